@@ -3,6 +3,8 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -132,6 +134,24 @@ func TestWhatIsGivenUpTakesNoRoom(t *testing.T) {
 	l.settling.Wait()
 	if entries, err := os.ReadDir(d.dir); err != nil || len(entries) > 0 {
 		t.Errorf("there are %v, %v", entries, err)
+	}
+	noError(t, l.Close())
+}
+
+// A log is opened again while it is in use, by whoever opens a directory under another name: it is
+// refused, and nothing is taken away.
+func TestOpenedTwice(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.put(l, "put-1-a", []byte("hello"))
+	if _, err := Open(d.dir, d, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("it was opened")
+	}
+	after := d.cut(rand.New(rand.NewPCG(5, 5)))
+	noError(t, after.open().Close())
+	if got := after.has("put-1-a"); string(got) != "hello" {
+		t.Errorf("there are %q", got)
 	}
 	noError(t, l.Close())
 }

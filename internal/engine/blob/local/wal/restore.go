@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+
+	"smartdrive/internal/base/filelock"
 )
 
 // restore writes the contents again that the segments hold, and removes these.
@@ -30,6 +33,9 @@ func (l *Log) restore() error {
 			return err
 		}
 		s.file = f
+		if err := lock(f); err != nil {
+			return err
+		}
 		if s.number, err = readHeader(f); err != nil {
 			return err
 		}
@@ -56,6 +62,15 @@ func (l *Log) restore() error {
 		}
 	}
 	return nil
+}
+
+// lock refuses a segment that another log has open: the same directory may have two names.
+func lock(f *os.File) error {
+	held, err := filelock.Try(f)
+	if held {
+		err = fmt.Errorf("%s is in use", f.Name())
+	}
+	return err
 }
 
 // restoreFrom returns the names of what it has written.

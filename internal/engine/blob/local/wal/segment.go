@@ -236,12 +236,12 @@ func (s *segment) open(c Contents) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	s.file = f
-	return errors.Join(c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
+	return errors.Join(lock(f), c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
 // append puts bytes behind those that are there. It lets the file grow by so many at a time.
