@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"smartdrive/internal/testkit/depth"
 )
 
 // Segments that are settled for their age at any moment: under the race detector nothing is read
@@ -154,4 +157,108 @@ func TestOpenedTwice(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 	noError(t, l.Close())
+}
+
+// badDisk is a disk that fails now and then, and tells of it once: what it could not write then is
+// not written by later syncs that succeed.
+type badDisk struct {
+	*disk
+	rng  *rand.Rand
+	gaps map[string]bool // segments and contents that have lost something
+}
+
+var errDisk = errors.New("the disk has failed")
+
+func (b *badDisk) fails() bool { return b.rng.IntN(12) == 0 }
+
+func (b *badDisk) SyncData(f *os.File) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fails() {
+		b.gaps[f.Name()] = true
+		return errDisk
+	}
+	now, err := os.ReadFile(f.Name())
+	if err != nil {
+		return err
+	}
+	if b.gaps[f.Name()] { // what was written since: a header of zeros at most
+		now = append(now[:headerSize:headerSize], make([]byte, len(now)-headerSize)...)
+		if old := b.synced[f.Name()]; len(old) > headerSize {
+			copy(now[headerSize:], old[headerSize:])
+		}
+	}
+	b.synced[f.Name()] = now
+	return nil
+}
+
+func (b *badDisk) Settle([]string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	failed := b.fails()
+	for name, f := range b.files {
+		if failed && !f.durable {
+			b.gaps[name] = true
+		}
+		f.durable = f.durable || !b.gaps[name]
+		b.files[name] = f
+	}
+	if failed {
+		return errDisk
+	}
+	return nil
+}
+
+// Whatever fails, what was acknowledged is there after the power has gone, and what was removed is
+// not.
+func TestTheDiskFailsAtAnyTime(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(depth.Pick(50, 300, 3000)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			d := &badDisk{newDisk(t), rand.New(rand.NewPCG(seed, 2)), map[string]bool{}}
+			l, err := Open(d.dir, d, slog.New(slog.DiscardHandler))
+			noError(t, err)
+			l.limits = small
+			stored, removed := map[string][]byte{}, map[string]bool{}
+			for step := range 1 + rng.IntN(80) {
+				name := fmt.Sprintf("put-1-%03d", step)
+				switch rng.IntN(8) {
+				case 0, 1:
+					for name := range stored {
+						d.mu.Lock()
+						delete(d.files, name)
+						d.mu.Unlock()
+						if l.Forget(name) == nil || l.Forget(name) == nil { // who removes does it again
+							removed[name] = true
+						}
+						delete(stored, name) // what could not be removed may come back
+						break
+					}
+				case 2:
+					l.old(l.number)
+				default:
+					stored[name] = fill(rng)
+					d.put(l, name, stored[name])
+				}
+			}
+			if rng.IntN(2) == 0 {
+				_ = l.Close()
+			}
+			after := d.cut(rng)
+			noError(t, after.open().Close())
+			for name, want := range stored {
+				if got := after.has(name); !bytes.Equal(got, want) {
+					t.Errorf("%s has %d bytes, not %d", name, len(got), len(want))
+				}
+			}
+			for name := range removed {
+				if got := after.has(name); got != nil {
+					t.Errorf("%s was removed, and has %d bytes", name, len(got))
+				}
+			}
+			_ = l.Close()
+		})
+	}
 }
