@@ -90,3 +90,33 @@ func TestOpenRefusesTwoFileSystems(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// On a full disk the log is done without: small contents are stored as long as they fit, what is
+// removed frees room, and so does the log.
+func TestFullDiskForTheLog(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tmpfs(t, root, "size=10m")
+	d := open(t, func(o *Options) { o.Dir = root })
+	d.whole.known = true
+	d.syncing.Store(loggedFrom)
+	var names []string
+	for {
+		name := blobtest.PutName()
+		b := blobtest.Bytes(1, 20*drive.KiB)
+		if _, err := d.Blobs.Put(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
+			wantKind(t, err, drive.DiskFull)
+			break
+		}
+		names = append(names, name)
+	}
+	noError(t, d.Blobs.Remove(t.Context(), names[0]))
+	gone, err := d.Blobs.RemoveAll(t.Context(), names[1:])
+	if err != nil || len(gone) != len(names)-1 {
+		t.Errorf("%d of %d are gone, %v", len(gone), len(names)-1, err)
+	}
+	free, err := d.Blobs.Free(t.Context())
+	if noError(t, err); free < 9*drive.MiB {
+		t.Errorf("%d bytes are free of 10 MiB, after %d contents", free, len(names))
+	}
+}
