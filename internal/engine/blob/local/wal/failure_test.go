@@ -262,3 +262,31 @@ func TestTheDiskFailsAtAnyTime(t *testing.T) {
 		})
 	}
 }
+
+// After contents could not be synced they can still be removed, however long ago that was, and
+// whatever room is left.
+func TestForgottenAfterAFailure(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.settles = func() error { return errDisk }
+	var stored []string
+	for taken := true; taken; {
+		name := fmt.Sprint("put-1-", len(stored))
+		taken = d.put(l, name, make([]byte, 1000))
+		stored = append(stored, name)
+	}
+	l.limits.segment = 0 // the active one is full
+	l.settling.Wait()
+	l.old(l.number)
+	for _, name := range stored {
+		d.remove(l, name)
+	}
+	after := d.cut(rand.New(rand.NewPCG(6, 6)))
+	noError(t, after.open().Close())
+	for _, name := range stored {
+		if got := after.has(name); got != nil {
+			t.Errorf("%s has come back", name)
+		}
+	}
+}

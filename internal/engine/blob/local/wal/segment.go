@@ -51,8 +51,10 @@ func (l *Log) write() error {
 	return err
 }
 
+// place writes a batch. One without contents always has room where there is a segment: it is small.
 func (l *Log) place(b batch) error {
-	if s := l.active; s == nil || s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names {
+	s := l.active
+	if s == nil || len(b.names) > 0 && (s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names) {
 		if err := l.turn(); err != nil {
 			return err
 		}
@@ -101,11 +103,15 @@ func (l *Log) turn() error {
 	return nil
 }
 
-// old settles the segment of that number if it is still active.
+// old settles the segment of that number if it is still active. After a failure it stays, to take
+// records of what is forgotten.
 func (l *Log) old(number uint64) {
 	l.running.Lock()
 	defer l.running.Unlock()
-	if l.active != nil && l.number == number {
+	l.mu.Lock()
+	off := l.off
+	l.mu.Unlock()
+	if l.active != nil && l.number == number && !off {
 		_ = l.retire() // a failure is noted
 	}
 }
