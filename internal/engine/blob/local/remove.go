@@ -49,7 +49,8 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	}
 	_ = all.Wait() // each one's error is in errs
 	if err := s.d.wal.Forget(gone...); err != nil {
-		return nil, fmt.Errorf("remove content: %w", classify(err))
+		errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
+		gone = s.d.wal.Without(gone)
 	}
 	return gone, blob.First(errs)
 }

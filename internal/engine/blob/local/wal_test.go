@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -108,5 +109,33 @@ func TestANamesakeIsQuarantined(t *testing.T) {
 	noError(t, d.Blobs.Quarantine(t.Context(), odd))
 	if rest := d.wal.Sync(name); len(rest) > 0 {
 		t.Error("the log does not hold the content any more")
+	}
+}
+
+// Of many that are removed those count as gone that the log does not hold, when it cannot be told
+// to forget the others.
+func TestSomeCannotBeForgotten(t *testing.T) {
+	t.Parallel()
+	d, err := Open(t.Context(), Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	noError(t, err)
+	t.Cleanup(func() { _ = d.Close() }) // which fails, too
+	d.whole.known = true
+	put := func() string {
+		name := blobtest.PutName()
+		_, err := d.Blobs.Put(t.Context(), name, blobtest.BodyOf(0, 0, bytes.NewReader(nil)))
+		noError(t, err)
+		return name
+	}
+	alone := put()
+	d.syncing.Store(loggedFrom)
+	held := put()
+	noError(t, os.Mkdir(filepath.Join(d.root, walDir, "1"), dirMode)) // the other segment cannot be made
+	d.whole.took(d.whole.now(), errDistrusted)
+	if err := d.wal.Close(); err == nil {
+		t.Error("the log was settled")
+	}
+	gone, err := d.Blobs.RemoveAll(t.Context(), []string{held, alone})
+	if err == nil || len(gone) != 1 || gone[0] != alone {
+		t.Errorf("gone are %q, %v", gone, err)
 	}
 }

@@ -199,6 +199,12 @@ func (l *Log) Forget(names ...string) error {
 	return nil
 }
 
+// Without returns those names of which the log holds no content.
+func (l *Log) Without(names []string) []string {
+	_, others := l.split(names, 0)
+	return others
+}
+
 // forget adds a record for each of these contents that is held, as it is until that is durable.
 func (l *Log) forget(names []string) (held bool, lost int) {
 	l.mu.Lock()
