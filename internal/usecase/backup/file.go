@@ -196,7 +196,8 @@ func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, er
 	}
 }
 
-// sync makes the names durable; the bytes are already.
+// sync makes the names durable. The bytes are already, or those of a small file are in the log
+// beside the blobs, from which a start writes them to the file that is linked here.
 func (c *carrier) sync() error {
 	for dir := range c.touched {
 		if err := syncDir(dir); err != nil {
