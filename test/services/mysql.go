@@ -120,7 +120,7 @@ func (d *database) command(s *Server) (*exec.Cmd, error) {
 		"--socket=mysqld.sock", "--pid-file=mysqld.pid", // below data; a full path may be too long for a socket
 		"--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin",
 		"--innodb-flush-log-at-trx-commit="+flush, "--innodb-buffer-pool-size="+pool,
-		"--max-connections=500", "--init-file="+s.path("grants.sql"))
+		"--max-connections=2000", "--init-file="+s.path("grants.sql"))
 	if !d.mariadb {
 		args = append(args, "--mysqlx=OFF")
 	}
