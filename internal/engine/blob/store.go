@@ -63,6 +63,9 @@ type StoreCaps struct {
 	Bounded bool // it is known how much room is left: Free
 	Links   bool // content can be fetched from where it lies, past this process: Presign
 	Far     bool // each request takes its time: several at once are worth the memory that they take
+	// Little is the largest size of which contents are better laid, and settled together, than put
+	// one by one. 0: there is none.
+	Little drive.ByteSize
 }
 
 // Object is open content.

@@ -21,6 +21,7 @@ var _ blob.Store = (*Store)(nil)
 // whether the content is there.
 func (s *Store) Caps() (caps blob.StoreCaps) {
 	order := s.p.now.Load().order()
+	caps.Little = order[0].Store.Caps().Little // of the one that takes contents
 	for _, at := range order {
 		one := at.Store.Caps()
 		caps.Bounded = caps.Bounded || one.Bounded

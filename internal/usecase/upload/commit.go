@@ -53,6 +53,7 @@ type arrival struct {
 	who     drive.Who
 	row     Row // never written: what the file shall be
 	content content.New
+	laid    bool            // its content is not durable yet: write makes it so
 	quick   bool            // nothing was looked up before: a replace acts on what is there
 	may     Condition       // asked within the transaction; nil: nothing is asked
 	version drive.VersionID // that it becomes
@@ -161,7 +162,7 @@ func endRest(all []*arrival, cause error) {
 // write runs a transaction about files. If it fails, all of them have failed. If its COMMIT was not
 // answered and one of their versions is there, it was committed, and each keeps its outcome.
 func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
-	err := c.begin(ctx, fn)
+	err := c.begin(ctx, c.settle(ctx, all), fn)
 	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
 		return nil
 	}
@@ -173,12 +174,24 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 
 // begin is DB.Write, whose panic is an error: one in fn is known to have written nothing, after any
 // other one nobody knows.
-func (c *committer) begin(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) (err error) {
+func (c *committer) begin(ctx context.Context, s *settling, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
 		}
 	}()
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		return s.inTime()
+	})
+	if err != errLate { //nolint:errorlint // as it was returned
+		return err
+	}
+	if err := s.wait(); err != nil {
+		return err
+	}
 	return c.DB.Write(ctx, fn)
 }
 

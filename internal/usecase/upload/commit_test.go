@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/testkit/depth"
@@ -310,6 +312,92 @@ func TestStatementsOfAGroup(t *testing.T) {
 }
 
 var errHeld = errors.New("held")
+
+// settles is a store that lays small contents, and whose Settle is the test's.
+type settles struct {
+	blob.Store
+	settle func(names []string) error
+}
+
+func (s settles) Caps() blob.StoreCaps { return blob.StoreCaps{Little: 1000} }
+
+func (s settles) Settle(_ context.Context, names []string) error { return s.settle(names) }
+
+// Files whose contents cannot be made durable are not there, and leave nothing.
+func TestContentsThatCannotBeSettled(t *testing.T) {
+	t.Parallel()
+	full := drive.Wrap(errors.New("no room"), drive.DiskFull)
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store {
+		return settles{b, func([]string) error { return full }}
+	}})
+	who := s.Account(t, 10_000)
+	puts := []put{newPut(t, "/a", random(10)), newPut(t, "/b", random(10)), newPut(t, "/large", random(2000))}
+	said := publish(s.Sessions, who, puts[:2])
+	data := random(20)
+	_, _, err := s.PutFile(t.Context(), who, newPut(t, "/c", data).PutFile, bytes.NewReader(data))
+	said = append(said, drive.KindOf(err).String())
+	for i, kind := range said {
+		if kind != drive.DiskFull.String() {
+			t.Errorf("file %d: %s", i, kind)
+		}
+	}
+	if said := publish(s.Sessions, who, puts[2:]); said[0] != "large true" { // it was put, not laid
+		t.Errorf("a larger file: %s", said[0])
+	}
+	for _, path := range []string{"/a", "/b", "/c"} {
+		if _, there := s.TryRead(t, who, path); there {
+			t.Errorf("%s is there", path)
+		}
+	}
+	s.CheckLedger(t, who)
+	if left := s.CheckBlobs(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Contents that take long to become durable keep nobody else from writing, and their file is not
+// there before.
+func TestContentsThatSettleLate(t *testing.T) {
+	t.Parallel()
+	began, release := make(chan struct{}), make(chan struct{})
+	var asked atomic.Bool
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store {
+		return settles{b, func([]string) error {
+			if !asked.Swap(true) {
+				close(began)
+				<-release
+			}
+			return nil
+		}}
+	}})
+	who, other := s.Account(t, 10_000), s.Account(t, 10_000)
+	store := func(who drive.Who, path string) error {
+		data := random(10)
+		_, _, err := s.PutFile(context.Background(), who, newPut(t, path, data).PutFile, bytes.NewReader(data))
+		return err
+	}
+	late := make(chan error, 1)
+	go func() { late <- store(who, "/late") }()
+	<-began
+	if err := store(other, "/quick"); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	if _, there := s.TryRead(t, who, "/late"); there {
+		t.Error("a file is there whose content is not durable")
+	}
+	select {
+	case err := <-late:
+		t.Errorf("it was acknowledged before: %v", err)
+	default:
+	}
+	close(release)
+	if err := <-late; err != nil {
+		t.Error(err)
+	}
+	if _, there := s.TryRead(t, who, "/late"); !there {
+		t.Error("it is not there afterwards")
+	}
+}
 
 // An instance that has been declared ended publishes nothing, and leaves no file.
 func TestGroupOfAnEndedInstance(t *testing.T) {

@@ -35,7 +35,7 @@ func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.small.store(ctx, f, arrival{quick: p.quick()}, body, s.Store.Put)
+	a, err := s.small.bring(ctx, f, p.quick(), body)
 	if err != nil {
 		return nil, err
 	}

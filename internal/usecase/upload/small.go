@@ -41,12 +41,21 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 			return Stored{}, err
 		}
 	}
-	a, err := f.store(ctx, w, arrival{quick: quick}, body, f.Store.Put)
+	a, err := f.bring(ctx, w, quick, body)
 	if err != nil {
 		return Stored{}, err
 	}
 	f.publish(ctx, []*arrival{a})
 	return a.stored(), a.err()
+}
+
+// bring stores the content of a file that publish will make visible: what is little becomes durable
+// there, together with others.
+func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
+	if w.row.Size > f.Store.Caps().Little {
+		return f.store(ctx, w, arrival{quick: quick}, body, f.Store.Put)
+	}
+	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.Store.Lay)
 }
 
 // storing is Put of a store, or Lay.

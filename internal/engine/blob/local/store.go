@@ -18,7 +18,13 @@ type Store struct{ d *Dir }
 var _ blob.Store = (*Store)(nil)
 
 // Caps implements blob.Store: nobody but this process serves what lies in a directory.
-func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
+func (s *Store) Caps() blob.StoreCaps {
+	caps := blob.StoreCaps{Bounded: true}
+	if s.d.whole.able() {
+		caps.Little = loggedSize
+	}
+	return caps
+}
 
 // Presign implements blob.Store.
 func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {

@@ -10,6 +10,10 @@ import (
 	"smartdrive/internal/engine/blob/local/wal"
 )
 
+// loggedSize is the largest content that the log takes: one that fits into a small buffer, with
+// something left by which its end is seen.
+const loggedSize = smallBuffer - 1
+
 // walDir holds the log of small contents that wait for their sync: <blobs>/wal/0 and 1.
 const walDir = "wal"
 

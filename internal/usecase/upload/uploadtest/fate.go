@@ -240,6 +240,13 @@ type fatedStore struct {
 	f *Fate
 }
 
+// Caps has small contents laid also where a directory in memory would rather have them put.
+func (s fatedStore) Caps() blob.StoreCaps {
+	caps := s.Store.Caps()
+	caps.Little = 32 * drive.KiB
+	return caps
+}
+
 func (s fatedStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return fated(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
 }
