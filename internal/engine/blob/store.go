@@ -19,8 +19,8 @@ type Store interface {
 	// bytes may be seen under the name before all of them are there: no row names new content.
 	Put(ctx context.Context, name string, body Body) (Part, error)
 	// Lay is Put without its last step: what it stores may be lost with the machine until a Settle
-	// that names it has returned nil.
-	Lay(ctx context.Context, name string, body Body) (Part, error)
+	// that names it has returned nil. many says that a Settle is to come for many at once.
+	Lay(ctx context.Context, name string, body Body, many bool) (Part, error)
 	// Settle makes content durable that Lay has stored, for little more than one sync costs. Where
 	// it fails, nobody knows which of it is durable.
 	Settle(ctx context.Context, names []string) error

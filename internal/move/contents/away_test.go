@@ -93,7 +93,7 @@ func TestTheFollowerIsAway(t *testing.T) {
 	s.pair.Attach(second)
 	lay := func() string {
 		b, name := blobtest.Bytes(1, 1000), blobtest.PutName()
-		if _, err := s.pair.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
+		if _, err := s.pair.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b)), false); err != nil {
 			t.Fatal(err)
 		}
 		return name

@@ -62,8 +62,8 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 }
 
 // Lay implements blob.Store.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.p.now.Load().leader().Store.Lay(ctx, name, body)
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	return s.p.now.Load().leader().Store.Lay(ctx, name, body, many)
 }
 
 // Settle implements blob.Store. Who leads may have changed since the content was laid: what the

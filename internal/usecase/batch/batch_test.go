@@ -525,14 +525,14 @@ func (s *together) Caps() blob.StoreCaps {
 	return c
 }
 
-func (s *together) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s *together) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	s.mu.Lock()
 	if s.here++; s.here == s.need {
 		close(s.open)
 	}
 	s.mu.Unlock()
 	<-s.open
-	return s.Store.Lay(ctx, name, body)
+	return s.Store.Lay(ctx, name, body, many)
 }
 
 var errTold = errors.New("enough")

@@ -41,9 +41,9 @@ func (s breakingStore) Caps() blob.StoreCaps {
 	return c
 }
 
-func (s breakingStore) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s breakingStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	s.lay.step()
-	return s.Store.Lay(ctx, name, body)
+	return s.Store.Lay(ctx, name, body, many)
 }
 
 func (s breakingStore) Settle(ctx context.Context, names []string) error {

@@ -55,11 +55,17 @@ func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io
 	if w.row.Size > f.Store.Caps().Little {
 		return f.store(ctx, w, arrival{quick: quick}, body, f.Store.Put)
 	}
-	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.Store.Lay)
+	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.lay(false))
 }
 
 // storing is Put of a store, or Lay.
 type storing = func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
+
+func (f *smallFiles) lay(many bool) storing {
+	return func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+		return f.Store.Lay(ctx, name, body, many)
+	}
+}
 
 // store brings the content of a file to the store. It is nobody's yet: publish, or drop, must
 // follow. a is what is known of the arrival besides.

@@ -86,7 +86,7 @@ func layAndSettle(t *testing.T, s blob.Store) {
 		for i := range names {
 			names[i] = PutName()
 			b := Bytes(uint64(i), 1000)
-			part, err := s.Lay(t.Context(), names[i], BodyOf(0, len(b), bytes.NewReader(b)))
+			part, err := s.Lay(t.Context(), names[i], BodyOf(0, len(b), bytes.NewReader(b)), i%2 == 0)
 			noError(t, err)
 			if want := PartOf(t, 0, b); part != want {
 				t.Fatalf("part is %v, want %v", part, want)
@@ -101,7 +101,7 @@ func layAndSettle(t *testing.T, s blob.Store) {
 		}
 	}
 	name := PutName()
-	if _, err := s.Lay(t.Context(), name, BodyOf(0, 10, bytes.NewReader([]byte("short")))); err == nil {
+	if _, err := s.Lay(t.Context(), name, BodyOf(0, 10, bytes.NewReader([]byte("short"))), false); err == nil {
 		t.Error("a body that is too short was laid")
 	}
 	if _, err := s.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {

@@ -62,9 +62,9 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 }
 
 // Lay implements blob.Store. What is torn by a crash no row names: see Put.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	return s.store(ctx, name, body, func(_ *os.File, small []byte) error {
-		if small != nil && s.d.whole.able() {
+		if !many && small != nil && s.d.whole.able() {
 			s.d.wal.Add(name, small)
 		}
 		return nil

@@ -106,12 +106,14 @@ func losePower(t *testing.T, d *Dir, disk disk) {
 			all.Go(put)
 		}
 	}
-	lay := func(name string, body blob.Body) error {
-		_, err := d.Blobs.Lay(t.Context(), name, body)
-		return err
-	}
-	for _, n := range []int{10, wholeFrom} { // by their own syncs, and by one of the whole
-		early.Go(func() { store.add(t, n, lay, func(names []string) error { return d.Blobs.Settle(t.Context(), names) }) })
+	for _, n := range []int{10, wholeFrom} {
+		for _, many := range []bool{false, true} { // by the log; by their own syncs, and by one of the whole
+			lay := func(name string, body blob.Body) error {
+				_, err := d.Blobs.Lay(t.Context(), name, body, many)
+				return err
+			}
+			early.Go(func() { store.add(t, n, lay, func(names []string) error { return d.Blobs.Settle(t.Context(), names) }) })
+		}
 	}
 	early.Wait()
 	want := store.snapshot()

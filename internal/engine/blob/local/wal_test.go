@@ -34,7 +34,7 @@ func TestContentsComeBackFromTheLog(t *testing.T) {
 	var laid []string
 	for range wholeFrom {
 		name, b := body(100)
-		_, err := d.Blobs.Lay(t.Context(), name, b)
+		_, err := d.Blobs.Lay(t.Context(), name, b, false)
 		noError(t, err)
 		laid = append(laid, name)
 	}

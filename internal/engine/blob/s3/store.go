@@ -65,7 +65,7 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 }
 
 // Lay implements blob.Store: a store has what it has acknowledged.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 

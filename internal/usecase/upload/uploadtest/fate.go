@@ -251,8 +251,8 @@ func (s fatedStore) Put(ctx context.Context, name string, body blob.Body) (blob.
 	return fated(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
 }
 
-func (s fatedStore) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return fated(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body) })
+func (s fatedStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	return fated(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body, many) })
 }
 
 func (s fatedStore) Settle(ctx context.Context, names []string) error {

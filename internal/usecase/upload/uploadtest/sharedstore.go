@@ -32,7 +32,7 @@ func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.P
 }
 
 // Lay implements blob.Store.
-func (s SharedStore) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (s SharedStore) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
