@@ -172,21 +172,22 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 	return err
 }
 
-// begin is DB.Write, whose panic is an error: one in fn is known to have written nothing, after any
-// other one nobody knows.
+// begin is DB.Write, which commits when the contents are settled, and whose panic is an error: one
+// in fn is known to have written nothing, after any other one nobody knows.
 func (c *committer) begin(ctx context.Context, s *settling, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
 		}
 	}()
+	defer s.wait() //nolint:errcheck // whatever has failed: it must not go on beside what comes next
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
 		return s.inTime()
 	})
-	if err != errLate { //nolint:errorlint // as it was returned
+	if !errors.Is(err, errLate) {
 		return err
 	}
 	if err := s.wait(); err != nil {
