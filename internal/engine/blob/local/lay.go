@@ -17,7 +17,8 @@ import (
 // Many small files that become durable together. The naive way syncs each: a thousand files wait a
 // thousand times for the disk. Here they are written first, and then one of three things is done:
 //
-//	contents of up to 32 KiB   the log has them, and is synced, once for all who ask meanwhile
+//	contents of up to 32 KiB   the log has them, and is synced, once for all who ask meanwhile, unless
+//	                           they are of a batch
 //	many files                 the whole file system is synced, in the same way
 //	few files, or a system     each file is synced, several at a time, and then each directory once
 //	that cannot do better

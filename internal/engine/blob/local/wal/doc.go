@@ -6,9 +6,9 @@
 //
 // # Segments
 //
-// There are two, <dir>/0 and <dir>/1, of at most 32 MiB each. One takes records; when it
-// is full or old, the other goes on, and the first is settled: all files are synced, then its
-// header is overwritten with zeros, and it is free again. While it is not, and the other is full,
+// There are two, <dir>/0 and <dir>/1, of at most 32 MiB each. One takes records; when it is full or
+// old, the other goes on, and the first is settled: all files are synced, then its header is
+// overwritten with zeros, and it is free again. While it is not, and the other is full,
 // the log takes nothing, and whoever stores a content syncs its file. A log that was closed leaves
 // no segments.
 //
@@ -17,7 +17,7 @@
 //
 //	 0          8         10       18            22
 //	┌──────────┬─────────┬────────┬─────────────┐
-//	│ SDCONLOG │ version │ number │ CRC-32C of  │   number: greater than that of any segment before it
+//	│ SDCONLOG │ version │ number │ CRC-32C of  │   number: counts the segments since the start of the server
 //	│          │ u16     │ u64    │ all before  │
 //	└──────────┴─────────┴────────┴─────────────┘
 //	 0        4      5       6      8        16     16+n      16+n+size  20+n+size
