@@ -87,20 +87,30 @@ func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if err := e.opt.Queue.Arm(ctx, entries); err != nil {
+	err := e.arm(ctx, entries)
+	if err != nil {
 		e.owed.add(entries)
-		return fmt.Errorf("arm %d timers: %w", len(entries), err)
 	}
-	for i := range entries {
-		e.owed.settled(entries[i].Key, entries[i].Gen)
+	return err
+}
+
+func (e *Engine) arm(ctx context.Context, entries []Entry) error {
+	err := e.opt.Queue.Arm(ctx, entries)
+	for i := range entries { // also after an error: some may be armed
 		if l := e.lanes[entries[i].Key.Kind]; l != nil {
 			l.armed(&entries[i])
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("arm %d timers: %w", len(entries), err)
 	}
 	if e.opt.Log.Enabled(ctx, slog.LevelDebug) {
 		for _, x := range entries {
 			e.opt.Log.DebugContext(ctx, "timer armed", "timer", x.Key.String(), "gen", x.Gen, "idle", x.Idle, "max", x.Max)
 		}
+	}
+	for i := range entries {
+		e.owed.settled(entries[i].Key, entries[i].Gen)
 	}
 	return nil
 }

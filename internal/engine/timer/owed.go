@@ -77,7 +77,8 @@ func (o *owed) some() (batch []Entry, dropped int64) {
 	return batch, dropped
 }
 
-// payOwed arms what is owed, until ctx is done.
+// payOwed arms what is owed, until ctx is done. What fails again is owed still, unless it was
+// settled meanwhile.
 func (e *Engine) payOwed(ctx context.Context) {
 	for {
 		select {
@@ -93,7 +94,7 @@ func (e *Engine) payOwed(ctx context.Context) {
 			if len(batch) == 0 {
 				break
 			}
-			if e.Arm(ctx, batch...) != nil {
+			if e.arm(ctx, batch) != nil {
 				pause(ctx, payEvery)
 			}
 		}
