@@ -44,7 +44,7 @@ const start = 1_795_262_400_000
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{at: sqldbtest.At(t, sqldb.Options{}), who: drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}}
+	w := &world{at: sqldbtest.At(t, sqldb.Options{})}
 	w.db = w.open(t, sqldb.NewConnector)
 	w.store = treetest.Store(t)
 	w.clock.Store(start)
@@ -58,6 +58,14 @@ func newWorld(t testing.TB) *world {
 		},
 	})
 	w.tells = w.process(w.db, "told", func(o *Options) { o.Events = outbox.New(w.db, outbox.Options{Source: "smartdrive/test"}) })
+	w.addAccount(t)
+	return w
+}
+
+// addAccount makes another account with a drive. From now on it is the one that sends.
+func (w *world) addAccount(t testing.TB) {
+	t.Helper()
+	w.who = drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)", w.who.Account, start); err != nil {
 			return err
@@ -65,7 +73,6 @@ func newWorld(t testing.TB) *world {
 		_, err := w.tree.Create(ctx, tx, w.who.Account)
 		return err
 	})
-	return w
 }
 
 func (w *world) open(t testing.TB, connector func(string) (driver.Connector, error)) *sqldb.DB {

@@ -23,7 +23,7 @@ const (
 // accounts once, 5 µs each; then a pass costs what has changed.
 //
 //	seen   accounts with a folder /intake, and the seq of their tree when all below it had been compared:
-//	       as long as the tree has that seq there is nothing to find
+//	       as long as the tree has that seq there is nothing to find; -1: not all could be compared
 //	after  the accounts up to here were asked for a folder /intake in this round
 type reconciler struct {
 	*ground
@@ -39,7 +39,8 @@ func (in *Intake) newReconciler() *reconciler {
 
 // Reconcile compares all trees with the rows (K1): a bundle that nobody was told of gets its row,
 // one that was rejected and has another meta.json begins again. What waits for longer than any
-// pause, because a clock was set, is made due. It may run anywhere, at any time.
+// pause, because a clock was set, is made due. An account that cannot be compared is logged, and
+// keeps no other from it. It may run anywhere, at any time.
 func (in *Intake) Reconcile(ctx context.Context) error {
 	return in.newReconciler().pass(ctx, 0)
 }
@@ -99,7 +100,7 @@ func (r *reconciler) compareKnown(ctx context.Context) error {
 		there := map[drive.AccountID]bool{}
 		for _, one := range page {
 			there[one.account] = true
-			if err := r.compareIntake(ctx, one); err != nil {
+			if err := r.compareOrLog(ctx, one); err != nil {
 				return err
 			}
 		}
@@ -121,7 +122,7 @@ func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 			return err
 		}
 		for _, one := range page {
-			if err := r.compareIntake(ctx, one); err != nil {
+			if err := r.compareOrLog(ctx, one); err != nil {
 				return err
 			}
 			r.after = one.account.String()
@@ -151,6 +152,18 @@ func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]
 		return nil, fmt.Errorf("look for folders /intake: %w", err)
 	}
 	return page, nil
+}
+
+// compareOrLog compares an intake. One that fails is logged, and tried again by the next pass: what
+// is wrong in one account is no reason to compare no other. Only the end of ctx is an error.
+func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
+	err := r.compareIntake(ctx, one)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.seen[one.account] = -1
+	r.log.WarnContext(ctx, "the bundles of an account could not be compared with the drive; that will be repeated", "account", one.account, "error", err)
+	return nil
 }
 
 // compareIntake looks at all bundles of an account, unless its tree is what it was after the last
