@@ -68,7 +68,8 @@ type StoreCaps struct {
 	Little drive.ByteSize
 }
 
-// Object is open content.
+// Object is open content. An error of ReadAt is io.EOF, and wraps it, at the end of the content
+// alone: never where a connection to the store has ended.
 type Object interface {
 	io.ReaderAt
 	io.Closer

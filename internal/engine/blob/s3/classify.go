@@ -33,7 +33,16 @@ func classify(err error) error {
 		return drive.Wrap(err, kindOf(e))
 	}
 	if isNetwork(err) {
-		return drive.Wrap(err, drive.Unavailable)
+		return drive.Wrap(endless(err), drive.Unavailable)
+	}
+	return err
+}
+
+// endless keeps the text alone of an error that is io.EOF somewhere: a connection has ended, and
+// readers of content would take it for the end of the content.
+func endless(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New(err.Error())
 	}
 	return err
 }
