@@ -59,15 +59,41 @@ const (
 // that holds none is one error of the kind Unsupported.
 func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Seq2[*invoice.Document, error] {
 	return func(yield func(*invoice.Document, error) bool) {
+		from, ended := &source{ReaderAt: in}, false
+		tell := func(doc *invoice.Document, err error) bool {
+			if from.failed != nil {
+				doc, err = nil, from.failed
+			}
+			ended = !yield(doc, err) || from.failed != nil
+			return !ended
+		}
 		switch kind {
 		case PDF:
-			yield(fromPDF(in, size, limits))
+			tell(fromPDF(from, size, limits))
 		case Mail:
-			fromMail(in, size, limits, yield)
+			fromMail(from, size, limits, tell)
 		default:
-			fromZip(in, size, limits, yield)
+			fromZip(from, size, limits, tell)
+		}
+		if from.failed != nil && !ended { // nobody has told of it
+			yield(nil, from.failed)
 		}
 	}
+}
+
+// source is the file that an envelope is read from. It keeps an error of reading, which says
+// nothing about the documents: the libraries between here and there have no types for theirs.
+type source struct {
+	io.ReaderAt
+	failed error
+}
+
+func (s *source) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed = err
+	}
+	return n, err
 }
 
 // invoiceNames are the names that standards give to the XML in a PDF, in small letters.
@@ -278,6 +304,15 @@ func checkDirectory(in io.ReaderAt, size int64) error {
 // Count says how many documents Decode finds, without reading them: for a sender that has to
 // declare them. What cannot be opened holds none. The error is the reader's own.
 func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
+	from := &source{ReaderAt: in}
+	n, err := count(kind, from, size)
+	if from.failed != nil {
+		return 0, from.failed
+	}
+	return n, err
+}
+
+func count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 	if kind == PDF {
 		at, _, err := find(in, size)
 		if _, ours := errors.AsType[*pdf.Error](err); ours || err == nil && at < 0 {

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/intake/invoice"
 	"smartdrive/internal/intake/invoice/invoicetest"
 	"smartdrive/internal/intake/invoice/syntax"
+	"smartdrive/internal/testkit/depth"
 )
 
 func decodeAll(raw []byte) (docs []*invoice.Document, errs []error) {
@@ -137,6 +138,49 @@ func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
 			t.Error("nothing failed")
 		}
 	}
+}
+
+// However far an e-mail can be read, an error of the reader is no damage of it.
+func TestErrorsOfTheReaderOfAMailStayThemselves(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the disk is gone")
+	xml := string(invoicetest.CII(invoicetest.New(1)))
+	for _, raw := range []string{letter("a.xml", xml), letter("a.zip", string(archive(t, "1.xml", xml)))} {
+		for size := 0; size < len(raw); size += depth.Pick(211, 67, 3) {
+			in := until{strings.NewReader(raw), int64(size), gone}
+			var errs []error
+			for _, err := range Decode(Mail, in, int64(len(raw)), syntax.Limits{}) {
+				errs = append(errs, err)
+			}
+			if len(errs) == 0 || !errors.Is(errs[len(errs)-1], gone) {
+				t.Fatalf("%d of %d bytes can be read: %v", size, len(raw), errs)
+			}
+			if _, err := Count(Mail, in, int64(len(raw))); !errors.Is(err, gone) {
+				t.Fatalf("%d of %d bytes can be read, and counting says: %v", size, len(raw), err)
+			}
+			if err := Extract(in, int64(len(raw)), "", io.Discard); !errors.Is(err, gone) {
+				t.Fatalf("%d of %d bytes can be read, and taking a file out says: %v", size, len(raw), err)
+			}
+		}
+	}
+}
+
+// until is a file that can be read as far as size.
+type until struct {
+	in   io.ReaderAt
+	size int64
+	err  error
+}
+
+func (u until) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) <= u.size {
+		return u.in.ReadAt(p, off)
+	}
+	n, err := u.in.ReadAt(p[:max(0, u.size-off)], off)
+	if err == nil {
+		err = u.err
+	}
+	return n, err
 }
 
 type failing struct {

@@ -20,6 +20,15 @@ var ErrNoFile = errors.New("there is no such embedded file")
 // one that an envelope carries. It reads the invoice twice, so that nothing is written which turns
 // out to be something else.
 func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+	from := &source{ReaderAt: in}
+	err := extractFrom(from, size, sum, to)
+	if err != nil && from.failed != nil {
+		return from.failed
+	}
+	return err
+}
+
+func extractFrom(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 	head := make([]byte, syntax.SniffBytes)
 	n, err := in.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
