@@ -114,14 +114,39 @@ func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, erro
 	return m, nil
 }
 
-// open opens content. What is known to be damaged, or is not there, is an error that is tried again
-// and then ends the bundle.
+// open opens content. What is not there is an error that is tried again and then ends the bundle.
 func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
 		return nil, err
 	}
-	return in.opt.Store.Open(ctx, b.File)
+	return in.openFile(ctx, b.File)
+}
+
+// openFile opens content of the store. What cannot be read now, as because of an error of the disk,
+// says nothing about the bundle: it waits. What is not there stays NotFound.
+func (in *ground) openFile(ctx context.Context, file string) (blob.Object, error) {
+	object, err := in.opt.Store.Open(ctx, file)
+	if err != nil {
+		return nil, ofStore(err)
+	}
+	return stored{object}, nil
+}
+
+// stored is content whose errors are those of the store.
+type stored struct{ blob.Object }
+
+func (s stored) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.Object.ReadAt(p, off)
+	return n, ofStore(err)
+}
+
+// ofStore makes an error of no kind one that passes.
+func ofStore(err error) error {
+	if drive.IsKind(err, drive.Internal) && !errors.Is(err, io.EOF) {
+		return drive.Wrap(err, drive.Unavailable)
+	}
+	return err
 }
 
 // folderPage is how many files of a folder one statement reads.
@@ -233,7 +258,7 @@ func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.Blo
 }
 
 func (in *checker) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
-	object, err := in.opt.Store.Open(ctx, b.File)
+	object, err := in.openFile(ctx, b.File)
 	if err != nil {
 		return nil, err
 	}

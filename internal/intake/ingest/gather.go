@@ -401,7 +401,7 @@ func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, er
 }
 
 func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err error) {
-	object, err := in.opt.Store.Open(ctx, b.File)
+	object, err := in.openFile(ctx, b.File)
 	if err != nil {
 		return err
 	}
