@@ -39,8 +39,9 @@ type Unsent struct {
 type Graveyard interface {
 	// Inter adds the letters of one partition of a log and moves the mark of that partition behind
 	// them, in one step. Letters at or before the mark are in it already, and so is one whose
-	// consumer has a letter of that event: they add nothing. log is different for a log that was
-	// deleted and made again.
+	// consumer has a letter of that event: they add nothing. Letters without a consumer are
+	// messages of other producers, of which two may have one id: each is added. log is different
+	// for a log that was deleted and made again.
 	Inter(ctx context.Context, log string, letters []Drained) error
 }
 

@@ -137,7 +137,7 @@ func (o *Outbox) mark(ctx context.Context, tx *sqldb.Tx, log string, shard int32
 
 func (o *Outbox) inter(ctx context.Context, tx *sqldb.Tx, d stream.Drained) error {
 	var event any
-	if d.EventID != "" {
+	if d.EventID != "" && d.Consumer != "" {
 		event = d.EventID
 	}
 	_, err := tx.InsertNew(ctx, "INSERT INTO dead_letters (consumer, topic, `key`, event, failures, kind, error, died_at, event_id) "+

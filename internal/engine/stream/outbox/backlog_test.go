@@ -128,3 +128,21 @@ func TestDeadLettersAreTakenOverOnce(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Messages of other producers have no consumer, and two of different producers may have one id:
+// none takes the place of the other.
+func TestDeadLettersOfOtherProducersAreAllKept(t *testing.T) {
+	t.Parallel()
+	_, o := open(t)
+	one, other := drained(0, "", "1"), drained(1, "", "1")
+	one.Event, other.Event = []byte(`{"id":"1","source":"shop"}`), []byte(`{"id":"1","source":"till"}`)
+	for range 2 { // the commit was lost, they are drained again
+		if err := o.Inter(t.Context(), "dlq/1", []stream.Drained{one, other}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := o.List(t.Context(), 100, 0)
+	if err != nil || len(list) != 2 || string(list[0].Event) != string(one.Event) || string(list[1].Event) != string(other.Event) {
+		t.Errorf("letters %+v; error %v", list, err)
+	}
+}
