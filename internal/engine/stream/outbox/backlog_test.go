@@ -94,6 +94,29 @@ func TestARelayedOutboxIsTrimmedOfWhatIsSent(t *testing.T) {
 	}
 }
 
+// However many records wait at the head of the outbox, because a partition takes nothing, what was
+// sent behind them goes.
+func TestWhatIsUnsentKeepsNothingFromBeingTrimmed(t *testing.T) {
+	t.Parallel()
+	db, clock := sqldbtest.Open(t), streamtest.NewClock()
+	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: clock.Now, Relayed: true})
+	f := &streamtest.Fixture{DB: db, Publisher: o, Clock: clock}
+	f.Publish(t, streamtest.Account, make([]string, 1700)...)
+	all := unsent(t, o, 2000)
+	if err := o.MarkSent(t.Context(), all[600:]); err != nil { // more than a batch is not, more than two batches are
+		t.Fatal(err)
+	}
+	if n, err := o.Trim(t.Context(), clock.Now().Add(2*time.Hour)); n != 1100 || err != nil {
+		t.Errorf("%d rows deleted, want 1100; error %v", n, err)
+	}
+	if err := o.MarkSent(t.Context(), all[:600]); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := o.Trim(t.Context(), clock.Now().Add(2*time.Hour)); n != 600 || err != nil {
+		t.Errorf("%d rows deleted when all are sent, want 600; error %v", n, err)
+	}
+}
+
 func drained(offset int64, consumer, event string) stream.Drained {
 	return stream.Drained{
 		DeadLetter: stream.DeadLetter{Consumer: consumer, Topic: stream.TopicPark, Event: []byte("{"), DiedAt: 1},

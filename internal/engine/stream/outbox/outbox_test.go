@@ -166,6 +166,24 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// Records of a clock that was ahead lie at the head of the outbox and are kept; what is old behind
+// them goes in one run.
+func TestYoungRecordsAtTheHeadKeepNothingFromBeingTrimmed(t *testing.T) {
+	t.Parallel()
+	f, o := open(t)
+	const month = 30 * 24 * time.Hour
+	f.Clock.Advance(month)
+	f.Publish(t, streamtest.Account, make([]string, 10)...)
+	f.Clock.Advance(-month)
+	f.Publish(t, streamtest.Account, make([]string, 1200)...)
+	if n, err := o.Trim(t.Context(), f.Clock.Now().Add(month/2)); n != 1200 || err != nil {
+		t.Errorf("%d rows deleted, want 1200; error %v", n, err)
+	}
+	if n := rowsOf(t, f, "outbox"); n != 10 {
+		t.Errorf("%d rows are left, want 10", n)
+	}
+}
+
 func TestForget(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)

@@ -17,45 +17,51 @@ const (
 )
 
 // Trim deletes records that are older than 7 days and settled by every consumer of their topic, in
-// batches, and returns how many. A consumer that exists no more keeps its topic from being trimmed
-// until Forget. Where a relay sends the records, it deletes those that were sent an hour ago, and
-// no others.
+// batches, until there are none, and returns how many. A consumer that exists no more keeps its
+// topic from being trimmed until Forget. Where a relay sends the records, it deletes those that
+// were sent an hour ago, and no others.
 func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
+	if o.relayed {
+		n, err := o.trimAll(ctx, sqldb.Batch{Where: "sent_at < ?", Args: []any{drive.TimeOf(now.Add(-sentKept))}})
+		if err != nil {
+			return n, fmt.Errorf("trim what was sent: %w", err)
+		}
+		return n, nil
+	}
 	var all int64
+	before := drive.TimeOf(now.Add(-retention))
 	for _, topic := range stream.Topics() {
-		for {
-			n, err := o.trimBatch(ctx, topic, drive.TimeOf(now.Add(-retention)))
-			if err != nil {
-				return all, fmt.Errorf("trim %s: %w", topic, err)
-			}
-			all += n
-			o.counters.Trimmed.Add(n)
-			if n < trimBatch {
-				break
-			}
+		// It looks at the oldest rows of the topic only, so it reads no more than it deletes,
+		// whatever is behind them.
+		n, err := o.trimAll(ctx, sqldb.Batch{
+			Where: `id IN (SELECT id FROM (SELECT id, created_at FROM outbox WHERE topic = ?
+				AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)
+				ORDER BY id LIMIT ?) AS oldest WHERE created_at < ?)`,
+			Args: []any{string(topic), string(topic), trimBatch, before},
+		})
+		if all += n; err != nil {
+			return all, fmt.Errorf("trim %s: %w", topic, err)
 		}
 	}
 	return all, nil
 }
 
-// trimBatch looks at the oldest rows of the topic only, so it reads no more than it deletes,
-// whatever is behind them.
-func (o *Outbox) trimBatch(ctx context.Context, topic stream.Topic, before drive.Time) (n int64, err error) {
-	err = o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		batch := sqldb.Batch{Table: "outbox", Key: "id", Limit: trimBatch}
-		if o.relayed {
-			batch.Where = "id IN (SELECT id FROM (SELECT id, sent_at FROM outbox WHERE topic = ? ORDER BY id LIMIT ?) AS oldest WHERE sent_at < ?)"
-			batch.Args = []any{string(topic), trimBatch, before.Add(retention - sentKept)}
-		} else {
-			batch.Where = `id IN (SELECT id FROM (SELECT id, created_at FROM outbox WHERE topic = ?
-				AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)
-				ORDER BY id LIMIT ?) AS oldest WHERE created_at < ?)`
-			batch.Args = []any{string(topic), string(topic), trimBatch, before}
+// trimAll deletes batches until one is empty. One that is not full says nothing: some of the oldest
+// rows may have to stay.
+func (o *Outbox) trimAll(ctx context.Context, batch sqldb.Batch) (int64, error) {
+	batch.Table, batch.Key, batch.Limit = "outbox", "id", trimBatch
+	for all := int64(0); ; {
+		var n int64
+		err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.DeleteBatch(ctx, batch)
+			return err
+		})
+		if err != nil || n == 0 {
+			return all, err
 		}
-		n, err = tx.DeleteBatch(ctx, batch)
-		return err
-	})
-	return n, err
+		all += n
+		o.counters.Trimmed.Add(n)
+	}
 }
 
 // Forget ends a consumer that is not coming back: its cursor no longer holds back Trim, and what
