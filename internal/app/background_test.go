@@ -282,6 +282,40 @@ func TestHousekeepingPlacesTheBallast(t *testing.T) {
 	statBallast(t, a.ground.cfg.Data)
 }
 
+// A run that ends before it came to all chores, because many took as long as they may, is gone on
+// with where it ended: those at the end of the list have their turn, too.
+func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	var did []string
+	h := &house{}
+	run := func(last string) left {
+		did = nil
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		var all []chore
+		for _, name := range []string{"a", "b", "c", "d"} {
+			all = append(all, simply(func(ctx context.Context) error {
+				did = append(did, name)
+				if name == last {
+					end()
+				}
+				return ctx.Err()
+			}))
+		}
+		l, _ := h.doAll(ctx, all, time.Hour)
+		return l
+	}
+	for _, want := range []struct{ last, did string }{{"b", "ab"}, {"c", "bc"}, {"c", "c"}, {"a", "cda"}, {"", "abcd"}, {"", "abcd"}} {
+		l := run(want.last)
+		if got := strings.Join(did, ""); got != want.did {
+			t.Errorf("a run that ends at %q did %q, want %q", want.last, got, want.did)
+		}
+		if l.cut != (want.last != "") {
+			t.Errorf("a run that ends at %q: %+v", want.last, l)
+		}
+	}
+}
+
 // A chore that takes long, such as the purge of an account of ten million files, is cut off and
 // goes on soon; so every other one has its turn.
 func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {

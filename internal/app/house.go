@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -54,6 +55,8 @@ type house struct {
 
 	ways          *trace.Recorder
 	armOperations func(context.Context) error
+
+	first atomic.Int32 // the chore that the next run begins with
 }
 
 // purgeKey is the one timer of housekeeping.
@@ -80,7 +83,7 @@ func (h *house) onPurge(ctx context.Context, _ timer.Fired) error {
 // left says what a run has left to do.
 type left struct {
 	more bool // a chore has more to do
-	cut  bool // a chore took too long
+	cut  bool // a chore, or all of them together, took too long
 }
 
 // until is when the next run is.
@@ -107,10 +110,19 @@ func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err 
 	if behind := kept.Behind(); behind > 0 {
 		h.ground.log.WarnContext(ctx, "a clock has stepped: what is kept is kept for longer until the clocks have agreed for a day", "by", behind.Round(time.Second))
 	}
-	for _, do := range h.chores(now) {
-		more, cut, failed := do.within(ctx, each)
+	return h.doAll(ctx, h.chores(now), each)
+}
+
+// doAll does the chores. A run may not last for ever: one whose time ends before it comes to all,
+// because many take as long as they may, is gone on with by the next one where it ended.
+func (h *house) doAll(ctx context.Context, all []chore, each time.Duration) (l left, err error) {
+	begin := int(h.first.Swap(0))
+	for i := range all {
+		at := (begin + i) % len(all)
+		more, cut, failed := all[at].within(ctx, each)
 		if ctx.Err() != nil {
-			return left{}, ctx.Err()
+			h.first.Store(int32(at))
+			return left{cut: true}, ctx.Err()
 		}
 		l.more, l.cut = l.more || more, l.cut || cut
 		if cut { // it has much to do, or what it asks does not answer
