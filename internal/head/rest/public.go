@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -209,7 +210,7 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 }
 
 // wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer
-// has content, and its first byte.
+// has content that counts, and its first byte.
 func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
 	if c.r.Method != http.MethodGet {
 		return false, false
@@ -223,7 +224,15 @@ func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modif
 		return true, true
 	case http.StatusPartialContent:
 		part := w.header.Get("Content-Range") // absent: there are several
-		return true, part == "" || strings.HasPrefix(part, "bytes 0-")
+		return !isProbe(part), part == "" || strings.HasPrefix(part, "bytes 0-")
 	}
 	return false, false
+}
+
+// isProbe reports whether a part is the first byte or two of more: Safari asks for that before it
+// plays a file, to see whether ranges are understood, and then for all of it.
+func isProbe(part string) bool {
+	var from, to, size int64
+	n, _ := fmt.Sscanf(part, "bytes %d-%d/%d", &from, &to, &size)
+	return n == 3 && from == 0 && to <= 1 && to+1 < size
 }

@@ -209,6 +209,28 @@ func TestDownloadsAreCountedOnceAndNeverBeyondTheLimit(t *testing.T) {
 	count(10, "used-up")
 }
 
+// A player that first looks whether ranges are understood begins one download, not two, also where
+// there is only one.
+func TestAProbeIsNoDownload(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	const content = "/nodes/root/content"
+	v, _ := u.shareOf(t, u.put(t, "/film", pattern(1000))["id"].(string), map[string]any{"max_downloads": 1})
+	one := v.open(t, "")
+	for _, header := range []string{"bytes=0-0", "bytes=0-1", "bytes=0-", "bytes=500-"} {
+		if got := one.get(t, content, "Range", header); got.StatusCode != http.StatusPartialContent {
+			t.Errorf("%s: %s", header, got)
+		}
+	}
+	for _, header := range []string{"bytes=0-", "bytes=0-2"} {
+		one.get(t, content, "Range", header).problem(t, drive.Gone, map[string]any{"reason": "used-up"})
+	}
+	v, _ = u.shareOf(t, u.put(t, "/tiny", pattern(2))["id"].(string), map[string]any{"max_downloads": 1})
+	one = v.open(t, "")
+	one.get(t, content, "Range", "bytes=0-1") // all of it
+	one.get(t, content, "Range", "bytes=0-1").problem(t, drive.Gone, map[string]any{"reason": "used-up"})
+}
+
 func TestSharesEnd(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
