@@ -34,7 +34,7 @@ func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.D
 	}
 	secret := newSecret()
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = find(ctx, tx, id); err != nil {
+		if h, err = findToChange(ctx, tx, id); err != nil {
 			return err
 		}
 		h.oldSealed, h.OldUntil = "", 0

@@ -341,6 +341,13 @@ func find(ctx context.Context, q sqldb.Querier, id ID) (h Hook, err error) {
 	return h, err
 }
 
+// findToChange is find for a transaction that writes back what it has read: how an attempt ended is
+// noted without the lock on the ledger.
+func findToChange(ctx context.Context, tx *sqldb.Tx, id ID) (h Hook, err error) {
+	err = scanHook(&h, tx.QueryRow(ctx, "SELECT "+columns+" FROM webhooks WHERE id = ?"+tx.ForUpdate(), id).Scan)
+	return h, err
+}
+
 // List returns the webhooks of a place.
 func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hook, error) {
 	account, err := w.enter(ctx, who, place)
@@ -361,7 +368,7 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in Wish) (h
 		return Hook{}, err
 	}
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = find(ctx, tx, id); err != nil {
+		if h, err = findToChange(ctx, tx, id); err != nil {
 			return err
 		}
 		was := h
@@ -415,7 +422,7 @@ func (w *Webhooks) ReplaySince(ctx context.Context, who drive.Who, id ID, since 
 		return Hook{}, err
 	}
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = find(ctx, tx, id); err != nil {
+		if h, err = findToChange(ctx, tx, id); err != nil {
 			return err
 		}
 		h.Position, h.Failures, h.NotBefore, h.Updated = min(h.Position, before), 0, 0, w.now()
