@@ -141,7 +141,7 @@ const purgeBatch = 500 // rows of one transaction: far below its budget of 50 ms
 // about that of time.
 func (l *Log) Purge(ctx context.Context) error {
 	before := drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep))
-	for n := int64(purgeBatch); n >= purgeBatch; {
+	for n := int64(1); n > 0; { // one that is not full says nothing: some of the oldest may have to stay
 		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
 				Table: "activity", Key: "id", Limit: purgeBatch,
