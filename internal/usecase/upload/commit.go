@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -35,6 +36,7 @@ type committer struct {
 	hold  func(ctx context.Context, tx *sqldb.Tx) error            // see Options
 	drop  func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace drops
 	queue *combine.Queue[drive.AccountID, *arrival]
+	late  time.Duration // see lateAfter
 }
 
 // maxTogether is how many files one transaction makes visible at most: some 20 ms of SQLite's
@@ -42,7 +44,7 @@ type committer struct {
 const maxTogether = 64
 
 func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
-	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop}
+	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop, late: lateAfter}
 	c.queue = combine.New(maxTogether, c.commitGroup)
 	return c
 }
@@ -185,7 +187,7 @@ func (c *committer) begin(ctx context.Context, s *settling, fn func(context.Cont
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
-		return s.inTime()
+		return s.inTime(c.late)
 	})
 	if !errors.Is(err, errLate) {
 		return err

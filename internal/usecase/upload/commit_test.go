@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,7 +85,25 @@ func aPut(rt *rapid.T, contents [][]byte) put {
 // names, conflicts, folders, the quota, what is there in the end.
 func TestTogetherIsAsAlone(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	togetherIsAsAlone(t, uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)}))
+}
+
+// The same when nearly every transaction is repeated, since its contents were not durable in time.
+func TestTogetherIsAsAloneWhenContentsAreLate(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Store: func(b blob.Store) blob.Store {
+		return settles{b, func(names []string) error {
+			for range 1000 {
+				runtime.Gosched()
+			}
+			return b.Settle(context.Background(), names)
+		}}
+	}})
+	s.WaitForNoContents()
+	togetherIsAsAlone(t, s)
+}
+
+func togetherIsAsAlone(t *testing.T, s *uploadtest.Site) {
 	rapid.Check(t, func(rt *rapid.T) {
 		contents := [][]byte{nil, random(10), random(300), random(500), random(500)}
 		total := drive.ByteSize(rapid.SampledFrom([]int{0, 0, 1000, 2500}).Draw(rt, "total"))

@@ -21,6 +21,9 @@ func (s *Sessions) Promised() int64 {
 // Settle waits until nothing runs in the background.
 func (s *Sessions) Settle() { s.work.all.Wait() }
 
+// WaitForNoContents makes transactions late that find their contents not durable yet.
+func (s *Sessions) WaitForNoContents() { s.small.committer.late = 0 }
+
 // Forgotten reports whether nothing is known of an upload, though somebody holds it.
 func (s *Sessions) Forgotten(id drive.UploadID) bool {
 	l := s.table.enter(id)

@@ -52,9 +52,10 @@ func (s *settling) wait() error {
 	return s.err
 }
 
-// inTime is wait for a transaction: errLate when it is better to begin another one afterwards.
-func (s *settling) inTime() error {
-	timer := time.NewTimer(lateAfter)
+// inTime is wait for a transaction, for so long: errLate when it is better to begin another one
+// afterwards.
+func (s *settling) inTime(limit time.Duration) error {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-s.done:
