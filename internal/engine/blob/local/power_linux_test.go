@@ -5,63 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/blobtest"
 	"smartdrive/internal/testkit/depth"
-	"smartdrive/internal/testkit/servicetest"
+	"smartdrive/internal/testkit/disktest"
 )
-
-// disk is an ext4 with a journal, in a file. What the kernel has written to the file is what a disk
-// has when the power goes; the rest is in memory.
-type disk struct{ image, root string }
-
-// newDisk makes and mounts one, with blocks of some bytes. Only root can, with loop devices and
-// mkfs.ext4.
-func newDisk(t *testing.T, block string) disk {
-	t.Helper()
-	d := disk{filepath.Join(t.TempDir(), "image"), t.TempDir()}
-	noError(t, os.WriteFile(d.image, nil, 0o600))
-	noError(t, os.Truncate(d.image, 64<<20)) // three times what the deepest test stores
-	command(t, "mkfs.ext4", "-q", "-F", "-b", block, "-O", "has_journal", d.image)
-	d.mount(t)
-	t.Cleanup(func() { d.unmount(t) })
-	return d
-}
-
-func (d disk) mount(t *testing.T) {
-	t.Helper()
-	command(t, "mount", "-o", "loop", d.image, d.root)
-}
-
-func (d disk) unmount(t *testing.T) {
-	t.Helper()
-	noError(t, syscall.Unmount(d.root, syscall.MNT_DETACH))
-}
-
-// cut mounts what is on the disk when the power goes now: the kernel plays the journal back.
-func (d disk) cut(t *testing.T) disk {
-	t.Helper()
-	after := disk{filepath.Join(t.TempDir(), "image"), t.TempDir()}
-	command(t, "cp", "--sparse=always", d.image, after.image)
-	after.mount(t)
-	return after
-}
-
-func command(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		servicetest.Missing(t, "loop", fmt.Sprintf("%s %s: %v %s", name, strings.Join(args, " "), err, out))
-	}
-}
 
 // The power goes while contents come: what was acknowledged by then, in whatever way, is there, in
 // a few directories that many use at once.
@@ -70,8 +24,8 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 	for _, block := range []string{"1024", "4096"} { // the smaller they are, the more often directories grow
 		t.Run(block, func(t *testing.T) {
 			t.Parallel()
-			disk := newDisk(t, block)
-			d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.root, "data") })
+			disk := disktest.New(t, block)
+			d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
 			if !d.named {
 				t.Error("an ext4 with a journal was not recognized: the directories are synced")
 			}
@@ -87,7 +41,7 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 }
 
 // losePower cuts the power when half of the contents are acknowledged.
-func losePower(t *testing.T, d *Dir, disk disk) {
+func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 	t.Helper()
 	var store acknowledged
 	var early, all sync.WaitGroup
@@ -117,9 +71,9 @@ func losePower(t *testing.T, d *Dir, disk disk) {
 	}
 	early.Wait()
 	want := store.snapshot()
-	there := disk.cut(t)
-	defer there.unmount(t)
-	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.root, "data"), Log: d.log})
+	there := disk.Cut(t)
+	defer there.Unmount(t)
+	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.Root, "data"), Log: d.log})
 	noError(t, err)
 	defer func() { noError(t, after.Close()) }() // before the unmount
 	for name, b := range want {

@@ -1,0 +1,74 @@
+package sqldb_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/testkit/disktest"
+)
+
+// The power goes while transactions are committed: each that was acknowledged is there, while the
+// log is new and grows, and when it is written in place.
+func TestWhatIsCommittedSurvivesThePower(t *testing.T) {
+	t.Parallel()
+	disk := disktest.New(t, "4096")
+	db, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(disk.Root, "database")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var want []string
+	for round := range depth.Pick(4, 6, 40) {
+		want = append(want, losePower(t, disk, db, round, want)...)
+		if round%2 == 1 { // what comes next is written over what is there
+			var busy, pages, done int
+			if err := db.QueryRow(t.Context(), "PRAGMA wal_checkpoint(RESTART)").Scan(&busy, &pages, &done); err != nil || busy != 0 || pages == 0 {
+				t.Fatalf("checkpoint: %d, %d pages, %v", busy, pages, err)
+			}
+		}
+	}
+}
+
+// losePower commits rows, cuts the power after half of them, and looks for them and for those that
+// were there. It returns all of them.
+func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want []string) []string {
+	t.Helper()
+	var early, all sync.WaitGroup
+	var added, later []string
+	for writer := range 8 {
+		half, keys := &early, &added
+		if writer%2 == 1 {
+			half, keys = &all, &later
+		}
+		key := func(i int) string { return fmt.Sprintf("%d-%d-%d", round, writer, i) }
+		for i := range 5 {
+			*keys = append(*keys, key(i))
+		}
+		half.Go(func() {
+			for i := range 5 {
+				if err := db.Write(t.Context(), put(key(i), key(i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	early.Wait()
+	there := disk.Cut(t)
+	defer there.Unmount(t)
+	after, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(there.Root, "database")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	for _, k := range append(added, want...) {
+		if v, ok := get(t, after, k); !ok || v != k {
+			t.Errorf("round %d: %s is %q, %v", round, k, v, ok)
+		}
+	}
+	all.Wait()
+	return append(added, later...)
+}
