@@ -29,7 +29,8 @@ type verdict struct {
 // decide applies the rule of the package comment. The steps are in the order of their levels.
 func decide(steps []step, now drive.Time) verdict {
 	v, first := verdict{}, -1
-	open := true // from the node up to here everything is seen
+	var managed verdict // by the manager's role at the root
+	open := true        // from the node up to here everything is seen
 	for at := 0; at < len(steps); {
 		level, given, granted := steps[at].level, Right(0), false
 		here := steps[at]
@@ -43,9 +44,12 @@ func decide(steps []step, now drive.Time) verdict {
 			}
 			given, granted = given|s.role.Rights(), true
 			v.member = v.member || s.root && s.role.Rights() != 0
-			if s.root && s.role == Manager {
-				return verdict{rights: All, top: s.node, level: level, atRoot: true, until: v.until, all: true, member: true}
+			if s.root && s.role == Manager && (!managed.all || lastsLonger(s.expires, managed.until)) {
+				managed = verdict{rights: All, top: s.node, level: level, atRoot: true, until: s.expires, all: true, member: true}
 			}
+		}
+		if managed.all {
+			return managed
 		}
 		if !granted {
 			continue
@@ -62,6 +66,9 @@ func decide(steps []step, now drive.Time) verdict {
 	}
 	return v
 }
+
+// lastsLonger compares ends, of which zero is never.
+func lastsLonger(a, b drive.Time) bool { return b != 0 && (a == 0 || a > b) }
 
 // sort brings steps into the order that decide wants.
 func sortSteps(steps []step) {

@@ -27,3 +27,34 @@ func TestWhoManagesAll(t *testing.T) {
 		}
 	}
 }
+
+// Grants of one level have no order: a database gives them in any. What a manager may does not end
+// with another grant, nor with the first of two roles.
+func TestOrderOfGrantsIsNothing(t *testing.T) {
+	t.Parallel()
+	folder, root := drive.NewID[drive.NodeID](), drive.NewID[drive.NodeID]()
+	at := func(role Role, expires drive.Time) step {
+		return step{node: root, level: 1, root: true, role: role, expires: expires}
+	}
+	for name, tc := range map[string]struct {
+		a, b  step
+		until drive.Time
+	}{
+		"manager and a viewer until":    {at(Manager, 0), at(Viewer, 300), 0},
+		"manager until, and a viewer":   {at(Manager, 300), at(Viewer, 200), 300},
+		"manager twice":                 {at(Manager, 300), at(Manager, 200), 300},
+		"manager, and once more until":  {at(Manager, 0), at(Manager, 200), 0},
+		"two until, neither a manager":  {at(Editor, 300), at(Viewer, 200), 200},
+		"a manager whose role is over":  {at(Manager, 50), at(Viewer, 200), 200},
+		"a manager, and a role is over": {at(Manager, 0), at(Viewer, 50), 0},
+	} {
+		below := step{node: folder, role: Viewer, expires: 250}
+		v, other := decide([]step{below, tc.a, tc.b}, 100), decide([]step{below, tc.b, tc.a}, 100)
+		if v != other {
+			t.Errorf("%s: %+v, the other way round %+v", name, v, other)
+		}
+		if want := tc.until; v.until != want {
+			t.Errorf("%s: until %d, want %d", name, v.until, want)
+		}
+	}
+}
