@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -28,6 +30,9 @@ type Options struct {
 type Log struct {
 	opt Options
 	hub hub
+
+	look   int          // see purgeLook
+	looked atomic.Int64 // the position up to which the last Purge looked; 0: it came to the end
 }
 
 const keepDefault = 180 * 24 * time.Hour // half a year, within which people ask who has deleted something
@@ -43,7 +48,7 @@ func New(opt Options) *Log {
 	if opt.Keep == 0 {
 		opt.Keep = keepDefault
 	}
-	return &Log{opt: opt}
+	return &Log{opt: opt, look: purgeLook}
 }
 
 // Entry is one effect.
@@ -135,24 +140,62 @@ func (l *Log) Forget(ctx context.Context, account drive.AccountID) error {
 	return nil
 }
 
-const purgeBatch = 500 // rows of one transaction: far below its budget of 50 ms
+const (
+	purgeBatch = 500     // rows of one transaction: far below its budget of 50 ms
+	purgeLook  = 100_000 // entries with nothing old among them that a run reads: a bounded part of any log
+)
 
-// Purge deletes entries that were kept long enough: the oldest, since the order of positions is
-// about that of time.
+// Purge deletes entries that were kept long enough. The order of positions is about that of time:
+// the old ones are the first, and most runs need only those. But entries of a clock that was ahead
+// may lie before them, so a run also looks at many that have to stay, and the next one goes on
+// behind those.
 func (l *Log) Purge(ctx context.Context) error {
 	before := drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep))
-	for n := int64(1); n > 0; { // one that is not full says nothing: some of the oldest may have to stay
-		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
-				Table: "activity", Key: "id", Limit: purgeBatch,
-				Where: "id IN (SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT ?) AS oldest WHERE at < ?)",
-				Args:  []any{purgeBatch, before},
-			})
-			return err
-		})
+	after, young := Position(0), 0
+	for young < l.look {
+		p, err := l.purgePage(ctx, after, before)
 		if err != nil {
 			return fmt.Errorf("purge the activity log: %w", err)
 		}
+		if p.rows == 0 {
+			after = 0
+			break
+		}
+		after = p.last
+		if !p.old {
+			if young == 0 {
+				after = max(after, Position(l.looked.Load()))
+			}
+			young += p.rows
+		}
 	}
+	l.looked.Store(int64(after))
 	return nil
+}
+
+// page is what Purge has looked at.
+type page struct {
+	rows int
+	last Position
+	old  bool // some were old; they are deleted
+}
+
+func (l *Log) purgePage(ctx context.Context, after Position, before drive.Time) (p page, err error) {
+	rows, err := l.opt.DB.Query(ctx, "SELECT id, at FROM activity WHERE id > ? ORDER BY id LIMIT ?", after, purgeBatch)
+	all, err := sqldb.Scan(rows, err, func(e *Entry, scan func(...any) error) error { return scan(&e.ID, &e.At) })
+	if err != nil || len(all) == 0 {
+		return p, err
+	}
+	p.rows, p.last = len(all), all[len(all)-1].ID
+	p.old = slices.ContainsFunc(all, func(e Entry) bool { return e.At < before })
+	if !p.old {
+		return p, nil
+	}
+	return p, l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
+			Table: "activity", Key: "id", Limit: purgeBatch,
+			Where: "id > ? AND id <= ? AND at < ?", Args: []any{after, p.last, before},
+		})
+		return err
+	})
 }

@@ -53,7 +53,9 @@ type Outbox struct {
 	announced chan struct{} // something was published or replayed
 
 	mu       sync.Mutex
-	sessions map[*session]struct{} // open ones, to be woken
+	sessions map[*session]struct{}  // open ones, to be woken
+	looked   map[stream.Topic]int64 // the id up to which the last Trim looked; 0: it came to the end
+	look     int                    // see trimLook
 }
 
 // Counters tell what an Outbox did since it was made.
@@ -79,7 +81,7 @@ func New(db *sqldb.DB, opt Options) *Outbox {
 	return &Outbox{
 		gapTime: opt.GapTime,
 		db:      db, source: opt.Source, now: opt.Now, log: opt.Log, announced: make(chan struct{}, 1),
-		relayed: opt.Relayed, sessions: map[*session]struct{}{},
+		relayed: opt.Relayed, sessions: map[*session]struct{}{}, looked: map[stream.Topic]int64{}, look: trimLook,
 	}
 }
 

@@ -166,21 +166,65 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// ahead publishes records of a clock that was ahead, and behind them older ones. Trim is asked at
+// the time that it returns.
+func ahead(t *testing.T, f *streamtest.Fixture, young, old int) time.Time {
+	t.Helper()
+	const month = 30 * 24 * time.Hour
+	f.Clock.Advance(month)
+	f.Publish(t, streamtest.Account, make([]string, young)...)
+	f.Clock.Advance(-month)
+	f.Publish(t, streamtest.Account, make([]string, old)...)
+	return f.Clock.Now().Add(month / 2)
+}
+
 // Records of a clock that was ahead lie at the head of the outbox and are kept; what is old behind
 // them goes in one run.
 func TestYoungRecordsAtTheHeadKeepNothingFromBeingTrimmed(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
-	const month = 30 * 24 * time.Hour
-	f.Clock.Advance(month)
-	f.Publish(t, streamtest.Account, make([]string, 10)...)
-	f.Clock.Advance(-month)
-	f.Publish(t, streamtest.Account, make([]string, 1200)...)
-	if n, err := o.Trim(t.Context(), f.Clock.Now().Add(month/2)); n != 1200 || err != nil {
+	at := ahead(t, f, 1100, 1200) // both are more than two batches
+	if n, err := o.Trim(t.Context(), at); n != 1200 || err != nil {
 		t.Errorf("%d rows deleted, want 1200; error %v", n, err)
 	}
-	if n := rowsOf(t, f, "outbox"); n != 10 {
-		t.Errorf("%d rows are left, want 10", n)
+	if n := rowsOf(t, f, "outbox"); n != 1100 {
+		t.Errorf("%d rows are left, want 1100", n)
+	}
+}
+
+// Records that have to stay, a page less one of them, do not make a transaction of each one that
+// goes.
+func TestAPageOfTheOutboxIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	var calls sqldbtest.Counter
+	db, clock := sqldbtest.OpenWith(t, sqldb.Options{Connector: calls.Connector}), streamtest.NewClock()
+	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: clock.Now})
+	f := &streamtest.Fixture{DB: db, Publisher: o, Clock: clock}
+	at := ahead(t, f, 499, 1200)
+	before := calls.Count(sqldbtest.Begin)
+	if n, err := o.Trim(t.Context(), at); n != 1200 || err != nil {
+		t.Errorf("%d rows deleted, want 1200; error %v", n, err)
+	}
+	if n := calls.Count(sqldbtest.Begin) - before; n > 4 {
+		t.Errorf("%d transactions for 1699 rows, want at most 4", n)
+	}
+}
+
+// A run does not read a long outbox of which nothing is old to its end: the next ones go on.
+func TestRunsOfTrimGoOnThroughTheOutbox(t *testing.T) {
+	t.Parallel()
+	f, o := open(t)
+	o.LookAt(1000)
+	at := ahead(t, f, 2600, 600)
+	var all int64
+	for i := range 6 {
+		n, err := o.Trim(t.Context(), at)
+		if all += n; err != nil || i == 0 && n != 0 {
+			t.Errorf("run %d: %d rows deleted, error %v", i, n, err)
+		}
+	}
+	if all != 600 {
+		t.Errorf("%d rows deleted, want 600", all)
 	}
 }
 
