@@ -3,11 +3,13 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"smartdrive/internal/base/filelock"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Files of the data directory besides the blobs:
@@ -92,11 +94,12 @@ func makeRoom(dir string) error {
 
 func hasRoom(dir string) bool {
 	path := filepath.Join(dir, roomFile)
-	return errors.Join(os.WriteFile(path, solid(roomSize), 0o600), os.Remove(path)) == nil
+	return errors.Join(fillFile(path, roomSize), os.Remove(path)) == nil
 }
 
-// ballastSize is enough for the pages of some thousand deletes in the database's log.
-const ballastSize = 4 << 20 // bytes
+// ballastSize is what the log of the database may grow by before it is emptied, and some room: so
+// deletes go on for as long as one likes.
+const ballastSize = sqldb.LogSize + 4<<20 // bytes
 
 // placeBallast writes the ballast unless it is there. Without room for it the installation still
 // starts.
@@ -105,18 +108,21 @@ func placeBallast(dir string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == ballastSize {
 		return nil
 	}
-	if err := os.WriteFile(path, solid(ballastSize), 0o600); err != nil {
+	if err := fillFile(path, ballastSize); err != nil {
 		return errors.Join(fmt.Errorf("write the ballast: %w", err), os.Remove(path))
 	}
 	return nil
 }
 
-// solid returns bytes that take room on every disk: one that compresses or leaves holes would give
-// none back.
-func solid(size int) []byte {
-	fill := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(fill) // never fails
-	return fill
+// fillFile writes bytes that take room on every disk: one that compresses or leaves holes would
+// give none back.
+func fillFile(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, rand.NewChaCha8([32]byte{}), size)
+	return errors.Join(err, f.Close())
 }
 
 func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // gone already: nothing to give up

@@ -111,7 +111,7 @@ func isFull(t *testing.T, r rig.Reply) {
 func TestScenarioJADiskThatUploadsFill(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--default-quota", "1TiB")
-	site.Data = filepath.Join(disk(t, 48), "data")
+	site.Data = filepath.Join(disk(t, 64), "data")
 	s := site.Start(t)
 	c := &crowd{User: s.NewUser(t, "ann", 1<<40)}
 	half := c.Begin(t, "/half", history.Content{Seed: 1000, Size: 12 * rig.MiB})
@@ -156,7 +156,7 @@ func (c *crowd) comesBack(t *testing.T, s *rig.Server) {
 // way.
 func TestScenarioJADiskThatOthersFill(t *testing.T) {
 	t.Parallel()
-	root := disk(t, 48)
+	root := disk(t, 64)
 	site := rig.New(t, "--min-free", "0", "--blob-grace", "0s")
 	site.Data = filepath.Join(root, "data")
 	s := site.Start(t)
@@ -198,7 +198,7 @@ func TestScenarioJADiskThatOthersFill(t *testing.T) {
 // The database's disk is full and the blobs have room.
 func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	root := disk(t, 24)
+	root := disk(t, 40)
 	blobs := filepath.Join(rig.Dir(t), "blobs")
 	// A parked upload would need the database to go on, however long filling that up takes.
 	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--blobs", blobs, "--upload-idle", "1h")

@@ -15,8 +15,8 @@ import (
 // SQLite is made to call fdatasync on Linux; its translation to Go calls fsync. Either makes
 // durable what was written and what is needed to read it, so a commit is as durable. But fsync also
 // waits for the time of the last change: whenever the log is synced, which is written in place over
-// and over, the file system commits its journal, with whatever other files are in it. So databases
-// are opened through a file system (VFS) of our own, which is SQLite's but for xSync.
+// and over, the file system commits its journal, with whatever other files are in it. So what writes
+// opens a database through a file system (VFS) of our own, which is SQLite's but for xSync.
 // https://www.sqlite.org/vfs.html
 
 const dataSyncName = "smartdrive-datasync"
@@ -98,7 +98,11 @@ func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 {
 		return dataSync.sync(tls, file, flags)
 	}
-	if err := unix.Fdatasync(int(f.Fh)); err != nil {
+	err := unix.Fdatasync(int(f.Fh))
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fdatasync(int(f.Fh))
+	}
+	if err != nil {
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			f.FlastErrno = int32(errno)
 		}

@@ -61,9 +61,12 @@ func keepPrivate(path string) error {
 const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-8192)&_defensive=1"
 
-// logPages is how many pages the log takes, 16 MiB, before a commit brings them to the file of the
-// database, which it then syncs. What many commits have changed, as the ends of tables and indexes
-// are, is written there once: SQLite's default of 1,000 has it written four times as often.
+// LogSize is how long the log of a SQLite database gets, in bytes, before a commit brings its pages
+// to the file of the database, which it then syncs. What many commits have changed, as the ends of
+// tables and indexes are, is written there once: SQLite's default of 1,000 pages has it written
+// four times as often. Somebody who reads for long, or one large transaction, makes it longer.
+const LogSize = logPages * 4096
+
 const logPages = 4000
 
 // writeDSN keeps temporary files in memory: a statement that is undone inside a savepoint needs

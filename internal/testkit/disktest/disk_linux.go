@@ -19,8 +19,9 @@ type Disk struct {
 	image string
 }
 
-// size is that of a disk; only what is written of it takes room.
-const size = 64 << 20
+// Size is that of a disk, in bytes, a part of which is the file system's. Only what is written of it
+// takes room.
+const Size = 64 << 20
 
 // New makes and mounts one, with blocks of so many bytes, until the test ends. Only root can, with
 // loop devices and mkfs.ext4; otherwise the test is skipped.
@@ -30,18 +31,13 @@ func New(t testing.TB, block string) *Disk {
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(d.image, size); err != nil {
+	if err := os.Truncate(d.image, Size); err != nil {
 		t.Fatal(err)
 	}
 	command(t, "mkfs.ext4", "-q", "-F", "-b", block, "-O", "has_journal", d.image)
-	d.mount(t)
+	command(t, "mount", "-o", "loop", d.image, d.Root)
 	t.Cleanup(func() { d.Unmount(t) })
 	return d
-}
-
-func (d *Disk) mount(t testing.TB) {
-	t.Helper()
-	command(t, "mount", "-o", "loop", d.image, d.Root)
 }
 
 // Unmount takes it out, at once. Of a disk that New made the end of the test does it.
@@ -57,14 +53,24 @@ func (d *Disk) Unmount(t testing.TB) {
 func (d *Disk) Cut(t testing.TB) *Disk {
 	t.Helper()
 	after := &Disk{image: filepath.Join(t.TempDir(), "image"), Root: t.TempDir()}
-	command(t, "cp", "--sparse=always", d.image, after.image)
-	after.mount(t)
+	for _, args := range [][]string{{"cp", "--sparse=always", d.image, after.image}, {"mount", "-o", "loop", after.image, after.Root}} {
+		if err := run(t, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return after
 }
 
-func command(t testing.TB, name string, args ...string) {
+func command(t testing.TB, args ...string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
-		servicetest.Missing(t, "loop", fmt.Sprintf("%s %s: %v %s", name, strings.Join(args, " "), err, out))
+	if err := run(t, args...); err != nil {
+		servicetest.Missing(t, "loop", err.Error())
 	}
+}
+
+func run(t testing.TB, args ...string) error {
+	if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w %s", strings.Join(args, " "), err, out)
+	}
+	return nil
 }

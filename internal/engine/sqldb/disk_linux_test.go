@@ -1,11 +1,17 @@
 package sqldb_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/testkit/disktest"
@@ -71,4 +77,50 @@ func losePower(t *testing.T, disk *disktest.Disk, db *sqldb.DB, round int, want 
 	}
 	all.Wait()
 	return append(added, later...)
+}
+
+// On a full disk rows can be deleted, however many they are: the log gets the room that is given up
+// for it, in which it reaches the length at which it is emptied.
+func TestDeletesGoOnOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	const rows = 3000
+	disk := disktest.New(t, "4096")
+	ballast := filepath.Join(disk.Root, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, sqldb.LogSize+4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(disk.Root, "database"), OnFull: func() { _ = os.Remove(ballast) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		for i := 0; i < rows && err == nil; i++ {
+			err = put(fmt.Sprint(i), strings.Repeat("x", 1000))(ctx, tx)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(disk.Root, "rest"), make([]byte, disktest.Size), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	full := 0
+	for i := range rows {
+		remove := func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM meta WHERE name = ?", fmt.Sprint(i))
+			return err
+		}
+		err := db.Write(t.Context(), remove)
+		if drive.IsKind(err, drive.DiskFull) {
+			full++
+			err = db.Write(t.Context(), remove)
+		}
+		if err != nil {
+			t.Fatalf("row %d, after the disk was full %d times: %v", i, full, err)
+		}
+	}
+	if full != 1 {
+		t.Errorf("the disk was full %d times", full)
+	}
 }
