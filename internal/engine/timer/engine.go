@@ -88,7 +88,7 @@ func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 		return nil
 	}
 	err := e.arm(ctx, entries)
-	if err != nil {
+	if err != nil && !drive.IsKind(err, drive.BadRequest) { // such a one would be refused for ever
 		e.owed.add(entries)
 	}
 	return err
@@ -97,8 +97,8 @@ func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 	err := e.opt.Queue.Arm(ctx, entries)
 	for i := range entries { // also after an error: some may be armed
-		if l := e.lanes[entries[i].Key.Kind]; l != nil {
-			l.armed(&entries[i])
+		if kind := entries[i].Key.Kind; kind.Known() && e.lanes[kind] != nil {
+			e.lanes[kind].armed(&entries[i])
 		}
 	}
 	if err != nil {
