@@ -15,8 +15,8 @@ import (
 // SQLite is made to call fdatasync on Linux; its translation to Go calls fsync. Either makes
 // durable what was written and what is needed to read it, so a commit is as durable. But fsync also
 // waits for the time of the last change: whenever the log is synced, which is written in place over
-// and over, the file system commits its journal, with whatever other files are in it. So what writes
-// opens a database through a file system (VFS) of our own, which is SQLite's but for xSync.
+// and over, the file system commits its journal, with whatever other files are in it. So what
+// writes opens a database through a file system (VFS) of our own, which is SQLite's but for xSync.
 // https://www.sqlite.org/vfs.html
 
 const dataSyncName = "smartdrive-datasync"

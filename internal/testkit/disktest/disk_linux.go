@@ -19,8 +19,8 @@ type Disk struct {
 	image string
 }
 
-// Size is that of a disk, in bytes, a part of which is the file system's. Only what is written of it
-// takes room.
+// Size is that of a disk, in bytes, a part of which is the file system's. Only what is written of
+// it takes room.
 const Size = 64 << 20
 
 // New makes and mounts one, with blocks of so many bytes, until the test ends. Only root can, with
