@@ -114,7 +114,10 @@ func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Doc
 		return nil, err
 	}
 	defer end()
-	object, err := in.open(ctx, m.Blob)
+	object, err := in.openSound(ctx, m.Blob)
+	if errors.Is(err, errDamaged) {
+		return nil, drive.Fail(drive.WrongState, "state", reasonDamaged)
+	}
 	if err != nil {
 		return nil, err
 	}

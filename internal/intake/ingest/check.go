@@ -96,7 +96,10 @@ func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, erro
 	if err != nil {
 		return nil, err
 	}
-	object, err := in.open(ctx, v.Blob)
+	object, err := in.openSound(ctx, v.Blob)
+	if errors.Is(err, errDamaged) {
+		return nil, in.late(ctx, b, reasonDamaged, string(bundle.MetaName))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +122,22 @@ func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
 		return nil, err
+	}
+	return in.openFile(ctx, b.File)
+}
+
+// errDamaged is the error of content whose bytes are known to be lost.
+var errDamaged = errors.New("the content was found damaged")
+
+// openSound opens content, unless it is known to be damaged: that is NotFound, whatever the store
+// would say.
+func (in *ground) openSound(ctx context.Context, id drive.BlobID) (blob.Object, error) {
+	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	if b.Damaged != 0 {
+		return nil, drive.Wrap(errDamaged, drive.NotFound)
 	}
 	return in.openFile(ctx, b.File)
 }
@@ -288,16 +307,24 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 	if reason == "" {
 		return nil
 	}
-	detail := strings.Join(names, ", ")
+	late := in.late(ctx, b, reason, strings.Join(names, ", "))
+	if _, over := errors.AsType[*refusal](late); over {
+		if err := in.saveDeclared(ctx, b, members); err != nil {
+			return err
+		}
+	}
+	return late
+}
+
+// late is the error of a bundle of which something is missing: it waits for that, for a bounded
+// time.
+func (in *ground) late(ctx context.Context, b *row, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
 	}
 	if now < b.WaitsUntil {
 		return &waiting{reason, detail}
-	}
-	if err := in.saveDeclared(ctx, b, members); err != nil {
-		return err
 	}
 	return &refusal{reason, detail}
 }

@@ -442,7 +442,7 @@ func (in *checker) countRest(ctx context.Context, members []member, kinds []enve
 
 func (in *checker) countIn(ctx context.Context, m member, kind envelope.Kind) (_ int64, err error) {
 	var object blob.Object
-	if object, err = in.open(ctx, m.Blob); err != nil {
+	if object, err = in.openSound(ctx, m.Blob); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, object.Close()) }()

@@ -51,7 +51,11 @@ func (in *workers) take(ctx context.Context, b *row) error {
 		if m.N <= b.Save.member {
 			continue
 		}
-		if err := r.member(ctx, m); err != nil {
+		err := r.member(ctx, m)
+		if errors.Is(err, errDamaged) {
+			return in.late(ctx, b, reasonDamaged, m.Name)
+		}
+		if err != nil {
 			return fmt.Errorf("member %d of bundle %s: %w", m.N, b.ID, err)
 		}
 	}
@@ -118,7 +122,7 @@ func (r *run) member(ctx context.Context, m member) error {
 // undeclared counts the documents within a PDF or an archive of a bundle that declares none at all:
 // its sender takes them for pictures, and would be told that all is done.
 func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
-	object, err := r.open(ctx, m.Blob)
+	object, err := r.openSound(ctx, m.Blob)
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +165,7 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 		return 0, err
 	}
 	defer end()
-	object, err := r.open(ctx, m.Blob)
+	object, err := r.openSound(ctx, m.Blob)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // ailing is a store on a disk that has errors now and then.
@@ -69,5 +70,58 @@ func wantState(t *testing.T, b Bundle, want State) {
 	t.Helper()
 	if b.State != want {
 		t.Errorf("the bundle is %s %s", b.State, sums(b))
+	}
+}
+
+// What cannot be read and is then marked as damaged, as by fsck, ends the bundle once its wait is
+// over, whatever of it that is, and however far the bundle has come. Sound again, it is taken in.
+func TestWhatIsFoundDamagedEndsItsBundle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ step, blobs, want string }{
+		{"", "SELECT v.blob_id FROM bundles b JOIN versions v ON v.id = b.meta_version", "rejected damaged 0=0+0+0+0"},
+		{"compared", "SELECT blob_id FROM bundle_members WHERE name = 'a.ndjson'", "rejected damaged 5=0+5+0+0"},
+		{"checked", "SELECT blob_id FROM bundle_members WHERE name = 'a.ndjson'", "rejected damaged 5=0+5+0+0"},
+	} {
+		t.Run("at "+c.step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			store := &ailing{Store: w.store}
+			in := w.process(w.db, "1", func(o *Options) { o.Store = store })
+			p := newParcel("acme").lines("a.ndjson", docs("A", 2)...).lines("b.ndjson", docs("B", 3)...)
+			w.send(t, p)
+			store.ill.Store(c.step == "")
+			in.halt = func(at string) {
+				if at == c.step {
+					store.ill.Store(true)
+				}
+			}
+			pass := func() {
+				for range 12 {
+					w.finish(t, in)
+					w.pass(5 * time.Minute)
+				}
+			}
+			pass()
+			wantState(t, w.bundle(t, p), Sealed)
+			mark := func(at int) {
+				w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+					_, err := tx.Exec(ctx, "UPDATE blobs SET damaged_at = ? WHERE id IN ("+c.blobs+")", at)
+					return err
+				})
+			}
+			mark(1)
+			pass()
+			b := w.bundle(t, p)
+			wantSums(t, b, c.want)
+			mark(0)
+			in.halt = func(string) {}
+			store.ill.Store(false)
+			if _, err := in.Retry(t.Context(), w.who, b.ID); err != nil {
+				t.Fatal(err)
+			}
+			w.finish(t, in)
+			wantSums(t, w.bundle(t, p), "done 5=5+0+0+0")
+			w.check(t)
+		})
 	}
 }
