@@ -155,11 +155,15 @@ func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]
 }
 
 // compareOrLog compares an intake. One that fails is logged, and tried again by the next pass: what
-// is wrong in one account is no reason to compare no other. Only the end of ctx is an error.
+// is wrong in one account is no reason to compare no other. The end of ctx is an error, and so is a
+// database that is away: all others would fail, too.
 func (r *reconciler) compareOrLog(ctx context.Context, one intake) error {
 	err := r.compareIntake(ctx, one)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if passing(err) {
+		return fmt.Errorf("compare account %s: %w", one.account, err)
 	}
 	r.seen[one.account] = -1
 	r.log.WarnContext(ctx, "the bundles of an account could not be compared with the drive; that will be repeated", "account", one.account, "error", err)

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // An account that cannot be compared keeps no other from it. It is logged, and compared as soon as
@@ -51,5 +53,36 @@ func TestAnAccountThatCannotBeComparedStopsNoOther(t *testing.T) {
 	}
 	if got := known(); got != 2 || log.Len() > 0 && strings.Contains(log.String(), "compared") {
 		t.Errorf("%d bundles are known after the repair; the log: %s", got, &log)
+	}
+}
+
+// A database that is away is no fault of any account: the pass ends at the first one that meets it,
+// and the next pass compares all.
+func TestADatabaseThatIsAwayEndsThePass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log bytes.Buffer
+	var faults sqldbtest.Faults
+	in := w.process(w.open(t, faults.Connector), "1", func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := in.newReconciler()
+	w.deaf.Store(true)
+	w.sendMeta(t, newParcel("acme").lines("a.ndjson", docs("A", 1)...))
+	w.addAccount(t)
+	w.sendMeta(t, newParcel("bolt").lines("b.ndjson", docs("B", 1)...))
+	for n := range 100 { // the first call lists the accounts
+		faults.Fail(sqldbtest.Query, n+2, nil)
+	}
+	if err := r.compareNext(t.Context(), 0); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("the pass ends with %v", err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log: %s", &log)
+	}
+	faults.Clear()
+	if err := r.pass(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.count(t, "SELECT COUNT(*) FROM bundles"); got != 2 {
+		t.Errorf("%d bundles are known, want 2; the log: %s", got, &log)
 	}
 }
