@@ -316,6 +316,25 @@ func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
 	}
 }
 
+// A run that ends early says what failed before it ended: a chore that always fails would never be
+// heard of where every run ends early.
+func TestARunThatEndsEarlySaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	fails := errors.New("the disk is full")
+	all := []chore{
+		simply(func(context.Context) error { return fails }),
+		simply(func(ctx context.Context) error {
+			end()
+			return ctx.Err()
+		}),
+	}
+	if l, err := (&house{}).doAll(ctx, all, time.Hour); !l.cut || !errors.Is(err, fails) || errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // A chore that takes long, such as the purge of an account of ten million files, is cut off and
 // goes on soon; so every other one has its turn.
 func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {

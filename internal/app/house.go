@@ -74,7 +74,7 @@ const (
 // and what fails here, such as a full disk, may pass.
 func (h *house) onPurge(ctx context.Context, _ timer.Fired) error {
 	left, err := h.keepHouse(ctx, choreTime)
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
 		h.ground.log.ErrorContext(ctx, "housekeeping failed and will be repeated", "error", err)
 	}
 	return timer.Later(left.until(err))
@@ -114,7 +114,8 @@ func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err 
 }
 
 // doAll does the chores. A run may not last for ever: one whose time ends before it comes to all,
-// because many take as long as they may, is gone on with by the next one where it ended.
+// because many take as long as they may, is gone on with by the next one where it ended. The error
+// is that of the chores that failed until then.
 func (h *house) doAll(ctx context.Context, all []chore, each time.Duration) (l left, err error) {
 	begin := int(h.first.Swap(0))
 	for i := range all {
@@ -122,7 +123,7 @@ func (h *house) doAll(ctx context.Context, all []chore, each time.Duration) (l l
 		more, cut, failed := all[at].within(ctx, each)
 		if ctx.Err() != nil {
 			h.first.Store(int32(at))
-			return left{cut: true}, ctx.Err()
+			return left{cut: true}, err
 		}
 		l.more, l.cut = l.more || more, l.cut || cut
 		if cut { // it has much to do, or what it asks does not answer
