@@ -197,13 +197,14 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	d = d.Until(v.ExpiresAt())
-	if sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std()); sends {
+	sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std())
+	if sends {
 		if err := p.shares.Count(ctx, v, n.ID, fromStart); err != nil {
 			return reply{}, errors.Join(err, d.Close())
 		}
 	}
 	content := p.contents
-	if v.Limited() { // an address of the store works any number of times
+	if v.Limited() || !sends { // an address of the store works any number of times, and for the whole file
 		content.redirectFor = 0
 	}
 	return content.send(ctx, c, d, c.flag("inline"))

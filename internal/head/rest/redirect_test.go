@@ -107,6 +107,25 @@ func TestADownloadIsSentOnToTheStore(t *testing.T) {
 	}
 }
 
+// A probe is not counted as a download of a share, so it gets the bytes that it asked for, and no
+// address at which the whole file can be fetched.
+func TestAProbeIsNotSentOnToTheStore(t *testing.T) {
+	t.Parallel()
+	u := newStoreStack(t).newUser(t, "ann", 0)
+	data := pattern(5000)
+	v, _ := u.shareOf(t, u.put(t, "/film", data)["id"].(string), nil)
+	one := v.open(t, "")
+	for _, ranges := range []string{"bytes=0-0", "bytes=0-1"} {
+		got := one.get(t, "/nodes/root/content", "Range", ranges)
+		if got.StatusCode != http.StatusPartialContent || !bytes.HasPrefix(data[:2], got.body) || got.Header.Get("Location") != "" {
+			t.Errorf("%s: %s, to %q", ranges, got, got.Header.Get("Location"))
+		}
+	}
+	if got := one.get(t, "/nodes/root/content", "Range", "bytes=0-2"); !bytes.Equal(follow(t, got, "bytes=0-2").body, data[:3]) {
+		t.Errorf("more than a probe: %s", got)
+	}
+}
+
 // What the store would judge by validators of its own, or could not give, is answered here as ever.
 func TestWhatTheStoreCannotAnswerIsAnsweredHere(t *testing.T) {
 	t.Parallel()
