@@ -60,11 +60,13 @@ type spy struct {
 	leases    atomic.Int64
 	leaseErrs atomic.Int64 // so many leases fail
 	lostAcks  atomic.Int64 // so many settles are done by nobody, and reported as an error
+	arms      atomic.Int64
 	armErrs   atomic.Int64 // so many arms are done by nobody, and reported as an error
 	armHalf   atomic.Bool  // arms are done, and reported as an error, as of a batch of which others could not be armed
 }
 
 func (q *spy) Arm(ctx context.Context, entries []timer.Entry) error {
+	q.arms.Add(1)
 	if q.armErrs.Add(-1) >= 0 {
 		return drive.Fail(drive.Unavailable)
 	}

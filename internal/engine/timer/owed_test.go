@@ -27,3 +27,21 @@ func TestArmedAgainIsNoActivity(t *testing.T) {
 		wantTimes(t, d.within(time.Hour), wait)
 	})
 }
+
+// What is no timer is refused, and nobody tries to arm it again.
+func TestWhatIsRefusedIsNotOwed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		r := start(t, timer.Options{Handlers: d.handler(succeed)})
+		wrong := idle(keyA, 1, time.Minute)
+		wrong.Key.Kind = 200
+		if err := r.Arm(t.Context(), wrong); drive.KindOf(err) != drive.BadRequest {
+			t.Errorf("a kind that there is not: %v", err)
+		}
+		wantTimes(t, d.within(time.Hour))
+		if n := r.queue.arms.Load(); n != 1 {
+			t.Errorf("it was armed %d times", n)
+		}
+	})
+}
