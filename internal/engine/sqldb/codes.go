@@ -42,7 +42,16 @@ func isNetwork(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// fullWhileAsked is the result of a log that has to be written before something else can be done to
+// it, and finds no room (gather_linux.go). It is one of an error of the disk, after which SQLite
+// rolls back the transaction; after SQLITE_FULL it may undo the statement alone. SQLite has no code
+// of this number.
+const fullWhileAsked = lib.SQLITE_IOERR | 200<<8
+
 func kindOfCode(code int) drive.Kind {
+	if code == fullWhileAsked {
+		return drive.DiskFull
+	}
 	switch code & 0xff { // the low byte is the primary result code (sqlite.org/rescode.html)
 	case lib.SQLITE_FULL:
 		return drive.DiskFull

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +15,8 @@ import (
 // durable what was written and what is needed to read it, so a commit is as durable. But fsync also
 // waits for the time of the last change: whenever the log is synced, which is written in place over
 // and over, the file system commits its journal, with whatever other files are in it. So what
-// writes opens a database through a file system (VFS) of our own, which is SQLite's but for xSync.
+// writes opens a database through a file system (VFS) of our own, which is SQLite's but for xSync,
+// and for the log (see gather_linux.go).
 // https://www.sqlite.org/vfs.html
 
 const dataSyncName = "smartdrive-datasync"
@@ -72,6 +72,9 @@ func openDataSync(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintp
 	rc := dataSync.open(tls, vfs, name, file, flags, out)
 	if f := at[sqlite3.Tsqlite3_file](file); rc == sqlite3.SQLITE_OK {
 		f.FpMethods = dataSyncMethods(f.FpMethods)
+		if flags&sqlite3.SQLITE_OPEN_WAL != 0 {
+			f.FpMethods = gatherIn(file, f.FpMethods)
+		}
 	}
 	return rc
 }
@@ -103,9 +106,7 @@ func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 		err = unix.Fdatasync(int(f.Fh))
 	}
 	if err != nil {
-		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			f.FlastErrno = int32(errno)
-		}
+		noteErrno(f, err)
 		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	return sqlite3.SQLITE_OK

@@ -65,10 +65,7 @@ func (p *process) open(ctx context.Context, at string, how Opening) (*sqldb.DB, 
 	o := (&place{at}).options()
 	o.Unchecked, o.Look = how.Unchecked, how.Look
 	faults := p.faults[at]
-	o.Connector = func(dsn string) (driver.Connector, error) {
-		dsn = strings.Replace(dsn, "synchronous(FULL)", "synchronous(OFF)", 1) // no power is lost here, and a move writes hundreds of triggers
-		return faults.Connector(dsn)
-	}
+	o.Connector = func(dsn string) (driver.Connector, error) { return faults.Connector(sqldbtest.Unsynced(dsn)) }
 	return sqldb.Open(ctx, o)
 }
 

@@ -122,8 +122,7 @@ func (f *Fate) at(point string, do func() error) error {
 
 func (f *Fate) connector(dsn string) (driver.Connector, error) {
 	reads := sqldbtest.Reads(dsn)
-	dsn = strings.Replace(dsn, "synchronous(FULL)", "synchronous(OFF)", 1) // no power is lost here, and histories are many
-	return sqldbtest.Connect(dsn, func(call sqldbtest.Call, do func() error) error {
+	return sqldbtest.Connect(sqldbtest.Unsynced(dsn), func(call sqldbtest.Call, do func() error) error {
 		switch {
 		case call == sqldbtest.Prepare, call == sqldbtest.Savepoint && !reads:
 			return do() // how many there are depends on caches
