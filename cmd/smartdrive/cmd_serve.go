@@ -61,6 +61,7 @@ func serve(cmd *cobra.Command) error {
 	}
 	cfg.Decoder = decoder()
 	limitMemory()
+	collectLater()
 	raiseProcs()
 	ctx := cmd.Context()
 	a, err := app.Open(ctx, cfg, log)
