@@ -294,7 +294,11 @@ func (w *world) rule(t testing.TB, r *rand.Rand) {
 func TestAccessIsThatOfTheModel(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	for worlds := range sqldbtest.Fewer(depth.Pick(1, 4, 20)) {
+	many := depth.Pick(1, 4, 20)
+	if sqldbtest.OnMySQL() {
+		many = min(many, 3) // one takes six minutes there: nobody is asked beside another
+	}
+	for worlds := range sqldbtest.Fewer(many) {
 		r := rand.New(rand.NewPCG(19, uint64(worlds)))
 		w := newWorld(t, 6, 4)
 		for range depth.Pick(100, 700, 6000) {
