@@ -48,6 +48,7 @@ func BenchmarkBatch(b *testing.B) {
 		name string
 		send func() run
 		column
+		writes sample // transactions
 	}{
 		{name: "bare, file synced", send: flat("synced", "?sync=file")},
 		{name: "bare, nothing synced", send: flat("plain", "")},
@@ -63,13 +64,15 @@ func BenchmarkBatch(b *testing.B) {
 		for round = range rounds(3) {
 			for i := range ways {
 				w := &ways[(i+round)%len(ways)]
+				before := real.metric(b, "smartdrive_db_writes_total")
 				w.add(w.send())
+				w.writes.add(real.metric(b, "smartdrive_db_writes_total") - before)
 			}
 		}
 	}
-	rows := [][]any{{"", "files/s", "CPU s", "files/s, of bare file synced", "of bare without sync", "CPU, of bare file synced"}}
+	rows := [][]any{{"", "files/s", "CPU s", "files/s, of bare file synced", "of bare without sync", "CPU, of bare file synced", "transactions"}}
 	for _, w := range ways {
-		rows = append(rows, []any{w.name, w.rate, w.cpu, w.rate.over(ways[0].rate), w.rate.over(ways[1].rate), w.cpu.over(ways[0].cpu)})
+		rows = append(rows, []any{w.name, w.rate, w.cpu, w.rate.over(ways[0].rate), w.rate.over(ways[1].rate), w.cpu.over(ways[0].cpu), w.writes})
 	}
 	table(b, "10,000 files of 10 KiB", rows...)
 	b.ReportMetric(ways[3].rate.over(ways[0].rate).median(), "batch-of-synced")
