@@ -96,14 +96,22 @@ func (p *Part) next() int64 {
 // parts too. More may be written.
 func (p *Part) CV() CV { return CV(toBytes(guts.ChainingValue(p.top()))) }
 
+// Both returns CV and Root, for the part at offset 0: what is not in the tree yet, which of a small
+// file is all, is hashed once for them.
+func (p *Part) Both() (CV, Sum) {
+	n := p.top()
+	return CV(toBytes(guts.ChainingValue(n))), p.root(n)
+}
+
 // Root returns the digest of what was written so far, as a whole file. More may be written. It is
 // for the part at offset 0; on any other it panics, for that is not a digest of anything. Whoever
 // does not know yet whether a second part will come keeps both CV and Root of the first.
-func (p *Part) Root() Sum {
+func (p *Part) Root() Sum { return p.root(p.top()) }
+
+func (p *Part) root(n guts.Node) Sum {
 	if p.first != 0 {
 		panic("digest: root of a part that is not the first")
 	}
-	n := p.top()
 	n.Flags |= guts.FlagRoot
 	return Sum(toBytes(guts.ChainingValue(n)))
 }

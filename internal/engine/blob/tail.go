@@ -39,9 +39,11 @@ func (t *Tail) Write(p []byte) (int, error) {
 
 // Part returns what is known of the bytes so far.
 func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
-	p := Part{N: n, Size: t.size, CRC32: t.crc.Sum32(), CV: t.hash.CV(), Session: session}
+	p := Part{N: n, Size: t.size, CRC32: t.crc.Sum32(), Session: session}
 	if offset == 0 {
-		p.Root = t.hash.Root()
+		p.CV, p.Root = t.hash.Both()
+	} else {
+		p.CV = t.hash.CV()
 	}
 	return p
 }

@@ -86,7 +86,11 @@ func (f *frames) next() (batch.Item, error) {
 	if err != nil {
 		return batch.Item{}, err
 	}
-	where, err := f.place(line)
+	members, err := splitObject(line)
+	if err != nil {
+		return batch.Item{}, err
+	}
+	where, err := f.place(members)
 	if err != nil {
 		return batch.Item{}, err
 	}
@@ -94,7 +98,7 @@ func (f *frames) next() (batch.Item, error) {
 	f.rest = &itemBytes{f: f, left: where.bytes}
 	var in batchItem
 	item := batch.Item{Op: where.op}
-	if err = decodeObject(line, &in); err == nil {
+	if err = decodeMembers(members, &in); err == nil {
 		item, err = f.read(&in)
 	}
 	item.N, item.Text, item.Err = int(where.n), line, err
@@ -137,11 +141,7 @@ type placed struct {
 }
 
 // place reads of a line what tells where the next one begins, and which item it is.
-func (f *frames) place(line []byte) (placed, error) {
-	members, err := splitObject(line)
-	if err != nil {
-		return placed{}, err
-	}
+func (f *frames) place(members map[string]json.RawMessage) (placed, error) {
 	p := placed{n: f.last + 1}
 	if raw, ok := members["n"]; ok && json.Unmarshal(raw, &p.n) != nil {
 		return placed{}, badFrame(drive.Malformed, "expected", "a number as n")

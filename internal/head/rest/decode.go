@@ -88,6 +88,11 @@ func decodeObject(raw []byte, into any) error {
 	if err != nil {
 		return err
 	}
+	return decodeMembers(members, into)
+}
+
+// decodeMembers is decodeObject of one that was split; it uses members up.
+func decodeMembers(members map[string]json.RawMessage, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	for i := range v.NumField() {
 		field := v.Type().Field(i)

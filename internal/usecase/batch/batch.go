@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -37,11 +38,12 @@ type Batches struct {
 
 // Limits of one batch and of all of them.
 const (
-	maxGroup  = 128            // items of one transaction: some 20 ms of SQLite's writer, and of the lock on an account
-	maxBytes  = 8 * drive.MiB  // of files of one group: what a sync may have to wait for
-	maxAhead  = 256            // items that are laid while a group is committed
-	farAtOnce = 16             // files of one batch on their way to a store that is far
-	farRoom   = 16 * drive.MiB // bytes of files of all batches in memory for it
+	maxGroup  = 128                  // items of one transaction: some 10 ms of SQLite's writer, and of the lock on an account
+	maxBytes  = 8 * drive.MiB        // of files of one group: what a sync may have to wait for
+	pause     = 2 * time.Millisecond // without an item ends a group: fewer syncs, and nobody waits behind a slow client
+	maxAhead  = 256                  // items that are laid while a group is committed
+	farAtOnce = 16                   // files of one batch on their way to a store that is far
+	farRoom   = 16 * drive.MiB       // bytes of files of all batches in memory for it
 )
 
 // New returns Batches.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
+	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/tree"
@@ -65,8 +67,8 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 	return group, nil, nil
 }
 
-// gather returns what is ready, at least one item, and the first item of the group after it, where
-// that is known.
+// gather returns what comes without a pause, at least one item, and the first item of the group
+// after it, where that is known.
 func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	if first == nil {
 		if first = <-r.ahead; first == nil {
@@ -75,22 +77,36 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	}
 	group = append(group, first)
 	size := first.File.Size
+	late := time.NewTimer(pause)
+	defer late.Stop()
 	for len(group) < maxGroup && size < maxBytes {
-		select {
-		case p := <-r.ahead:
-			switch {
-			case p == nil:
-				return group, nil
-			case p.alone():
-				return group, p
-			}
-			group = append(group, p)
-			size += p.File.Size
-		default:
+		p := r.soon(late)
+		switch {
+		case p == nil:
 			return group, nil
+		case p.alone():
+			return group, p
 		}
+		group = append(group, p)
+		size += p.File.Size
 	}
 	return group, nil
+}
+
+// soon returns the next item, nil: there is none, or none yet.
+func (r *run) soon(late *time.Timer) *pending {
+	select {
+	case p := <-r.ahead:
+		return p
+	default:
+	}
+	late.Reset(pause)
+	select {
+	case p := <-r.ahead:
+		return p
+	case <-late.C:
+		return nil
+	}
 }
 
 // do does a group. Its error is why it may not be there.
@@ -297,7 +313,7 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 	if err != nil {
 		return err
 	}
-	views, err := r.opt.Files.ViewMany(ctx, r.opt.DB.For(r.who.Account), nodes)
+	views, err := r.opt.Files.ViewMany(ctx, r.opt.DB.For(r.who.Account), nodes, digestsOf(group))
 	if err != nil {
 		return err
 	}
@@ -320,6 +336,20 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 		answers[i] = a
 	}
 	return r.tell(answers)
+}
+
+// digestsOf are those of contents that a group has brought, as far as they are known.
+func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
+	known := map[drive.BlobID]digest.Set{}
+	for _, p := range group {
+		if p.laid == nil || p.failed != nil {
+			continue
+		}
+		if all := p.laid.Digests(); all != nil {
+			known[p.node.Blob] = all
+		}
+	}
+	return known
 }
 
 // nodes are those that a group has made or changed, and those that attempts before it have, as they

@@ -31,7 +31,7 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 	for _, n := range nodes {
 		some = append(some, n)
 	}
-	views, err := c.show.ViewMany(ctx, q, some)
+	views, err := c.show.ViewMany(ctx, q, some, nil)
 	if err != nil {
 		return nil, err
 	}

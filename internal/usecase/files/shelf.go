@@ -88,7 +88,7 @@ func (s *Shelf) show(ctx context.Context, q sqldb.Querier, who drive.Who, ids []
 			others = append(others, id)
 		}
 	}
-	views, err := s.files.ViewMany(ctx, q, own)
+	views, err := s.files.ViewMany(ctx, q, own, nil)
 	for _, id := range others {
 		var v NodeView
 		if err == nil {

@@ -79,10 +79,11 @@ func (s *display) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeV
 }
 
 // ViewMany shows many nodes; those that they have in common are read once. A node that has gone
-// since it was read, or whose folder has, is missing.
-func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+// since it was read, or whose folder has, is missing. known are digests of contents, those that the
+// caller has; the others are looked up.
+func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node, known map[drive.BlobID]digest.Set) (map[drive.NodeID]NodeView, error) {
 	v := s.viewer(q)
-	if err := v.fetch(ctx, nodes); err != nil {
+	if err := v.fetch(ctx, nodes, known); err != nil {
 		return nil, err
 	}
 	views := make(map[drive.NodeID]NodeView, len(nodes))
@@ -101,13 +102,13 @@ func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.No
 
 // ViewMine is ViewMany of nodes of the caller's own drive.
 func (s *display) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	return s.ViewMany(ctx, s.db.For(who.Account), nodes)
+	return s.ViewMany(ctx, s.db.For(who.Account), nodes, nil)
 }
 
 // ViewTops shows nodes that are shared with the caller by name, as these see them: what is above
 // them is not told.
 func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	views, err := s.ViewMany(ctx, s.db, nodes)
+	views, err := s.ViewMany(ctx, s.db, nodes, nil)
 	for id, v := range views {
 		v.ParentID, v.Path = nil, drive.Address{Place: id.String()}.String()
 		views[id] = v
@@ -121,7 +122,7 @@ func (s *display) ViewRoots(ctx context.Context, roots []drive.NodeID) (map[driv
 	if err != nil {
 		return nil, err
 	}
-	return s.ViewMany(ctx, s.db, slices.Collect(maps.Values(found)))
+	return s.ViewMany(ctx, s.db, slices.Collect(maps.Values(found)), nil)
 }
 
 // answer shows a node that a transaction made and runs its hook.
@@ -149,19 +150,21 @@ func (s *display) viewer(q sqldb.Querier) *viewer {
 }
 
 // fetch reads what nodes that are to be shown have in common, by a few statements.
-func (v *viewer) fetch(ctx context.Context, nodes []tree.Node) (err error) {
+func (v *viewer) fetch(ctx context.Context, nodes []tree.Node, known map[drive.BlobID]digest.Set) (err error) {
+	unknown := slices.DeleteFunc(blobsOf(nodes), func(id drive.BlobID) bool { return known[id] != nil })
 	if v.folders, err = v.tree.SpotsOf(ctx, v.q, nodes); err == nil {
-		v.digests, err = v.content.AliasesOf(ctx, v.q, blobsOf(nodes))
+		v.digests, err = v.content.AliasesOf(ctx, v.q, unknown)
 	}
 	if err != nil {
 		return fmt.Errorf("show %d nodes: %w", len(nodes), err)
 	}
+	maps.Copy(v.digests, known)
 	return nil
 }
 
 // all shows many nodes.
 func (v *viewer) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
-	err := v.fetch(ctx, nodes)
+	err := v.fetch(ctx, nodes, nil)
 	if err != nil {
 		return nil, err
 	}

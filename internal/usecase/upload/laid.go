@@ -33,6 +33,9 @@ func (l *Laid) Outcome() (n tree.Node, created bool, err error) {
 	return l.placed.Node, l.placed.Created, l.err()
 }
 
+// Digests are those of a content that is new, all that it has; nil: it may have others.
+func (l *Laid) Digests() digest.Set { return l.stored().Digests }
+
 // Refuse makes an outcome of what somebody else has decided.
 func (l *Laid) Refuse(err error) { l.end(err) }
 
