@@ -87,7 +87,7 @@ func gatherWrite(_ *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_i
 		}
 		g.off = off
 	}
-	g.bytes = append(g.bytes, unsafe.Slice(at[byte](buf), n)...)
+	g.bytes = append(g.bytes, unsafe.Slice(at[byte](buf), n)...) //nolint:gosec // memory of SQLite, during its call
 	return sqlite3.SQLITE_OK
 }
 
