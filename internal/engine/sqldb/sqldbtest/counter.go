@@ -93,7 +93,7 @@ func Reads(dsn string) bool {
 }
 
 // Unsynced is a data source whose commits wait for no disk: for tests in which no power is lost. On
-// Linux what writes has a file system of its own, which counts on the syncs (sqldb, gather_linux.go).
+// Linux what writes has a file system of its own, which counts on syncs (gather_linux.go of sqldb).
 func Unsynced(dsn string) string {
 	return strings.NewReplacer("synchronous(FULL)", "synchronous(OFF)", "vfs=smartdrive-datasync", "vfs=unix").Replace(dsn)
 }
