@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"lukechampine.com/blake3"
+
+	"smartdrive/internal/base/wholesync"
 )
 
 // Small files of a tree come many in one stream. Each is written beside its target, compared with
@@ -25,10 +27,12 @@ import (
 
 // Sizes of the streams of a tree.
 const (
-	streamedFile  = 256 << 10 // a file up to this comes in a stream, in bytes
-	streamedBytes = 32 << 20  // of the files of one stream
-	streamLanes   = 2         // streams at once: one is received while the files of another are made durable
-	syncsAtOnce   = 16        // files that are synced at a time, where they cannot be together
+	streamedFile  = 256 << 10       // a file up to this comes in a stream, in bytes
+	streamedBytes = 32 << 20        // of the files of one stream
+	streamLanes   = 2               // streams at once: one is received while the files of another are made durable
+	syncsAtOnce   = 16              // files that are synced at a time, where they cannot be together
+	syncedWhole   = 64              // files that are worth a sync of the file system
+	slowSync      = 5 * time.Second // for one that others have much to write to; the next files are synced one by one
 )
 
 // wanted is a small file that waits for its stream.
@@ -45,6 +49,7 @@ type collector struct {
 	w      *crew
 	root   *os.Root
 	off    atomic.Bool // the server has no such streams
+	each   atomic.Bool // files are synced one by one
 	lanes  chan struct{}
 	queued []wanted
 	bytes  int64
@@ -150,6 +155,11 @@ func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, e
 		return all, err
 	}
 	defer letGo(resp.Body)
+	whole, err := c.root.Open(".") // before files are written: it is told of what fails from then on
+	if err != nil {
+		return all, err
+	}
+	defer letGo(whole)
 	from := bufio.NewReaderSize(resp.Body, 256<<10)
 	var here []arrived
 	var odd []wanted
@@ -163,7 +173,7 @@ func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, e
 			odd = append(odd, all[done])
 		}
 	}
-	c.settle(ctx, here)
+	c.settle(ctx, here, whole)
 	for _, f := range odd {
 		c.alone(ctx, f)
 	}
@@ -230,12 +240,12 @@ func (c *collector) write(f wanted, content []byte) (part string, err error) {
 	return part, err
 }
 
-// settle makes files durable and gives them their names.
-func (c *collector) settle(ctx context.Context, all []arrived) {
+// settle makes files durable and gives them their names. whole is the folder of all.
+func (c *collector) settle(ctx context.Context, all []arrived, whole *os.File) {
 	if len(all) == 0 {
 		return
 	}
-	err := c.syncEach(all)
+	err := c.sync(all, whole)
 	dirs := map[string]error{}
 	for _, f := range all {
 		dirs[filepath.Dir(f.rel)] = nil
@@ -252,6 +262,24 @@ func (c *collector) settle(ctx context.Context, all []arrived) {
 	for i, f := range all {
 		c.over(ctx, f.wanted, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, errors.Join(errs[i], dirs[filepath.Dir(f.rel)]))
 	}
+}
+
+// sync makes files durable: many by a sync of the file system, where it can be relied on, unless
+// that takes long or fails: what it failed about may be somebody else's, and each file tells of its
+// own.
+func (c *collector) sync(all []arrived, whole *os.File) error {
+	if len(all) < syncedWhole || c.each.Load() || !wholesync.Can(whole) {
+		return c.syncEach(all)
+	}
+	began := time.Now()
+	err := wholesync.Sync(whole)
+	if err != nil || time.Since(began) > slowSync {
+		c.each.Store(true)
+	}
+	if err != nil {
+		return c.syncEach(all)
+	}
+	return nil
 }
 
 func (c *collector) syncEach(all []arrived) error {

@@ -16,7 +16,7 @@ import (
 // lower layer; those of one layer do not know each other. The suites that sit beside a port (xtest)
 // belong to tests and may import what they need.
 var layers = map[string]int{
-	"testkit/depth": 0, "testkit/disktest": 0, "base/drive": 0, "base/digest": 0, "base/ticket": 0, "intake/invoice/xmlscan": 0, "intake/invoice/pdf": 0, "base/config": 0, "base/telemetry": 0, "base/filelock": 0,
+	"testkit/depth": 0, "testkit/disktest": 0, "base/drive": 0, "base/digest": 0, "base/ticket": 0, "intake/invoice/xmlscan": 0, "intake/invoice/pdf": 0, "base/config": 0, "base/telemetry": 0, "base/filelock": 0, "base/wholesync": 0,
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/local/wal": 1, "engine/blob/s3": 1, "engine/sqldb": 1, "engine/meta": 1, "engine/turn": 1, "engine/mail": 1, "intake/bundle": 1, "intake/invoice": 1,
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/envelope": 3, "intake/invoice/rule": 2, "domain/account": 3, "domain/star": 3, "domain/notice": 3, "domain/growth": 3, "domain/access": 3, "domain/lock": 3, "domain/property": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/trace": 3, "engine/instance": 3,

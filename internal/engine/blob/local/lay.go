@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"smartdrive/internal/base/wholesync"
 	"smartdrive/internal/engine/blob"
 )
 
@@ -133,7 +134,7 @@ type wholeSync struct {
 func (w *wholeSync) open(dir string) (err error) {
 	w.now = time.Now
 	if w.dir, err = os.Open(dir); err == nil {
-		w.known = syncsWhole(w.dir)
+		w.known = wholesync.Can(w.dir)
 	}
 	return err
 }
@@ -184,7 +185,7 @@ func (w *wholeSync) sync() error {
 	w.mu.Unlock()
 	if next.err == nil {
 		began := w.now()
-		next.err = syncWhole(w.dir)
+		next.err = wholesync.Sync(w.dir)
 		w.took(began, next.err)
 	}
 	close(next.done)

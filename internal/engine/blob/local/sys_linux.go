@@ -25,27 +25,6 @@ func syncData(f *os.File) error {
 	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
-// syncsWhole reports whether syncWhole makes what lies in dir durable, and tells of bytes that
-// could not be written: the kernel does so from 5.8 on, for file systems that write to disks
-// themselves. For others, such as those in user space, syncfs(2) may return without asking anybody.
-func syncsWhole(dir *os.File) bool {
-	var fs unix.Statfs_t
-	var name unix.Utsname
-	if unix.Fstatfs(int(dir.Fd()), &fs) != nil || unix.Uname(&name) != nil {
-		return false
-	}
-	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
-	default:
-		return false
-	}
-	major, rest, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, err := strconv.Atoi(major)
-	n, minorErr := strconv.Atoi(minor)
-	return err == nil && minorErr == nil && (m > 5 || m == 5 && n >= 8)
-}
-
 // syncsNames reports whether a sync of a new file in dir makes its name durable as well, so that
 // the directory need not be synced. POSIX does not say so. An ext4 with a journal does it: the name
 // is in the transaction of the journal that made the file, and the file's sync waits for that one.
@@ -65,11 +44,6 @@ func syncsNames(dir *os.File) bool {
 		_, err = strconv.Atoi(strings.TrimSpace(string(task))) // else "<none>"
 	}
 	return err == nil
-}
-
-// syncWhole is syncfs(2): all that was written to the file system of dir.
-func syncWhole(dir *os.File) error {
-	return noEINTR(func() error { return unix.Syncfs(int(dir.Fd())) })
 }
 
 // punch frees a range. Its file system may not know how: then the tail is cut off where the range

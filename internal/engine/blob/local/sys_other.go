@@ -9,13 +9,8 @@ import (
 
 func syncData(f *os.File) error { return f.Sync() }
 
-// syncsWhole says no: only Linux is asked to sync a whole file system.
-func syncsWhole(*os.File) bool { return false }
-
 // syncsNames says no: directories are synced.
 func syncsNames(*os.File) bool { return false }
-
-func syncWhole(*os.File) error { return errors.ErrUnsupported }
 
 // punch frees a range where it is the tail of the file; elsewhere the bytes stay until other ones
 // come, and Held counts them.

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"smartdrive/client/clienttest"
+	"smartdrive/internal/testkit/disktest"
+)
+
+// The power goes when a tree was received: each file is there, with its name, whether they were
+// synced together or one by one.
+func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"together": 2 * syncedWhole, "one by one": syncedWhole - 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := disktest.New(t, "4096")
+			s := clienttest.New(t)
+			s.TakesBatches(true)
+			at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
+			for i := range n {
+				s.Store("/"+at(i), noise(uint64(i), 5000), mtime)
+			}
+			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := d.GetTree(t.Context(), "/t", filepath.Join(disk.Root, "t"), TreeOptions{})
+			if err != nil || sum.Received != n {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			after := disk.Cut(t)
+			defer after.Unmount(t)
+			for i := range n {
+				if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, noise(uint64(i), 5000)) {
+					t.Errorf("%s: %d bytes, %v, or they differ", at(i), len(got), err)
+				}
+			}
+		})
+	}
+}
