@@ -21,10 +21,11 @@ import (
 
 const dataSyncName = "smartdrive-datasync"
 
-// xOpen and xSync, as the translation declares them.
+// xOpen, xSync and xShmLock, as the translation declares them.
 type (
-	xOpen = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
-	xSync = func(tls *libc.TLS, file uintptr, flags int32) int32
+	xOpen    = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
+	xSync    = func(tls *libc.TLS, file uintptr, flags int32) int32
+	xShmLock = func(tls *libc.TLS, file uintptr, first, n, flags int32) int32
 )
 
 // dataSync is what SQLite points to: it stays where it is, for good.
@@ -33,6 +34,7 @@ var dataSync struct {
 	open  xOpen // SQLite's own
 	mu    sync.Mutex
 	sync  xSync                                    // SQLite's own
+	lock  xShmLock                                 // SQLite's own
 	files map[uintptr]*sqlite3.Tsqlite3_io_methods // by those of SQLite that they are like
 }
 
@@ -73,7 +75,7 @@ func openDataSync(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintp
 	if f := at[sqlite3.Tsqlite3_file](file); rc == sqlite3.SQLITE_OK {
 		f.FpMethods = dataSyncMethods(f.FpMethods)
 		if flags&sqlite3.SQLITE_OPEN_WAL != 0 {
-			f.FpMethods = gatherIn(file, f.FpMethods)
+			f.FpMethods = gatherIn(file, sqlite3.Xsqlite3_filename_database(tls, name), f.FpMethods)
 		}
 	}
 	return rc
@@ -90,6 +92,10 @@ func dataSyncMethods(plain uintptr) uintptr {
 			d.sync = reinterpret[xSync](own.FxSync)
 		}
 		own.FxSync = reinterpret[uintptr](syncData)
+		if own.FxShmLock != 0 {
+			d.lock = reinterpret[xShmLock](own.FxShmLock)
+			own.FxShmLock = reinterpret[uintptr](lockShared)
+		}
 		d.files[plain] = own
 	}
 	return reinterpret[uintptr](own)

@@ -13,14 +13,17 @@ import (
 
 // SQLite writes each page of a commit to the log in two pieces, 24 bytes and the page, one behind
 // the other. Here they are put together in memory, and written when the log is synced, or before
-// anything else is done to it. Two things make that safe:
+// anything else is done to it. Three things make that safe:
 //
 //	others do not miss them   what is behind the last commit nobody reads but who writes it, and
 //	                          with synchronous=FULL the log is synced before a commit is shown
 //	they are not missing      what cannot be written fails the sync, or whatever else was asked for,
 //	                          by an error after which SQLite rolls back the whole transaction
+//	they do not come late     what a transaction that was rolled back has left is written before
+//	                          another connection may write: it would be in that one's place
 //
-// So writes reach the system in their order, and a commit counts after all of its own have.
+// So writes reach the system in their order, while the lock of who writes is held, and a commit
+// counts after all of its own have.
 
 // mostGathered is how much is put together, in bytes.
 const mostGathered = 256 << 10
@@ -28,8 +31,9 @@ const mostGathered = 256 << 10
 // gathered is what is to be written to a log, in one piece. Only the connection that has opened the
 // log uses it.
 type gathered struct {
-	bytes []byte
-	off   int64 // where the first of them goes
+	database uintptr // its name
+	bytes    []byte
+	off      int64 // where the first of them goes
 }
 
 // xRead and xWrite are the same type, as the translation declares them; so are the rest.
@@ -45,6 +49,7 @@ type (
 var logs struct {
 	mu      sync.Mutex
 	open    map[uintptr]*gathered
+	of      map[uintptr]uintptr          // by the name of their database, where SQLite has it
 	methods *sqlite3.Tsqlite3_io_methods // as SQLite is told of them
 
 	read      xReadOrWrite
@@ -53,14 +58,14 @@ var logs struct {
 	closeFile xClose
 }
 
-// gatherIn returns the methods for a log that was opened with those given.
-func gatherIn(file, plain uintptr) uintptr {
+// gatherIn returns the methods for the log of a database that was opened with those given.
+func gatherIn(file, database, plain uintptr) uintptr {
 	l := &logs
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.methods == nil {
 		own := *at[sqlite3.Tsqlite3_io_methods](plain)
-		l.open = map[uintptr]*gathered{}
+		l.open, l.of = map[uintptr]*gathered{}, map[uintptr]uintptr{}
 		l.read, l.truncate = reinterpret[xReadOrWrite](own.FxRead), reinterpret[xTruncate](own.FxTruncate)
 		l.size, l.closeFile = reinterpret[xFileSize](own.FxFileSize), reinterpret[xClose](own.FxClose)
 		own.FxWrite, own.FxSync = reinterpret[uintptr](gatherWrite), reinterpret[uintptr](syncLog)
@@ -68,7 +73,8 @@ func gatherIn(file, plain uintptr) uintptr {
 		own.FxFileSize, own.FxClose = reinterpret[uintptr](sizeOfLog), reinterpret[uintptr](closeLog)
 		l.methods = &own
 	}
-	l.open[file] = &gathered{bytes: make([]byte, 0, mostGathered)}
+	l.open[file] = &gathered{database: database, bytes: make([]byte, 0, mostGathered)}
+	l.of[database] = file
 	return reinterpret[uintptr](l.methods)
 }
 
@@ -165,7 +171,29 @@ func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 // closeLog is xClose. What was not synced belongs to no commit.
 func closeLog(tls *libc.TLS, file uintptr) int32 {
 	logs.mu.Lock()
+	delete(logs.of, logs.open[file].database)
 	delete(logs.open, file)
 	logs.mu.Unlock()
 	return logs.closeFile(tls, file)
+}
+
+// writeLock is the place of the lock of who writes (https://www.sqlite.org/walformat.html, 2.3.1).
+const writeLock = 0
+
+// lockShared is xShmLock of a database. When the lock of who writes is given back, what is gathered
+// is of a transaction that was rolled back: whether it can be written does not matter.
+func lockShared(tls *libc.TLS, file uintptr, first, n, flags int32) int32 {
+	if first == writeLock && flags&sqlite3.SQLITE_SHM_UNLOCK != 0 {
+		if log := logOf(at[sqlite3.TunixFile](file).FzPath); log != 0 {
+			gatheredIn(log).write(log)
+		}
+	}
+	return dataSync.lock(tls, file, first, n, flags)
+}
+
+// logOf is the log of a database, zero: it has none.
+func logOf(database uintptr) uintptr {
+	logs.mu.Lock()
+	defer logs.mu.Unlock()
+	return logs.of[database]
 }

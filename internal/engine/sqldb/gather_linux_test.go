@@ -2,6 +2,7 @@ package sqldb_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -136,6 +137,50 @@ func TestPagesAreWrittenTogether(t *testing.T) {
 			}
 			want.check(t, crowded(t, path))
 		})
+	}
+}
+
+// What a transaction has left that was rolled back does not come into the place of what another
+// connection commits after it, as package migrate has two.
+func TestWhatWasRolledBackDoesNotComeLate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database")
+	if err := crowded(t, path).Close(); err != nil { // the file system of the writer is known now
+		t.Fatal(err)
+	}
+	open := func(vfs string) (do func(statement string)) {
+		c, err := sqldb.NewConnector("file:" + path + "?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(20)&vfs=" + vfs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := sql.OpenDB(c)
+		db.SetMaxOpenConns(1)
+		t.Cleanup(func() { _ = db.Close() })
+		return func(statement string) {
+			t.Helper()
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(statement, err)
+			}
+		}
+	}
+	first, second := open("smartdrive-datasync"), open("smartdrive-datasync")
+	first("CREATE TABLE large (x)")
+	first("CREATE TABLE small (x)")
+	first("INSERT INTO small VALUES (1)")
+	first("PRAGMA wal_checkpoint(TRUNCATE)")
+	first("UPDATE small SET x = 2")
+	first("BEGIN IMMEDIATE")
+	first("INSERT INTO large VALUES (randomblob(200000))")
+	first("ROLLBACK")
+	for range 60 {
+		second("INSERT INTO large VALUES (randomblob(4000))")
+	}
+	first("UPDATE small SET x = 3")
+	db := crowded(t, path)
+	rows{}.check(t, db)
+	var n, size int
+	if err := db.QueryRow(t.Context(), "SELECT COUNT(*), SUM(LENGTH(x)) FROM large").Scan(&n, &size); err != nil || n != 60 || size != 60*4000 {
+		t.Errorf("%d rows of %d bytes, %v", n, size, err)
 	}
 }
 

@@ -201,6 +201,9 @@ func (w *group) next(size int, deadline time.Time) *job {
 // answered may be in rows that another job wrote and that are gone now. Only a job that never began
 // keeps its error.
 func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
+	if drive.KindOf(cause) == drive.Internal { // of rows whose reader has not classified it
+		cause = classify(cause)
+	}
 	if drive.KindOf(cause) == drive.DiskFull {
 		w.full()
 	}

@@ -38,12 +38,13 @@ type Batches struct {
 
 // Limits of one batch and of all of them.
 const (
-	maxGroup  = 128                  // items of one transaction: some 10 ms of SQLite's writer, and of the lock on an account
-	maxBytes  = 8 * drive.MiB        // of files of one group: what a sync may have to wait for
-	pause     = 2 * time.Millisecond // without an item ends a group: fewer syncs, and nobody waits behind a slow client
-	maxAhead  = 256                  // items that are laid while a group is committed
-	farAtOnce = 16                   // files of one batch on their way to a store that is far
-	farRoom   = 16 * drive.MiB       // bytes of files of all batches in memory for it
+	maxGroup  = 128                   // items of one transaction: some 10 ms of SQLite's writer, and of the lock on an account
+	maxBytes  = 8 * drive.MiB         // of files of one group: what a sync may have to wait for
+	pause     = 2 * time.Millisecond  // without an item ends a group: fewer syncs, and nobody waits behind a slow client
+	longest   = 20 * time.Millisecond // of waiting and reading, from the first item of a group on
+	maxAhead  = 256                   // items that are laid while a group is committed
+	farAtOnce = 16                    // files of one batch on their way to a store that is far
+	farRoom   = 16 * drive.MiB        // bytes of files of all batches in memory for it
 )
 
 // New returns Batches.

@@ -9,7 +9,7 @@
 // Each item succeeds or fails alone, with what it would have been answered alone, and sees what
 // those before it have done. While a group is made durable the next one gathers, so the size of
 // groups follows the speed of the client by itself. An item waits for the one behind it 2 ms at the
-// most (decision 151).
+// most, and for its group 20 (decision 151).
 //
 // A batch that breaks off keeps a prefix: all items of the groups that were committed, and nothing
 // of the others. Under a key a repeat goes on behind them (idem.Series): the batch may be sent

@@ -77,10 +77,10 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	}
 	group = append(group, first)
 	size := first.File.Size
-	late := time.NewTimer(pause)
+	late, until := time.NewTimer(pause), time.Now().Add(longest)
 	defer late.Stop()
 	for len(group) < maxGroup && size < maxBytes {
-		p := r.soon(late)
+		p := r.soon(late, until)
 		switch {
 		case p == nil:
 			return group, nil
@@ -94,13 +94,13 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 }
 
 // soon returns the next item, nil: there is none, or none yet.
-func (r *run) soon(late *time.Timer) *pending {
+func (r *run) soon(late *time.Timer, until time.Time) *pending {
 	select {
 	case p := <-r.ahead:
 		return p
 	default:
 	}
-	late.Reset(pause)
+	late.Reset(min(pause, time.Until(until)))
 	select {
 	case p := <-r.ahead:
 		return p
@@ -338,16 +338,23 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 	return r.tell(answers)
 }
 
-// digestsOf are those of contents that a group has brought, as far as they are known.
+// digestsOf are those of contents that a group has brought, as far as they are known: whoever brings
+// one once more may bring digests of it that the first one did not.
 func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
 	known := map[drive.BlobID]digest.Set{}
+	var again []drive.BlobID
 	for _, p := range group {
 		if p.laid == nil || p.failed != nil {
 			continue
 		}
 		if all := p.laid.Digests(); all != nil {
 			known[p.node.Blob] = all
+		} else {
+			again = append(again, p.node.Blob)
 		}
+	}
+	for _, id := range again {
+		delete(known, id)
 	}
 	return known
 }
