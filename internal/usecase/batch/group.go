@@ -338,7 +338,7 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 	return r.tell(answers)
 }
 
-// digestsOf are those of contents that a group has brought, as far as they are known: whoever brings
+// digestsOf are those of contents that a group has brought, as far as they are known: who brings
 // one once more may bring digests of it that the first one did not.
 func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
 	known := map[drive.BlobID]digest.Set{}
