@@ -9,13 +9,14 @@ import (
 
 // leastHeap is how large the heap may get before garbage is collected, in bytes, unless GOGC says
 // something else. By itself the runtime collects when the heap has doubled since the last time.
-// What the server holds is some MiB while only small requests come, so that it collected after each
-// few more, 100 times a second: a fifth of its processor time. Once it holds more than half of
-// leastHeap, nothing differs.
+// While only small requests come the server holds some MiB, and would collect after each few more:
+// 25 to 45 times a second while it stores small files (decision 150). Once it holds more than half
+// of leastHeap, nothing differs.
 const leastHeap = 24 << 20
 
-// mostGrowth bounds how much the heap may grow, in percent: when much more is held suddenly, that
-// goes on counting until the collection after next is due.
+// mostGrowth bounds how much the heap may grow, in percent. The runtime applies the last percentage
+// to whatever the next collection finds, before adjustCollector runs: without a bound, much that is
+// held suddenly would let the heap grow to many times that.
 const mostGrowth = 300
 
 // collectLater has garbage collected when the heap has doubled, and not before it has leastHeap.

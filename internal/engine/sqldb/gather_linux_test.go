@@ -148,8 +148,8 @@ func TestWhatWasRolledBackDoesNotComeLate(t *testing.T) {
 	if err := crowded(t, path).Close(); err != nil { // the file system of the writer is known now
 		t.Fatal(err)
 	}
-	open := func(vfs string) (do func(statement string)) {
-		c, err := sqldb.NewConnector("file:" + path + "?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(20)&vfs=" + vfs)
+	open := func() (do func(statement string)) {
+		c, err := sqldb.NewConnector("file:" + path + "?_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(20)&vfs=smartdrive-datasync")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestWhatWasRolledBackDoesNotComeLate(t *testing.T) {
 			}
 		}
 	}
-	first, second := open("smartdrive-datasync"), open("smartdrive-datasync")
+	first, second := open(), open()
 	first("CREATE TABLE large (x)")
 	first("CREATE TABLE small (x)")
 	first("INSERT INTO small VALUES (1)")
