@@ -85,7 +85,8 @@ func FuzzStream(f *testing.F) {
 		return fmt.Sprintf(`{"n":%d,"status":200,"size":%d,"node":{"id":"x","digests":{"blake3":"%s"}}}`+"\n%s", n, len(content), hex.EncodeToString(sum[:]), content)
 	}
 	for _, seed := range []string{
-		"", line(0, "one") + line(1, "two") + `{"status":200}` + "\n", line(0, "one"), line(1, "one"), line(0, "one")[:100],
+		"", `{"n":0,"status":200,"rev":7,"size":3}` + "\none" + `{"n":1,"status":200,"rev":8,"size":3}` + "\none" + `{"status":200}` + "\n",
+		line(0, "one") + line(1, "two") + `{"status":200}` + "\n", line(0, "one"), line(1, "one"), line(0, "one")[:100],
 		`{"n":0,"status":404,"problem":{"code":"not-found"}}` + "\n" + line(1, ""), `{"n":0,"size":-1}` + "\n", `{"n":0,"size":9999999999}` + "\nx",
 	} {
 		f.Add([]byte(seed))
@@ -97,21 +98,19 @@ func FuzzStream(f *testing.F) {
 		}
 		defer letGo(root)
 		c := &collector{root: root, w: &crew{stop: func(error) {}}}
-		all := []wanted{{rel: "a"}, {rel: "b"}}
-		var here []arrived
-		from := bufio.NewReader(bytes.NewReader(raw))
-		n := 0
+		one := blake3.Sum256([]byte("one"))
+		node := Node{Rev: 7, Digests: Digests{blake3Name: hex.EncodeToString(one[:])}}
+		all := []wanted{{rel: "a", node: node}, {rel: "b", node: node}}
+		s := newStream(bytes.NewReader(raw), root, all)
+		defer s.at.leave()
 		var whole bool
-		for ; ; n++ {
-			over, _, err := c.next(t.Context(), from, all, n, &here)
-			if whole = over; over || err != nil {
-				break
-			}
+		for err := error(nil); !whole && err == nil; {
+			whole, err = c.next(t.Context(), s)
 		}
-		if n > len(all) || whole && n != len(all) {
-			t.Errorf("%q: %d files of %d, whole %t", raw, n, len(all), whole)
+		if s.done > len(all) || whole && s.done != len(all) || len(s.here)+len(s.odd) > s.done {
+			t.Errorf("%q: %d files of %d, whole %t, %d here, %d odd", raw, s.done, len(all), whole, len(s.here), len(s.odd))
 		}
-		for _, f := range here {
+		for _, f := range s.here {
 			content, err := root.ReadFile(f.part)
 			if sum := blake3.Sum256(content); err != nil || hex.EncodeToString(sum[:]) != f.node.Digests[blake3Name] {
 				t.Errorf("%q: %s has %q, %v", raw, f.rel, content, err)

@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +11,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"lukechampine.com/blake3"
 
+	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/wholesync"
 )
 
@@ -29,7 +29,7 @@ import (
 const (
 	streamedFile  = 256 << 10       // a file up to this comes in a stream, in bytes
 	streamedBytes = 32 << 20        // of the files of one stream
-	streamLanes   = 2               // streams at once: one is received while the files of another are made durable
+	streamLanes   = 4               // streams at once: some are received while the files of others are made durable
 	syncsAtOnce   = 16              // files that are synced at a time, where they cannot be together
 	syncedWhole   = 64              // files that are worth a sync of the file system
 	slowSync      = 5 * time.Second // for one that others have much to write to; the next files are synced one by one
@@ -62,10 +62,14 @@ func newCollector(d *Downloader, w *crew, root *os.Root) *collector {
 }
 
 // takes reports whether a file comes in a stream. What an interrupted download has left of it goes
-// on alone: its sidecar says of ranges that they are there, and only that way keeps it true.
-func (c *collector) takes(n Node, rel string) bool {
+// on alone: its sidecar says of ranges that they are there, and only that way keeps it true. empty:
+// there is nothing in its folder.
+func (c *collector) takes(n Node, rel string, empty bool) bool {
 	if n.Size > streamedFile || c.off.Load() || n.Digests[blake3Name] == "" {
 		return false
+	}
+	if empty {
+		return true
 	}
 	_, side := partNames(rel)
 	_, err := c.root.Lstat(side)
@@ -143,6 +147,22 @@ type arrived struct {
 	part string
 }
 
+// stream is one answer with many files.
+type stream struct {
+	from *bufio.Reader
+	all  []wanted
+	done int // of all, those that have been dealt with
+	here []arrived
+	odd  []wanted // to be fetched alone, which also tells what is wrong with them
+	at   lastDir
+	buf  []byte
+	sum  *digest.Part
+}
+
+func newStream(from io.Reader, root *os.Root, all []wanted) *stream {
+	return &stream{from: bufio.NewReaderSize(from, 256<<10), all: all, at: lastDir{root: root}, sum: digest.NewPart(0)}
+}
+
 // attempt reads one stream, ends the files that came, and returns those that did not.
 func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, err error) {
 	ids := make([]string, len(all))
@@ -150,6 +170,7 @@ func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, e
 		ids[i] = f.node.ID
 	}
 	k := &call{method: http.MethodPost, path: "/batch/contents", in: map[string][]string{"nodes": ids}}
+	k.setHeader("Prefer", "return=minimal") // the nodes are known
 	resp, err := c.d.c.roundTrip(ctx, k, false)
 	if err != nil {
 		return all, err
@@ -160,107 +181,145 @@ func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, e
 		return all, err
 	}
 	defer letGo(whole)
-	from := bufio.NewReaderSize(resp.Body, 256<<10)
-	var here []arrived
-	var odd []wanted
-	done := 0
-	for ; ; done++ {
-		var over, written bool
-		if over, written, err = c.next(ctx, from, all, done, &here); over || err != nil {
-			break
-		}
-		if !written {
-			odd = append(odd, all[done])
-		}
+	s := newStream(resp.Body, c.root, all)
+	defer s.at.leave()
+	for over := false; !over && err == nil; {
+		over, err = c.next(ctx, s)
 	}
-	c.settle(ctx, here, whole)
-	for _, f := range odd {
+	c.settle(ctx, s, whole)
+	for _, f := range s.odd {
 		c.alone(ctx, f)
 	}
-	return all[done:], err
+	return all[s.done:], err
 }
 
-// next takes the next file of a stream, which is all[n]. written: it lies beside its target, else
-// it is to be fetched alone, which also tells what is wrong with it.
-func (c *collector) next(ctx context.Context, from *bufio.Reader, all []wanted, n int, here *[]arrived) (over, written bool, err error) {
-	raw, err := from.ReadBytes('\n')
+// next takes the next file of a stream; over: there are no more.
+func (c *collector) next(ctx context.Context, s *stream) (over bool, err error) {
+	raw, err := s.from.ReadSlice('\n')
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return false, false, asCut(ctx, err)
+		return false, asCut(ctx, err)
 	}
 	var l struct {
 		batchLine
+		Rev  int64 `json:"rev"`
 		Size int64 `json:"size"`
 	}
 	if err := json.Unmarshal(raw, &l); err != nil {
-		return false, false, fmt.Errorf("read a stream of files: %w", err)
+		return false, fmt.Errorf("read a stream of files: %w", err)
 	}
 	switch {
-	case l.N == nil && n == len(all):
-		return true, false, nil
-	case l.N == nil || *l.N != n || n == len(all) || l.Size < 0:
-		return false, false, fmt.Errorf("the server has sent another file than that which was asked for: %s", excerpt(raw))
-	case l.Problem != nil:
-		return false, false, nil
-	case l.Size > streamedFile: // it has grown since it was listed
-		_, err := io.CopyN(io.Discard, from, l.Size)
-		return false, false, asCut(ctx, err)
+	case l.N == nil && s.done == len(s.all):
+		return true, nil
+	case l.N == nil || *l.N != s.done || s.done == len(s.all) || l.Size < 0:
+		return false, fmt.Errorf("the server has sent another file than that which was asked for: %s", excerpt(raw))
 	}
-	content := make([]byte, l.Size)
-	if _, err := io.ReadFull(from, content); err != nil {
-		return false, false, asCut(ctx, err)
+	f := s.all[s.done]
+	fits := l.Problem == nil && l.Size <= streamedFile // else it has gone or has grown since it was listed
+	if !fits {
+		_, err = io.CopyN(io.Discard, s.from, l.Size)
+	} else {
+		s.buf = slices.Grow(s.buf[:0], int(l.Size))[:l.Size]
+		_, err = io.ReadFull(s.from, s.buf)
 	}
-	f := all[n]
-	if sum := blake3.Sum256(content); l.Node == nil || hex.EncodeToString(sum[:]) != l.Node.Digests[blake3Name] {
-		return false, false, nil
+	if err != nil {
+		return false, asCut(ctx, err)
 	}
-	f.node = *l.Node
-	part, err := c.write(f, content)
+	s.done++
+	if l.Node != nil { // a server that does not know the preference
+		f.node, l.Rev = *l.Node, l.Node.Rev
+	}
+	s.sum.Reset(0)
+	_, _ = s.sum.Write(s.buf) // it takes all of the first part
+	if !fits || l.Rev != f.node.Rev || s.sum.Root().String() != f.node.Digests[blake3Name] {
+		s.odd = append(s.odd, s.all[s.done-1])
+		return false, nil
+	}
+	part, err := s.write(f)
 	if err != nil {
 		c.over(ctx, f, Result{}, err)
-		return false, true, nil
+		return false, nil
 	}
-	*here = append(*here, arrived{f, part})
-	return false, true, nil
+	s.here = append(s.here, arrived{f, part})
+	return false, nil
 }
 
-// write puts the content of a file beside its target.
-func (c *collector) write(f wanted, content []byte) (part string, err error) {
+// write puts the content that has come beside its target.
+func (s *stream) write(f wanted) (part string, err error) {
 	part, _ = partNames(f.rel)
-	file, err := c.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	dir, name, err := s.at.of(part)
 	if err != nil {
 		return "", err
 	}
-	_, err = file.Write(content)
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(s.buf)
 	if err = errors.Join(err, file.Close()); err == nil && !f.node.Mtime.IsZero() {
-		err = c.root.Chtimes(part, f.node.Mtime, f.node.Mtime)
+		err = dir.Chtimes(name, f.node.Mtime, f.node.Mtime)
 	}
 	return part, err
 }
 
-// settle makes files durable and gives them their names. whole is the folder of all.
-func (c *collector) settle(ctx context.Context, all []arrived, whole *os.File) {
-	if len(all) == 0 {
+// settle makes the files of a stream durable and gives them their names. whole is the folder of
+// all.
+func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
+	if len(s.here) == 0 {
 		return
 	}
-	err := c.sync(all, whole)
+	err := c.sync(s.here, whole)
 	dirs := map[string]error{}
-	for _, f := range all {
+	errs := make([]error, len(s.here))
+	for i, f := range s.here {
 		dirs[filepath.Dir(f.rel)] = nil
-	}
-	errs := make([]error, len(all))
-	for i, f := range all {
 		if errs[i] = err; err == nil {
-			errs[i] = c.root.Rename(f.part, f.rel)
+			errs[i] = s.name(f)
 		}
 	}
 	for dir := range dirs {
 		dirs[dir] = syncFolder(c.root, dir)
 	}
-	for i, f := range all {
+	for i, f := range s.here {
 		c.over(ctx, f.wanted, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, errors.Join(errs[i], dirs[filepath.Dir(f.rel)]))
+	}
+}
+
+// name gives a file its name.
+func (s *stream) name(f arrived) error {
+	dir, part, err := s.at.of(f.part)
+	if err != nil {
+		return err
+	}
+	return dir.Rename(part, filepath.Base(f.rel))
+}
+
+// lastDir is the folder of the file that was asked for last: files of one folder come one after the
+// other, and finding it again for each call costs as much as the call.
+type lastDir struct {
+	root *os.Root
+	path string
+	dir  *os.Root
+}
+
+// of returns the folder of a file and the file's name in it.
+func (p *lastDir) of(rel string) (dir *os.Root, name string, err error) {
+	if path := filepath.Dir(rel); p.dir == nil || p.path != path {
+		p.leave()
+		if p.dir, err = p.root.OpenRoot(path); err != nil {
+			return nil, "", err
+		}
+		p.path = path
+	}
+	return p.dir, filepath.Base(rel), nil
+}
+
+func (p *lastDir) leave() {
+	if p.dir != nil {
+		letGo(p.dir)
+		p.dir = nil
 	}
 }
 

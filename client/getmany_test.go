@@ -1,10 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,5 +56,55 @@ func TestGetTreeGoesOnWithAPart(t *testing.T) {
 	}
 	if n := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }); n != 1 {
 		t.Errorf("%d streams", n)
+	}
+}
+
+// What has changed since it was listed is fetched as it is now, whether the server tells of its
+// revision or of all of it.
+func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, verbose := range map[string]bool{"revisions": false, "nodes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := clienttest.New(t)
+			s.TakesBatches(true)
+			if verbose {
+				s.IgnorePreferences()
+			}
+			want := map[string][]byte{"a/same": noise(41, 1000), "a/changed": noise(42, 3000), "b/grown": noise(43, streamedFile+1), "b/small": noise(44, 10)}
+			s.Store("/t/a/same", want["a/same"], mtime)
+			s.Store("/t/a/changed", noise(45, 3000), mtime)
+			s.Store("/t/b/grown", noise(46, 100), mtime)
+			s.Store("/t/b/small", want["b/small"], mtime)
+			var once sync.Once
+			s.Inject(func(r *http.Request) clienttest.Fault {
+				if strings.HasSuffix(r.URL.Path, "/batch/contents") {
+					once.Do(func() {
+						s.Store("/t/a/changed", want["a/changed"], mtime.Add(time.Hour))
+						s.Store("/t/b/grown", want["b/grown"], mtime)
+					})
+				}
+				return clienttest.None
+			})
+			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil || sum.Received != len(want) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+			for rel, content := range want {
+				if got, err := os.ReadFile(filepath.Join(dir, rel)); err != nil || !bytes.Equal(got, content) {
+					t.Errorf("%s: %d bytes, %v, or they differ", rel, len(got), err)
+				}
+			}
+			if info, err := os.Stat(filepath.Join(dir, "a/changed")); err != nil || !info.ModTime().Equal(mtime.Add(time.Hour)) {
+				t.Errorf("changed: %v, %v", info, err)
+			}
+			if n := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }); n != 1 {
+				t.Errorf("%d streams", n)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -57,6 +58,7 @@ var errClash = errors.New("differs only in upper and lower case from another nam
 func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error {
 	w, root := d.w, d.root
 	seen := make(map[string]bool)
+	empty := isEmpty(root, dir)
 	for n, err := range d.c.AllChildren(ctx, folder.ID) {
 		if err != nil {
 			w.ended(ctx, Item{Local: filepath.Join(root.Name(), dir), Path: folder.Path, Err: err})
@@ -80,7 +82,7 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error
 			err = d.enterFolder(ctx, rel, n, item)
 		} else {
 			w.whole.found(n.Size)
-			err = d.getEntry(ctx, rel, n, item)
+			err = d.getEntry(ctx, rel, n, item, empty)
 		}
 		if err != nil {
 			return err
@@ -108,14 +110,31 @@ func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Ite
 	return d.getFolder(ctx, rel, n)
 }
 
-func (d *treeDown) getEntry(ctx context.Context, rel string, n Node, item Item) error {
+// isEmpty reports whether there is nothing in a local folder, so that nothing is to be looked for
+// there.
+func isEmpty(root *os.Root, dir string) bool {
+	f, err := root.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer letGo(f)
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
+
+// getEntry fetches a file. empty: there was nothing in its folder.
+func (d *treeDown) getEntry(ctx context.Context, rel string, n Node, item Item, empty bool) error {
 	w, root := d.w, d.root
 	o := GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
 	}
-	if d.many.takes(n, rel) {
-		return d.getSmall(ctx, wanted{item: item, node: n, rel: rel, opt: o})
+	if d.many.takes(n, rel, empty) {
+		f := wanted{item: item, node: n, rel: rel, opt: o}
+		if empty {
+			return d.many.add(ctx, f)
+		}
+		return d.getSmall(ctx, f)
 	}
 	connections := 1
 	if n.Size > d.opt.PartSize {

@@ -21,6 +21,13 @@ func (s *Server) TakesBatches(able bool) {
 	}
 }
 
+// IgnorePreferences makes it a server that knows no short answers.
+func (s *Server) IgnorePreferences() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verbose = true
+}
+
 // RefuseItems has items of batches refused by their path; a status of 0 does not.
 func (s *Server) RefuseItems(refuse func(path string) (status int, code string)) {
 	s.mu.Lock()
@@ -45,6 +52,7 @@ type line struct {
 	N       *int            `json:"n,omitempty"`
 	Status  int             `json:"status"`
 	Node    *node           `json:"node,omitempty"`
+	Rev     int64           `json:"rev,omitempty"`
 	Size    *int64          `json:"size,omitempty"`
 	Problem json.RawMessage `json:"problem,omitempty"`
 }
@@ -146,17 +154,20 @@ func (s batches) contents(w http.ResponseWriter, r *http.Request) {
 	decode(r, &in)
 	w.Header().Set("Content-Type", "application/vnd.smartdrive.batch")
 	out := json.NewEncoder(w)
+	short := r.Header.Get("Prefer") == "return=minimal" && !s.verbose
 	for i, id := range in.Nodes {
+		var content []byte
 		l := line{N: &i, Status: http.StatusNotFound, Problem: json.RawMessage(`{"code":"not-found"}`)}
 		for _, n := range s.nodes {
 			if n.ID == id {
-				l = line{N: &i, Status: http.StatusOK, Node: n, Size: &n.Size}
+				l, content = line{N: &i, Status: http.StatusOK, Node: n, Size: &n.Size}, n.content
+				if short {
+					l.Node, l.Rev = nil, n.Rev
+				}
 			}
 		}
 		_ = out.Encode(l) // as reply
-		if l.Node != nil {
-			_, _ = w.Write(l.Node.content)
-		}
+		_, _ = w.Write(content)
 	}
 	_ = out.Encode(line{Status: http.StatusOK})
 }

@@ -23,6 +23,7 @@ type node struct {
 	Type      string            `json:"type"`
 	Size      int64             `json:"size"`
 	Mtime     time.Time         `json:"mtime"`
+	Rev       int64             `json:"rev"`
 	Digests   map[string]string `json:"digests"`
 	TrashedAt *time.Time        `json:"trashed_at"`
 	content   []byte
@@ -90,6 +91,7 @@ func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	n.content, n.Size, n.Mtime = content, int64(len(content)), mtime.UTC().Truncate(time.Millisecond)
 	n.Digests = map[string]string{"blake3": DigestOf(content)}
 	n.versions++
+	n.Rev++
 	return n
 }
 

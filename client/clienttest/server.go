@@ -58,6 +58,7 @@ type Server struct {
 	exports  []*export
 	batches  map[string]map[int]line // by key, then item; nil: the server takes none
 	items    []string                // ops of what came in batches
+	verbose  bool                    // preferences for short answers mean nothing
 	refuse   func(path string) (status int, code string)
 
 	operations []*operation

@@ -79,16 +79,16 @@ func readDepth(r *http.Request) (string, error) {
 type prefer struct{ minimal, noRoot bool }
 
 func (c *call) prefer() (p prefer) {
-	for wish := range strings.SplitSeq(server.Joined(c.r.Header, "Prefer"), ",") {
-		switch strings.ReplaceAll(strings.TrimSpace(strings.ToLower(wish)), `"`, "") {
-		case "return=minimal":
+	for _, wish := range server.Preferences(c.r.Header) {
+		switch wish {
+		case server.Minimal:
 			p.minimal = true
 		case "depth-noroot":
 			p.noRoot = true
 		}
 	}
 	if p.minimal {
-		c.w.Header().Add("Preference-Applied", "return=minimal")
+		c.w.Header().Add("Preference-Applied", server.Minimal)
 	}
 	if p.noRoot {
 		c.w.Header().Add("Preference-Applied", "depth-noroot")

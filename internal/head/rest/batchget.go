@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/problem"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/batch"
 	"smartdrive/internal/usecase/files"
 )
@@ -27,9 +28,10 @@ const (
 func (b batches) contentRoutes() []route {
 	out := outcome{status: 200, bytes: true, typ: batchType, when: "a line for each file, in order, and its bytes behind it; and a line at the end"}
 	return []route{{
-		method: "POST", path: batchPath + "/contents", need: read, act: takes(b.contents),
-		does: "Download up to 1,000 files in one stream, whose format docs/formats/batch.md describes: for each a line with its node, and its bytes. What cannot be read has a problem in its place. It goes on by asking for the files that have not come.",
-		out:  []outcome{out}, fails: []drive.Kind{drive.NotFound, drive.TooLarge},
+		method: "POST", path: batchPath + "/contents", need: read, act: takes(b.contents), header: []string{"Prefer"},
+		does: "Download up to 1,000 files in one stream, whose format docs/formats/batch.md describes: for each a line with its node, and its bytes. With `Prefer: return=minimal` (RFC 7240) the line has the revision of the node instead. " +
+			"What cannot be read has a problem in its place. It goes on by asking for the files that have not come.",
+		out: []outcome{out}, fails: []drive.Kind{drive.NotFound, drive.TooLarge},
 	}}
 }
 
@@ -55,6 +57,9 @@ func (b batches) contents(ctx context.Context, c *call, in *contentsBody) (reply
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no")
 	s := &manyFiles{b: b, c: c, to: bufio.NewWriterSize(c.w, 64<<10), lang: problem.Negotiate(c.r.Header.Get("Accept-Language"))}
+	if s.minimal = slices.Contains(server.Preferences(c.r.Header), server.Minimal); s.minimal {
+		h.Set("Preference-Applied", server.Minimal)
+	}
 	err := s.send(ctx, ids)
 	if err == nil {
 		return reply{}, nil
@@ -75,11 +80,16 @@ type manyFiles struct {
 	lang  problem.Lang
 	begun bool
 	n     int // of the next file
+
+	minimal bool // a line has the revision of its node and not the node
 }
 
 func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 	for some := range slices.Chunk(ids, perLook) {
 		listed, err := s.b.files.Contents.List(ctx, s.c.who, some)
+		if err == nil && !s.minimal {
+			err = s.b.files.Contents.Show(ctx, s.c.who, listed)
+		}
 		if err != nil {
 			return err
 		}
@@ -95,8 +105,17 @@ func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 	return s.to.Flush()
 }
 
-// some sends files that were looked up.
+// some sends files that were looked up. From a store that is far, those that follow are read
+// meanwhile.
 func (s *manyFiles) some(ctx context.Context, listed []files.Listed) error {
+	if !s.b.files.Contents.Far() {
+		for _, l := range listed {
+			if err := s.one(l, s.b.open(ctx, l)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	ahead := s.b.readAhead(ctx, listed)
 	defer func() {
 		for _, rest := range ahead {
@@ -126,7 +145,12 @@ func (s *manyFiles) one(l files.Listed, got opened) (err error) {
 	defer got.close()
 	n := s.n
 	s.n++
-	line := batchLine{N: &n, Status: http.StatusOK, Node: &l.Node}
+	line := batchLine{N: &n, Status: http.StatusOK}
+	if s.minimal {
+		line.Rev = l.Rev
+	} else {
+		line.Node = &l.Node
+	}
 	if refused := errors.Join(l.Err, got.err); refused != nil {
 		d := problem.From(refused, s.lang, s.c.w.Header().Get("X-Request-Id"))
 		return s.line(batchLine{N: &n, Status: d.Status, Problem: d})
@@ -164,8 +188,8 @@ func (o opened) close() {
 	}
 }
 
-// readAhead opens files in their order, each when its channel is read; from a store that is far,
-// small ones before their turn, as long as there is memory for it.
+// readAhead opens files in their order, several before their turn, and reads small ones as long as
+// there is memory for it.
 func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opened {
 	turns := make([]chan opened, len(all))
 	lanes := make(chan struct{}, aheadOf)
@@ -175,15 +199,10 @@ func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opene
 	go func() {
 		for i, l := range all {
 			lanes <- struct{}{}
-			one := func() {
+			go func() {
 				turns[i] <- b.open(ctx, l)
 				<-lanes
-			}
-			if b.files.Contents.Far() {
-				go one()
-			} else {
-				one()
-			}
+			}()
 		}
 	}()
 	return turns

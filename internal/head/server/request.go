@@ -45,6 +45,18 @@ func Clip(s string) string {
 // Joined is a header that is a list, over all its lines (RFC 9110 §5.3).
 func Joined(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
 
+// Minimal is the preference for a short answer (RFC 7240 §4.2).
+const Minimal = "return=minimal"
+
+// Preferences are what a client wishes by Prefer (RFC 7240), in lower case and without quotes.
+func Preferences(h http.Header) []string {
+	all := strings.Split(strings.ReplaceAll(strings.ToLower(Joined(h, "Prefer")), `"`, ""), ",")
+	for i, wish := range all {
+		all[i] = strings.TrimSpace(wish)
+	}
+	return all
+}
+
 // BaseURL is how the client of r reaches the server, without a final slash: configured, or else as
 // the request came in.
 func BaseURL(configured string, r *http.Request) string {

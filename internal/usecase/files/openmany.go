@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"smartdrive/internal/base/drive"
@@ -12,10 +13,12 @@ import (
 
 // Listed is a file of many that are to be read, at its current version.
 type Listed struct {
-	Node NodeView
+	Node NodeView // once Show has been asked
+	Rev  int64    // of the node
 	Size drive.ByteSize
 	Err  error // why it cannot be read: as Open
 
+	node tree.Node
 	file string
 	by   drive.Who
 }
@@ -27,15 +30,7 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 	if err != nil {
 		return nil, err
 	}
-	some := make([]tree.Node, 0, len(nodes))
-	for _, n := range nodes {
-		some = append(some, n)
-	}
-	views, err := c.show.ViewMany(ctx, q, some, nil)
-	if err != nil {
-		return nil, err
-	}
-	blobs := blobsOf(some)
+	blobs := blobsOf(slices.Collect(maps.Values(nodes)))
 	slices.SortFunc(blobs, func(x, y drive.BlobID) int { return slices.Compare(x[:], y[:]) })
 	found, err := c.content.FindMany(ctx, q, slices.Compact(blobs)...)
 	if err != nil {
@@ -43,20 +38,43 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 	}
 	all := make([]Listed, len(ids))
 	for i, id := range ids {
-		view, there := views[id]
-		b, stored := found[nodes[id].Blob]
+		n, there := nodes[id]
+		b, stored := found[n.Blob]
 		switch {
 		case !there:
 			all[i].Err = drive.Fail(drive.NotFound)
-		case view.Type != tree.TypeFile:
-			all[i].Err = drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", view.Type)
+		case n.IsFolder():
+			all[i].Err = drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
 		case !stored: // replaced since its node was read
 			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
 		default:
-			all[i] = Listed{Node: view, Size: b.Size, file: b.File, by: who}
+			all[i] = Listed{Rev: n.Rev, Size: b.Size, node: n, file: b.File, by: who}
 		}
 	}
 	return all, nil
+}
+
+// Show fills in the nodes of what List has found.
+func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error {
+	nodes := make([]tree.Node, 0, len(all))
+	for _, l := range all {
+		if l.Err == nil {
+			nodes = append(nodes, l.node)
+		}
+	}
+	views, err := c.show.ViewMany(ctx, c.db.For(who.Account), nodes, nil)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if l := &all[i]; l.Err == nil {
+			var there bool
+			if l.Node, there = views[l.node.ID]; !there {
+				l.Err = drive.Fail(drive.NotFound)
+			}
+		}
+	}
+	return nil
 }
 
 // OpenListed opens a file that List has found, for download as Open does. The caller closes it.
@@ -66,9 +84,9 @@ func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error
 		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the content of node %v: %w", l.Node.ID, err)
+		return nil, fmt.Errorf("open the content of node %v: %w", l.node.ID, err)
 	}
-	return &told{Object: o, tell: func() { c.begun(l.by, l.Node.ID) }}, nil
+	return &told{Object: o, tell: func() { c.begun(l.by, l.node.ID) }}, nil
 }
 
 // Far reports whether each request to the store takes its time.
