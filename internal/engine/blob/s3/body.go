@@ -1,7 +1,11 @@
 package s3
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -153,10 +157,8 @@ func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored b
 		return b.sendSpooled(ctx, o)
 	}
 	v := &verified{body: o.body, size: int64(o.size), live: ctx.Err, last: o.last}
-	if v.size == 0 { // the client does not read what it knows to be empty
-		if _, err := v.Read(make([]byte, 1)); err != io.EOF {
-			return blob.Part{}, false, err
-		}
+	if o.size <= wholeSize {
+		return b.sendWhole(ctx, o, v)
 	}
 	err = o.put(context.WithoutCancel(ctx), v, v.size)
 	part, stored, bodyErr := v.close()
@@ -167,6 +169,37 @@ func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored b
 		err = errors.New("the store has answered before it had everything")
 	}
 	return part, stored, ofStore(err)
+}
+
+// wholeSize is up to which a body is read before any of it is sent, in bytes.
+const wholeSize = 64 << 10
+
+// whole is a body that was read and checked. It is signed as a whole, where a stream is sent in
+// chunks of S3 that are signed one by one, which costs both sides more than the request itself. An
+// empty one would be sent in chunks of HTTP, whose end some servers leave unread and take for the
+// next request.
+//
+// It can be sent again: a request that fails for a passing reason is.
+type whole struct {
+	*bytes.Reader        // and no other kind: package http sends one with its header, in one piece
+	sum           string // SHA-256, hexadecimal
+}
+
+func wholeOf(content []byte) whole {
+	sum := sha256.Sum256(content)
+	return whole{bytes.NewReader(content), hex.EncodeToString(sum[:])}
+}
+
+// sendWhole is send of a small body.
+func (b *Bucket) sendWhole(ctx context.Context, o outgoing, v *verified) (blob.Part, bool, error) {
+	content := make([]byte, v.size+1) // one more: the end is read, too
+	n, err := io.ReadFull(v, content)
+	part, all, bodyErr := v.close()
+	if !all {
+		return blob.Part{}, false, cmp.Or(bodyErr, err)
+	}
+	err = o.put(context.WithoutCancel(ctx), wholeOf(content[:n]), v.size)
+	return part, true, ofStore(err)
 }
 
 // storeError is an error of the store, not of the body.
@@ -196,8 +229,11 @@ func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, 
 	if err != nil {
 		return blob.Part{}, false, err
 	}
-	size := int64(part.Size)
-	return part, true, ofStore(o.put(context.WithoutCancel(ctx), io.NewSectionReader(f, 0, size), size))
+	var r io.Reader = io.NewSectionReader(f, 0, int64(part.Size))
+	if part.Size == 0 {
+		r = wholeOf(nil)
+	}
+	return part, true, ofStore(o.put(context.WithoutCancel(ctx), r, int64(part.Size)))
 }
 
 // spoolPiece is what spooling reads at once, in bytes.

@@ -87,7 +87,7 @@ type Bucket struct {
 }
 
 // attempts is how often a request is sent that may be repeated: all but those whose body is a
-// client's.
+// client's and comes as a stream.
 const attempts = 4
 
 // New returns a Bucket. It does no I/O: Check does.

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // S3 makes ETags of it
 	"encoding/hex"
@@ -84,7 +83,7 @@ func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.Byt
 func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size drive.ByteSize) error {
 	key := s.b.contentKey(ref.ID)
 	if size == 0 { // S3 completes nothing without parts
-		return classify(s.b.putObject(ctx, key, bytes.NewReader(nil), 0, minio.PutObjectOptions{}))
+		return classify(s.b.putObject(ctx, key, wholeOf(nil), 0, minio.PutObjectOptions{}))
 	}
 	_, err := s.b.api.CompleteMultipartUpload(ctx, s.b.name, key, j.mpu, j.completeParts(), minio.PutObjectOptions{})
 	switch {

@@ -55,10 +55,11 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 			return s.b.putObject(ctx, key, r, size, opts)
 		},
 	})
-	if err == nil {
+	taken := hasCode(err, minio.PreconditionFailed)
+	if err == nil || taken && s.isOf(ctx, key, attempt) { // by the first of two requests, whose reply was lost
 		return part, nil
 	}
-	if stored && !hasCode(err, minio.PreconditionFailed) {
+	if stored && !taken {
 		s.undo(ctx, key, attempt)
 	}
 	return blob.Part{}, fmt.Errorf("put: %w", err)
@@ -71,6 +72,14 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 
 // Settle implements blob.Store.
 func (s *Store) Settle(context.Context, []string) error { return nil }
+
+// isOf reports whether an object is what an attempt has stored.
+func (s *Store) isOf(ctx context.Context, key, attempt string) bool {
+	ctx, stop := detached(ctx)
+	defer stop()
+	info, err := s.b.stat(ctx, key)
+	return err == nil && info.UserMetadata[attemptKey] == attempt
+}
 
 // undo removes what a Put may have stored whose reply was lost, and nothing else.
 func (s *Store) undo(ctx context.Context, key, attempt string) {
@@ -85,18 +94,15 @@ func (s *Store) undo(ctx context.Context, key, attempt string) {
 	}
 }
 
-// putObject puts an object by one request. An empty one is signed as a whole: the client would send
-// it in chunks of HTTP, whose end some servers leave unread and take for the next request.
+// putObject puts an object by one request.
 func (b *Bucket) putObject(ctx context.Context, key string, r io.Reader, size int64, opts minio.PutObjectOptions) error {
-	sum := ""
-	if size == 0 {
-		sum, opts.DisableContentSha256 = emptySHA256, true
+	w, isWhole := r.(whole)
+	if isWhole {
+		r, opts.DisableContentSha256 = w.Reader, true // that of chunks
 	}
-	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", sum, opts)
+	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", w.sum, opts)
 	return err
 }
-
-const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // absent is If-None-Match for stores that refuse it. It leaves a gap, which names that are given
 // once close.

@@ -3,10 +3,12 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,6 +201,87 @@ func TestNothingEmptyIsSentInChunks(t *testing.T) {
 	noError(t, err)
 	if putObject(t, b.Objects(), "acc/empty.zip", upload, 0, nil); puts != 2 {
 		t.Errorf("a part was sent %d times", puts-1)
+	}
+}
+
+// What is small is signed as a whole, so that a store refuses bytes that have changed on their way,
+// and what it refused is not there.
+func TestWhatIsSmallIsSignedAsAWhole(t *testing.T) {
+	t.Parallel()
+	o := target(t)
+	var signed []string
+	change := false
+	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/put-") {
+			signed = append(signed, r.Header.Get("X-Amz-Content-Sha256"))
+			if change {
+				raw, err := io.ReadAll(r.Body)
+				noError(t, err)
+				raw[0]++
+				r.Body = io.NopCloser(bytes.NewReader(raw))
+			}
+		}
+		return sharedTransport.RoundTrip(r)
+	})
+	b := at(t, o)
+	for _, size := range []drive.ByteSize{0, 1, wholeSize, wholeSize + 1} {
+		content := blobtest.Bytes(uint64(size), size)
+		signed = nil
+		if name := put(t, b.Blobs, content); !bytes.Equal(readAll(t, b, name), content) {
+			t.Errorf("%d bytes have changed", size)
+		}
+		want := fmt.Sprintf("%x", sha256.Sum256(content))
+		if isWhole := slices.Equal(signed, []string{want}); isWhole != (size <= wholeSize) {
+			t.Errorf("%d bytes are signed by %q", size, signed)
+		}
+	}
+	change = true
+	name := blobtest.PutName()
+	if _, err := b.Blobs.Put(t.Context(), name, bodyOf(0, 3, strings.NewReader("abc"))); err == nil {
+		t.Error("bytes that have changed on their way are accepted")
+	}
+	if _, err := b.Blobs.Open(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("what was refused: %v", err)
+	}
+}
+
+// What is small is sent again where the store has failed for the moment, or its reply was lost;
+// what was there already stays, and is not taken for what was sent.
+func TestWhatIsSmallIsSentAgain(t *testing.T) {
+	t.Parallel()
+	content := blobtest.Bytes(7, 1000)
+	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
+		"refused": func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return answerXML(r, http.StatusServiceUnavailable, "SlowDown"), nil
+		},
+		"reply lost": func(r *http.Request) (*http.Response, error) {
+			resp, err := sharedTransport.RoundTrip(r)
+			noError(t, err)
+			return nil, errors.Join(io.ErrUnexpectedEOF, resp.Body.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := target(t)
+			puts := 0
+			o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/put-") {
+					if puts++; puts == 1 {
+						return fail(r)
+					}
+				}
+				return sharedTransport.RoundTrip(r)
+			})
+			b := at(t, o)
+			name := put(t, b.Blobs, content)
+			if !bytes.Equal(readAll(t, b, name), content) || puts != 2 {
+				t.Errorf("put %d times, or it has changed", puts)
+			}
+			if _, err := b.Blobs.Put(t.Context(), name, bodyOf(0, 5, strings.NewReader("other"))); err == nil || !bytes.Equal(readAll(t, b, name), content) {
+				t.Errorf("content was replaced (B1): %v", err)
+			}
+		})
 	}
 }
 
