@@ -178,6 +178,10 @@ func TestDownloadsAreCountedOnceAndNeverBeyondTheLimit(t *testing.T) {
 		t.Errorf("another file: %d", got.StatusCode)
 	}
 	count(3, "used-up")
+	if got := two.get(t, content, "Range", "bytes=0-989"); got.StatusCode != http.StatusPartialContent { // the rest of what it has begun
+		t.Errorf("the first piece after a later one: %s", got)
+	}
+	count(3, "used-up")
 	two.get(t, content).problem(t, drive.Gone, map[string]any{"reason": "used-up"})
 	v.get(t, "").problem(t, drive.Gone, map[string]any{"reason": "used-up"})
 	v.send(t, "POST", "/open", nil).problem(t, drive.Gone, map[string]any{"reason": "used-up"})

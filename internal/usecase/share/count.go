@@ -9,19 +9,19 @@ import (
 )
 
 // Count is called before content of a file is sent. A request that begins at the first byte is a
-// download and is counted; any other is part of one that this visit has begun, or it is counted,
-// too. Beyond the limit it is Gone {reason: used-up}.
+// download and is counted; any other is part of one that this visit has begun, or it is counted and
+// begins one, whose first byte is free then. Beyond the limit it is Gone {reason: used-up}.
 func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
 	if !fromStart && !v.Limited() {
 		return nil
 	}
 	err := s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if !fromStart {
-			if begun, err := v.hasBegun(ctx, tx, file); err != nil || begun {
+		if v.Limited() {
+			if begun, err := v.hasBegun(ctx, tx, file, fromStart); err != nil || begun {
 				return err
 			}
 		}
-		return v.begin(ctx, tx, file, s.Now())
+		return v.begin(ctx, tx, file, fromStart, s.Now())
 	})
 	if err != nil && !drive.IsKind(err, drive.Gone) {
 		err = fmt.Errorf("count a download of share %s: %w", v.share.ID, err)
@@ -29,14 +29,24 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 	return err
 }
 
-func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID) (yes bool, err error) {
-	var n int
+// hasBegun reports whether a request belongs to a download that was counted. Pieces that are
+// fetched at the same time come in any order, and take turns here.
+func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool) (yes bool, err error) {
+	var n int64
+	err = tx.QueryRow(ctx, "SELECT 1 FROM shares WHERE id = ?"+tx.ForUpdate(), v.share.ID).Scan(&n)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return false, err
+	}
+	if fromStart {
+		n, err = tx.Exec(ctx, "UPDATE share_downloads SET ahead = 0 WHERE visit_id = ? AND node_id = ? AND ahead = 1", v.id, file)
+		return n == 1, err
+	}
 	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM share_downloads WHERE visit_id = ? AND node_id = ?)", v.id, file).Scan(&n)
 	return n == 1, err
 }
 
 // begin counts one more download, if there may be one more.
-func (v Visit) begin(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, now drive.Time) error {
+func (v Visit) begin(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool, now drive.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE shares SET downloads = downloads + 1
 		WHERE id = ? AND epoch = ? AND (max_downloads IS NULL OR downloads < max_downloads)`, v.share.ID, v.share.Epoch)
 	switch {
@@ -47,7 +57,7 @@ func (v Visit) begin(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, now d
 	case !v.Limited():
 		return nil
 	}
-	_, err = tx.InsertNew(ctx, "INSERT INTO share_downloads (visit_id, node_id, share_id, begun_at) VALUES (?, ?, ?, ?)",
-		v.id, file, v.share.ID, now)
+	_, err = tx.InsertNew(ctx, "INSERT INTO share_downloads (visit_id, node_id, share_id, begun_at, ahead) VALUES (?, ?, ?, ?, ?)",
+		v.id, file, v.share.ID, now, !fromStart)
 	return err
 }

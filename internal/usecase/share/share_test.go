@@ -230,6 +230,49 @@ func TestDownloadsRace(t *testing.T) {
 	}
 }
 
+// Pieces of one download may come in any order, from two instances: it is one, whose first byte is
+// free once. A second time it is another one.
+func TestPiecesThatComeBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	limit := int64(2)
+	v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
+	visit := d.enter(t, v)
+	for round := range 8 { // each on a share of its own
+		v := d.share(t, share.Request{Node: d.folder(t, drive.Name(fmt.Sprintf("of %d", round))), MaxDownloads: &limit})
+		visit := d.enter(t, v)
+		var all sync.WaitGroup
+		for i := range 6 {
+			on := d.Shares
+			if i%2 == 1 {
+				on = d.twin
+			}
+			all.Go(func() {
+				if err := on.Count(t.Context(), visit, v.Node, i == 3); err != nil {
+					t.Errorf("piece %d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		if got, err := d.Find(t.Context(), d.who, v.ID); err != nil || got.Downloads != 1 {
+			t.Errorf("pieces at once were counted %d times, %v", got.Downloads, err)
+		}
+	}
+	for i, step := range []struct {
+		fromStart bool
+		counted   int64
+		refused   bool
+	}{{false, 1, false}, {false, 1, false}, {true, 1, false}, {false, 1, false}, {true, 2, false}, {true, 2, true}, {false, 2, false}} {
+		err := d.Count(t.Context(), visit, v.Node, step.fromStart)
+		if drive.IsKind(err, drive.Gone) != step.refused || err != nil && !step.refused {
+			t.Errorf("step %d: %v", i, err)
+		}
+		if got, err := d.Find(t.Context(), d.who, v.ID); err != nil || got.Downloads != step.counted {
+			t.Errorf("step %d: counted %d times, %v", i, got.Downloads, err)
+		}
+	}
+}
+
 // A count whose outcome is not known has given nothing: a limit is not passed, whatever breaks off.
 func TestACountThatBreaksOffGivesNothing(t *testing.T) {
 	t.Parallel()
