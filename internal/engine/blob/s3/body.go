@@ -179,15 +179,29 @@ const wholeSize = 64 << 10
 // empty one would be sent in chunks of HTTP, whose end some servers leave unread and take for the
 // next request.
 //
-// It can be sent again: a request that fails for a passing reason is.
+// It can be sent again: a request that fails for a passing reason is, and one that a store misread.
 type whole struct {
-	*bytes.Reader        // and no other kind: package http sends one with its header, in one piece
+	*bytes.Reader // and no other kind: package http sends one with its header, in one piece
+	content       []byte
 	sum           string // SHA-256, hexadecimal
 }
 
 func wholeOf(content []byte) whole {
 	sum := sha256.Sum256(content)
-	return whole{bytes.NewReader(content), hex.EncodeToString(sum[:])}
+	return whole{bytes.NewReader(content), content, hex.EncodeToString(sum[:])}
+}
+
+// wholeKey is the key of the context under which the transport finds the whole that it sends.
+type wholeKey struct{}
+
+// unwrap returns what the client is to send of r, and under which context; sum is empty for a
+// stream.
+func unwrap(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, sum string) {
+	w, ok := r.(whole)
+	if !ok {
+		return ctx, r, ""
+	}
+	return context.WithValue(ctx, wholeKey{}, w.content), w.Reader, w.sum
 }
 
 // sendWhole is send of a small body.

@@ -31,11 +31,8 @@ func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n i
 
 // sendPart sends part n of the object with that key; its error is the client's. See putObject.
 func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
-	w, isWhole := r.(whole)
-	opts := minio.PutObjectPartOptions{Sha256Hex: w.sum, DisableContentSha256: isWhole}
-	if isWhole {
-		r = w.Reader
-	}
+	ctx, r, sum := unwrap(ctx, r)
+	opts := minio.PutObjectPartOptions{Sha256Hex: sum, DisableContentSha256: sum != ""}
 	p, err := b.api.PutObjectPart(ctx, b.name, key, mpu, n+1, r, size, opts)
 	return p.ETag, err
 }

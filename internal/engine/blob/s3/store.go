@@ -96,11 +96,9 @@ func (s *Store) undo(ctx context.Context, key, attempt string) {
 
 // putObject puts an object by one request.
 func (b *Bucket) putObject(ctx context.Context, key string, r io.Reader, size int64, opts minio.PutObjectOptions) error {
-	w, isWhole := r.(whole)
-	if isWhole {
-		r, opts.DisableContentSha256 = w.Reader, true // that of chunks
-	}
-	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", w.sum, opts)
+	ctx, r, sum := unwrap(ctx, r)
+	opts.DisableContentSha256 = sum != "" // that of chunks
+	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", sum, opts)
 	return err
 }
 

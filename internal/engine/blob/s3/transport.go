@@ -67,9 +67,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		send = t.patient.RoundTrip
 	}
 	resp, err := awaitBody(r, t.stall, send)
-	if err == nil && isMisread(r, resp) {
-		_ = resp.Body.Close() // with its connection
-		resp, err = awaitBody(r, t.stall, send)
+	if err == nil && isMisread(resp) {
+		if again, ok := repeated(r); ok {
+			_ = resp.Body.Close() // with its connection
+			resp, err = awaitBody(again, t.stall, send)
+		}
 	}
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && hasBody(r) {
 		spend(resp)
@@ -100,10 +102,23 @@ func spend(resp *http.Response) {
 
 // isMisread reports whether a store has taken the rest of an earlier request for this one: it
 // answered that one without having read its body, and kept the connection (a defect of
-// github.com/valyala/fasthttp, pull request 2368). Of requests with bodies nothing is known then:
-// they are a client's, and kindOf lets it try again.
-func isMisread(r *http.Request, resp *http.Response) bool {
-	return resp.StatusCode == http.StatusBadRequest && resp.Close && !hasBody(r)
+// github.com/valyala/fasthttp, pull request 2368).
+func isMisread(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusBadRequest && resp.Close
+}
+
+// repeated returns a request once more, unless its body is a client's and comes as a stream: kindOf
+// lets that client try again.
+func repeated(r *http.Request) (again *http.Request, ok bool) {
+	if !hasBody(r) {
+		return r, true
+	}
+	content, ok := r.Context().Value(wholeKey{}).([]byte)
+	if ok {
+		again = r.Clone(r.Context())
+		again.Body = io.NopCloser(bytes.NewReader(content))
+	}
+	return again, ok
 }
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
