@@ -188,6 +188,9 @@ func (c *collector) attempt(ctx context.Context, all []wanted) (rest []wanted, e
 	}
 	c.settle(ctx, s, whole)
 	for _, f := range s.odd {
+		if n, err := c.d.c.Node(ctx, f.node.ID); err == nil { // its time may be all that has changed
+			f.node = n
+		}
 		c.alone(ctx, f)
 	}
 	return all[s.done:], err

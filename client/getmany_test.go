@@ -82,6 +82,7 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 					once.Do(func() {
 						s.Store("/t/a/changed", want["a/changed"], mtime.Add(time.Hour))
 						s.Store("/t/b/grown", want["b/grown"], mtime)
+						s.Store("/t/b/small", want["b/small"], mtime.Add(time.Hour)) // only its time
 					})
 				}
 				return clienttest.None
@@ -99,8 +100,10 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 					t.Errorf("%s: %d bytes, %v, or they differ", rel, len(got), err)
 				}
 			}
-			if info, err := os.Stat(filepath.Join(dir, "a/changed")); err != nil || !info.ModTime().Equal(mtime.Add(time.Hour)) {
-				t.Errorf("changed: %v, %v", info, err)
+			for _, rel := range []string{"a/changed", "b/small"} {
+				if info, err := os.Stat(filepath.Join(dir, rel)); err != nil || !info.ModTime().Equal(mtime.Add(time.Hour)) {
+					t.Errorf("%s: %v, %v", rel, info, err)
+				}
 			}
 			if n := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }); n != 1 {
 				t.Errorf("%d streams", n)

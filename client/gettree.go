@@ -58,7 +58,7 @@ var errClash = errors.New("differs only in upper and lower case from another nam
 func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error {
 	w, root := d.w, d.root
 	seen := make(map[string]bool)
-	empty := isEmpty(root, dir)
+	empty := !w.opt.Keep && isEmpty(root, dir) // what comes meanwhile is to be kept, too
 	for n, err := range d.c.AllChildren(ctx, folder.ID) {
 		if err != nil {
 			w.ended(ctx, Item{Local: filepath.Join(root.Name(), dir), Path: folder.Path, Err: err})
