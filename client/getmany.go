@@ -219,25 +219,24 @@ func (c *collector) next(ctx context.Context, s *stream) (over bool, err error) 
 	case l.N == nil || *l.N != s.done || s.done == len(s.all) || l.Size < 0:
 		return false, fmt.Errorf("the server has sent another file than that which was asked for: %s", excerpt(raw))
 	}
-	f := s.all[s.done]
+	listed := s.all[s.done]
 	fits := l.Problem == nil && l.Size <= streamedFile // else it has gone or has grown since it was listed
-	if !fits {
-		_, err = io.CopyN(io.Discard, s.from, l.Size)
-	} else {
+	if fits {
 		s.buf = slices.Grow(s.buf[:0], int(l.Size))[:l.Size]
 		_, err = io.ReadFull(s.from, s.buf)
+	} else {
+		_, err = io.CopyN(io.Discard, s.from, l.Size)
 	}
 	if err != nil {
 		return false, asCut(ctx, err)
 	}
 	s.done++
+	f := listed
 	if l.Node != nil { // a server that does not know the preference
 		f.node, l.Rev = *l.Node, l.Node.Rev
 	}
-	s.sum.Reset(0)
-	_, _ = s.sum.Write(s.buf) // it takes all of the first part
-	if !fits || l.Rev != f.node.Rev || s.sum.Root().String() != f.node.Digests[blake3Name] {
-		s.odd = append(s.odd, s.all[s.done-1])
+	if !fits || l.Rev != f.node.Rev || s.digest() != f.node.Digests[blake3Name] {
+		s.odd = append(s.odd, listed)
 		return false, nil
 	}
 	part, err := s.write(f)
@@ -247,6 +246,13 @@ func (c *collector) next(ctx context.Context, s *stream) (over bool, err error) 
 	}
 	s.here = append(s.here, arrived{f, part})
 	return false, nil
+}
+
+// digest returns the BLAKE3 of the content that has come.
+func (s *stream) digest() string {
+	s.sum.Reset(0)
+	_, _ = s.sum.Write(s.buf) // it takes all of the first part
+	return s.sum.Root().String()
 }
 
 // write puts the content that has come beside its target.

@@ -111,3 +111,31 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// With Keep nothing is replaced that comes into an empty folder while what it gets is listed.
+func TestGetTreeKeepsWhatComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	s.Store("/t/mine", noise(51, 1000), mtime)
+	s.Store("/t/other", noise(52, 1000), mtime)
+	dir, mine := t.TempDir(), []byte("written here")
+	var once sync.Once
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		if strings.HasSuffix(r.URL.Path, "/children") {
+			once.Do(func() { writeFile(t, filepath.Join(dir, "mine"), mine) })
+		}
+		return clienttest.None
+	})
+	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{Keep: true})
+	if err != nil || sum.Received != 1 || sum.Skipped != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "mine")); err != nil || !bytes.Equal(got, mine) {
+		t.Errorf("what was there is %q, %v", got, err)
+	}
+}

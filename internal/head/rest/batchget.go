@@ -208,7 +208,7 @@ func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opene
 	return turns
 }
 
-// open opens a file. It runs beside the request: a panic is the error of the file.
+// open opens a file. It may run beside the request: a panic is the error of the file.
 func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
 	defer func() {
 		if v := recover(); v != nil {
