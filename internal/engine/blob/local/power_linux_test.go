@@ -40,10 +40,49 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 	}
 }
 
+// After the power has gone somebody else fills the disk, before the files of the log are written
+// again: there is room for them all the same, and for all else that a start writes.
+func TestTheDiskIsFilledAfterThePowerHasGone(t *testing.T) {
+	t.Parallel()
+	disk := disktest.New(t, "4096")
+	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
+	var store acknowledged
+	for _, size := range []int{10_000, 1} { // one takes as many blocks as it has bytes
+		store.size = size
+		store.add(t, 400, func(name string, body blob.Body) error {
+			_, err := d.Blobs.Lay(t.Context(), name, body, false)
+			return err
+		}, func(names []string) error { return d.Blobs.Settle(t.Context(), names) })
+	}
+	there := disk.Cut(t)
+	defer there.Unmount(t)
+	fillUp(t, there.Root)
+	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.Root, "data"), Log: d.log})
+	noError(t, err)
+	defer func() { noError(t, after.Close()) }() // before the unmount
+	hasAll(t, after, store.snapshot())
+	noError(t, os.Remove(filepath.Join(there.Root, "fill")))
+	store.add(t, 1, func(name string, body blob.Body) error {
+		_, err := after.Blobs.Put(t.Context(), name, body)
+		return err
+	}, nil)
+}
+
+func hasAll(t *testing.T, d *Dir, want map[string][]byte) {
+	t.Helper()
+	for name, b := range want {
+		path, err := d.blobPath(name)
+		noError(t, err)
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s: %d bytes, %v; want %d", name, len(got), err, len(b))
+		}
+	}
+}
+
 // losePower cuts the power when half of the contents are acknowledged.
 func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 	t.Helper()
-	var store acknowledged
+	store := acknowledged{size: 10_000}
 	var early, all sync.WaitGroup
 	for writer := range 16 {
 		put := func() {
@@ -76,18 +115,14 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.Root, "data"), Log: d.log})
 	noError(t, err)
 	defer func() { noError(t, after.Close()) }() // before the unmount
-	for name, b := range want {
-		path, err := after.blobPath(name)
-		noError(t, err)
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b) {
-			t.Errorf("%s: %d bytes, %v; want %d", name, len(got), err, len(b))
-		}
-	}
+	hasAll(t, after, want)
 	all.Wait()
 }
 
 // acknowledged is what a store has promised.
 type acknowledged struct {
+	size int // bytes of each
+
 	mu   sync.Mutex
 	made uint64
 	of   map[string][]byte // by name
@@ -101,7 +136,7 @@ func (a *acknowledged) add(t *testing.T, n int, store func(name string, body blo
 		a.mu.Lock()
 		a.made++
 		id[len(id)-1] = byte(a.made % 3)
-		b := blobtest.Bytes(a.made, 10_000)
+		b := blobtest.Bytes(a.made, drive.ByteSize(a.size))
 		a.mu.Unlock()
 		name := fmt.Sprintf("put-1-%s", id)
 		if err := store(name, blob.NewBody(bytes.NewReader(b), blob.BodyOptions{Size: drive.ByteSize(len(b))})); err != nil {

@@ -60,6 +60,16 @@ func punch(f *os.File, s span) error {
 	return nil
 }
 
+// reserve takes room for a range that is not written yet. Where the file system cannot, there is
+// none.
+func reserve(f *os.File, off, n int64) error {
+	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), 0, off, n) })
+	if err == nil || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return nil
+	}
+	return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+}
+
 // cloneRange makes bytes of to those of from, shared on the disk (ioctl_ficlonerange(2)). cannot:
 // nor will it for other ranges.
 func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool, err error) {

@@ -16,6 +16,9 @@ func syncsNames(*os.File) bool { return false }
 // come, and Held counts them.
 func punch(f *os.File, s span) error { return cutTail(f, s) }
 
+// reserve takes nothing: the log of small contents is used on Linux only.
+func reserve(*os.File, int64, int64) error { return nil }
+
 // cloneRange shares nothing: only Linux is asked to.
 func cloneRange(*os.File, int64, *os.File, int64, int64) (cannot bool, err error) {
 	return true, errors.ErrUnsupported

@@ -65,6 +65,9 @@ func (l logged) Restore(name string, content []byte) error {
 	return classify(errors.Join(err, f.Close()))
 }
 
+// Reserve implements wal.Contents.
+func (logged) Reserve(f *os.File, off, n int64) error { return classify(reserve(f, off, n)) }
+
 // SyncData implements wal.Contents.
 func (logged) SyncData(f *os.File) error { return syncData(f) }
 

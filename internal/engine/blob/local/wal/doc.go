@@ -12,6 +12,9 @@
 // the log takes nothing, and whoever stores a content syncs its file. A log that was closed leaves
 // no segments.
 //
+// A segment reserves room on the disk for the files of its contents, behind its frames. A start
+// that finds the disk full gives it back, and so can write them again.
+//
 // Integers are little-endian (docs/formats/wal.md). A segment begins with a header, and a frame
 // follows another:
 //

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/testkit/depth"
 )
 
@@ -118,6 +119,44 @@ func TestNoSegmentCanBeMade(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// A start on a full disk has the room that was reserved for each content, but not for ever: what
+// the disk lacks then is said.
+func TestAStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	want := map[string][]byte{}
+	for i := range 10 {
+		name := fmt.Sprint("put-1-", i)
+		want[name] = make([]byte, 100)
+		d.put(l, name, want[name])
+	}
+	cut := func(full int64) *disk {
+		after := d.cut(rand.New(rand.NewPCG(7, 7)))
+		after.full = full
+		return after
+	}
+	after := cut(l.limits.segment + int64(len(want))*fileBlock)
+	noError(t, after.open().Close())
+	for name, b := range want {
+		if !bytes.Equal(after.has(name), b) {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	after = cut(1)
+	for range 2 {
+		if _, err := Open(after.dir, after, slog.New(slog.DiscardHandler)); drive.KindOf(err) != drive.DiskFull {
+			t.Errorf("Open: %v", err)
+		}
+	}
+	after.full = 0
+	noError(t, after.open().Close())
+	if !bytes.Equal(after.has("put-1-0"), want["put-1-0"]) {
+		t.Error("a content was lost by a start that failed")
+	}
+	noError(t, l.Close())
 }
 
 // A log that is given up gives its room back, which others may need.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/filelock"
 )
 
@@ -44,6 +45,14 @@ func (l *Log) restore() error {
 	// A content is older than the record that it was forgotten, and so must go before it.
 	slices.SortFunc(found, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
 	names, err := l.restoreFrom(found)
+	if drive.KindOf(err) == drive.DiskFull {
+		for _, s := range found {
+			if err := s.giveRoom(l.contents); err != nil {
+				return err
+			}
+		}
+		names, err = l.restoreFrom(found)
+	}
 	if err != nil {
 		return err
 	}
@@ -102,20 +111,26 @@ func (l *Log) restoreFrom(segments []*segment) (names []string, err error) {
 	return names, nil
 }
 
-// each calls fn for each frame of a segment.
+// each calls fn for each frame of a segment, and notes where they end once it has seen all.
 func (s *segment) each(fn func(frame) error) error {
 	if s.number == 0 {
 		return nil
 	}
-	if _, err := s.file.Seek(int64(headerSize), 0); err != nil {
+	end := int64(headerSize)
+	if _, err := s.file.Seek(end, 0); err != nil {
 		return err
 	}
 	in := bufio.NewReaderSize(s.file, 256<<10)
 	for {
 		f, ok, err := readFrame(in, s.number)
-		if err != nil || !ok {
+		if err != nil {
 			return err
 		}
+		if !ok {
+			s.next = end
+			return nil
+		}
+		end += int64(f.size())
 		if err := fn(f); err != nil {
 			return err
 		}

@@ -15,8 +15,22 @@ type segment struct {
 	file   *os.File // nil: it was not needed yet
 	number uint64   // 0: it holds nothing
 	next   int64    // where the next frame goes
-	made   int64    // bytes that the file has
+	made   int64    // bytes that the file has before the room
+	need   int64    // bytes that the files of its contents take at most
+	room   int64    // bytes that are reserved for them behind the frames
 	names  []string // of contents
+}
+
+// A file takes whole blocks, and something of its inode and its directory: 4 KiB is the block of
+// all file systems that the log is used on, unless somebody chose another one.
+const (
+	fileBlock = 4 << 10 // bytes
+	fileOver  = 512     // bytes
+)
+
+// roomOf returns how many bytes of the disk the file of a content takes at most.
+func roomOf(size int) int64 {
+	return int64(size+fileBlock-1)/fileBlock*fileBlock + fileOver
 }
 
 func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
@@ -58,6 +72,9 @@ func (l *Log) place(b batch) error {
 		if err := l.turn(); err != nil {
 			return err
 		}
+	}
+	if err := l.active.reserve(b.room, l.limits, l.contents); err != nil {
+		return l.fail(err)
 	}
 	seal(b.bytes, l.active.number)
 	l.dirty = true
@@ -208,7 +225,7 @@ func (l *Log) release(s *segment) {
 			delete(l.held, name)
 		}
 	}
-	s.number, s.next, s.names = 0, 0, nil
+	s.number, s.next, s.need, s.names = 0, 0, 0, nil
 	if l.off {
 		_ = s.close() // it holds nothing
 	}
@@ -263,6 +280,26 @@ func (s *segment) append(b []byte, grown int64) error {
 	return err
 }
 
+// reserve takes room for more contents, which a start needs if their files are lost and somebody
+// has filled the disk since. Where few frames say much, some of them may use the first of it.
+func (s *segment) reserve(n int64, to limits, c Contents) error {
+	s.need += n
+	for ; s.room < s.need; s.room += to.grown {
+		if err := c.Reserve(s.file, to.segment+s.room, to.grown); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveRoom gives back what is behind the frames, once each has read them.
+func (s *segment) giveRoom(c Contents) error {
+	if err := s.file.Truncate(s.next); err != nil {
+		return err
+	}
+	return c.SyncData(s.file) // some file systems let others have it only then
+}
+
 // clear makes a segment hold nothing, durably.
 func (s *segment) clear(c Contents) error {
 	if _, err := s.file.WriteAt(make([]byte, headerSize), 0); err != nil {
@@ -280,6 +317,6 @@ func (s *segment) close() error {
 	if s.number == 0 {
 		err = errors.Join(err, os.Remove(s.path))
 	}
-	s.file, s.made = nil, 0
+	s.file, s.made, s.room = nil, 0, 0
 	return err
 }

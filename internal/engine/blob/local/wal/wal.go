@@ -15,8 +15,10 @@ type Contents interface {
 	// One that was removed is not an error.
 	Settle(names []string) error
 	// Restore writes a content again, whatever its file has, without a sync. A name that no content
-	// can have is not an error.
+	// can have is not an error; that there is no room is drive.DiskFull.
 	Restore(name string, content []byte) error
+	// Reserve takes room on the disk for n bytes of a file, where none was written.
+	Reserve(f *os.File, off, n int64) error
 	// SyncData makes the bytes and the length of a file durable.
 	SyncData(*os.File) error
 	// SyncDir makes the entries of a directory durable.
@@ -68,6 +70,7 @@ type Log struct {
 type batch struct {
 	bytes []byte
 	names []string // of contents
+	room  int64    // bytes that their files take at most
 }
 
 // shared is a sync on behalf of several.
@@ -109,6 +112,7 @@ func (l *Log) Add(name string, content []byte) {
 	}
 	l.held[name] = 0
 	l.buf.names = append(l.buf.names, name)
+	l.buf.room += roomOf(len(content))
 	l.appendLocked(frame{kind: kindContent, name: name, content: content})
 	much := len(l.buf.bytes) >= l.limits.spill
 	l.mu.Unlock()

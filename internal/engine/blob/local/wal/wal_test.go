@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/testkit/depth"
 )
 
@@ -32,6 +33,7 @@ type disk struct {
 	synced  map[string][]byte // segments
 	settles func() error      // nil: they succeed
 	syncs   func() error      // the same, of segments
+	full    int64             // bytes of a segment with which there is no room for contents; 0: there always is
 }
 
 // file is a content. What it has may be lost until it is durable.
@@ -74,6 +76,9 @@ func (d *disk) Settle([]string) error {
 }
 
 func (d *disk) Restore(name string, content []byte) error {
+	if info, err := os.Stat(segmentPath(d.dir, 0)); d.full > 0 && (err != nil || info.Size() >= d.full) {
+		return drive.Fail(drive.DiskFull)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.files[name] = file{content: bytes.Clone(content)}
@@ -95,6 +100,9 @@ func (d *disk) SyncData(f *os.File) error {
 	d.synced[f.Name()] = b
 	return nil
 }
+
+// Reserve makes the file longer: whoever takes the room away sees how much it was.
+func (d *disk) Reserve(f *os.File, off, n int64) error { return f.Truncate(off + n) }
 
 func (d *disk) SyncDir(string) error { return nil }
 
