@@ -10,9 +10,8 @@ import (
 	"smartdrive/internal/engine/blob/local/wal"
 )
 
-// loggedSize is the largest content that the log takes: one that fits into a small buffer, with
-// something left by which its end is seen.
-const loggedSize = smallBuffer - 1
+// loggedSize is the largest content that the log takes: one that fits into a small buffer.
+const loggedSize = smallBuffer
 
 // walDir holds the log of small contents that wait for their sync: <blobs>/wal/0 and 1.
 const walDir = "wal"

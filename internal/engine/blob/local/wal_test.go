@@ -26,7 +26,7 @@ func TestContentsComeBackFromTheLog(t *testing.T) {
 		stored[name] = blobtest.Bytes(uint64(len(stored)), size)
 		return name, blob.NewBody(bytes.NewReader(stored[name]), blob.BodyOptions{Size: size})
 	}
-	for _, size := range []drive.ByteSize{0, 1, 10 * drive.KiB, smallBuffer - 1} {
+	for _, size := range []drive.ByteSize{0, 1, 10 * drive.KiB, 32 * drive.KiB} {
 		name, b := body(size)
 		_, err := d.Blobs.Put(t.Context(), name, b)
 		noError(t, err)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ type copier struct {
 	piece   int64      // bytes
 
 	small *[smallBuffer]byte // nil: one is taken
-	once  bool               // all bytes came at once, and small has them
+	once  bool               // all bytes fit into small, which has them
 }
 
 func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
@@ -202,6 +203,11 @@ func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 		if rerr != nil {
 			return n, rerr
 		}
+		if c.small != nil && n == smallBuffer && m == smallBuffer {
+			if r, c.once, err = peek(ctx, r); c.once || err != nil {
+				return n, err
+			}
+		}
 		switch {
 		case !quick:
 			c.buffers.give(large)
@@ -211,6 +217,21 @@ func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 				buf = large.buf
 			}
 		}
+	}
+}
+
+// peek reports whether r is at its end, and returns what yields the rest of it. A reader may use
+// more of a buffer than what it returns, so that it is given a byte of its own.
+func peek(ctx context.Context, r io.Reader) (rest io.Reader, end bool, err error) {
+	next := make([]byte, 1)
+	n, _, err := fill(ctx, r, next, false)
+	switch {
+	case n > 0: // a Body that has ended says so again
+		return io.MultiReader(bytes.NewReader(next), r), false, nil
+	case err == io.EOF:
+		return r, true, nil
+	default:
+		return r, false, err
 	}
 }
 

@@ -253,3 +253,30 @@ func TestWhatIsAtRestIsNotKeptInMemory(t *testing.T) {
 		t.Error("kept after Fence")
 	}
 }
+
+// A buffer that is full has all there is or not: what comes next neither gets lost nor touches it.
+func TestTheBufferIsFull(t *testing.T) {
+	t.Parallel()
+	for _, size := range []drive.ByteSize{smallBuffer - 1, smallBuffer, smallBuffer + 1, 2 * smallBuffer} {
+		b := blobtest.Bytes(1, size)
+		pool := newBuffers(0) // what is large is not to be had
+		to := &file{b: make([]byte, size)}
+		c := copier{to: to, limit: int64(size), buffers: pool, small: pool.takeSmall()}
+		n, err := c.copy(t.Context(), untidyReader{bytes.NewReader(b)})
+		if err != nil || n != int64(size) || !bytes.Equal(to.b, b) {
+			t.Errorf("copied %d of %d bytes: %v", n, size, err)
+		}
+		if c.once != (size <= smallBuffer) || c.once && !bytes.Equal(c.small[:n], b) {
+			t.Errorf("%d bytes: at once: %t", size, c.once)
+		}
+	}
+}
+
+// untidyReader uses all of the buffer that it is given, as a reader may.
+type untidyReader struct{ r io.Reader }
+
+func (r untidyReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	clear(p[n:])
+	return n, err
+}
