@@ -11,6 +11,8 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A document that this machine does not get at is left to another one; when no machine gets it, it
@@ -132,4 +134,128 @@ func TestADiskThatFillsUpWithinAPagePausesFetching(t *testing.T) {
 		t.Errorf("it is %s: %s, after %d documents", got.State, got.Error, w.asked())
 	}
 	w.check(t)
+}
+
+// While the database or the store is away no try of a batch or a job is used up, however often that
+// is; what is wrong with the work itself counts, and so does a process that has ended.
+func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var faults sqldbtest.Faults
+	var away, broken atomic.Bool
+	db := w.open(t, faults.Connector)
+	process := func(name string) *Exports {
+		return w.process(db, name, func(o *Options) {
+			o.Store = absent{w.store, &away}
+			o.Drive = &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
+			hosts := o.Fetch.Hosts
+			o.Fetch.Hosts = func() []string {
+				if broken.Load() {
+					panic("a defect")
+				}
+				return hosts()
+			}
+		})
+	}
+	tries := func() int64 {
+		return w.count(t, "SELECT COALESCE(SUM(tries), 0) FROM exports") + w.count(t, "SELECT COALESCE(SUM(tries), 0) FROM export_jobs")
+	}
+	e, other := process("here"), process("there")
+
+	v := w.create(t, e, w.manifest(t, "in"))
+	for range maxTries + 1 { // the worker cannot say how it ended, and whoever is next has seen why
+		b := w.claim(t, e)
+		faults.FailAll(sqldbtest.Begin, nil)
+		e.workers.work(t.Context(), b)
+		if _, err := other.queue.claim(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+			t.Fatalf("claim: %v", err)
+		}
+		faults.Clear()
+		w.pass(lease.Length + time.Second)
+		e, other = other, e
+	}
+	away.Store(true)
+	for range maxTries + 1 {
+		w.finish(t, e)
+		if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonAway {
+			t.Fatalf("without a store the batch is %s: %s", got.State, got.Error)
+		}
+		w.pass(time.Hour)
+	}
+	if n := tries(); n != 0 {
+		t.Errorf("%d tries were counted", n)
+	}
+	broken.Store(true)
+	if w.finish(t, e); tries() != 1 {
+		t.Errorf("%d tries were counted of a batch that has failed once", tries())
+	}
+	away.Store(false)
+	broken.Store(false)
+	w.pass(time.Hour)
+	w.finish(t, e)
+
+	if _, err := e.Materialise(t.Context(), w.who, v.ID, w.root, ""); err != nil {
+		t.Fatal(err)
+	}
+	before := tries()
+	for range maxTries + 1 {
+		j, err := e.courier.claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults.FailAll(sqldbtest.Begin, nil)
+		e.courier.work(t.Context(), j)
+		faults.Clear()
+		w.pass(lease.Length + time.Second)
+	}
+	away.Store(true)
+	for range maxTries + 1 {
+		work, err := e.workers.take(t.Context())
+		if err != nil || work == nil {
+			t.Fatalf("there is no job: %v", err)
+		}
+		work(t.Context())
+		w.pass(time.Hour)
+	}
+	if n := tries() - before; n != 0 {
+		t.Errorf("%d tries of the job were counted", n)
+	}
+	if _, err := e.courier.claim(t.Context()); err != nil { // and its process ends
+		t.Fatal(err)
+	}
+	w.pass(lease.Length + time.Second)
+	away.Store(false)
+	heir := process("heir")
+	work, err := heir.workers.take(t.Context())
+	if err != nil || work == nil || tries()-before != 1 {
+		t.Fatalf("%d tries were counted after a process has ended: %v", tries()-before, err)
+	}
+	work(t.Context())
+	jobs, err := e.Jobs(t.Context(), w.who, v.ID)
+	if err != nil || len(jobs) != 1 || jobs[0].State != "done" {
+		t.Errorf("in the end the job is %+v, %v", jobs, err)
+	}
+	w.check(t)
+}
+
+// absent is a store that may be away.
+type absent struct {
+	blob.Store
+	away *atomic.Bool
+}
+
+// Put implements blob.Store.
+func (a absent) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	if a.away.Load() {
+		return blob.Part{}, drive.Fail(drive.Unavailable)
+	}
+	return a.Store.Put(ctx, name, body)
+}
+
+// Open implements blob.Store.
+func (a absent) Open(ctx context.Context, name string) (blob.Object, error) {
+	if a.away.Load() {
+		return nil, drive.Fail(drive.Unavailable)
+	}
+	return a.Store.Open(ctx, name)
 }

@@ -43,7 +43,7 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		if err != nil || b == nil {
 			return err
 		}
-		if over = b.State == Running; over && b.barren() {
+		if over = b.State == Running; over && b.barren() && q.died() {
 			b.Tries++ // perhaps it is what ended its process
 		}
 		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.Length)
@@ -60,13 +60,29 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		return took(ctx, tx, b.Account, now)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim a batch: %w", err)
+		return nil, fmt.Errorf("claim a batch: %w", q.answered(err))
 	}
 	if over && taken != nil {
 		q.counters.TakenOver.Add(1)
 	}
 	return taken, nil
 }
+
+// answered notes that the database is away, and returns the error.
+func (g *ground) answered(err error) error {
+	if drive.IsKind(err, drive.Unavailable) {
+		g.away.Store(time.Now().Unix())
+	}
+	return err
+}
+
+// sinceAway is how long after the last call that the database did not answer a lease may have ended
+// for that: the lease, and the time until somebody looks.
+const sinceAway = 2 * lease.Length
+
+// died reports whether a lease that is over says that its process has ended: not if no heartbeat
+// can have come through.
+func (g *ground) died() bool { return time.Since(time.Unix(g.away.Load(), 0)) > sinceAway }
 
 // lockMachine locks the row of this machine and returns how many batches and jobs it works on.
 func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {

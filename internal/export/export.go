@@ -109,6 +109,7 @@ type ground struct {
 	wake     chan struct{}
 	halt     func(step string) // of tests: called at each step of a worker
 	listPage int               // folderPage; of tests
+	away     atomic.Int64      // when the database last did not answer, Unix s by this process; 0: it always did
 }
 
 // New returns the batches of a database. It does no I/O.
@@ -168,7 +169,7 @@ func (g *ground) MaxList() int { return maxParts * g.opt.MaxEntries }
 func (g *ground) now(ctx context.Context) (drive.Time, error) {
 	now, err := g.opt.Clock(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("ask the database for the time: %w", err)
+		return 0, fmt.Errorf("ask the database for the time: %w", g.answered(err))
 	}
 	return now, nil
 }

@@ -97,6 +97,12 @@ func (r *releases) evictSome(ctx context.Context, b batch) (more bool, err error
 	return more, err
 }
 
+// A database or a store that is away, which says nothing of a batch or a job.
+const (
+	reasonAway  = "unavailable"
+	waitForAway = 30 * time.Second // until it is tried again
+)
+
 // reasonFull is what a batch says that waits for room.
 const reasonFull = "disk-full"
 

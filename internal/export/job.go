@@ -163,7 +163,7 @@ func (c *courier) claim(ctx context.Context) (*Job, error) {
 		if err != nil || j == nil {
 			return err
 		}
-		if over = j.State == "running"; over {
+		if over = j.State == "running"; over && c.died() {
 			j.tries++ // a part that arrives makes it 0
 		}
 		j.State, j.epoch = "running", j.epoch+1
@@ -173,7 +173,7 @@ func (c *courier) claim(ctx context.Context) (*Job, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim a job: %w", err)
+		return nil, fmt.Errorf("claim a job: %w", c.answered(err))
 	}
 	if over && taken != nil {
 		c.counters.TakenOver.Add(1)
@@ -245,6 +245,9 @@ func (c *courier) work(ctx context.Context, j *Job) {
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
 	case ctx.Err() != nil:
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
+	case drive.IsKind(err, drive.Unavailable):
+		log.WarnContext(ctx, "a job waits: what it needs is away", "error", err)
+		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?", reasonAway, j.tries, now.Add(waitForAway))
 	case j.tries+1 > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
 		c.counters.BrokenSave.Add(1)
 		log.WarnContext(ctx, "a job has failed", "error", err)

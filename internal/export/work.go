@@ -160,6 +160,9 @@ func (w *workers) work(ctx context.Context, b *batch) {
 		err = w.queue.setBack(after, b, aside)
 	case ctx.Err() != nil:
 		err = w.queue.giveBack(after, b, 0)
+	case drive.IsKind(err, drive.Unavailable):
+		log.WarnContext(ctx, "a batch waits: what it needs is away", "error", err)
+		err = w.queue.postpone(after, b, reasonAway, waitForAway)
 	default:
 		log.ErrorContext(ctx, "a batch was aborted", "error", err)
 		err = w.queue.abort(after, b, drive.KindOf(err).String())
