@@ -24,8 +24,11 @@ func (s *Stream) RunDead(ctx context.Context) error {
 			return false, fmt.Errorf("read the dead letters: %w", err)
 		}
 		defer cl.CloseAllowingRebalance()
-		for ctx.Err() == nil {
-			if err := s.drain(ctx, cl); err != nil {
+		own, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer s.using(cancel, s.dlq())()
+		for own.Err() == nil {
+			if err := s.drain(own, cl); err != nil {
 				return false, err // a new member begins at the committed offset
 			}
 		}

@@ -46,7 +46,10 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 		if err != nil {
 			return false, fmt.Errorf("read the delay levels: %w", err)
 		}
-		w.run(ctx, cl)
+		own, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer s.using(cancel, topics...)()
+		w.run(own, cl)
 		return true, nil
 	}, func(context.Context) {})
 	return err
