@@ -28,7 +28,6 @@ const (
 	quietFor     = time.Minute      // nothing has come to a folder for so long: what belongs together is there
 	gatherLatest = 10 * time.Minute // a folder that something comes to all the time is not waited for any longer
 	gatherMost   = 200              // files of a bundle: each is a move, 1 ms
-	gatherLevels = 16               // folders within each other, below that of a source
 	gatherLooks  = 10_000           // folders of a source that a pass looks at; the next one goes on
 )
 
@@ -174,11 +173,11 @@ type landed struct {
 	next    []drive.Name // the first folder that was not looked at; nil: there is none
 }
 
-// folder looks at a folder and those below it, from one of them on (nil: all). A round that goes on
-// looks again at those above the one where it does.
+// folder looks at a folder and those below it, from one of them on (nil: all), as deep as the tree
+// is (drive.MaxDepth). A round that goes on looks again at those above the one where it does.
 func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive.Name) error {
 	switch {
-	case l.next != nil || len(path) > gatherLevels:
+	case l.next != nil:
 		return nil
 	case l.looks <= 0:
 		l.next = slices.Clone(path)

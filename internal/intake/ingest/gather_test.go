@@ -66,6 +66,21 @@ func (w *world) gathered(t testing.TB, in *Intake, source string) (ended []strin
 	return ended
 }
 
+// However deep a file lands, it is taken in.
+func TestAFileThatLandsFarDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	const above = 3 // levels: intake, the source, the file
+	w.land(t, "acme/"+strings.Repeat("x/", drive.MaxDepth-above)+"a.xml", string(invoicetest.UBL(invoicetest.New(1))))
+	w.pass(2 * quietFor)
+	w.gather(t, in)
+	if got := w.gathered(t, in, "acme"); len(got) != 1 || !strings.Contains(got[0], "a.xml:1") {
+		t.Errorf("gathered were %q", got)
+	}
+}
+
 // lies are the files that still lie where they landed.
 func (w *world) strays(t testing.TB, in *Intake, limit int) (all []string) {
 	t.Helper()
