@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -145,57 +144,13 @@ const (
 	purgeLook  = 100_000 // entries with nothing old among them that a run reads: a bounded part of any log
 )
 
-// Purge deletes entries that were kept long enough. The order of positions is about that of time:
-// the old ones are the first, and most runs need only those. But entries of a clock that was ahead
-// may lie before them, so a run also looks at many that have to stay, and the next one goes on
-// behind those.
+// Purge deletes entries that were kept long enough.
 func (l *Log) Purge(ctx context.Context) error {
-	before := drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep))
-	after, young := Position(0), 0
-	for young < l.look {
-		p, err := l.purgePage(ctx, after, before)
-		if err != nil {
-			return fmt.Errorf("purge the activity log: %w", err)
-		}
-		if p.rows == 0 {
-			after = 0
-			break
-		}
-		after = p.last
-		if !p.old {
-			if young == 0 {
-				after = max(after, Position(l.looked.Load()))
-			}
-			young += p.rows
-		}
+	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, Look: l.look}
+	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep)), l.looked.Load())
+	if err != nil {
+		return fmt.Errorf("purge the activity log: %w", err)
 	}
-	l.looked.Store(int64(after))
+	l.looked.Store(upTo)
 	return nil
-}
-
-// page is what Purge has looked at.
-type page struct {
-	rows int
-	last Position
-	old  bool // some were old; they are deleted
-}
-
-func (l *Log) purgePage(ctx context.Context, after Position, before drive.Time) (p page, err error) {
-	rows, err := l.opt.DB.Query(ctx, "SELECT id, at FROM activity WHERE id > ? ORDER BY id LIMIT ?", after, purgeBatch)
-	all, err := sqldb.Scan(rows, err, func(e *Entry, scan func(...any) error) error { return scan(&e.ID, &e.At) })
-	if err != nil || len(all) == 0 {
-		return p, err
-	}
-	p.rows, p.last = len(all), all[len(all)-1].ID
-	p.old = slices.ContainsFunc(all, func(e Entry) bool { return e.At < before })
-	if !p.old {
-		return p, nil
-	}
-	return p, l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
-			Table: "activity", Key: "id", Limit: purgeBatch,
-			Where: "id > ? AND id <= ? AND at < ?", Args: []any{after, p.last, before},
-		})
-		return err
-	})
 }

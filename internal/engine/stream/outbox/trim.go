@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -43,39 +42,27 @@ func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 // trimSent deletes batches until one is empty.
 func (o *Outbox) trimSent(ctx context.Context, before drive.Time) (all int64, err error) {
 	for {
-		n, err := o.trimBatch(ctx, sqldb.Batch{Where: "sent_at < ?", Args: []any{before}})
+		n, err := o.trimBatch(ctx, before)
 		if all += n; err != nil || n == 0 {
 			return all, err
 		}
 	}
 }
 
-// trimTopic deletes what is old. The oldest records are the first, and most runs need only those.
-// But records of a clock that was ahead may lie before them, so a run also looks at many that have
-// to stay, and the next one goes on behind those.
-func (o *Outbox) trimTopic(ctx context.Context, topic stream.Topic, before drive.Time) (all int64, err error) {
-	after, young := int64(0), 0
-	for young < o.look {
-		p, err := o.trimPage(ctx, topic, after, before)
-		if all += p.deleted; err != nil {
-			return all, err
-		}
-		if p.rows == 0 {
-			after = 0
-			break
-		}
-		after = p.last
-		if !p.old {
-			if young == 0 {
-				after = max(after, o.lookedUpTo(topic))
-			}
-			young += p.rows
-		}
+// settled are the records of a topic that every consumer has settled.
+const settled = "topic = ? AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)"
+
+// trimTopic deletes what is old.
+func (o *Outbox) trimTopic(ctx context.Context, topic stream.Topic, before drive.Time) (int64, error) {
+	old := sqldb.Sweep{
+		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, Look: o.look,
 	}
+	n, upTo, err := old.Run(ctx, o.db, before, o.lookedUpTo(topic))
+	o.counters.Trimmed.Add(n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looked[topic] = after
-	return all, nil
+	o.looked[topic] = upTo
+	return n, err
 }
 
 func (o *Outbox) lookedUpTo(topic stream.Topic) int64 {
@@ -84,42 +71,9 @@ func (o *Outbox) lookedUpTo(topic stream.Topic) int64 {
 	return o.looked[topic]
 }
 
-// page is what trimTopic has looked at.
-type page struct {
-	rows    int
-	last    int64
-	old     bool // some were old
-	deleted int64
-}
-
-// settled are the records of a topic that every consumer has settled.
-const settled = "topic = ? AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)"
-
-func (o *Outbox) trimPage(ctx context.Context, topic stream.Topic, after int64, before drive.Time) (p page, err error) {
-	type row struct {
-		id int64
-		at drive.Time
-	}
-	rows, err := o.db.Query(ctx, "SELECT id, created_at FROM outbox WHERE "+settled+" AND id > ? ORDER BY id LIMIT ?",
-		string(topic), string(topic), after, trimBatch)
-	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.at) })
-	if err != nil || len(all) == 0 {
-		return p, err
-	}
-	p.rows, p.last = len(all), all[len(all)-1].id
-	if p.old = slices.ContainsFunc(all, func(r row) bool { return r.at < before }); p.old {
-		p.deleted, err = o.trimBatch(ctx, sqldb.Batch{
-			Where: settled + " AND id > ? AND id <= ? AND created_at < ?",
-			Args:  []any{string(topic), string(topic), after, p.last, before},
-		})
-	}
-	return p, err
-}
-
-func (o *Outbox) trimBatch(ctx context.Context, batch sqldb.Batch) (n int64, err error) {
-	batch.Table, batch.Key, batch.Limit = "outbox", "id", trimBatch
+func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err error) {
 	err = o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		n, err = tx.DeleteBatch(ctx, batch)
+		n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: "outbox", Key: "id", Where: "sent_at < ?", Args: []any{before}, Limit: trimBatch})
 		return err
 	})
 	if err != nil {
