@@ -63,7 +63,11 @@ func (d *Downloader) Get(ctx context.Context, remote, local string, o GetOptions
 		return Result{}, err
 	}
 	defer letGo(root)
-	return d.get(ctx, root, filepath.Base(local), n, o)
+	res, err := d.get(ctx, root, filepath.Base(local), n, o)
+	if err == nil {
+		err = staysAt(filepath.Dir(local), root)
+	}
+	return res, err
 }
 
 // get fetches n to a name below root, which nothing that it does can leave.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +30,7 @@ type fetching struct {
 	meter    *meter
 	moved    atomic.Int64
 
+	dir   *os.Root // its folder, wherever that is moved meanwhile
 	file  *os.File
 	board *board
 	side  *sidecar
@@ -39,16 +39,21 @@ type fetching struct {
 // run fetches, verifies and names the file. ErrChanged and errDamaged leave nothing behind: the
 // caller begins again.
 func (g *fetching) run(ctx context.Context) (err error) {
-	part, side := partNames(g.name)
-	g.file, err = g.root.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
+	g.dir, err = g.root.OpenRoot(filepath.Dir(g.name))
+	if err != nil {
+		return err
+	}
+	defer letGo(g.dir)
+	part, side := partNames(filepath.Base(g.name))
+	g.file, err = g.dir.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		_ = g.file.Close() // a second Close after finish is harmless
 		if errors.Is(err, ErrChanged) || errors.Is(err, errDamaged) {
-			_ = g.root.Remove(side) // first: bytes without a sidecar count for nothing
-			_ = g.root.Remove(part)
+			_ = g.dir.Remove(side) // first: bytes without a sidecar count for nothing
+			_ = g.dir.Remove(part)
 		}
 	}()
 	if err := g.prepare(side); err != nil {
@@ -68,7 +73,7 @@ func (g *fetching) run(ctx context.Context) (err error) {
 func (g *fetching) prepare(side string) error {
 	size, ps := g.node.Size, g.d.opt.PartSize
 	n := (size + ps - 1) / ps
-	g.side = &sidecar{root: g.root, name: side, ETag: g.etag(), Size: size, PartSize: ps}
+	g.side = &sidecar{root: g.dir, name: side, ETag: g.etag(), Size: size, PartSize: ps}
 	g.board = newBoard(n, nil)
 	if !g.side.load(g.board) {
 		if err := g.file.Truncate(0); err != nil {
@@ -198,30 +203,17 @@ func (g *fetching) finish(part string) error {
 		return err
 	}
 	if !g.node.Mtime.IsZero() {
-		if err := g.root.Chtimes(part, g.node.Mtime, g.node.Mtime); err != nil {
+		if err := g.dir.Chtimes(part, g.node.Mtime, g.node.Mtime); err != nil {
 			return err
 		}
 	}
-	if err := g.root.Rename(part, g.name); err != nil {
+	if err := g.dir.Rename(part, filepath.Base(g.name)); err != nil {
 		return err
 	}
 	if err := g.side.remove(); err != nil {
 		return err
 	}
-	return syncFolder(g.root, filepath.Dir(g.name))
-}
-
-// syncFolder makes a rename durable; Windows has no such call, and needs none.
-func syncFolder(root *os.Root, name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	dir, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer letGo(dir)
-	return dir.Sync()
+	return errors.Join(syncFolder(g.dir), stays(g.root, filepath.Dir(g.name), g.dir))
 }
 
 // downReader counts, and keeps the network's error apart from the disk's.

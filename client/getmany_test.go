@@ -54,21 +54,21 @@ func TestGetTreeGoesOnWithAPart(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
-	if n := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }); n != 1 {
+	if n := s.Requests(isStream); n != 1 {
 		t.Errorf("%d streams", n)
 	}
 }
 
 // What has changed since it was listed is fetched as it is now, whether the server tells of its
-// revision or of all of it.
+// revision or of all of it: in a stream, unless it has grown.
 func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
-	for name, verbose := range map[string]bool{"revisions": false, "nodes": true} {
+	for name, streams := range map[string]int{"revisions": 2, "nodes": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
 			s.TakesBatches(true)
-			if verbose {
+			if name == "nodes" {
 				s.IgnorePreferences()
 			}
 			want := map[string][]byte{"a/same": noise(41, 1000), "a/changed": noise(42, 3000), "b/grown": noise(43, streamedFile+1), "b/small": noise(44, 10)}
@@ -105,8 +105,11 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 					t.Errorf("%s: %v, %v", rel, info, err)
 				}
 			}
-			if n := s.Requests(func(_, path string) bool { return strings.HasSuffix(path, "/batch/contents") }); n != 1 {
-				t.Errorf("%d streams", n)
+			if n := s.Requests(isStream); n != streams {
+				t.Errorf("%d streams, want %d", n, streams)
+			}
+			if n := s.Requests(isContent); n != 1 {
+				t.Errorf("%d files came by themselves", n)
 			}
 		})
 	}

@@ -40,7 +40,11 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	if err == nil {
 		err = t.many.flush(ctx)
 	}
-	return w.finish(ctx, err)
+	sum, err := w.finish(ctx, err)
+	if err == nil {
+		err = staysAt(local, root)
+	}
+	return sum, err
 }
 
 // treeDown is a tree on its way to this computer.

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/base/wholesync"
+)
+
+// errFolderMoved is a local folder that is not at its path any more.
+var errFolderMoved = errors.New("the local folder was moved or replaced meanwhile")
+
+// settle makes the files of a stream durable and gives them their names. whole is the folder of
+// all. Folders are looked up by their paths: one that was moved since its files came is not where
+// they belong, and they are fetched again.
+func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
+	errs := c.sync(s.here, whole)
+	folders := map[string][]int{}
+	for i, f := range s.here {
+		folders[f.dir] = append(folders[f.dir], i)
+	}
+	for dir, files := range folders {
+		c.name(dir, files, s.here, errs)
+	}
+	for i, f := range s.here {
+		switch err := errs[i]; {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errFolderMoved):
+			s.odd = append(s.odd, f.wanted)
+		default:
+			c.over(ctx, f.wanted, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, err)
+		}
+	}
+}
+
+// name gives files of a folder their names and makes these durable. files are their places in all
+// and errs.
+func (c *collector) name(dir string, files []int, all []arrived, errs []error) {
+	at, err := c.root.OpenRoot(dir)
+	if err == nil {
+		defer letGo(at)
+		for _, i := range files {
+			if errs[i] == nil {
+				errs[i] = at.Rename(all[i].part, filepath.Base(all[i].rel))
+			}
+		}
+		err = errors.Join(syncFolder(at), stays(c.root, dir, at))
+	}
+	for _, i := range files {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+}
+
+// stays returns errFolderMoved unless the folder that was opened as dir is still there.
+func stays(root *os.Root, dir string, opened *os.Root) error {
+	is, err := root.Stat(dir)
+	return sameFolder(opened, is, err)
+}
+
+// staysAt is stays for the folder that all goes into.
+func staysAt(path string, opened *os.Root) error {
+	is, err := os.Stat(path)
+	return sameFolder(opened, is, err)
+}
+
+func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errFolderMoved
+	}
+	if err != nil {
+		return err
+	}
+	was, err := opened.Stat(".")
+	if err == nil && !os.SameFile(was, is) {
+		err = errFolderMoved
+	}
+	return err
+}
+
+// sync makes files durable and returns the error of each: many by a sync of the file system, where
+// it can be relied on, unless that takes long or fails: what it failed about may be somebody
+// else's, and each file tells of its own.
+func (c *collector) sync(all []arrived, whole *os.File) []error {
+	if len(all) < syncedWhole || c.each.Load() || !wholesync.Can(whole) {
+		return c.syncEach(all)
+	}
+	began := time.Now()
+	err := wholesync.Sync(whole)
+	if err != nil || time.Since(began) > slowSync {
+		c.each.Store(true)
+	}
+	if err != nil {
+		return c.syncEach(all)
+	}
+	return make([]error, len(all))
+}
+
+func (c *collector) syncEach(all []arrived) []error {
+	errs := make([]error, len(all))
+	var g errgroup.Group
+	g.SetLimit(syncsAtOnce)
+	for i, f := range all {
+		g.Go(func() error {
+			errs[i] = syncFile(c.root, filepath.Join(f.dir, f.part))
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them
+	return errs
+}
+
+func syncFile(root *os.Root, name string) error {
+	f, err := root.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncFolder makes renames in a folder durable; Windows has no such call, and needs none.
+func syncFolder(at *os.Root) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := at.Open(".")
+	if err != nil {
+		return err
+	}
+	defer letGo(dir)
+	return dir.Sync()
+}
