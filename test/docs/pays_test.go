@@ -42,6 +42,27 @@ func TestEachTableSaysWhoPays(t *testing.T) {
 	}
 }
 
+// docs/transactions.md names each table of the database: something writes it.
+func TestEachTableHasATransaction(t *testing.T) {
+	t.Parallel()
+	page := documents(t)["docs/transactions.md"]
+	said := map[string]bool{}
+	for line := range strings.Lines(page) {
+		written := line // of a text what is code, of a table the second cell
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			written = regexp.MustCompile("[a-z_]+").ReplaceAllString(cells[2], "`$0`")
+		}
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(written, -1) {
+			said[name[1]] = true
+		}
+	}
+	for _, name := range tables(t) {
+		if !said[name] {
+			t.Errorf("docs/transactions.md has no transaction that writes the table %s", name)
+		}
+	}
+}
+
 // tables are those that the migrations make.
 func tables(t *testing.T) (all []string) {
 	t.Helper()
