@@ -97,11 +97,12 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer letGo(root)
-		c := &collector{root: root, w: &crew{stop: func(error) {}}}
+		c := &collector{root: root, w: &crew{stop: func(error) {}}, run: run{root: root}}
 		one := blake3.Sum256([]byte("one"))
 		node := Node{Rev: 7, Digests: Digests{blake3Name: hex.EncodeToString(one[:])}}
 		all := []wanted{{rel: "a", node: node}, {rel: "b", node: node}}
-		s := newStream(root, all, true)
+		c.run.expect(all)
+		s := newStream(c, all, true)
 		s.from = bufio.NewReaderSize(bytes.NewReader(raw), lineMost)
 		defer s.at.leave()
 		var over bool

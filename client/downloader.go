@@ -12,7 +12,8 @@ import (
 
 // Downloader fetches files: in parallel ranges into a partial file beside the target, which goes on
 // after any interruption, is compared with the file's digest, and only then takes the target's
-// name. It is safe for concurrent use, but not for two downloads to one target.
+// name. It is safe for concurrent use. Of two downloads to one target, by whichever processes, the
+// second fails.
 type Downloader struct {
 	c   *Client
 	opt DownloadOptions
@@ -58,6 +59,9 @@ func (d *Downloader) Get(ctx context.Context, remote, local string, o GetOptions
 	if n.Type != File {
 		return Result{}, fmt.Errorf("%s: %w", remote, errNotFile)
 	}
+	if err := notOwn(filepath.Base(local)); err != nil {
+		return Result{}, err
+	}
 	root, err := os.OpenRoot(filepath.Dir(local))
 	if err != nil {
 		return Result{}, err
@@ -84,6 +88,9 @@ func (d *Downloader) get(ctx context.Context, root *os.Root, name string, n Node
 
 func (d *Downloader) getMetered(ctx context.Context, root *os.Root, name string, n Node, o GetOptions, m *meter) (Result, error) {
 	if note, err := d.present(root, name, n, o, m); err != nil || note != "" {
+		if err == nil && !o.Keep {
+			sweepPart(root, name)
+		}
 		return Result{Node: n, State: StateSkipped, Note: note}, err
 	}
 	p := newPatience(d.opt.GiveUp)

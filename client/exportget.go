@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -26,6 +27,9 @@ type zipFile struct {
 }
 
 func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Progress) error {
+	if err := notOwn(filepath.Base(to)); err != nil {
+		return err
+	}
 	f, err := openZipPart(x, to)
 	if err != nil {
 		return err

@@ -8,19 +8,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"lukechampine.com/blake3"
 )
 
-// fetching is one file on its way to this computer.
-//
-//	.smartdrive-<hash of name>.part   the bytes at their final offsets
-//	.smartdrive-<hash of name>.json   which content it is, and which ranges are there
+// fetching is one file on its way to this computer. Its part has the bytes at their final offsets,
+// its sidecar says which content it is, and which ranges are there.
 //
 // A killed process leaves both behind and the next run goes on. What a crash of the machine makes
-// of them is found by the digest.
+// of them is found by the digest. The part is locked from before it is looked at until it has its
+// name.
 type fetching struct {
 	d        *Downloader
 	root     *os.Root
@@ -45,15 +45,14 @@ func (g *fetching) run(ctx context.Context) (err error) {
 	}
 	defer letGo(g.dir)
 	part, side := partNames(filepath.Base(g.name))
-	g.file, err = g.dir.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
+	g.file, err = openPart(g.dir, part)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", filepath.Join(g.root.Name(), g.name), err)
 	}
 	defer func() {
-		_ = g.file.Close() // a second Close after finish is harmless
+		defer letGo(g.file) // the last: its lock ends. A second Close after finish is harmless
 		if errors.Is(err, ErrChanged) || errors.Is(err, errDamaged) {
-			_ = g.dir.Remove(side) // first: bytes without a sidecar count for nothing
-			_ = g.dir.Remove(part)
+			removePart(g.dir, part, side)
 		}
 	}()
 	if err := g.prepare(side); err != nil {
@@ -193,27 +192,38 @@ func (g *fetching) fetchSome(ctx context.Context, offset, length int64) (int64, 
 	return got, nil
 }
 
-// finish makes the bytes durable and gives them their name and time.
+// finish makes the bytes durable and gives them their time and name.
 func (g *fetching) finish(part string) error {
 	g.meter.state(StateVerifying)
+	name := filepath.Base(g.name)
 	if err := g.file.Sync(); err != nil {
 		return err
 	}
-	if err := g.file.Close(); err != nil {
+	if err := g.dated(part); err != nil {
 		return err
 	}
-	if !g.node.Mtime.IsZero() {
-		if err := g.dir.Chtimes(part, g.node.Mtime, g.node.Mtime); err != nil {
+	if err := g.side.remove(); err != nil { // not later: it may be that of another download then
+		return err
+	}
+	if err := g.dir.Rename(part, name); err != nil {
+		return errors.Join(err, g.side.save(g.board))
+	}
+	if err := g.file.Close(); err != nil { // not before: others may write to what is not locked
+		return err
+	}
+	if runtime.GOOS == "windows" { // which may set the time of the last write once more with Close
+		if err := g.dated(name); err != nil {
 			return err
 		}
 	}
-	if err := g.dir.Rename(part, filepath.Base(g.name)); err != nil {
-		return err
-	}
-	if err := g.side.remove(); err != nil {
-		return err
-	}
 	return errors.Join(syncFolder(g.dir), stays(g.root, filepath.Dir(g.name), g.dir))
+}
+
+func (g *fetching) dated(name string) error {
+	if g.node.Mtime.IsZero() {
+		return nil
+	}
+	return g.dir.Chtimes(name, g.node.Mtime, g.node.Mtime)
 }
 
 // downReader counts, and keeps the network's error apart from the disk's.

@@ -38,20 +38,20 @@ type collector struct {
 	root   *os.Root
 	off    atomic.Bool // the server has no such streams
 	each   atomic.Bool // files are synced one by one
+	run    run
 	lanes  chan struct{}
 	queued []wanted
 	bytes  int64
 }
 
 func newCollector(d *Downloader, w *crew, root *os.Root) *collector {
-	c := &collector{d: d, w: w, root: root, lanes: make(chan struct{}, min(streamLanes, d.opt.Files))}
+	c := &collector{d: d, w: w, root: root, run: run{root: root}, lanes: make(chan struct{}, min(streamLanes, d.opt.Files))}
 	c.off.Store(d.opt.Single)
 	return c
 }
 
-// takes reports whether a file comes in a stream. What an interrupted download has left of it goes
-// on alone: its sidecar says of ranges that they are there, and only that way keeps it true. empty:
-// there is nothing in its folder.
+// takes reports whether a file comes in a stream. What an interrupted download of it alone has left
+// goes on so. empty: there is nothing in its folder.
 func (c *collector) takes(n Node, rel string, empty bool) bool {
 	if n.Size > streamedFile || c.off.Load() || n.Digests[blake3Name] == "" {
 		return false
@@ -59,8 +59,8 @@ func (c *collector) takes(n Node, rel string, empty bool) bool {
 	if empty {
 		return true
 	}
-	_, side := partNames(rel)
-	_, err := c.root.Lstat(side)
+	part, _ := partNames(rel)
+	_, err := c.root.Lstat(part)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
@@ -95,6 +95,7 @@ func (c *collector) flush(ctx context.Context) error {
 // fetch fetches files in a stream. Those that have changed since they were listed come in another
 // one, with their nodes as they are now.
 func (c *collector) fetch(ctx context.Context, all []wanted) {
+	c.run.expect(all)
 	changed := c.stream(ctx, all, true)
 	for _, f := range c.stream(ctx, changed, false) {
 		c.afresh(ctx, f)
@@ -111,7 +112,7 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 		}
 	}
 	for failures := 0; len(all) > 0; {
-		s := newStream(c.root, all, known)
+		s := newStream(c, all, known)
 		err := c.attempt(ctx, s)
 		if s.done > 0 {
 			p.touch()

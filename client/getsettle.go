@@ -34,6 +34,9 @@ func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errFolderMoved):
 			s.odd = append(s.odd, f.wanted)
 		default:
+			if err != nil {
+				c.run.remove(c.root, filepath.Join(f.dir, f.part))
+			}
 			c.over(ctx, f.wanted, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, err)
 		}
 	}

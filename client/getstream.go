@@ -31,6 +31,7 @@ type arrived struct {
 
 // stream is one answer with many files.
 type stream struct {
+	run   *run
 	from  *bufio.Reader
 	known bool // the nodes are, as they were listed
 	all   []wanted
@@ -44,8 +45,8 @@ type stream struct {
 	sum     *digest.Part
 }
 
-func newStream(root *os.Root, all []wanted, known bool) *stream {
-	return &stream{all: all, known: known, at: lastDir{root: root}, sum: digest.NewPart(0)}
+func newStream(c *collector, all []wanted, known bool) *stream {
+	return &stream{run: &c.run, all: all, known: known, at: lastDir{root: c.root}, sum: digest.NewPart(0)}
 }
 
 // attempt reads one stream and ends the files that came.
@@ -161,20 +162,23 @@ func (s *stream) digest() string {
 
 // write puts the content that has come beside its target.
 func (s *stream) write(f wanted) (arrived, error) {
-	part, _ := partNames(f.rel)
-	dir, name, err := s.at.of(part)
+	dir, err := s.at.of(f.rel)
 	if err != nil {
 		return arrived{}, err
 	}
-	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	part := s.run.part()
+	file, err := dir.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return arrived{}, err
 	}
 	_, err = file.Write(s.buf)
 	if err = errors.Join(err, file.Close()); err == nil && !f.node.Mtime.IsZero() {
-		err = dir.Chtimes(name, f.node.Mtime, f.node.Mtime)
+		err = dir.Chtimes(part, f.node.Mtime, f.node.Mtime)
 	}
-	return arrived{f, s.at.path, name}, err
+	if err != nil {
+		s.run.remove(dir, part)
+	}
+	return arrived{f, s.at.path, part}, err
 }
 
 // lastDir is the folder of the file that was asked for last: files of one folder come one after the
@@ -185,16 +189,16 @@ type lastDir struct {
 	dir  *os.Root
 }
 
-// of returns the folder of a file and the file's name in it.
-func (p *lastDir) of(rel string) (dir *os.Root, name string, err error) {
+// of returns the folder of a file.
+func (p *lastDir) of(rel string) (dir *os.Root, err error) {
 	if path := filepath.Dir(rel); p.dir == nil || p.path != path {
 		p.leave()
 		if p.dir, err = p.root.OpenRoot(path); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		p.path = path
 	}
-	return p.dir, filepath.Base(rel), nil
+	return p.dir, nil
 }
 
 func (p *lastDir) leave() {

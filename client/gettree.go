@@ -22,6 +22,9 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	if n.Type != Folder {
 		return Summary{}, fmt.Errorf("%s: is not a folder", remote)
 	}
+	if err := notOwn(filepath.Base(local)); err != nil {
+		return Summary{}, err
+	}
 	if err := os.MkdirAll(local, 0o777); err != nil { //nolint:gosec // the umask decides, as for cp
 		return Summary{}, err
 	}
@@ -30,6 +33,8 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 		return Summary{}, err
 	}
 	defer letGo(root)
+	sweep(root)
+	defer sweep(root) // of those that were killed beside this one
 	ctx, w := newCrew(ctx, o, d.opt.Files)
 	t := &treeDown{Downloader: d, w: w, root: root, many: newCollector(d, w, root)}
 	if strings.HasPrefix(remote, "//") { // in a space, or in what somebody shares: a stream is of one's own drive
@@ -41,6 +46,7 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 		err = t.many.flush(ctx)
 	}
 	sum, err := w.finish(ctx, err)
+	t.many.run.end()
 	if err == nil {
 		err = staysAt(local, root)
 	}
@@ -69,6 +75,9 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error
 			return context.Cause(ctx)
 		}
 		name, err := localName(n.Name, runtime.GOOS == "windows")
+		if err == nil {
+			err = notOwn(name)
+		}
 		if err == nil && foldsCase(runtime.GOOS) {
 			if fold := strings.ToLower(name); seen[fold] {
 				err = errClash

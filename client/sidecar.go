@@ -1,16 +1,12 @@
 package client
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"lukechampine.com/blake3"
 )
 
 // sidecar remembers beside a partial file what is in it.
@@ -30,14 +26,6 @@ type sidecar struct {
 
 // saveEvery is how much work a killed download may lose.
 const saveEvery = time.Second
-
-// partNames returns the names of the partial file and its sidecar, in the same folder and of a
-// length that every file system takes.
-func partNames(name string) (part, side string) {
-	sum := blake3.Sum256([]byte(filepath.Base(name)))
-	base := filepath.Join(filepath.Dir(name), ".smartdrive-"+hex.EncodeToString(sum[:8]))
-	return base + ".part", base + ".json"
-}
 
 // load lays out on b what an earlier run fetched of the same content, and reports whether there was
 // any.
@@ -95,6 +83,7 @@ func (s *sidecar) save(b *board) error {
 }
 
 func (s *sidecar) remove() error {
+	_ = s.root.Remove(s.name + "~") // of a process that was killed while it saved
 	if !s.there {
 		return nil
 	}

@@ -40,6 +40,8 @@ type Summary struct {
 	Symlinks int   `json:"symlinks"` // not followed
 	Special  int   `json:"special"`  // devices, sockets, pipes: left out
 	Bytes    int64 `json:"bytes"`    // that were moved
+
+	Unfinished int `json:"unfinished,omitempty"` // files of downloads that run or were interrupted: left out
 }
 
 // Add adds what another transfer counted.
@@ -53,6 +55,7 @@ func (s *Summary) Add(o Summary) {
 	s.Symlinks += o.Symlinks
 	s.Special += o.Special
 	s.Bytes += o.Bytes
+	s.Unfinished += o.Unfinished
 }
 
 // Count adds one ended file.
@@ -200,6 +203,8 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 		case mode.IsDir():
 			_, there := known[entry.Name()]
 			err = u.putFolder(ctx, from, to, (fresh || w.opt.SkipSame) && !there)
+		case mode.IsRegular() && isOwn(entry.Name()):
+			w.count(func(s *Summary) { s.Unfinished++ })
 		case mode.IsRegular():
 			err = u.putEntry(ctx, from, to, known)
 		case mode&os.ModeSymlink != 0:

@@ -29,7 +29,10 @@ func newGetCommand(c *cli) *cobra.Command {
 
 A file is downloaded into a partial file beside its target and compared with the digest that the server has; only then does it
 get its name. A second run after an interruption resumes where the first one stopped. Files that exist with the same size and
-time, or the same content, are skipped. Nothing is ever written outside LOCAL.`,
+time, or the same content, are skipped. Nothing is ever written outside LOCAL.
+
+Several downloads may go into one folder at once; of two downloads of one file to one place the second fails. Names such as
+.smartdrive-0123456789abcdef.part are those of partial files: nothing else is downloaded to them, and put -r leaves them out.`,
 		Example: `  smartdrive get /documents/report.pdf .
   smartdrive get -r /photos ~/photos
   smartdrive get --zip /photos /documents/report.pdf all.zip`,

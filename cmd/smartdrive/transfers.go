@@ -113,7 +113,7 @@ func (t *transfers) run(ctx context.Context, args []string, do func(arg string) 
 	for _, arg := range args {
 		sum, err := do(arg)
 		total.Add(sum)
-		t.trees = t.trees || sum.Folders+sum.Symlinks+sum.Special > 0
+		t.trees = t.trees || sum.Folders+sum.Symlinks+sum.Special+sum.Unfinished > 0
 		if err == nil {
 			continue
 		}
@@ -150,6 +150,7 @@ func (t *transfers) summary(s client.Summary) error {
 		{s.Skipped, "skipped"},
 		{s.Symlinks, "symbolic links left out"},
 		{s.Special, "special files left out"},
+		{s.Unfinished, "files of unfinished downloads left out"},
 		{s.Failed, "failed"},
 	} {
 		if part.n > 0 {

@@ -1,0 +1,268 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"smartdrive/client/clienttest"
+	"smartdrive/internal/base/filelock"
+)
+
+// nested is a tree whose small files come in one stream.
+func nested() map[string][]byte {
+	return map[string][]byte{
+		"a": noise(1, 10), "b": noise(2, 20), "sub/c": noise(3, 30), "sub/deep/d": noise(4, 40), "sub/e": noise(5, 50), "z/f": noise(6, 60),
+	}
+}
+
+// Two runs fetch one tree into one folder at once: neither takes the other's parts, and nothing is
+// left.
+func TestGetTreeBesideAnother(t *testing.T) {
+	t.Parallel()
+	files, dir := nested(), t.TempDir()
+	s := treeOf(t, files)
+	d := onceCome(t, s, func() {
+		sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{})
+		if err != nil || sum.Received != len(files) {
+			t.Errorf("the other: %+v, %v", sum, err)
+		}
+	})
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Received != len(files) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	wantTree(t, dir, files)
+	if n := s.Requests(isContent); n != 0 {
+		t.Errorf("%d files came by themselves: their parts were taken", n)
+	}
+}
+
+// What a killed run leaves is gone after the next one, which takes nothing from a run that lives,
+// and after one that ran beside it.
+func TestGetTreeAfterAKilledRun(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"the next one", "one beside it", "two were killed", "a folder has gone", "a run file with other lines"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files, was, dir := nested(), t.TempDir(), t.TempDir()
+			s := treeOf(t, files)
+			die := func(into string) { // a copy is what a process that is killed leaves: nobody has its locks
+				if err := os.CopyFS(into, os.DirFS(was)); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := onceCome(t, s, func() { die(dir) }).GetTree(t.Context(), "/t", was, TreeOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, "sub", "deep", ".smartdrive-*-*.part")); err != nil || len(left) != 1 {
+				t.Fatalf("the dead run has left %q, %v", left, err)
+			}
+			d := newDownloader(t, s)
+			switch name {
+			case "one beside it":
+				dead := dir
+				dir = t.TempDir()
+				d = onceCome(t, s, func() {
+					if err := os.CopyFS(dir, os.DirFS(dead)); err != nil {
+						t.Error(err)
+					}
+				})
+			case "two were killed":
+				was = t.TempDir()
+				if _, err := onceCome(t, s, func() { die(dir) }).GetTree(t.Context(), "/t", was, TreeOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			case "a folder has gone":
+				if err := os.RemoveAll(filepath.Join(dir, "z")); err != nil {
+					t.Fatal(err)
+				}
+				writeFile(t, filepath.Join(dir, "sub", "deep.txt"), nil)
+				files["sub/deep.txt"] = nil
+			case "a run file with other lines":
+				runs, err := filepath.Glob(filepath.Join(dir, ".smartdrive-*.run"))
+				if err != nil || len(runs) != 1 {
+					t.Fatalf("%q, %v", runs, err)
+				}
+				raw, err := os.ReadFile(runs[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut, gone := strconv.Quote("sub")[:3], strconv.Quote("nowhere")+"\n"+strconv.Quote("a/nowhere")+"\n"
+				writeFile(t, runs[0], slices.Concat([]byte(cut), raw, []byte(gone)))
+			}
+			sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+			if err != nil || sum.Received != len(nested()) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+			wantTree(t, dir, files)
+		})
+	}
+}
+
+// A run finds its file taken for a dead run's before it has locked it: another has it now, or the
+// name has gone or is another file's.
+func TestGripOnAFileThatOthersMeet(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		others func(t *testing.T, root *os.Root)
+		want   grip
+	}{
+		"nobody comes": {func(*testing.T, *os.Root) {}, gripMine},
+		"another has it": {func(t *testing.T, root *os.Root) {
+			f, err := root.OpenFile("f", os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { letGo(f) })
+			if held, err := filelock.Try(f); held || err != nil {
+				t.Fatal(held, err)
+			}
+		}, gripTaken},
+		"it has gone": {func(t *testing.T, root *os.Root) {
+			if err := root.Remove("f"); err != nil {
+				t.Fatal(err)
+			}
+		}, gripLost},
+		"it has its name, and another came": {func(t *testing.T, root *os.Root) {
+			if err := errors.Join(root.Rename("f", "g"), root.WriteFile("f", nil, 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}, gripLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root, err := os.OpenRoot(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer letGo(root)
+			f, err := root.Create("f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer letGo(f)
+			test.others(t, root)
+			if got, err := gripOn(root, "f", f); got != test.want || err != nil {
+				t.Errorf("%d, %v; want %d", got, err, test.want)
+			}
+		})
+	}
+}
+
+// A second download of one target fails, and the first one does not notice. After it the target is
+// fetched as before.
+func TestGetBesideAnother(t *testing.T) {
+	t.Parallel()
+	content := noise(7, 3*mib)
+	s := treeOf(t, map[string][]byte{"f": content})
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	var met atomic.Bool
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		if isContent(r.Method, r.URL.Path) && met.CompareAndSwap(false, true) {
+			if _, err := newDownloader(t, s).Get(t.Context(), "/t/f", path, GetOptions{}); !errors.Is(err, errUnderWay) {
+				t.Errorf("alone: %v", err)
+			}
+			sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{})
+			if err != nil || sum.Failed != 1 {
+				t.Errorf("in a tree: %+v, %v", sum, err)
+			}
+		}
+		return clienttest.None
+	})
+	for range 2 {
+		if _, err := newDownloader(t, s).Get(t.Context(), "/t/f", path, GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		wantLocal(t, path, content)
+	}
+}
+
+// A small file that cannot get its name leaves no part.
+func TestGetTreeFailsWithoutLeavings(t *testing.T) {
+	t.Parallel()
+	files, dir := nested(), t.TempDir()
+	d := onceCome(t, treeOf(t, files), func() { mkdir(t, filepath.Join(dir, "sub", "c")) })
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Failed != 1 || sum.Received != len(files)-1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	delete(files, "sub/c")
+	wantTree(t, dir, files)
+}
+
+// What an interrupted download has left of a file goes with the file: when it comes in a tree, and
+// when it is there already.
+func TestGetTreeTidiesWhatIsLeftOfFiles(t *testing.T) {
+	t.Parallel()
+	files := map[string][]byte{"small": noise(8, 10), "large": noise(9, streamedFile+1), "there": noise(10, 20), "large there": noise(11, streamedFile+2)}
+	dir := t.TempDir()
+	for name, content := range files {
+		part, side := partNames(name)
+		writeFile(t, filepath.Join(dir, part), content[:5])
+		writeFile(t, filepath.Join(dir, side), []byte("{}"))
+		writeFile(t, filepath.Join(dir, side+"~"), []byte("{"))
+		if strings.HasSuffix(name, "there") {
+			writeFile(t, filepath.Join(dir, name), content)
+		}
+	}
+	sum, err := newDownloader(t, treeOf(t, files)).GetTree(t.Context(), "/t", dir, TreeOptions{SkipSame: true})
+	if err != nil || sum.Received != 2 || sum.Skipped != 2 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	wantTree(t, dir, files)
+}
+
+// Names that parts have are nobody else's: they are not fetched to, and what has them here is not
+// sent.
+func TestOwnNames(t *testing.T) {
+	t.Parallel()
+	part, side := partNames("victim")
+	own := []string{part, side, side + "~", numbered(".smartdrive-0123456789abcdef", 12), ".smartdrive-0123456789abcdef.run", strings.ToUpper(part)}
+	others := []string{".smartdrive-notes", ".smartdrive-0123456789abcdef", "x" + part, part + "x", ".smartdrive-0123456789abcdef-.part", ".smartdrive-0123456789abcde.part", "part"}
+	files := map[string][]byte{"victim": noise(12, 100)}
+	for _, name := range others {
+		files[name] = noise(13, 10)
+	}
+	s := treeOf(t, files)
+	dir := t.TempDir()
+	for _, name := range own {
+		s.Store("/t/"+name, noise(14, 10), mtime)
+		if _, err := newDownloader(t, s).Get(t.Context(), "/t/victim", filepath.Join(dir, name), GetOptions{}); !errors.Is(err, errOwnName) {
+			t.Errorf("get to %s: %v", name, err)
+		}
+	}
+	s.Store("/t/.smartdrive-0123456789abcdee.part/inside", nil, mtime) // a folder
+	failed := 0
+	sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{Item: func(i Item) {
+		if errors.Is(i.Err, errOwnName) {
+			failed++
+		}
+	}})
+	if err != nil || failed != len(own)+1 || sum.Failed != failed || sum.Received != len(files) {
+		t.Errorf("%+v, %v; %d names refused", sum, err, failed)
+	}
+	wantTree(t, dir, files)
+
+	for _, name := range own {
+		writeFile(t, filepath.Join(dir, name), []byte("of a download"))
+	}
+	var whole Whole
+	sum, err = newUploader(t, s).PutTree(t.Context(), dir, "/back", TreeOptions{Whole: func(w Whole) { whole = w }})
+	if err != nil || sum.Sent != len(files) || sum.Unfinished != len(own) || whole.OfFiles != int64(len(files)) {
+		t.Errorf("back: %+v, %v; of %d files", sum, err, whole.OfFiles)
+	}
+	for name, content := range files {
+		if got, _ := s.File("/back/" + name); !bytes.Equal(got, content) {
+			t.Errorf("/back/%s has %d bytes, or they differ", name, len(got))
+		}
+	}
+}
