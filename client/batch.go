@@ -57,7 +57,7 @@ type BatchItem struct {
 type BatchAnswer struct {
 	Node    *Node // nil: it was trashed, or has gone since
 	Created bool
-	Err     error // *Problem: what the server would have answered to the item alone
+	Err     error // *Problem: what the server would have answered to the item alone; else it was not sent
 }
 
 // Batch has many small things done in one request, one after the other. Each succeeds or fails
@@ -129,10 +129,15 @@ func (b *batching) compose() error {
 			size := int64(len(item.Content))
 			item.Size = &size
 		}
-		line, err := json.Marshal(struct {
+		line, err := encode(struct {
 			N int `json:"n"`
 			BatchItem
 		}{i, item})
+		if errors.Is(err, errNotUTF8) { // it fails alone
+			b.answers[i].Err, b.done[i] = err, true
+			b.left--
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("batch: item %d: %w", i, err)
 		}

@@ -158,7 +158,7 @@ func (c *Client) request(ctx context.Context, k *call, watch *watch) (*http.Requ
 		}
 		body.watch, reader = watch, body
 	case k.in != nil:
-		raw, err := json.Marshal(k.in)
+		raw, err := encode(k.in)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s %s: %w", k.method, k.path, err)
 		}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -179,29 +178,32 @@ func (b *batcher) read(ctx context.Context, e entry) (_ *BatchItem, sum string, 
 		return nil, "", err
 	}
 	digest := blake3.Sum256(content)
-	item := &BatchItem{Op: BatchPut, Path: e.dest, Conflict: orElse(e.opt.Conflict, Fail), Parents: true, Content: content}
+	sum = hex.EncodeToString(digest[:])
+	item := &BatchItem{
+		Op: BatchPut, Path: e.dest, Conflict: orElse(e.opt.Conflict, Fail), Parents: true, Digests: Digests{blake3Name: sum}, Content: content,
+	}
 	if mtime := e.src.Mtime.UTC(); !mtime.IsZero() {
 		item.Mtime = &mtime
 	}
-	return item, hex.EncodeToString(digest[:]), nil
+	return item, sum, nil
 }
 
-// settle ends an item by its answer.
+// settle ends an item by its answer. The server has compared what it stored with the digest that
+// came with it, and shows the file as it is by then: with another digest it is a later version.
 func (b *batcher) settle(ctx context.Context, e entry, item BatchItem, a BatchAnswer, sum string) {
 	switch {
 	case e.dir:
 		b.settleFolder(ctx, e, a)
-	case IsCode(a.Err, CodeNameTaken), a.Err != nil && judge(a.Err).again:
-		b.alone(ctx, e) // which finds out whether the same content is there, or tries again
+	case IsCode(a.Err, CodeNameTaken, CodeDigestMismatch), a.Err != nil && judge(a.Err).again:
+		b.alone(ctx, e) // which finds out whether the same content is there, or sends it again
 	case a.Err != nil:
 		b.over(ctx, e, Result{}, a.Err)
 	default:
 		res := Result{Node: *a.Node, State: StateSent, Moved: int64(len(item.Content))}
-		var err error
 		if got := a.Node.Digests[blake3Name]; got != "" && got != sum {
-			err = fmt.Errorf("%s: the server holds %s, %s was sent: %w", a.Node.Path, got, sum, errDamaged)
+			res.Note = noteReplaced
 		}
-		b.over(ctx, e, res, err)
+		b.over(ctx, e, res, nil)
 	}
 }
 

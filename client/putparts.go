@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sync/atomic"
 )
 
@@ -64,7 +65,7 @@ func (t *transfer) upload(ctx context.Context) (Result, error) {
 		}
 		switch {
 		case errors.Is(err, errLinked):
-			return f.result()
+			return f.result(ctx)
 		case err != nil:
 			return Result{}, f.explain(ctx, err)
 		}
@@ -262,13 +263,27 @@ func (f *flight) span(n int64) (offset, length int64) {
 	return offset, min(f.up.PartSize, f.src.Size-offset)
 }
 
+// noteReplaced is of a file that arrived and is an old version by now.
+const noteReplaced = "replaced since by another upload"
+
+// errOther is a file that is not what was to be sent, though the server has checked all that it was
+// sent.
+var errOther = errors.New("another upload has put something else there")
+
 // result checks that what the server holds is what was read here.
-func (f *flight) result() (Result, error) {
+func (f *flight) result(ctx context.Context) (Result, error) {
 	n := *f.node.Load()
-	if got := n.Digests[blake3Name]; n.Size != f.src.Size || got != "" && f.digest != "" && got != f.digest {
-		return Result{}, fmt.Errorf("%s: the server holds %d bytes with digest %s, not %s: %w", n.Path, n.Size, got, f.digest, errDamaged)
-	}
 	res := Result{Node: n, State: StateSent, Moved: f.moved.Load()}
+	if got := n.Digests[blake3Name]; n.Size != f.src.Size || got != "" && f.digest != "" && got != f.digest {
+		had, err := f.replaced(ctx, n)
+		if err == nil && !had {
+			err = errOther
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("%s: the server holds %d bytes with digest %s, not %s: %w", n.Path, n.Size, got, f.digest, err)
+		}
+		res.Note = noteReplaced
+	}
 	switch {
 	case f.offered.Load() && !f.sealing:
 		res.State = StateInstant
@@ -276,6 +291,14 @@ func (f *flight) result() (Result, error) {
 		res.State, res.Note = StateSkipped, "same content"
 	}
 	return res, nil
+}
+
+// replaced reports whether what was sent is an old version of the file.
+func (f *flight) replaced(ctx context.Context, n Node) (bool, error) {
+	versions, err := f.u.c.Versions(ctx, n.ID, Page{})
+	return slices.ContainsFunc(versions.Items, func(v Version) bool {
+		return !v.Current && f.digest != "" && v.Digests[blake3Name] == f.digest
+	}), err
 }
 
 // explain turns an error into what the user needs to know: above all what became of the bytes.

@@ -152,6 +152,9 @@ func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
 // PutTree sends the folder local to the remote folder dest, which is made if it is missing. It goes
 // on after files that fail: the summary and Item tell. The error is for what stopped it.
 func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
+	if err := checkPath(dest); err != nil {
+		return Summary{}, err
+	}
 	ctx, w := newCrew(ctx, o, u.opt.Files)
 	w.whole.count(ctx, local)
 	t := &treeUp{Uploader: u, w: w, many: newBatcher(u, w)}
@@ -197,26 +200,48 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 		w.ended(ctx, Item{Local: local, Path: dest, Err: err})
 		return context.Cause(ctx)
 	}
+	given := namesOf(entries)
 	for _, entry := range entries {
-		from, to := filepath.Join(local, entry.Name()), JoinPath(dest, entry.Name())
-		switch mode := entry.Type(); {
-		case mode.IsDir():
-			_, there := known[entry.Name()]
+		if u.leavesOut(entry) {
+			continue
+		}
+		name, err := given.take(entry.Name())
+		from, to := filepath.Join(local, entry.Name()), JoinPath(dest, name)
+		if err == nil {
+			err = checkPath(to)
+		}
+		_, there := known[name]
+		switch {
+		case err != nil:
+			w.ended(ctx, Item{Local: from, Path: to, Err: err})
+			err = context.Cause(ctx)
+		case entry.IsDir():
 			err = u.putFolder(ctx, from, to, (fresh || w.opt.SkipSame) && !there)
-		case mode.IsRegular() && isOwn(entry.Name()):
-			w.count(func(s *Summary) { s.Unfinished++ })
-		case mode.IsRegular():
-			err = u.putEntry(ctx, from, to, known)
-		case mode&os.ModeSymlink != 0:
-			w.count(func(s *Summary) { s.Symlinks++ })
 		default:
-			w.count(func(s *Summary) { s.Special++ })
+			err = u.putEntry(ctx, from, to, known)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leavesOut reports whether an entry of a local folder is not sent, and counts it.
+func (u *treeUp) leavesOut(entry os.DirEntry) bool {
+	switch mode := entry.Type(); {
+	case mode.IsDir():
+		return false
+	case mode.IsRegular() && isOwn(entry.Name()):
+		u.w.count(func(s *Summary) { s.Unfinished++ })
+	case mode.IsRegular():
+		return false
+	case mode&os.ModeSymlink != 0:
+		u.w.count(func(s *Summary) { s.Symlinks++ })
+	default:
+		u.w.count(func(s *Summary) { s.Special++ })
+	}
+	return true
 }
 
 // arrive makes sure that the remote folder is there and returns what is in it. fresh: it was not

@@ -73,16 +73,23 @@ type Result struct {
 	Moved int64 // bytes that were sent
 }
 
-// errBadPath is a name that JSON would change on its way.
+// errBadPath is a place where nothing can be put.
 var errBadPath = errors.New("not an absolute path in UTF-8")
+
+func checkPath(dest string) error {
+	if !utf8.ValidString(dest) || !strings.HasPrefix(dest, "/") {
+		return fmt.Errorf("%q: %w", dest, errBadPath)
+	}
+	return nil
+}
 
 // Put sends src to the absolute remote path dest.
 //
 // It goes on after every interruption until nothing has succeeded for GiveUp. What has arrived by
 // then is kept by the server and found again by the next Put of the same file to the same place.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
-	if !utf8.ValidString(dest) || !strings.HasPrefix(dest, "/") {
-		return Result{}, fmt.Errorf("%q: %w", dest, errBadPath)
+	if err := checkPath(dest); err != nil {
+		return Result{}, err
 	}
 	o.Conflict = orElse(o.Conflict, Fail)
 	p := newPatience(u.opt.GiveUp)

@@ -28,6 +28,7 @@ type node struct {
 	TrashedAt *time.Time        `json:"trashed_at"`
 	content   []byte
 	versions  int
+	had       []map[string]string // digests of the versions, the oldest first
 	starred   bool
 }
 
@@ -90,6 +91,7 @@ func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	}
 	n.content, n.Size, n.Mtime = content, int64(len(content)), mtime.UTC().Truncate(time.Millisecond)
 	n.Digests = map[string]string{"blake3": DigestOf(content)}
+	n.had = append(n.had, n.Digests)
 	n.versions++
 	n.Rev++
 	return n
@@ -132,6 +134,7 @@ func (s *Server) nodeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/nodes/{id}", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { reply(w, http.StatusOK, n) }))
 	mux.HandleFunc("GET /api/v1/nodes/{id}/children", s.with(s.children))
 	mux.HandleFunc("GET /api/v1/nodes/{id}/content", s.with(s.content))
+	mux.HandleFunc("GET /api/v1/nodes/{id}/versions", s.with(showVersions))
 	mux.HandleFunc("PATCH /api/v1/nodes/{id}", s.with(s.move))
 	mux.HandleFunc("POST /api/v1/nodes/{id}/copy", s.with(s.copy))
 	mux.HandleFunc("DELETE /api/v1/nodes/{id}", s.with(s.trash))
@@ -216,6 +219,14 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, n *node) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", n.Mtime, bytes.NewReader(n.content))
+}
+
+func showVersions(w http.ResponseWriter, _ *http.Request, n *node) {
+	items := []map[string]any{}
+	for i, digests := range slices.Backward(n.had) {
+		items = append(items, map[string]any{"id": strconv.Itoa(i), "digests": digests, "current": i == len(n.had)-1})
+	}
+	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
 }
 
 // relocate reads where a node is to go; the fake moves files and empty folders only.

@@ -26,12 +26,13 @@ func newPutCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put LOCAL... REMOTE",
 		Short: "Upload files and folders",
-		Long: `Upload files and folders, like cp: into REMOTE if it is a folder or ends in a slash, else under that name.
+		Long: `Upload files and folders, like cp: into REMOTE if it is a folder or ends in a slash, else under that name. DIR/. stands for
+what is in DIR.
 
 After an interruption of the network or the server an upload continues by itself; a second run resumes where the first one
 stopped. Content that the server has already is not sent. Files that exist with the same size and time, or the same content,
 are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted. Small files of a
-folder go many in one request.`,
+folder go many in one request. Of two names in a folder that differ only in how Unicode writes them the second one fails.`,
 		Example: `  smartdrive put report.pdf /documents/
   smartdrive put -r ~/photos /photos
   smartdrive put disk.img /images/today.img --conflict rename`,
@@ -65,7 +66,7 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	defer show.close()
 	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.whole()}
 	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
-		return putOne(cmd.Context(), up, local, target.join(filepath.Base(filepath.Clean(local))), f.recursive, opt)
+		return putOne(cmd.Context(), up, local, target.join(nameIn(local)), f.recursive, opt)
 	})
 }
 
@@ -119,6 +120,15 @@ func remoteTarget(ctx context.Context, api *client.Client, arg string, several b
 		return target{}, withCode(exitConflict, fmt.Errorf("%s: several things need a folder to go into, this is a file", p))
 	}
 	return target{p, n.Type == client.Folder}, nil
+}
+
+// nameIn is the name that a local path gets in a folder; empty for a path that ends in "." or "..":
+// what is in it goes there.
+func nameIn(local string) string {
+	if name := filepath.Base(local); name != "." && name != ".." {
+		return name
+	}
+	return ""
 }
 
 func (t target) join(name string) string {
