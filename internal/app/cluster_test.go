@@ -149,7 +149,8 @@ func clusterArgs(t *testing.T, broker bool) []string {
 		t.Fatal("SMARTDRIVE_TEST_S3 is no URL")
 	}
 	name := servicetest.Unique()
-	where.Path += "/" + name
+	servicetest.Emptied(t, where, name)
+	where = where.JoinPath(name)
 	args := []string{
 		"--db", mysqlDatabase(t), "--redis", servicetest.URL(t, servicetest.Redis), "--blobs", where.String(), "--namespace", name,
 		"--start-wait", "2m",

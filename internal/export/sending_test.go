@@ -134,6 +134,7 @@ func TestTheZipOfAMonthInS3(t *testing.T) {
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: servicetest.Unique(), AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", SpoolDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 	}
+	servicetest.Emptied(t, u, at.Prefix)
 	bucket, err := s3.New(at)
 	if err != nil {
 		t.Fatal(err)

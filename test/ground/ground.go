@@ -14,8 +14,6 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // installations of tests have databases of their own
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,11 +41,10 @@ func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
 			flags = append(flags, "--kafka", at)
 			leaveNothing(t, func(ctx context.Context) error { return deleteTopics(ctx, at, name) })
 		case servicetest.S3:
+			servicetest.Emptied(t, parse(t, at), name)
 			u := parse(t, at)
-			bucket := strings.Trim(u.Path, "/")
 			u.Path += "/" + name
 			flags = append(flags, "--blobs", u.String())
-			leaveNothing(t, func(ctx context.Context) error { return deleteObjects(ctx, u, bucket, name+"/") })
 		}
 	}
 	return flags
@@ -162,24 +159,4 @@ func Rewind(t testing.TB, at, group string) {
 	if err := admin.CommitAllOffsets(t.Context(), group, moved); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func deleteObjects(ctx context.Context, at *url.URL, bucket, prefix string) error {
-	secret, _ := at.User.Password()
-	c, err := minio.New(at.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(at.User.Username(), secret, ""), Secure: at.Query().Get("insecure") != "true", Region: "us-east-1",
-	})
-	if err != nil {
-		return err
-	}
-	for open := range c.ListIncompleteUploads(ctx, bucket, prefix, true) {
-		if open.Err != nil {
-			return open.Err
-		}
-		err = errors.Join(err, c.RemoveIncompleteUpload(ctx, bucket, open.Key))
-	}
-	for failed := range c.RemoveObjects(ctx, bucket, c.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}), minio.RemoveObjectsOptions{}) {
-		err = errors.Join(err, failed.Err)
-	}
-	return err
 }

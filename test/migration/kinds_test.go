@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -59,8 +60,12 @@ func needSignals(t *testing.T) {
 // bucket is a place for contents that no other test has.
 func bucket(t *testing.T, name string) string {
 	t.Helper()
-	store, options, _ := strings.Cut(servicetest.URL(t, servicetest.S3), "?")
-	return store + "/" + name + "?" + options
+	at, err := url.Parse(servicetest.URL(t, servicetest.S3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	servicetest.Emptied(t, at, name)
+	return at.JoinPath(name).String()
 }
 
 // redisAt is a numbered database of Redis. Names begin with the namespace, so tests may share one.

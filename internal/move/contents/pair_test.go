@@ -48,6 +48,7 @@ func bucket(t *testing.T) contents.Side {
 	t.Cleanup(func() { _ = journal.Close() })
 	secret, _ := u.User.Password()
 	name := servicetest.Unique()
+	servicetest.Emptied(t, u, name)
 	b, err := s3.New(s3.Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: journal, SpoolDir: t.TempDir(),

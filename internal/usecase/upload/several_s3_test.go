@@ -39,6 +39,7 @@ func realBucket(t *testing.T, name string) bucket {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(o)
 	secret, _ := u.User.Password()
+	servicetest.Emptied(t, u, name)
 	b, err := s3.New(s3.Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: client, SpoolDir: t.TempDir(),

@@ -24,6 +24,7 @@ func target(t testing.TB) Options {
 	}
 	secret, _ := u.User.Password()
 	name := servicetest.Unique()
+	servicetest.Emptied(t, u, name)
 	return Options{
 		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
 		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: redisAt(t), SpoolDir: t.TempDir(),
