@@ -1,9 +1,14 @@
 package proxy
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +32,7 @@ func runNginx(t *testing.T, s *site) {
 		conf += temp + "_temp_path " + dir + "/" + temp + ";\n"
 	}
 	write(t, filepath.Join(dir, "nginx.conf"), conf+s.config+"}\n")
-	start(t, exec.Command(path, "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf")))
+	start(t, s, exec.Command(path, "-e", "stderr", "-p", dir, "-c", filepath.Join(dir, "nginx.conf")))
 }
 
 // runCaddy does the same for Caddy.
@@ -38,30 +43,105 @@ func runCaddy(t *testing.T, s *site) {
 	write(t, filepath.Join(dir, "Caddyfile"), "{\n\tadmin off\n\tauto_https disable_redirects\n\tlog {\n\t\tlevel WARN\n\t}\n}\n"+s.config)
 	cmd := exec.Command(path, "run", "--config", filepath.Join(dir, "Caddyfile"), "--adapter", "caddyfile")
 	cmd.Env = append(process.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	start(t, cmd)
+	start(t, s, cmd)
 }
 
-// start runs a command until the test ends.
-func start(t *testing.T, cmd *exec.Cmd) {
+// start runs a proxy until the test ends.
+func start(t *testing.T, s *site, cmd *exec.Cmd) {
 	t.Helper()
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
+	p := &proxy{t: t, s: s}
+	if err := p.run(cmd); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = cmd.Wait() // how a proxy ends is not the matter
-		}()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			_ = cmd.Process.Kill()
-			<-ended
+	t.Cleanup(p.stop)
+}
+
+// proxy is a proxy that runs. One that a panic of its own has ended, which says nothing of
+// SmartDrive, is started once more.
+type proxy struct {
+	t *testing.T
+	s *site
+
+	mu       sync.Mutex
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when it has ended and is not started again
+	stopping bool
+}
+
+func (p *proxy) run(cmd *exec.Cmd) error {
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = p.t.Output(), io.MultiWriter(&said, p.t.Output())
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	p.cmd, p.ended = cmd, ended
+	go func() {
+		_ = cmd.Wait() // how a proxy ends is not the matter, but for this:
+		if !panicked(said.String()) || !p.again(cmd) {
+			close(ended)
 		}
+	}()
+	return nil
+}
+
+// panicked reports whether a program in Go has ended by itself, from what it has said.
+func panicked(said string) bool {
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return true
+		}
+	}
+	return false
+}
+
+// again starts a proxy once more, if it was not.
+func (p *proxy) again(was *exec.Cmd) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping || !p.s.restarted.CompareAndSwap(false, true) {
+		return false
+	}
+	p.t.Log("the proxy has ended with a panic of its own, and is started once more")
+	cmd := exec.Command(was.Path, was.Args[1:]...)
+	cmd.Env = was.Env
+	return p.run(cmd) == nil
+}
+
+func (p *proxy) stop() {
+	p.mu.Lock()
+	p.stopping = true
+	cmd, ended := p.cmd, p.ended
+	p.mu.Unlock()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// A proxy that ends with a panic is started again, once.
+func TestAProxyThatPanicsIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	shell := servicetest.Tool(t, "sh")
+	file := filepath.Join(t.TempDir(), "runs")
+	s := &site{}
+	start(t, s, exec.Command(shell, "-c", "echo run >> "+file+"; echo 'panic: of its own' >&2; exit 2"))
+	process.Eventually(t, time.Minute, "it has run twice", func() error {
+		b, err := os.ReadFile(file)
+		if err == nil && string(b) != "run\nrun\n" {
+			err = fmt.Errorf("it has said %q", b)
+		}
+		return err
 	})
+	if !s.restarted.Load() {
+		t.Error("whoever asked it does not learn of it")
+	}
+	if panicked("a panic: no\n") || panicked("") {
+		t.Error("any end counts as a panic")
+	}
 }
 
 func write(t *testing.T, path, text string) {

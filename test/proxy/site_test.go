@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,8 @@ type site struct {
 	http     *http.Client
 	server   *process.Server
 	log      record // the server's
+
+	restarted atomic.Bool // the proxy has ended by itself once
 }
 
 // record keeps what is written to it.
@@ -126,6 +129,13 @@ func (s *site) serve(t *testing.T) {
 	if _, err := s.server.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
+	s.answers(t)
+	s.must(t, "login", s.url, "--user", "admin", "--password-stdin")
+}
+
+// answers waits for the proxy.
+func (s *site) answers(t *testing.T) {
+	t.Helper()
 	process.Eventually(t, 3*time.Minute, "the proxy answers", func() error {
 		resp, err := s.http.Get(s.url + "/healthz")
 		if err != nil {
@@ -137,7 +147,6 @@ func (s *site) serve(t *testing.T) {
 		}
 		return nil
 	})
-	s.must(t, "login", s.url, "--user", "admin", "--password-stdin")
 }
 
 // cli runs the client in a home of its own and returns what it printed and its exit code.
