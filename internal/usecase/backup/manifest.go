@@ -76,6 +76,9 @@ func (m Manifest) check(dir string) error {
 	if !m.Complete {
 		return errors.New("the backup is not complete: run it again")
 	}
+	if m.Installation == "" || m.Size == 0 {
+		return errors.New("the backup is of no installation: it was damaged when it was made")
+	}
 	if m.Database != filepath.Base(m.Database) {
 		return fmt.Errorf("the manifest names the database %q", m.Database)
 	}

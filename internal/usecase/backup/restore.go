@@ -66,6 +66,11 @@ type restore struct {
 }
 
 func (r *restore) run(ctx context.Context, force bool) (err error) {
+	lock, err := keepBackup(r.from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // there may be none
 	if r.out.Manifest, err = ReadManifest(r.from); err != nil {
 		return err
 	}
@@ -161,7 +166,14 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 	if err != nil {
 		return 0, err
 	}
-	if err = r.bringAll(ctx, db); err == nil {
+	id, _, err := identity(ctx, db)
+	if err == nil && id != r.out.Installation {
+		err = fmt.Errorf("the database of the backup is of installation %q, and its manifest of %s", id, r.out.Installation)
+	}
+	if err == nil {
+		err = r.bringAll(ctx, db)
+	}
+	if err == nil {
 		generation, r.out.Uploads, err = adopt(ctx, db, r.seen, drive.TimeOf(r.opt.Now()))
 	}
 	if err == nil {

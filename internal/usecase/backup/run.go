@@ -46,15 +46,17 @@ const maxRounds = 8
 // Run brings the backup in dest up to date with an installation that may be running. It can be
 // stopped and run again at any point: until the new manifest is in its place the backup before
 // stays whole. dest is made if it is missing; one that holds anything but a backup of this
-// installation is refused.
+// installation is refused, and so is one that another run, or a restore, is busy with: WrongState.
 func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
 	opt = opt.withDefaults()
 	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
 		from: filepath.Join(blobs, blobsDir), to: filepath.Join(dest, blobsDir), copies: opt.Copy, touched: map[string]bool{},
 	}}
-	if err := r.prepare(ctx, blobs); err != nil {
+	lock, err := r.prepare(ctx, blobs)
+	if err != nil {
 		return Result{}, fmt.Errorf("back up to %s: %w", dest, err)
 	}
+	defer func() { _ = lock.Close() }()
 	for round := 1; ; round++ {
 		m, lost, err := r.round(ctx)
 		if err == nil && lost > 0 && round == maxRounds {
@@ -76,46 +78,70 @@ func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Re
 }
 
 type run struct {
-	db      *sqldb.DB
-	dest    string
-	opt     Options
-	carrier carrier
-	wanted  map[string]bool // files that the newest copy of the database names
+	db           *sqldb.DB
+	dest         string
+	opt          Options
+	installation string // whose id it is
+	carrier      carrier
+	wanted       map[string]bool // files that the newest copy of the database names
 }
 
-// prepare makes sure that dest is ours.
-func (r *run) prepare(ctx context.Context, blobs string) error {
-	id, generation, err := identity(ctx, r.db)
-	if err != nil {
-		return err
+// prepare makes sure that dest is ours, and that nobody else works on it until the lock is closed.
+func (r *run) prepare(ctx context.Context, blobs string) (lock *os.File, err error) {
+	var generation int64
+	if r.installation, generation, err = identity(ctx, r.db); err != nil {
+		return nil, err
 	}
 	if err := apart(blobs, r.dest); err != nil {
-		return err
+		return nil, err
 	}
-	switch m, err := ReadManifest(r.dest); {
-	case err == nil && m.Installation != id:
-		return fmt.Errorf("it holds a backup of installation %s, and this is %s", m.Installation, id)
+	if _, err := r.known(); err != nil { // before anything is made there
+		return nil, err
+	}
+	if err := os.MkdirAll(r.dest, 0o700); err != nil {
+		return nil, refused(err.Error())
+	}
+	if lock, err = lockBackup(r.dest, r.opt.Log); err != nil {
+		return nil, err
+	}
+	known, err := r.known() // another run may have been there meanwhile
+	if err == nil && !known {
+		// From here on the directory is known as ours, also when this run is stopped.
+		err = writeManifest(r.dest, Manifest{Format: format, Installation: r.installation, Generation: generation})
+	}
+	if err == nil {
+		err = os.MkdirAll(r.carrier.to, 0o700)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// known reports whether dest holds a backup of this installation; it refuses one that holds
+// anything else.
+func (r *run) known() (bool, error) {
+	m, err := ReadManifest(r.dest)
+	switch {
+	case err == nil && m.Installation != r.installation:
+		return false, refused(fmt.Sprintf("%s holds a backup of installation %s, and this is %s", r.dest, m.Installation, r.installation))
 	case err == nil:
-		return os.MkdirAll(r.carrier.to, 0o700)
+		return true, nil
 	case !drive.IsKind(err, drive.NotFound):
-		return err
+		return false, err
 	}
 	found, err := os.ReadDir(r.dest)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, refused(err.Error())
 	}
-	if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != manifestFile+tempSuffix }) {
-		return errors.New("it holds something that is not a backup: choose an empty directory")
+	if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != manifestFile+tempSuffix && e.Name() != lockFile }) {
+		return false, refused(r.dest + " holds something that is not a backup: choose an empty directory")
 	}
-	if err := os.MkdirAll(r.dest, 0o700); err != nil {
-		return err
-	}
-	// From here on the directory is known as ours, also when this run is stopped.
-	if err := writeManifest(r.dest, Manifest{Format: format, Installation: id, Generation: generation}); err != nil {
-		return err
-	}
-	return os.MkdirAll(r.carrier.to, 0o700)
+	return false, nil
 }
+
+// refused tells the operator what is wrong with a directory.
+func refused(why string) error { return drive.Fail(drive.WrongState, "why", why) }
 
 // apart refuses a backup into the blobs that are backed up.
 func apart(blobs, dest string) error {
@@ -128,10 +154,10 @@ func apart(blobs, dest string) error {
 		return err
 	}
 	if from == to {
-		return errors.New("it is the directory of the blobs themselves")
+		return refused(to + " is the directory of the blobs themselves")
 	}
 	if rel, err := filepath.Rel(filepath.Join(from, blobsDir), to); err == nil && filepath.IsLocal(rel) {
-		return errors.New("it lies among the blobs themselves")
+		return refused(to + " lies among the blobs themselves")
 	}
 	return nil
 }
@@ -168,6 +194,9 @@ func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if m.Installation, m.Generation, err = identity(ctx, db); err != nil {
 		return 0, err
+	}
+	if m.Installation != r.installation { // what the backup before needs would be deleted as not wanted
+		return 0, fmt.Errorf("the copy of the database is of installation %q, and this is %s", m.Installation, r.installation)
 	}
 	r.wanted = map[string]bool{}
 	err = eachBlob(ctx, db, func(b content) error {
