@@ -64,7 +64,11 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 		}
 	}
 	if n := out.Leftovers.Count; n > 0 && !a.json {
-		fmt.Fprintf(a.out, "%d leftovers of processes that died, %s: the audit in the background deletes them, or --repair\n", n, sizeText(int64(out.Leftovers.Bytes)))
+		then := "the audit in the background deletes them, or --repair"
+		if out.Scope.Repair {
+			then = "deleted"
+		}
+		fmt.Fprintf(a.out, "%d leftovers of processes that died, %s: %s\n", n, sizeText(int64(out.Leftovers.Bytes)), then)
 	}
 	k := out.Checked
 	return a.done(out, "%d findings, %d repaired; looked at %d accounts, %d nodes, %d blobs, %d uploads, %d files; %s in quarantine",

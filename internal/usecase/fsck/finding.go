@@ -34,8 +34,8 @@ type Report struct {
 	Repaired int        `json:"repaired"` // of them
 	Findings []Finding  `json:"findings"` // the first 1,000
 	Checked  Checked    `json:"checked"`
-	// Leftovers are what a process that died has left behind, and what rows or names explain: the
-	// next repair, or the next pass in the background, deletes them. They are no findings.
+	// Leftovers are what a process that died has left behind, and what rows or names explain: a
+	// repair and a pass in the background delete them. They are no findings.
 	Leftovers Heap `json:"leftovers"`
 	// Quarantine is what lies there; only PurgeQuarantine deletes it.
 	Quarantine Heap `json:"quarantine"`
@@ -71,10 +71,11 @@ const (
 // transaction; of a repair of files the record is written first, so that nothing is ever changed
 // without a trace.
 func (p *pass) found(ctx context.Context, d defect) error {
-	if d.leftover && !p.scope.Repair {
-		p.report.Leftovers.Count++
-		p.report.Leftovers.Bytes += d.bytes
-		return nil
+	if d.leftover {
+		if done, err := (leftovers{p}).take(ctx, d); done || err != nil {
+			return err
+		}
+		d.fix = nil // it was tried
 	}
 	f := d.Finding
 	still := true

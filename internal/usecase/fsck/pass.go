@@ -37,7 +37,7 @@ type defect struct {
 	// still there; it says in f what it found then and whether that is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
 	// leftover says that a process which died has left it behind, so many bytes, and that fix
-	// deletes it: no finding as long as nothing is to be repaired.
+	// deletes it: no finding unless fix fails.
 	leftover bool
 	bytes    drive.ByteSize
 }
