@@ -63,6 +63,7 @@ type Ledger struct {
 	Finished   int64  `json:"finished"`
 	Unfinished int64  `json:"unfinished"`
 	Reserved   int64  `json:"reserved"`
+	Owed       int64  `json:"owed"` // deleted and still on the disk: all four may be twice Total
 }
 
 // CreateUser makes a user.

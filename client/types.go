@@ -133,8 +133,9 @@ type Me struct {
 		ID string `json:"id"`
 	} `json:"account"`
 	Usage struct {
-		Total *int64 `json:"total"` // bytes; nil is unlimited
-		Used  int64  `json:"used"`  // finished files, trash and old versions included
+		Total *int64 `json:"total"`          // bytes; nil is unlimited
+		Used  int64  `json:"used"`           // finished files, trash and old versions included
+		Owed  int64  `json:"owed,omitempty"` // deleted and still on the disk: Used and Owed may be twice Total
 	} `json:"usage"`
 }
 

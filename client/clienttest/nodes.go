@@ -264,7 +264,9 @@ func (s *Server) copy(w http.ResponseWriter, r *http.Request, n *node) {
 
 func (s *Server) trash(w http.ResponseWriter, r *http.Request, n *node) {
 	maps.DeleteFunc(s.nodes, func(p string, _ *node) bool { return strings.HasPrefix(p, n.Path+"/") })
-	if delete(s.nodes, n.Path); r.URL.Query().Get("permanent") != "true" {
+	if delete(s.nodes, n.Path); r.URL.Query().Get("permanent") == "true" {
+		s.owed += n.Size
+	} else {
 		now := time.Now().UTC()
 		n.TrashedAt = &now
 		s.nodes["trash:"+n.ID] = n

@@ -58,6 +58,7 @@ type Server struct {
 	exports  []*export
 	batches  map[string]map[int]line // by key, then item; nil: the server takes none
 	items    []string                // ops of what came in batches
+	owed     int64                   // bytes that were deleted for good
 	verbose  bool                    // preferences for short answers mean nothing
 	refuse   func(path string) (status int, code string)
 
@@ -227,7 +228,7 @@ func (s *Server) me(w http.ResponseWriter, _ *http.Request) {
 	}
 	reply(w, http.StatusOK, map[string]any{
 		"user":    map[string]any{"id": "u1", "name": "ann", "admin": false},
-		"account": map[string]any{"id": "a1"}, "usage": map[string]any{"total": 1 << 30, "used": used},
+		"account": map[string]any{"id": "a1"}, "usage": map[string]any{"total": 1 << 30, "used": used, "owed": s.owed},
 	})
 }
 

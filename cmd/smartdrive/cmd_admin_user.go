@@ -250,7 +250,7 @@ func totalText(total *int64) string {
 func (a *adminCLI) ledgerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ledger NAME",
-		Short: "Show what a user is charged: finished, unfinished and reserved bytes",
+		Short: "Show what a user is charged: finished, unfinished and reserved bytes, and those that are deleted and still on the disk",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
@@ -259,8 +259,8 @@ func (a *adminCLI) ledgerCommand() *cobra.Command {
 					return err
 				}
 				return show(a, ledger, func(l client.Ledger) string {
-					return fmt.Sprintf("total %s, finished %s, unfinished %s, reserved %s",
-						totalText(l.Total), sizeText(l.Finished), sizeText(l.Unfinished), sizeText(l.Reserved))
+					return fmt.Sprintf("total %s, finished %s, unfinished %s, reserved %s; %s deleted and still on the disk",
+						totalText(l.Total), sizeText(l.Finished), sizeText(l.Unfinished), sizeText(l.Reserved), sizeText(l.Owed))
 				})
 			})
 		},

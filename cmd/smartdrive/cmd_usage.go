@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -19,12 +20,16 @@ func newUsageCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			used, owed := me.Usage.Used, ""
+			if me.Usage.Owed > 0 {
+				owed = fmt.Sprintf("; %s deleted and still on the disk", sizeText(me.Usage.Owed))
+			}
 			if me.Usage.Total == nil {
-				return c.show(me, "%s: %s used, no limit", me.User.Name, sizeText(me.Usage.Used))
+				return c.show(me, "%s: %s used, no limit%s", me.User.Name, sizeText(used), owed)
 			}
 			total := *me.Usage.Total
-			return c.show(me, "%s: %s of %s used, %s free", me.User.Name, sizeText(me.Usage.Used), sizeText(total),
-				sizeText(max(0, total-me.Usage.Used)))
+			free := max(0, total-used-max(0, me.Usage.Owed-total)) // what is deleted and there still may be as much as the total
+			return c.show(me, "%s: %s of %s used, %s free%s", me.User.Name, sizeText(used), sizeText(total), sizeText(free), owed)
 		}),
 	}
 }

@@ -140,9 +140,10 @@ type ledgerView struct {
 	Finished   drive.ByteSize  `json:"finished"`
 	Unfinished drive.ByteSize  `json:"unfinished"`
 	Reserved   drive.ByteSize  `json:"reserved"`
+	Owed       drive.ByteSize  `json:"owed" doc:"bytes that were deleted and are on the disk still; all four together may be twice the total (Q6)"`
 }
 
 func (u users) ledger(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	b, err := u.admin.LedgerOf(ctx, c.who, id)
-	return reply{status: http.StatusOK, body: ledgerView{b.Total, b.Finished, b.Unfinished, b.Reserved}}, err
+	return reply{status: http.StatusOK, body: ledgerView{b.Total, b.Finished, b.Unfinished, b.Reserved, b.Owed}}, err
 }

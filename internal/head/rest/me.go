@@ -62,7 +62,10 @@ type meAccount struct {
 type meUsage struct {
 	Total *drive.ByteSize `json:"total"` // bytes; null: unlimited
 	Used  drive.ByteSize  `json:"used"`
+	Owed  drive.ByteSize  `json:"owed,omitempty" doc:"bytes that were deleted and are on the disk still; used and owed together may be twice the total (Q6)"`
 }
+
+func usageOf(b quota.Balance) meUsage { return meUsage{b.Total, b.Finished, b.Owed} }
 
 func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	user, err := p.users.Find(ctx, p.db.For(c.who.Account), c.who.User)
@@ -74,7 +77,7 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return ok(meView{
-		User: meUser{user.ID, user.Name, user.Admin, user.MustChange}, Account: meAccount{c.who.Account}, Usage: meUsage{balance.Total, balance.Finished},
+		User: meUser{user.ID, user.Name, user.Admin, user.MustChange}, Account: meAccount{c.who.Account}, Usage: usageOf(balance),
 		Pictures: p.pictures.Kinds(),
 	})
 }

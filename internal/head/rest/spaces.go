@@ -77,7 +77,7 @@ type spaceView struct {
 
 func showSpace(_ *call, v space.View) spaceView {
 	return spaceView{
-		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: meUsage{v.Balance.Total, v.Balance.Finished},
+		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: usageOf(v.Balance),
 		CreatedAt: v.Created, UpdatedAt: v.Updated, DeletedAt: timeOrNull(v.Deleted),
 		Links: v.Links, Outward: v.Outward, TrashDays: v.TrashDays, VersionDays: v.VersionDays,
 	}
