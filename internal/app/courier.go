@@ -28,7 +28,6 @@ type records struct {
 	atOnce   map[timer.Kind]int           // of them
 	lags     func(ctx context.Context) ([]stream.Lag, error)
 	unsent   func(ctx context.Context) (n int64, oldest time.Duration, err error) // what waits to be sent; nil: nothing is sent
-	always   []loop                                                               // of every instance
 	relay    []loop                                                               // of a scheduler
 	work     []loop                                                               // of a worker
 	bundles  loop                                                                 // of the intake
@@ -73,7 +72,6 @@ func (c *courier) overKafka(broker *kafka.Stream, handlers map[timer.Kind]timer.
 		atOnce:   map[timer.Kind]int{timer.Park: publishing, timer.Abandon: publishing},
 		lags:     broker.Lags,
 		unsent:   c.outbox.Waiting,
-		always:   []loop{broker.RunTopics},
 		relay:    []loop{under(c.member, leaseRelay, broker.RunRelay)},
 		work:     []loop{c.consume, broker.RunLevels, broker.RunDead},
 		bundles:  c.consumeBundles,

@@ -58,7 +58,6 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 func (a *App) loops() []loop {
 	g, roles := a.ground, a.ground.cfg.Roles
 	all := append(g.shared.loops(), g.member.Run, g.kept.Run, a.timers.engine.Run, a.ways.recorder.Run, a.settings.Run, a.mover.rows.Run)
-	all = append(all, a.courier.always...)
 	if roles.API {
 		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run, a.downloads.Run)
 	}

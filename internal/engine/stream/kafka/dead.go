@@ -24,11 +24,8 @@ func (s *Stream) RunDead(ctx context.Context) error {
 			return false, fmt.Errorf("read the dead letters: %w", err)
 		}
 		defer cl.CloseAllowingRebalance()
-		own, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer s.using(cancel, s.dlq())()
-		for own.Err() == nil {
-			if err := s.drain(own, cl); err != nil {
+		for ctx.Err() == nil {
+			if err := s.drain(ctx, cl); err != nil {
 				return false, err // a new member begins at the committed offset
 			}
 		}

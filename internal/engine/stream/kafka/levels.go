@@ -46,10 +46,7 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 		if err != nil {
 			return false, fmt.Errorf("read the delay levels: %w", err)
 		}
-		own, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer s.using(cancel, topics...)()
-		w.run(own, cl)
+		w.run(ctx, cl)
 		return true, nil
 	}, func(context.Context) {})
 	return err

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +28,6 @@ type session struct {
 	room   chan struct{} // Poll took something
 	ended  chan struct{}
 	cancel context.CancelFunc
-	unused func() // it uses its topics no longer
 
 	mu      sync.Mutex
 	parts   map[part]*tracked
@@ -138,14 +136,6 @@ func (one *session) fail(topic string, partition int32, err error) {
 	if one.failed == nil {
 		one.failed = fmt.Errorf("fetch %s: %w", topic, classify(err))
 	}
-}
-
-// renewed ends the session: one of its topics was made again.
-func (one *session) renewed() {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	one.failed = cmp.Or(one.failed, errRenewed)
-	one.signal()
 }
 
 func (one *session) signal() {
@@ -312,7 +302,6 @@ func (one *session) Close() error {
 	if !open {
 		return nil
 	}
-	one.unused()
 	one.cancel()
 	<-one.ended
 	one.cl.CloseAllowingRebalance()

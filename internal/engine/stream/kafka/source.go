@@ -27,26 +27,16 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	if err := s.findCursor(ctx, sub); err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
-	s.mu.Lock()
-	s.begun[sub] = true
-	s.mu.Unlock()
 	one := newSession(s, sub, log.name, retries.name)
 	cl, err := s.member(s.group(sub.Consumer, sub.Topic), one, log.name, retries.name)
 	if err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
 	one.start(cl)
-	one.unused = s.using(one.renewed, log.name, retries.name)
 	s.mu.Lock()
 	s.open[one] = struct{}{}
 	s.mu.Unlock()
 	return one, nil
-}
-
-func (s *Stream) hasBegun(sub stream.Subscription) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.begun[sub]
 }
 
 // holder keeps track of the partitions that a member of a group has.
@@ -81,8 +71,7 @@ func (s *Stream) member(group string, h holder, topics ...string) (*kgo.Client, 
 }
 
 // findCursor makes the cursor of a new consumer: an offset committed for each partition that has
-// none. Where the group has members they have made it, and the broker refuses ours. One that is not
-// new has lost it with its topic, and begins with the first record of the one that was made again.
+// none. Where the group has members they have made it, and the broker refuses ours.
 func (s *Stream) findCursor(ctx context.Context, sub stream.Subscription) error {
 	group, topic := s.group(sub.Consumer, sub.Topic), s.topic(sub.Topic)
 	have, err := s.admin.FetchOffsetsForTopics(ctx, group, topic)
@@ -93,7 +82,7 @@ func (s *Stream) findCursor(ctx context.Context, sub stream.Subscription) error 
 		return classify(err)
 	}
 	list := s.admin.ListStartOffsets
-	if sub.Start == stream.FromEnd && !s.hasBegun(sub) {
+	if sub.Start == stream.FromEnd {
 		list = s.admin.ListEndOffsets
 	}
 	begin, err := list(ctx, topic)

@@ -48,8 +48,6 @@ type Options struct {
 	Replicas int16
 	// RelayEvery is how often the relay looks for what other instances have published (100 ms).
 	RelayEvery time.Duration
-	// WatchEvery is the time between two looks at the topics (30 s).
-	WatchEvery time.Duration
 	// SessionTimeout is how long the partitions of a process stay unread that was killed (10 s).
 	SessionTimeout time.Duration
 	// Dial opens connections, for tests and proxies.
@@ -69,7 +67,6 @@ const (
 	maxReplicas           = 3
 	defaultRelayEvery     = 100 * time.Millisecond
 	defaultSessionTimeout = 10 * time.Second
-	defaultWatchEvery     = 30 * time.Second
 )
 
 // Counters tell what a Stream did since it was made.
@@ -96,10 +93,8 @@ type Stream struct {
 	levels   levelState
 
 	mu    sync.Mutex
-	known map[string]spec // topics that exist
+	known map[string]bool // topics that exist
 	open  map[*session]struct{}
-	users map[*user]struct{}
-	begun map[stream.Subscription]bool // consumers that have had a session: they are not new
 }
 
 var (
@@ -112,7 +107,6 @@ func New(opt Options) (*Stream, error) {
 	opt.Namespace = cmp.Or(opt.Namespace, "smartdrive")
 	opt.Partitions = cmp.Or(opt.Partitions, defaultPartitions)
 	opt.RelayEvery = cmp.Or(opt.RelayEvery, defaultRelayEvery)
-	opt.WatchEvery = cmp.Or(opt.WatchEvery, defaultWatchEvery)
 	opt.SessionTimeout = cmp.Or(opt.SessionTimeout, defaultSessionTimeout)
 	if opt.Levels == nil {
 		opt.Levels = stream.Levels()
@@ -130,7 +124,7 @@ func New(opt Options) (*Stream, error) {
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, known: map[string]spec{}, open: map[*session]struct{}{}, users: map[*user]struct{}{}, begun: map[stream.Subscription]bool{}}
+	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
 	cl, err := s.producer()
 	if err != nil {
 		return nil, err

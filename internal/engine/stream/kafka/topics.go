@@ -111,7 +111,7 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	var missing []spec
 	s.mu.Lock()
 	for _, t := range topics {
-		if _, known := s.known[t.name]; !known {
+		if !s.known[t.name] {
 			missing = append(missing, t)
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range missing {
-		s.known[t.name] = t
+		s.known[t.name] = true
 	}
 	return nil
 }
