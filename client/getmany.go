@@ -107,7 +107,7 @@ func (c *collector) fetch(ctx context.Context, all []wanted) {
 func (c *collector) stream(ctx context.Context, all []wanted, known bool) (changed []wanted) {
 	p := newPatience(c.d.opt.GiveUp)
 	p.notify = func(err error, _ time.Duration) {
-		if progress := all[0].opt.Progress; progress != nil {
+		if progress := all[0].opt.Progress; progress != nil { // whoever waits, waits for some
 			progress(Event{Path: all[0].node.Path, Local: all[0].item.Local, State: StateWaiting, Total: all[0].node.Size, Err: err})
 		}
 	}
@@ -120,7 +120,7 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 		}
 		all, changed = all[s.done:], append(changed, s.changed...)
 		switch {
-		case err == nil:
+		case err == nil, len(all) == 0: // all have come, if not the line at the end
 			continue
 		case ctx.Err() != nil:
 			return nil

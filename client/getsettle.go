@@ -92,7 +92,7 @@ func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 // it can be relied on, unless that takes long or fails: what it failed about may be somebody
 // else's, and each file tells of its own.
 func (c *collector) sync(all []arrived, whole *os.File) []error {
-	if len(all) < syncedWhole || c.each.Load() || !wholesync.Can(whole) {
+	if !c.together(all, whole) {
 		return c.syncEach(all)
 	}
 	began := time.Now()
@@ -104,6 +104,25 @@ func (c *collector) sync(all []arrived, whole *os.File) []error {
 		return c.syncEach(all)
 	}
 	return make([]error, len(all))
+}
+
+// together reports whether a sync of the file system is worth it, and reaches all files: there may
+// be others below the folder.
+func (c *collector) together(all []arrived, whole *os.File) bool {
+	if len(all) < syncedWhole || c.each.Load() || !wholesync.Can(whole) {
+		return false
+	}
+	last := ""
+	for _, f := range all {
+		if f.dir == last {
+			continue
+		}
+		if dir, err := c.root.Stat(f.dir); err != nil || !wholesync.Reaches(whole, dir) {
+			return false
+		}
+		last = f.dir
+	}
+	return true
 }
 
 func (c *collector) syncEach(all []arrived) []error {

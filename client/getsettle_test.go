@@ -240,3 +240,17 @@ func TestGetTreeOfALineTooLong(t *testing.T) {
 		t.Errorf("%d streams", n)
 	}
 }
+
+// A stream that ends behind its last file, before its last line, has brought all.
+func TestGetTreeWithoutTheLastLine(t *testing.T) {
+	t.Parallel()
+	s := treeOf(t, map[string][]byte{"a": noise(1, 10), "b": noise(2, 20)})
+	d := forge(t, s, func(raw []byte) io.Reader { return bytes.NewReader(raw[:bytes.LastIndex(raw, []byte(`{"status"`))]) })
+	sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{Progress: func(Event) {}})
+	if err != nil || sum.Received != 2 || sum.Failed != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if n := s.Requests(isStream); n != 1 {
+		t.Errorf("%d streams", n)
+	}
+}

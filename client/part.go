@@ -92,13 +92,17 @@ func gripOn(dir *os.Root, name string, f *os.File) (grip, error) {
 	return gripLost, nil
 }
 
+// gripTries bounds how often a file that seems to be lost is opened again: some file systems do not
+// know one again, and there are no locks there then.
+const gripTries = 8
+
 // errUnderWay is a file that another process, or another call of this one, fetches.
 var errUnderWay = errors.New("another download of this file is under way")
 
 // openPart opens the part of a file that comes alone, for this download alone. It makes it if need
 // be. Where there are no locks two downloads of one file come into each other's way.
 func openPart(dir *os.Root, name string) (*os.File, error) {
-	for {
+	for try := 1; ; try++ {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
 			return nil, err
@@ -107,7 +111,7 @@ func openPart(dir *os.Root, name string) (*os.File, error) {
 		switch {
 		case err == nil && g == gripTaken:
 			err = errUnderWay
-		case err == nil && g != gripLost:
+		case err == nil && (g != gripLost || try == gripTries):
 			return f, nil
 		}
 		letGo(f)

@@ -36,7 +36,7 @@ type run struct {
 
 // begin names the run, and makes and locks its file.
 func (r *run) begin() {
-	for again := true; again; {
+	for try, again := 0, true; again && try < gripTries; try++ {
 		var id [8]byte
 		_, _ = rand.Read(id[:]) // it does not fail
 		r.name = ownPrefix + hex.EncodeToString(id[:])
@@ -55,12 +55,11 @@ func (r *run) hold(name string) (again bool) {
 		r.file = f
 		return false
 	case err == nil && g != gripUnknown:
-		letGo(f)
-		return true
+		again = true
 	}
 	_ = r.root.Remove(name) // it would be of no use
 	letGo(f)
-	return false
+	return again
 }
 
 // expect notes the folders of files before parts of them come.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,18 @@ func Can(dir *os.File) bool {
 	m, err := strconv.Atoi(major)
 	n, minorErr := strconv.Atoi(minor)
 	return err == nil && minorErr == nil && (m > 5 || m == 5 && n >= 8)
+}
+
+// Reaches reports whether a Sync of dir is one of what lies in another directory, too: not where
+// something else is mounted.
+func Reaches(dir *os.File, other os.FileInfo) bool {
+	info, err := dir.Stat()
+	if err != nil {
+		return false
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	to, too := other.Sys().(*syscall.Stat_t)
+	return ok && too && is.Dev == to.Dev
 }
 
 // Sync is syncfs(2): all that was written to the file system of dir.
