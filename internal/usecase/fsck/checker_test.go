@@ -37,7 +37,6 @@ type rig struct {
 	parked  upload.View
 	between func() // runs while suspicions wait for their second look
 	hooksOf *hooks // of its uploads
-	store   blob.Store
 }
 
 type engine struct{ *memory.Queue }
@@ -52,7 +51,6 @@ func newRig(t *testing.T, opt uploadtest.Options) *rig {
 	t.Helper()
 	opt.Upload.Generation = generation
 	r := &rig{Site: uploadtest.New(t, opt)}
-	r.store = r.Local.Blobs
 	r.audit = r.auditor(fsck.Options{})
 	r.who = r.Account(t, 0)
 	r.data = random(5 << 20)
@@ -79,7 +77,7 @@ func (r *rig) auditor(opt fsck.Options) *fsck.Checker {
 		}
 	}
 	return fsck.New(fsck.Parts{
-		DB: r.DB, Staging: r.Local.Staging, Store: r.store, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting,
+		DB: r.DB, Staging: r.Local.Staging, Store: r.Local.Blobs, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting,
 		Quarantine: r.Local.Quarantine, Generation: generation,
 	}, opt)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -67,9 +66,6 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 		return fmt.Errorf("read the row of blob %s: %w", id, err)
 	}
 	got, err := p.hash(ctx, w)
-	for n := 1; n < readings && unreadable(err); n++ {
-		got, err = p.hash(ctx, w)
-	}
 	switch {
 	case err == nil:
 		return p.compare(ctx, w, got)
@@ -77,12 +73,7 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 		return err
 	case drive.IsKind(err, drive.NotFound), errors.Is(err, io.ErrUnexpectedEOF):
 		err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) })
-	case unreadable(err):
-		var d *defect
-		if d, err = p.damage(ctx, w.stored, "B1", "readable bytes", fmt.Sprintf("an error of the disk in each of %d readings", readings)); err == nil {
-			err = p.found(ctx, *d)
-		}
-	default: // of the moment, such as too many open files: the next scrub sees whether it stays
+	default: // such as an error of the disk: the next scrub sees whether it stays
 		p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", id, "error", err)
 		var d *defect
 		if d, err = p.damage(ctx, w.stored, "B1", "readable bytes", "an error of reading"); err == nil {
@@ -90,16 +81,6 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 		}
 	}
 	return errors.Join(err, p.scrubbed(ctx, w.stored))
-}
-
-// readings is how often content is read that the disk says it cannot read: what has failed in all
-// of them does not pass by itself, and counts as damaged as other bytes do.
-const readings = 3
-
-// unreadable reports whether a disk cannot read what it has. A store that is asked over the network
-// is Unavailable instead.
-func unreadable(err error) bool {
-	return errors.Is(err, syscall.EIO) && !drive.IsKind(err, drive.Unavailable)
 }
 
 // hashed is what the bytes of a blob say.

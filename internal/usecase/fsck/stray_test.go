@@ -1,13 +1,10 @@
 package fsck_test
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -339,75 +336,4 @@ func TestEmptyFilesAreSound(t *testing.T) {
 	}
 	r.complete(t, v)
 	r.wantClean(t)
-}
-
-// Content that the disk cannot read is damaged, as soon as it has said so three times; that a store
-// on the network does not answer says nothing, and neither does an error that passes.
-func TestContentThatTheDiskCannotRead(t *testing.T) {
-	t.Parallel()
-	disk := &os.PathError{Op: "read", Path: "x", Err: syscall.EIO}
-	for _, c := range []struct {
-		name  string
-		err   error
-		times int // how often it comes
-		found int
-		marks string
-	}{
-		{"for good", disk, math.MaxInt, 1, "1"},
-		{"twice", disk, 2, 0, "0"},
-		{"a network", drive.Wrap(disk, drive.Unavailable), math.MaxInt, 1, "0"},
-		{"too many files", &os.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, math.MaxInt, 1, "0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, uploadtest.Options{})
-			file := r.scalar(t, `SELECT file FROM blobs WHERE size > 12`)
-			r.store = &failing{Store: r.Local.Blobs, file: file, err: c.err, times: c.times}
-			r.audit = r.auditor(fsck.Options{})
-			if got, _ := r.check(t, fsck.Scope{Repair: true, Deep: true}); len(got) != c.found {
-				t.Errorf("found %v", got)
-			}
-			if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != c.marks {
-				t.Errorf("%s blobs are marked", n)
-			}
-			v := r.Start(t, r.who, "/again", 5<<20) // the same content heals it
-			r.SendAll(t, r.who, v, r.data)
-			r.complete(t, v)
-			healed := r.scalar(t, `SELECT file FROM blobs WHERE size > 12`) != file
-			if healed != (c.marks == "1") || string(r.Read(t, r.who, "/a")) != string(r.data) {
-				t.Errorf("healed: %t", healed)
-			}
-		})
-	}
-}
-
-// failing is a store that cannot read one content, for some time.
-type failing struct {
-	blob.Store
-	file  string
-	err   error
-	times int
-}
-
-// Open implements blob.Store.
-func (f *failing) Open(ctx context.Context, name string) (blob.Object, error) {
-	o, err := f.Store.Open(ctx, name)
-	if err != nil || name != f.file {
-		return o, err
-	}
-	return broken{o, f}, nil
-}
-
-type broken struct {
-	blob.Object
-	of *failing
-}
-
-// ReadAt implements blob.Object.
-func (b broken) ReadAt(p []byte, off int64) (int, error) {
-	if off > 0 && b.of.times > 0 {
-		b.of.times--
-		return 0, b.of.err
-	}
-	return b.Object.ReadAt(p, off)
 }
