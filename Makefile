@@ -22,8 +22,12 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/smartdrive, a static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/smartdrive ./cmd/smartdrive
+build: ## build bin/smartdrive, a static binary, optimized for what cmd/smartdrive/serve.pgo shows
+	CGO_ENABLED=0 go build -trimpath -pgo cmd/smartdrive/serve.pgo -ldflags "-s -w" -o bin/smartdrive ./cmd/smartdrive
+
+.PHONY: profile
+profile: ## make cmd/smartdrive/serve.pgo again, which "make build" optimizes for
+	./scripts/profile.sh
 
 .PHONY: serve
 serve: ## run the server with its defaults

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -34,8 +35,8 @@ func Main(m *testing.M) {
 const directory = "SMARTDRIVE_TEST_BIN"
 
 // Build compiles a command of this module, as a static binary, once per test process, and returns
-// its path. A command that SMARTDRIVE_TEST_BIN has is taken from there.
-func Build(t testing.TB, pkg string) string {
+// its path. A command that SMARTDRIVE_TEST_BIN has is taken from there. flags go to it.
+func Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
 	name := filepath.Base(pkg)
 	if runtime.GOOS == "windows" {
@@ -59,7 +60,7 @@ func Build(t testing.TB, pkg string) string {
 		built.dir, built.paths = dir, map[string]string{}
 	}
 	path := filepath.Join(built.dir, name)
-	cmd := exec.Command("go", "build", "-o", path, pkg)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{pkg})...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", pkg, err, out)
