@@ -293,8 +293,21 @@ func (a *App) auditParts() fsck.Parts {
 	return fsck.Parts{
 		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.putting,
 		Quarantine: g.bytes.quarantine, Generation: g.Generation, Content: g.content(), Kept: g.kept.Now,
-		Ended: g.mode.ended, Since: g.mode.since,
+		Ended: g.mode.ended, Since: g.mode.since, Home: g.home,
 	}
+}
+
+// home fails where contents should be and the mark of this installation is not, as on a directory
+// that nothing is mounted on.
+func (g *ground) home(ctx context.Context) error {
+	m, found, err := g.marks.ReadMark(ctx)
+	if err != nil {
+		return fmt.Errorf("read the mark of the contents: %w", err)
+	}
+	if !found || m.ID != g.ID {
+		return drive.Fail(drive.WrongState, "why", fmt.Sprintf("%s does not hold the contents of this installation, perhaps because nothing is mounted there", g.marks))
+	}
+	return nil
 }
 
 // links are what can be had with a token alone.

@@ -39,6 +39,11 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	}
 	switch {
 	case state != "":
+		if p.Home != nil {
+			if err := p.Home(ctx); err != nil {
+				return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
+			}
+		}
 		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)
 	case b.damaged != 0:
 		return p.damage(ctx, b, "B1", "sound bytes", "found damaged at "+b.damaged.String())

@@ -43,6 +43,9 @@ type Parts struct {
 	// Kept is the clock that says how long findings were kept, see package retention; nil: the wall
 	// clock.
 	Kept func() time.Time
+	// Home fails unless the contents are where they were: what a file system that is not mounted
+	// lacks is not lost. nil: they are.
+	Home func(ctx context.Context) error
 	// Generation is the installation's at this start.
 	Generation int64
 

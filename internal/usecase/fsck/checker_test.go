@@ -37,6 +37,7 @@ type rig struct {
 	parked  upload.View
 	between func() // runs while suspicions wait for their second look
 	hooksOf *hooks // of its uploads
+	away    error  // why its contents are not where they were
 }
 
 type engine struct{ *memory.Queue }
@@ -78,7 +79,7 @@ func (r *rig) auditor(opt fsck.Options) *fsck.Checker {
 	}
 	return fsck.New(fsck.Parts{
 		DB: r.DB, Staging: r.Local.Staging, Store: r.Local.Blobs, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting,
-		Quarantine: r.Local.Quarantine, Generation: generation,
+		Quarantine: r.Local.Quarantine, Generation: generation, Home: func(context.Context) error { return r.away },
 	}, opt)
 }
 

@@ -72,7 +72,9 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	case errors.Is(err, errAside), ctx.Err() != nil:
 		return err
 	case drive.IsKind(err, drive.NotFound), errors.Is(err, io.ErrUnexpectedEOF):
-		err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) })
+		if err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) }); err != nil {
+			return err // it was not scrubbed
+		}
 	default: // such as an error of the disk: the next scrub sees whether it stays
 		p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", id, "error", err)
 		var d *defect

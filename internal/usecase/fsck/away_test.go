@@ -1,0 +1,55 @@
+package fsck_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// What a file system that is not mounted lacks is not marked: the pass fails, and once it is there
+// again there is nothing to be found.
+func TestContentsThatAreAway(t *testing.T) {
+	t.Parallel()
+	for name, scope := range map[string]fsck.Scope{"by size": {Repair: true}, "by digest": {Repair: true, Deep: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, uploadtest.Options{})
+			blobs, away := filepath.Join(r.Dir, "blobs"), filepath.Join(r.Dir, "away")
+			noError(t, os.Rename(blobs, away))
+			r.away = drive.Fail(drive.Unavailable)
+			for _, empty := range []bool{true, false} {
+				if empty {
+					noError(t, os.Mkdir(blobs, 0o700))
+				}
+				if _, err := r.audit.Check(t.Context(), scope); !errors.Is(err, r.away) {
+					t.Errorf("Check: %v", err)
+				}
+				if empty {
+					noError(t, os.Remove(blobs))
+				}
+			}
+			if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "0" {
+				t.Errorf("%s blobs are marked", n)
+			}
+			noError(t, os.Rename(away, blobs))
+			r.away = nil
+			report, err := r.audit.Check(t.Context(), scope)
+			noError(t, err)
+			if len(report.Findings) > 0 {
+				t.Errorf("found %+v", report.Findings)
+			}
+		})
+	}
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
