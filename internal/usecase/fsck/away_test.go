@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What a file system that is not mounted lacks is not marked: the pass fails, and once it is there
-// again there is nothing to be found.
+// What a file system that is not mounted lacks is not marked: the pass fails, also where it goes in
+// the middle, and once it is there again there is nothing to be found.
 func TestContentsThatAreAway(t *testing.T) {
 	t.Parallel()
 	for name, scope := range map[string]fsck.Scope{"by size": {Repair: true}, "by digest": {Repair: true, Deep: true}} {
@@ -22,7 +22,9 @@ func TestContentsThatAreAway(t *testing.T) {
 			blobs, away := filepath.Join(r.Dir, "blobs"), filepath.Join(r.Dir, "away")
 			noError(t, os.Rename(blobs, away))
 			r.away = drive.Fail(drive.Unavailable)
-			for _, empty := range []bool{true, false} {
+			for n := range 20 {
+				empty := n%2 == 0
+				r.asked, r.stays = 0, n/2
 				if empty {
 					noError(t, os.Mkdir(blobs, 0o700))
 				}

@@ -39,10 +39,8 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	}
 	switch {
 	case state != "":
-		if p.Home != nil {
-			if err := p.Home(ctx); err != nil {
-				return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
-			}
+		if err := p.home(ctx); err != nil { // it has gone in the middle of the pass
+			return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
 		}
 		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)
 	case b.damaged != 0:

@@ -79,6 +79,9 @@ func (p *pass) run(ctx context.Context) error {
 			continue
 		}
 		p.step = s.name
+		if err := p.home(ctx); err != nil {
+			return err
+		}
 		if p.after == "" {
 			if err := p.reached(ctx, ""); err != nil {
 				return err
@@ -90,6 +93,14 @@ func (p *pass) run(ctx context.Context) error {
 		p.step, p.after = "", ""
 	}
 	return nil
+}
+
+// home fails where what the pass compares with the rows is not this installation's.
+func (p *pass) home(ctx context.Context) error {
+	if p.Home == nil {
+		return nil
+	}
+	return p.Home(ctx)
 }
 
 // maxSuspicions bounds the memory of a pass; when there are more they are looked at again early.
