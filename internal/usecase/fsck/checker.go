@@ -59,6 +59,14 @@ type Parts struct {
 	Since func(ctx context.Context) (drive.Time, error)
 }
 
+// home fails where what a pass compares with the rows is not this installation's.
+func (p *Parts) home(ctx context.Context) error {
+	if p.Home == nil {
+		return nil
+	}
+	return p.Home(ctx)
+}
+
 // Options are what an operator may set. The zero value of each field is its default.
 type Options struct {
 	Every  time.Duration  // pause between two passes in the background; default 6 h

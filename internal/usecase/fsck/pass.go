@@ -95,14 +95,6 @@ func (p *pass) run(ctx context.Context) error {
 	return nil
 }
 
-// home fails where what the pass compares with the rows is not this installation's.
-func (p *pass) home(ctx context.Context) error {
-	if p.Home == nil {
-		return nil
-	}
-	return p.Home(ctx)
-}
-
 // maxSuspicions bounds the memory of a pass; when there are more they are looked at again early.
 const maxSuspicions = 10_000
 
