@@ -102,8 +102,8 @@ func (c *collector) fetch(ctx context.Context, all []wanted) {
 	}
 }
 
-// stream fetches files in one stream, in several if it breaks off. known: they are as they were
-// listed, and those of which that is no longer true are returned.
+// stream fetches files in one stream, in several if it breaks off. known: nodes are taken from the
+// list, and files that have changed since then are returned.
 func (c *collector) stream(ctx context.Context, all []wanted, known bool) (changed []wanted) {
 	p := newPatience(c.d.opt.GiveUp)
 	p.notify = func(err error, _ time.Duration) {

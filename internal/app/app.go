@@ -293,13 +293,17 @@ func (a *App) auditParts() fsck.Parts {
 	return fsck.Parts{
 		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.putting,
 		Quarantine: g.bytes.quarantine, Generation: g.Generation, Content: g.content(), Kept: g.kept.Now,
-		Ended: g.mode.ended, Since: g.mode.since, Home: g.home,
+		Ended: g.mode.ended, Since: g.mode.since, Home: a.home,
 	}
 }
 
 // home fails where contents should be and the mark of this installation is not, as on a directory
-// that nothing is mounted on.
-func (g *ground) home(ctx context.Context) error {
+// that nothing is mounted on. Contents that have moved since the start have left that place.
+func (a *App) home(ctx context.Context) error {
+	if a.mover.rows.State().Switched {
+		return nil
+	}
+	g := a.ground
 	m, found, err := g.marks.ReadMark(ctx)
 	if err != nil {
 		return fmt.Errorf("read the mark of the contents: %w", err)

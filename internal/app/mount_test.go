@@ -11,6 +11,7 @@ import (
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/move/migrate"
@@ -38,6 +39,42 @@ func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
 	}
 	rename(t, away, disk)
 	opens(t, cfg)
+}
+
+// A check asks whether the disk with the blobs is there, and whose it is: what it lacks then is not
+// lost.
+func TestACheckAsksForTheDisk(t *testing.T) {
+	t.Parallel()
+	disk := filepath.Join(t.TempDir(), "disk")
+	a, _, _ := opened(t, "--blobs", disk)
+	home := a.auditParts().Home
+	if err := home(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	away := disk + ".away"
+	rename(t, disk, away)
+	refuses := func(where string) {
+		t.Helper()
+		if err := home(t.Context()); !drive.IsKind(err, drive.WrongState) || !strings.Contains(err.Error(), "mounted") {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	refuses("nothing there")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refuses("an empty directory")
+	if err := directory(disk).WriteMark(t.Context(), blob.Mark{ID: "another", Generation: 1}); err != nil {
+		t.Fatal(err)
+	}
+	refuses("another's disk")
+	if err := os.RemoveAll(disk); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, away, disk)
+	if err := home(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A first start that died before its mark has served nobody. The next one begins where it ended;

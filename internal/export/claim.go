@@ -71,7 +71,8 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 // answered notes that the database is away, and returns the error.
 func (g *ground) answered(err error) error {
 	if drive.IsKind(err, drive.Unavailable) {
-		g.away.Store(time.Now().Unix())
+		now := time.Now() // with what no change of the clock touches
+		g.away.Store(&now)
 	}
 	return err
 }
@@ -82,7 +83,10 @@ const sinceAway = 2 * lease.Length
 
 // died reports whether a lease that is over says that its process has ended: not if no heartbeat
 // can have come through.
-func (g *ground) died() bool { return time.Since(time.Unix(g.away.Load(), 0)) > sinceAway }
+func (g *ground) died() bool {
+	at := g.away.Load()
+	return at == nil || time.Since(*at) > sinceAway
+}
 
 // lockMachine locks the row of this machine and returns how many batches and jobs it works on.
 func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {

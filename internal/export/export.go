@@ -107,9 +107,9 @@ type ground struct {
 	log      *slog.Logger
 	counters Counters
 	wake     chan struct{}
-	halt     func(step string) // of tests: called at each step of a worker
-	listPage int               // folderPage; of tests
-	away     atomic.Int64      // when the database last did not answer, Unix s by this process; 0: it always did
+	halt     func(step string)         // of tests: called at each step of a worker
+	listPage int                       // folderPage; of tests
+	away     atomic.Pointer[time.Time] // when the database last did not answer, by this process; nil: it always did
 }
 
 // New returns the batches of a database. It does no I/O.

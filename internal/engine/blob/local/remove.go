@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 )
 
@@ -48,11 +49,28 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		})
 	}
 	_ = all.Wait() // each one's error is in errs
+	if err := s.d.inPlace(); err != nil {
+		return nil, fmt.Errorf("remove content: %w", err) // what is not there may be elsewhere
+	}
 	if err := s.d.wal.Forget(gone...); err != nil {
 		errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
 		gone = s.d.wal.Without(gone)
 	}
 	return gone, blob.First(errs)
+}
+
+// inPlace fails unless the directory of the contents is the one that was opened: what is missing in
+// another one, as where a disk was mounted, has not gone.
+func (d *Dir) inPlace() error {
+	was, err := d.whole.dir.Stat()
+	if err != nil {
+		return classify(err)
+	}
+	path := filepath.Join(d.root, blobsDir)
+	if is, err := os.Stat(path); err != nil || !os.SameFile(was, is) {
+		return drive.Wrap(errors.Join(fmt.Errorf("%s is not the directory that was opened: is it mounted?", path), err), drive.Unavailable)
+	}
+	return nil
 }
 
 // removeFrom deletes files of one directory, and returns those that are durably gone.

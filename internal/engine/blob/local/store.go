@@ -149,7 +149,10 @@ func (s *Store) Remove(_ context.Context, name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = syncDir(filepath.Dir(path))
 	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+	if errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+		err = s.d.inPlace()
+	}
+	if err == nil {
 		err = s.d.wal.Forget(name)
 	}
 	if err != nil {
