@@ -183,6 +183,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.files = files.New(files.Options{
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store,
 		Start: a.timers.startOperation, Access: a.access, Handed: a.handed, Downloaded: a.downloads.File,
+		Fingerprint: g.Fingerprint,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})

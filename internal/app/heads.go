@@ -122,6 +122,7 @@ func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
 		DAV: davs, Files: a.files, Uploads: a.uploads, Batches: a.batches, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewShelf(a.files, a.stars),
 		Spaces: a.spaces, Shares: a.shares, Numbers: a.shareNumbers,
 		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.Visitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
+		Fingerprint: a.ground.Fingerprint,
 		Name: func(ctx context.Context, id drive.UserID) (string, error) {
 			user, err := a.users.Find(ctx, a.ground.db, id)
 			return user.Name, err

@@ -17,6 +17,7 @@ import (
 const (
 	metaInstallation = "installation" // a UUID, made once
 	metaGeneration   = "generation"   // raised at each start
+	metaFingerprint  = "fingerprint"  // of the data: random, another one after each admin restore; none before the first
 	metaRestored     = "restored"     // "1" after admin restore, until fsck was clean: nothing is deleted meanwhile
 	metaMarked       = "marked"       // "1" once there was a mark beside the contents: from then on contents without one are not ours
 	metaSecond       = "second"       // the migration whose new place of contents has had its mark
@@ -24,10 +25,11 @@ const (
 
 // Installation is who we are.
 type Installation struct {
-	ID         string
-	Generation int64
-	Restored   bool // report only: no reclaim, no repair
-	Marked     bool // there was a mark beside the contents
+	ID          string
+	Generation  int64
+	Fingerprint string // of the data: another one after each restore; empty: there was none
+	Restored    bool   // report only: no reclaim, no repair
+	Marked      bool   // there was a mark beside the contents
 }
 
 // MixUpError says that the database and the blobs do not belong together. Nothing was changed.
@@ -123,6 +125,9 @@ func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, er
 		return in, err
 	}
 	if in.Generation, err = readGeneration(ctx, q); err != nil {
+		return in, err
+	}
+	if in.Fingerprint, err = meta.Find(ctx, q, metaFingerprint); err != nil {
 		return in, err
 	}
 	restored, restoredErr := meta.Find(ctx, q, metaRestored)

@@ -49,6 +49,9 @@ type Options struct {
 	// Instance tells this installation's ids of nodes from those of others: a few letters and
 	// digits.
 	Instance string
+	// Fingerprint is of the data, and another one after each restore of a backup. Clients keep what
+	// they have that is newer when it changes.
+	Fingerprint string
 	// ZeroWithin is how long chunk 1 of a client that may number its chunks from 0 waits for that
 	// one, which such a client sends at the same time. Default: 5 s.
 	ZeroWithin time.Duration

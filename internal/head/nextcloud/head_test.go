@@ -145,6 +145,27 @@ func (s *stack) trash(t *testing.T, path string) drive.NodeID {
 	return n.ID
 }
 
+// After a restore each folder has another tag: clients look at everything, and the fingerprint
+// tells them to keep what they have that is newer.
+func TestClientsAreToldOfARestore(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Do(t, "MKCOL "+home+"a").Want(t, 201)
+	fingerprint := func(path string) davtest.Answer {
+		const ask = `<d:propfind xmlns:d="DAV:"><d:prop><x:data-fingerprint xmlns:x="http://owncloud.org/ns"/></d:prop></d:propfind>`
+		return s.Do(t, "PROPFIND "+path, "Depth: 0", "", ask).Want(t, 207)
+	}
+	top, folder := s.tag(t, home), s.tag(t, home+"a")
+	fingerprint(home).Has(t, `<data-fingerprint xmlns="http://owncloud.org/ns"/>`, "200 OK")
+	s.fingerprint = "RESTORED"
+	s.restart(t)
+	fingerprint(home).Has(t, "RESTORED</")
+	fingerprint(home+"a").Has(t, "404")
+	if s.tag(t, home) == top || s.tag(t, home+"a") == folder {
+		t.Errorf("tags stay: %s, %s", top, folder)
+	}
+}
+
 // N2: a number stays with its node through moves and new contents, and nobody gets it after.
 func TestNumbersAreGivenOnce(t *testing.T) {
 	t.Parallel()

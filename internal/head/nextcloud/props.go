@@ -209,6 +209,8 @@ func (k *known) own(e dav.Entry, local string) (string, bool) {
 		return k.shareTypes(e), true
 	case "tags":
 		return "", true
+	case "data-fingerprint": // empty is one, too: it says that there will be another one
+		return escape(k.d.Fingerprint), isHome(e)
 	}
 	return "", false
 }
@@ -254,18 +256,28 @@ func (k *known) id(e dav.Entry) string { return idText(k.number(e), k.d.Instance
 
 func idText(number int64, instance string) string { return fmt.Sprintf("%08d%s", number, instance) }
 
-// tag is the tag of a file, or of a folder with all that is below it (N1).
+// tag is the tag of a file, or of a folder with all that is below it (N1). After a restore every
+// folder has another one: what was lost may have had the same numbers.
 func (k *known) tag(e dav.Entry) string {
 	if !e.IsFolder() {
 		return e.Tag()
 	}
+	tag := k.folderTag(e)
+	if k.d.Fingerprint != "" {
+		tag += "-" + k.d.Fingerprint
+	}
+	return `"` + tag + `"`
+}
+
+// folderTag is the tag of a folder without what the installation adds to all.
+func (k *known) folderTag(e dav.Entry) string {
 	at := k.marks[e.Place]
 	m := at.Of[e.Node]
 	if !e.Virtual && !isHome(e) {
 		if at.Rights != "" { // what is hidden from the caller, and what they may do, may be different
-			return fmt.Sprintf(`"f-%x-%x-%s"`, m.Seq, m.Nodes, at.Rights)
+			return fmt.Sprintf("f-%x-%x-%s", m.Seq, m.Nodes, at.Rights)
 		}
-		return fmt.Sprintf(`"f-%x-%x"`, m.Seq, m.Nodes)
+		return fmt.Sprintf("f-%x-%x", m.Seq, m.Nodes)
 	}
 	// Of whatever the caller sees anywhere: there is no one mark of all that is below the top.
 	sum := sha256.New()
@@ -276,7 +288,7 @@ func (k *known) tag(e dav.Entry) string {
 		at := k.marks[place]
 		fmt.Fprintf(sum, "%q %q %x %x %s\n", place, k.names[place], at.Top.Seq, at.Top.Nodes, at.Rights)
 	}
-	return `"t-` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`
+	return "t-" + hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
 // size is that of a file, or of all that is below a folder of the caller's own. How much there is

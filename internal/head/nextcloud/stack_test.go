@@ -31,6 +31,8 @@ type stack struct {
 	vault   *vault.Vault
 	head    *nextcloud.Head
 	zero    time.Duration // nextcloud.Options.ZeroWithin
+
+	fingerprint string // nextcloud.Options.Fingerprint
 }
 
 func newStack(t testing.TB) *stack {
@@ -70,7 +72,7 @@ func (s *stack) wire() {
 		DAV:     dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces}),
 		Batches: batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.Files, Keys: idem.NewKeys(s.DB, idem.Options{Now: now})}),
 		Files:   s.Files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: s.Logins,
-		Caller: s.Caller, Balance: s.Balance, Instance: "sdtest", BaseURL: "https://drive.example.org",
+		Caller: s.Caller, Balance: s.Balance, Instance: "sdtest", Fingerprint: s.fingerprint, BaseURL: "https://drive.example.org",
 		Visitor: func(*http.Request) (func(), error) { return func() {}, nil },
 		Name: func(_ context.Context, id drive.UserID) (string, error) {
 			for name, who := range s.People {

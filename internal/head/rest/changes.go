@@ -13,7 +13,7 @@ func (n nodes) changeRoutes() []route {
 		query: []param{{name: "after", says: "`next` of the page before; absent: from the beginning"}, limitParam, spaceParam},
 		does:  "List the changes of the caller's tree, or that of a space, in the order of seq, for clients that keep a copy.",
 		out:   []outcome{gives[files.ChangePage](200, "a page; `more` says whether to ask again at once")},
-		fails: []drive.Kind{drive.NotFound},
+		fails: []drive.Kind{drive.NotFound, drive.Gone},
 	}}
 }
 

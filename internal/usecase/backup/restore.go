@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -256,7 +257,8 @@ func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int
 
 // adopt raises the generation beyond what anything has seen, so that files which the rows do not
 // know are told from those of the next start, sets the mark that holds back reclaim and repair, and
-// ends the open uploads, whose staging is not there or of another time. One transaction.
+// ends the open uploads, whose staging is not there or of another time. Clients may have seen what
+// came after the copy: another fingerprint tells them. One transaction.
 func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (generation, uploads int64, err error) {
 	generation = seen + 1
 	log := activity.New(activity.Options{DB: db, Now: now.Std})
@@ -265,10 +267,15 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 		if _, err := tx.Exec(ctx, `DELETE FROM migration_side`); err != nil {
 			return err
 		}
-		for name, value := range map[string]string{"generation": strconv.FormatInt(generation, 10), "restored": "1"} {
+		for name, value := range map[string]string{
+			"generation": strconv.FormatInt(generation, 10), "restored": "1", "fingerprint": rand.Text(),
+		} {
 			if err := meta.Set(ctx, tx, name, value); err != nil {
 				return err
 			}
+		}
+		if err := skipNumbers(ctx, tx); err != nil {
+			return err
 		}
 		uploads, err = endUploads(ctx, tx, log, now)
 		return err
@@ -277,6 +284,21 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 		return 0, 0, fmt.Errorf("prepare the restored database: %w", err)
 	}
 	return generation, uploads, nil
+}
+
+// numbersLost is more than nodes are numbered between a copy and its restore. The integers of
+// JavaScript have room for two million restores.
+const numbersLost = 1 << 32
+
+// skipNumbers passes over the numbers of nodes that the copy lacks: no other node is given one.
+func skipNumbers(ctx context.Context, tx *sqldb.Tx) error {
+	node := drive.NewID[drive.NodeID]() // the number is taken and given back: the database counts on behind it
+	_, err := tx.Exec(ctx, `INSERT INTO node_numbers (number, node_id) SELECT COALESCE(MAX(number), 0) + ?, ? FROM node_numbers`, numbersLost, node)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM node_numbers WHERE node_id = ?`, node)
+	return err
 }
 
 // endUploads takes every upload that has not ended to gone, with its share of the ledger (Q2, Q3),

@@ -37,6 +37,9 @@ type Options struct {
 	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
 	// 200 (some 20 ms).
 	Batch int
+	// Fingerprint is of the database, and another one after each restore of a backup: it ends all
+	// positions in feeds. Empty: there was no restore.
+	Fingerprint string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }

@@ -143,7 +143,7 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 	if err != nil {
 		return ChangePage{}, err
 	}
-	at, err := tree.ParsePosition(after)
+	at, err := f.parsePosition(after)
 	if err != nil {
 		return ChangePage{}, err
 	}
@@ -155,7 +155,7 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 	if err != nil {
 		return ChangePage{}, err
 	}
-	page := ChangePage{Items: make([]ChangeView, len(feed.Items)), Next: feed.Next.String(), More: feed.More}
+	page := ChangePage{Items: make([]ChangeView, len(feed.Items)), Next: f.position(feed.Next), More: feed.More}
 	show := f.viewer(q).as(p)
 	if show.spots, err = f.spots(ctx, p, changed(feed)); err != nil {
 		return ChangePage{}, err

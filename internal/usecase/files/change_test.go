@@ -1,0 +1,42 @@
+package files_test
+
+import (
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+// After a restore the numbers of changes that were lost are given to others: whoever has a position
+// of before starts again, however far the feed has come since.
+func TestAPositionEndsWithARestore(t *testing.T) {
+	t.Parallel()
+	before := sit(t, files.Options{})
+	restored := sit(t, files.Options{Fingerprint: "SECOND"})
+	next := func(d *desk, after string) string {
+		t.Helper()
+		page, err := d.Changes(t.Context(), d.who, "", after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Next
+	}
+	before.put(t, "/a", "x")
+	for _, name := range []string{"/a", "/b", "/c", "/d"} {
+		restored.put(t, name, "x")
+	}
+	old, own := next(before, ""), next(restored, "")
+	if own = next(restored, own); next(restored, own) == "" {
+		t.Error("a page without a next one")
+	}
+	for _, at := range []string{old, old + "~FIRST"} {
+		_, err := restored.Changes(t.Context(), restored.who, "", at, 0)
+		wantKind(t, err, drive.Gone)
+	}
+	_, err := before.Changes(t.Context(), before.who, "", own, 0)
+	wantKind(t, err, drive.Gone)
+	for _, bad := range []string{"~", "~SECOND", old + "~"} {
+		_, err := restored.Changes(t.Context(), restored.who, "", bad, 0)
+		wantKind(t, err, drive.BadRequest)
+	}
+}
