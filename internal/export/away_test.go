@@ -259,3 +259,11 @@ func (a absent) Open(ctx context.Context, name string) (blob.Object, error) {
 	}
 	return a.Store.Open(ctx, name)
 }
+
+// Stat implements blob.Store.
+func (a absent) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+	if a.away.Load() {
+		return 0, drive.Fail(drive.Unavailable)
+	}
+	return a.Store.Stat(ctx, name)
+}

@@ -220,7 +220,9 @@ func (q *queue) setBack(ctx context.Context, b *batch, left *leftError) error {
 		return err
 	}
 	due, machine, until := now.Add(asideWait<<min(b.Tries, maxTries)), "", drive.Time(0)
-	if left.elsewhere {
+	if left.unread {
+		due = now.Add(again(b.Tries))
+	} else if left.elsewhere {
 		var others int
 		err := q.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", q.opt.Machine, now.Add(-aliveFor)).Scan(&others)
 		if err != nil {

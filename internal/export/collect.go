@@ -22,6 +22,7 @@ type leftError struct {
 	entries   int64
 	reason    string
 	elsewhere bool
+	unread    bool // some are in a content that cannot be read
 }
 
 func (s *leftError) Error() string {
@@ -175,6 +176,8 @@ const (
 	reasonFolder  = "folder"  // not a file
 	reasonDamaged = "damaged" // its bytes were found changed
 	reasonQuota   = "quota"   // the account has no room for what was fetched
+
+	reasonUnreadable = "unreadable" // the store does not give its bytes, and gives others
 )
 
 // resolve looks up entries of the drive, and those that a supplement takes over. What can no longer

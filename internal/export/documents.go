@@ -54,12 +54,12 @@ func (r *run) embedded(ctx context.Context, address string) (*fetch.Document, er
 		return nil, &fetch.Error{Class: fetch.Final, Reason: reasonMissing, Err: errors.New("the file that it was embedded in is gone")}
 	}
 	if err != nil {
-		return nil, err
+		return nil, r.unread(ctx, err)
 	}
 	if most := r.opt.Fetch.MaxSize; most > 0 && size > most {
 		return nil, errors.Join(&fetch.Error{Class: fetch.Final, Reason: fetch.TooLarge}, in.Close())
 	}
-	return &fetch.Document{ReadCloser: in, Size: size}, nil
+	return &fetch.Document{ReadCloser: embeddedBody{in, func(err error) error { return r.unread(ctx, err) }}, Size: size}, nil
 }
 
 // intakeFolder holds a folder for each source.

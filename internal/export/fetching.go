@@ -73,7 +73,7 @@ func (r *run) fetchOne(ctx context.Context, w want) error {
 			return err
 		case why.Class == fetch.Final:
 			return r.fail(ctx, w, why.Reason, detail(why))
-		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && try < fetchTries: // what was slow has had its time
+		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && why.Reason != reasonUnreadable && try < fetchTries: // what was slow has had its time
 			if err := pause(ctx, time.Second<<(2*(try-1))); err != nil {
 				return err
 			}
@@ -121,6 +121,7 @@ func (r *run) setAside(why *fetch.Error) {
 	r.aside.entries++
 	r.aside.reason = why.Reason
 	r.aside.elsewhere = r.aside.elsewhere || why.Class == fetch.Elsewhere
+	r.aside.unread = r.aside.unread || why.Reason == reasonUnreadable
 }
 
 // fetchInto fetches an entry into the store and records it, in one transaction with what it is

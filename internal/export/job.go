@@ -245,17 +245,17 @@ func (c *courier) work(ctx context.Context, j *Job) {
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
 	case ctx.Err() != nil:
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
-	case drive.IsKind(err, drive.Unavailable):
+	case drive.IsKind(err, drive.Unavailable) && !c.unreadable(after, err):
 		log.WarnContext(ctx, "a job waits: what it needs is away", "error", err)
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?", reasonAway, j.tries, now.Add(waitForAway))
 	case j.tries+1 > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
 		c.counters.BrokenSave.Add(1)
 		log.WarnContext(ctx, "a job has failed", "error", err)
-		err = c.fail(after, j, drive.KindOf(err), now)
+		err = c.fail(after, j, whyBroken(err), now)
 	default:
 		log.WarnContext(ctx, "a job will be tried again", "error", err)
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
-			drive.KindOf(err).String(), j.tries+1, now.Add(again(j.tries)))
+			whyBroken(err), j.tries+1, now.Add(again(j.tries)))
 	}
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a job ended could not be written; its lease will end", "error", err)
@@ -264,7 +264,7 @@ func (c *courier) work(ctx context.Context, j *Job) {
 
 // fail ends a job for good. What it has written is given up first: after a crash in between it
 // fails once more. That is done under the lease, which says that nobody else writes there.
-func (c *courier) fail(ctx context.Context, j *Job, why drive.Kind, now drive.Time) error {
+func (c *courier) fail(ctx context.Context, j *Job, why string, now drive.Time) error {
 	if err := c.update(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (c *courier) fail(ctx context.Context, j *Job, why drive.Kind, now drive.Ti
 	if err != nil { // the drive abandons it by itself in a week, the bucket is looked through
 		c.log.WarnContext(ctx, "what a job has written is left", "job", j.ID, "error", err)
 	}
-	return c.update(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why.String(), now)
+	return c.update(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why, now)
 }
 
 // placeOf is where a job writes.
@@ -331,18 +331,17 @@ func (c *courier) writeParts(ctx context.Context, j *Job, d Download, at place, 
 	src := c.sender.source(d.archive)
 	// An entry that is longer than a part is checked as a whole by the part that ends it: nothing
 	// damaged becomes a file.
-	var damaged atomic.Pointer[zipline.EntryError]
+	var broken atomic.Pointer[zipline.EntryError]
 	opt := zipline.Options{Window: 4 * drive.MiB, Recheck: -1, Broken: func(why *zipline.EntryError) {
-		if c.sender.broken(context.WithoutCancel(ctx), j.Export, why); why.Damaged() {
-			damaged.Store(why)
-		}
+		c.sender.broken(context.WithoutCancel(ctx), j.Export, why)
+		broken.Store(why)
 	}}
 	for n := range d.archive.Parts(have.partSize) {
 		from, to := d.archive.Part(n, have.partSize)
 		if !have.has(n) {
 			body := d.archive.Open(ctx, src, from, to, opt)
 			if err := errors.Join(at.put(ctx, n, to-from, body), body.Close()); err != nil {
-				if why := damaged.Load(); why != nil { // parts before this one may have it, too: none of them may be gone on from
+				if why := broken.Load(); why != nil { // of a damaged one parts before this may have some, too: none of them may be gone on from
 					err = why
 				}
 				return fmt.Errorf("send part %d of the zip of batch %s: %w", n, j.Export, err)

@@ -67,7 +67,7 @@ const messages = {
     name: "Name of the zip", list: "List", file: "Or a file with the list", make: "Export",
     listHint: "CSV with a header line, or a JSON object each line. Each line has a path in the drive, a url of an allowed host, or a node; and if you like an id of your own and the name in the zip.",
     reasons: {
-      missing: "There is no such file", folder: "It is a folder", damaged: "Its content is damaged", quota: "There was no room for it", "not-allowed": "Its address is not allowed", redirected: "It leads to an address that is not allowed", private: "Its address is within this network",
+      missing: "There is no such file", folder: "It is a folder", damaged: "Its content is damaged", unreadable: "Its content cannot be read at present", quota: "There was no room for it", "not-allowed": "Its address is not allowed", redirected: "It leads to an address that is not allowed", private: "Its address is within this network",
       refused: "The source refuses it", "too-large": "It is too large", encoded: "It came in an encoding that was not asked for", unreachable: "The source cannot be reached", "timed-out": "The source is too slow", busy: "The source is busy", "broken-off": "It broke off",
       empty: "The source sent nothing", "not-pdf": "The source sent something else than a PDF, such as a page to log in", "odd-response": "The source gave an odd answer", "disk-full": "It waits for room on the disk", "user-disabled": "It waits until its user is enabled",
     },

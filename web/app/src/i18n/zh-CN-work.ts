@@ -69,7 +69,7 @@ const messages: WorkMessages = {
     name: "压缩包名称", list: "清单", file: "或选择清单文件", make: "导出",
     listHint: "带标题行的 CSV，或每行一个 JSON 对象。每行含网盘路径 path、允许的主机上的 url 或 node 之一，还可带自定的 id 和包内名称 name。",
     reasons: {
-      missing: "没有该文件", folder: "是文件夹", damaged: "内容已损坏", quota: "空间不足", "not-allowed": "地址不被允许", redirected: "跳转到不被允许的地址", private: "地址属于本网络",
+      missing: "没有该文件", folder: "是文件夹", damaged: "内容已损坏", unreadable: "内容目前无法读取", quota: "空间不足", "not-allowed": "地址不被允许", redirected: "跳转到不被允许的地址", private: "地址属于本网络",
       refused: "来源拒绝", "too-large": "过大", encoded: "使用了未请求的编码", unreachable: "无法连接来源", "timed-out": "来源过慢", busy: "来源繁忙", "broken-off": "传输中断",
       empty: "来源未返回内容", "not-pdf": "来源返回的不是 PDF，例如登录页面", "odd-response": "来源的应答异常", "disk-full": "等待磁盘空间", "user-disabled": "等待其用户重新启用",
     },

@@ -1,1 +1,0 @@
-import"./base-DW5V4IWF.js";

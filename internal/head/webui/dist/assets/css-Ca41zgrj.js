@@ -1,0 +1,1 @@
+import"./base-Cj_caY3m.js";
