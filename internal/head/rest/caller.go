@@ -85,6 +85,9 @@ func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
 	if err != nil {
 		return drive.Who{}, err
 	}
+	if user := r.Header.Get(userHeader); user != "" && user != who.User.String() {
+		return drive.Who{}, drive.Fail(drive.Unauthenticated)
+	}
 	who.Head, who.Address = "api", addressOf(r)
 	if who.Renew {
 		return who, drive.Fail(drive.Forbidden, "reason", "new-password")

@@ -76,6 +76,30 @@ func TestABrowserLogsInByACookie(t *testing.T) {
 	b.send(t, "GET", "/me", nil).problem(t, drive.Unauthenticated, nil)
 }
 
+// TestAPageOfOneUserDoesNotSendForAnother logs somebody else in in another tab of the browser.
+func TestAPageOfOneUserDoesNotSendForAnother(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	b := s.browse(t, "ann")
+	b.cookie = s.browse(t, "bob").cookie
+	for _, r := range []struct {
+		method, path string
+		body         any
+	}{
+		{"POST", "/nodes", map[string]any{"path": "/a", "type": "folder"}},
+		{"PUT", "/files/a.txt", "of ann"},
+		{"POST", "/uploads", map[string]any{"path": "/b.txt", "size": 5}},
+		{"GET", "/nodes/root/children", nil},
+	} {
+		b.send(t, r.method, r.path, r.body, "X-User", ann.id).problem(t, drive.Unauthenticated, nil)
+	}
+	if got := b.send(t, "GET", "/nodes/root/children", nil, "X-User", bob.id).json(t, http.StatusOK); len(got["items"].([]any)) > 0 {
+		t.Errorf("bob has got %v", got)
+	}
+	b.send(t, "PUT", "/files/a.txt", "of bob", "X-User", bob.id).json(t, http.StatusCreated)
+}
+
 func TestTheCookieIsForTheAddressOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.BaseURL = "https://nas.example/drive/" })

@@ -2,7 +2,7 @@
 import { call, listAll, type Page, type Query } from "./client";
 import type { Me, Node, OpenUpload, Preferences, Session, Token } from "./types";
 
-export const logIn = (name: string, password: string) => call("POST", "/sessions", { body: { name, password, cookie: true } });
+export const logIn = (name: string, password: string) => call<{ user: { id: string } }>("POST", "/sessions", { body: { name, password, cookie: true } });
 export const logOut = () => call("DELETE", "/sessions/current");
 export const me = () => call<Me>("GET", "/me");
 export const preferences = () => call<Preferences>("GET", "/me/preferences");

@@ -44,12 +44,21 @@ export interface Call {
 }
 
 let language = "en";
+let user: string | undefined;
 let onUnauthenticated = () => {};
 
 /** Sets the language that problems are asked for in. */
 export function speak(lang: string): void {
   language = lang;
 }
+
+/** Sets whose page this is, by id: the cookie may become somebody else's, who logs in in another tab. */
+export function callFor(id: string): void {
+  user = id;
+}
+
+/** The id of whom this page is about; undefined: nobody has logged in on it. */
+export const calledFor = (): string | undefined => user;
 
 /** Sets what happens when a call finds that nobody is logged in. */
 export function whenUnauthenticated(act: () => void): void {
@@ -82,6 +91,7 @@ export async function callWithResponse<T>(method: string, path: string, c: Call 
 
 async function ask<T>(method: string, path: string, c: Call): Promise<{ value: T; response: Response }> {
   const headers: Record<string, string> = { "Accept-Language": language, Accept: "application/json", ...c.headers };
+  if (user) headers["X-User"] = user;
   if (c.body !== undefined) headers["Content-Type"] = "application/json";
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (c.body !== undefined) init.body = JSON.stringify(c.body);
@@ -116,7 +126,7 @@ async function ask<T>(method: string, path: string, c: Call): Promise<{ value: T
 
 /** Has the server hand out a key. Who is not logged in gets none. */
 async function prepare(): Promise<string> {
-  const response = await fetch(apiURL("/prepare"), { method: "POST", credentials: "same-origin", cache: "no-store" });
+  const response = await fetch(apiURL("/prepare"), { method: "POST", headers: user ? { "X-User": user } : {}, credentials: "same-origin", cache: "no-store" });
   if (!response.ok) throw await problemOf(response);
   return ((await response.json()) as { pre_id: string }).pre_id;
 }

@@ -1,7 +1,7 @@
 import { defineStore } from "pinia";
 import { computed, ref } from "vue";
 import * as api from "@/api/account";
-import { isProblem } from "@/api/client";
+import { callFor, calledFor, isProblem } from "@/api/client";
 import { forgetKeys } from "@/api/intent";
 import { drawnKinds } from "@/files/kind";
 import type { Me } from "@/api/types";
@@ -21,6 +21,7 @@ export const useSession = defineStore("session", () => {
   async function refresh(): Promise<void> {
     try {
       me.value = await api.me();
+      callFor(me.value.user.id);
       drawnKinds(me.value.pictures ?? []);
     } catch (error) {
       if (!isProblem(error, "unauthenticated")) throw error;
@@ -30,10 +31,16 @@ export const useSession = defineStore("session", () => {
     }
   }
 
-  async function logIn(name: string, password: string): Promise<void> {
-    await api.logIn(name, password);
-    await refresh();
+  /** Logs in; false: the page holds things of another user, and has to be loaded again. */
+  async function logIn(name: string, password: string): Promise<boolean> {
+    const { user } = await api.logIn(name, password);
+    leaving = calledFor() !== undefined && calledFor() !== user.id;
+    if (!leaving) await refresh();
+    return !leaving;
   }
+  let leaving = false;
+  /** Whether the page is left for another user: nothing that it still sends would be taken. */
+  const isLeft = () => leaving;
 
   async function logOut(): Promise<void> {
     await api.logOut().catch((error: unknown) => {
@@ -48,5 +55,5 @@ export const useSession = defineStore("session", () => {
     known.value = true;
   }
 
-  return { me, name, known, loggedIn, admin, left, refresh, logIn, logOut, forget };
+  return { me, name, known, loggedIn, admin, left, refresh, logIn, logOut, forget, isLeft };
 });

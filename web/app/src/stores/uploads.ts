@@ -1,5 +1,6 @@
 import { defineStore } from "pinia";
-import { shallowRef } from "vue";
+import { shallowRef, watch } from "vue";
+import { calledFor } from "@/api/client";
 import { parentPath, placeOf } from "@/files/path";
 import { useQueue } from "@/upload/queue";
 import { usePlaces } from "./places";
@@ -26,13 +27,26 @@ function remember(folder: string): void {
   }
 }
 
+/** Waits until the user, whom the server does not know any more, has logged in again. */
+async function loggedInAgain(): Promise<boolean> {
+  const session = useSession();
+  await session.refresh().catch(() => {}); // it has the login page come, unless that has been done in another tab
+  if (!session.loggedIn) {
+    await new Promise<void>((resolve) => {
+      const stop = watch(() => session.loggedIn, (is) => is && (stop(), resolve()));
+    });
+  }
+  return true;
+}
+
 /** The files on their way into the drive. */
 export const useUploads = defineStore("uploads", () => {
   /** The last file that arrived: folders that are shown follow it. */
   const finished = shallowRef<{ id: string; folder: string }>();
   const queue = useQueue(
-    { auth: { cookie: true } },
+    { auth: { cookie: true, user: calledFor }, onLogin: loggedInAgain },
     {
+      left: () => useSession().isLeft(),
       finished: (item) => (finished.value = { id: item.id, folder: parentPath(item.path) }),
       idle: () => {
         void useSession().refresh().catch(() => {}); // the figures come with the next page

@@ -15,6 +15,8 @@ const showEvery = 80; // ms
 export interface Watch {
   finished?: (item: ItemView) => void;
   idle?: () => void;
+  /** Whether the page is left for good: nobody is asked. */
+  left?: () => boolean;
 }
 
 export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "onConflict">, watch: Watch = {}) {
@@ -68,7 +70,7 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
       watch.idle?.();
     });
     addEventListener("beforeunload", (e) => {
-      if (items.value.some((i) => ["sending", "waiting", "hashing", "verifying"].includes(i.state.kind))) e.preventDefault();
+      if (!watch.left?.() && items.value.some((i) => ["sending", "waiting", "hashing", "verifying"].includes(i.state.kind))) e.preventDefault();
     });
     return made;
   }

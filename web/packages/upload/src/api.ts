@@ -234,6 +234,8 @@ export class Api {
     const headers: Record<string, string> = { ...c.headers };
     if (language) headers["Accept-Language"] = language;
     if ("token" in auth) headers["Authorization"] = `Bearer ${typeof auth.token === "string" ? auth.token : await auth.token()}`;
+    const user = "cookie" in auth && auth.user?.();
+    if (user) headers["X-User"] = user;
     let body: Blob | string | undefined = c.body;
     if (c.json !== undefined) {
       headers["Content-Type"] = "application/json";

@@ -113,8 +113,11 @@ export interface ConflictAnswer {
   forAll?: boolean;
 }
 
-/** Auth says how requests are authenticated. A function is called for each request. */
-export type Auth = { cookie: true } | { token: string | (() => string | Promise<string>) };
+/**
+ * Auth says how requests are authenticated. A function is called for each request. user is the id of whom a page is about: what it
+ * sends with the cookie of somebody else, who has logged in in another tab, the server refuses.
+ */
+export type Auth = { cookie: true; user?: () => string | undefined } | { token: string | (() => string | Promise<string>) };
 
 /** Options of an Uploader. Only auth is needed. */
 export interface UploaderOptions {

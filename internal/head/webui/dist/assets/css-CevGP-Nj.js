@@ -1,0 +1,1 @@
+import"./base-0JJV2beV.js";

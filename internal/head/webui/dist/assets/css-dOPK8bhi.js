@@ -1,1 +1,0 @@
-import"./base-Cj_caY3m.js";
