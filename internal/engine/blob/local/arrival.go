@@ -51,6 +51,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 	} else {
 		_ = os.Remove(temp) // the next attempt overwrites it
 	}
+	if err == nil {
+		err = s.d.inPlace()
+	}
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive: %w", classify(err))
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
@@ -45,6 +47,51 @@ func TestNothingIsGoneFromAnotherDirectory(t *testing.T) {
 	for _, name := range names {
 		if _, err := d.Blobs.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is put while another directory is in place of the contents would be hidden when they are
+// there again.
+func TestNothingIsPutIntoAnotherDirectory(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	body := func() blob.Body { return blobtest.BodyOf(0, 3, strings.NewReader("new")) }
+	names := map[string]string{}
+	for _, how := range []string{"put", "alone", "many", "received"} {
+		// where this process has made a directory it makes none again
+		first := blobtest.PutName()
+		names[how] = first[:len(first)-4] + "00" + first[len(first)-2:]
+		_, err := d.Blobs.Put(t.Context(), first, body())
+		noError(t, err)
+	}
+	blobs := filepath.Join(d.root, blobsDir)
+	away := blobs + ".away"
+	noError(t, os.Rename(blobs, away))
+	noError(t, os.Mkdir(blobs, dirMode))
+	for shard := range names {
+		noError(t, os.MkdirAll(filepath.Join(blobs, names[shard][len(names[shard])-2:]), dirMode)) // of what once lay there
+	}
+	lay := func(name string, many bool) error {
+		if _, err := d.Blobs.Lay(t.Context(), name, body(), many); err != nil {
+			return err
+		}
+		return d.Blobs.Settle(t.Context(), []string{name})
+	}
+	for how, do := range map[string]func(name string) error{
+		"put":      func(name string) error { _, err := d.Blobs.Put(t.Context(), name, body()); return err },
+		"alone":    func(name string) error { return lay(name, false) },
+		"many":     func(name string) error { return lay(name, true) },
+		"received": func(name string) error { _, err := d.Blobs.Receive(t.Context(), name, body()); return err },
+	} {
+		if err := do(names[how]); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	noError(t, errors.Join(os.RemoveAll(blobs), os.Rename(away, blobs)))
+	for how, name := range names {
+		if _, err := d.Blobs.Put(t.Context(), name, body()); err != nil {
+			t.Errorf("%s, when the contents are there again: %v", how, err)
 		}
 	}
 }

@@ -75,17 +75,22 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool)
 
 // Settle implements blob.Store.
 func (s *Store) Settle(ctx context.Context, names []string) error {
-	names = s.d.wal.Sync(names...)
-	if len(names) >= wholeFrom && s.d.whole.able() {
-		if err := s.d.whole.sync(); err != nil {
-			return fmt.Errorf("settle %d contents: %w", len(names), classify(err))
-		}
-		return nil
+	err := s.settle(ctx, s.d.wal.Sync(names...))
+	if err == nil {
+		err = s.d.inPlace()
 	}
-	if err := s.settleEach(ctx, names); err != nil {
+	if err != nil {
 		return fmt.Errorf("settle %d contents: %w", len(names), classify(err))
 	}
 	return nil
+}
+
+// settle makes those contents durable that the log does not have.
+func (s *Store) settle(ctx context.Context, names []string) error {
+	if len(names) >= wholeFrom && s.d.whole.able() {
+		return s.d.whole.sync()
+	}
+	return s.settleEach(ctx, names)
 }
 
 func (s *Store) settleEach(ctx context.Context, names []string) error {

@@ -60,7 +60,7 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 }
 
 // inPlace fails unless the directory of the contents is the one that was opened: what is missing in
-// another one, as where a disk was mounted, has not gone.
+// another one, as where a disk was mounted, has not gone, and what is put there will not be found.
 func (d *Dir) inPlace() error {
 	was, err := d.whole.dir.Stat()
 	if err != nil {

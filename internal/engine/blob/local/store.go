@@ -35,7 +35,12 @@ func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 // file, but no row names it before Put has returned, and the auditor knows what to do with a put-
 // file of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.store(ctx, name, body, func(f *os.File, small []byte) error { return s.d.syncNew(f, name, small) })
+	return s.store(ctx, name, body, func(f *os.File, small []byte) error {
+		if err := s.d.syncNew(f, name, small); err != nil {
+			return err
+		}
+		return s.d.inPlace()
+	})
 }
 
 // store makes the file of a new name, writes what the body yields, and calls then; small is all of
