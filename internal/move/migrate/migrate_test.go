@@ -16,9 +16,9 @@ var pairs = []struct {
 	name     string
 	from, to func(t testing.TB) *place
 }{
-	{"SQLite to SQLite", onSQLite, onSQLite},
+	{"SQLite to SQLite", onSQLite, onNewSQLite},
 	{"SQLite to MySQL", onSQLite, onMySQL},
-	{"MySQL to SQLite", onMySQL, onSQLite},
+	{"MySQL to SQLite", onMySQL, onNewSQLite},
 }
 
 func TestThroughAllPhasesAndBack(t *testing.T) {

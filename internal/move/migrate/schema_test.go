@@ -13,7 +13,7 @@ import (
 // is captured.
 func TestBothSchemas(t *testing.T) {
 	t.Parallel()
-	lite, err := sqldb.Open(t.Context(), onSQLite(t).options())
+	lite, err := sqldb.Open(t.Context(), onNewSQLite(t).options())
 	must(t, err)
 	defer lite.Close()
 	server, err := sqldb.Open(t.Context(), onMySQL(t).options())

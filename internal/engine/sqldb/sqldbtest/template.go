@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"testing"
 
 	"smartdrive/internal/engine/sqldb"
 )
@@ -29,6 +30,16 @@ var template = sync.OnceValues(func() ([]byte, error) {
 	}
 	return os.ReadFile(path)
 })
+
+// File puts a database of SQLite without rows into a directory of the test's own.
+func File(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "side.db")
+	if err := prepare(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // prepare puts a database without rows at path, unless something is there.
 func prepare(path string) error {
