@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -31,7 +32,8 @@ A file is downloaded into a partial file beside its target and compared with the
 get its name. A second run after an interruption resumes where the first one stopped. Files that exist with the same size and
 time, or the same content, are skipped. Nothing is ever written outside LOCAL.
 
-Several downloads may go into one folder at once; of two downloads of one file to one place the second fails. Names such as
+Several downloads may go into one folder at once; of two downloads of one file to one place the second fails, and so does the
+second of two REMOTEs that end in the same name. Names such as
 .smartdrive-0123456789abcdef.part are those of partial files: nothing else is downloaded to them, and put -r leaves them out.`,
 		Example: `  smartdrive get /documents/report.pdf .
   smartdrive get -r /photos ~/photos
@@ -128,7 +130,13 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	show := c.newTransfers()
 	defer show.close()
 	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.whole()}
+	taken := places{}
 	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) {
+		if remote, _ := remotePath(arg); into && remote != "/" {
+			if err := taken.take(path.Base(remote), remote); err != nil {
+				return client.Summary{}, err
+			}
+		}
 		return getOne(cmd.Context(), api, down, arg, local, into, f.recursive, opt)
 	})
 }

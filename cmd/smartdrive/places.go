@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// places are those that things of one command have got, each with what it was. As for cp, none
+// replaces what the same command has just made.
+type places map[string]string
+
+// take gives a place to what, unless something has it. Empty is a place that all share: what is in
+// them goes there.
+func (p places) take(name, what string) error {
+	if name == "" {
+		return nil
+	}
+	name = norm.NFC.String(name) // as the server keeps it
+	if first, ok := p[name]; ok {
+		return fmt.Errorf("%s has got its place: give it another one by a command of its own", first)
+	}
+	p[name] = what
+	return nil
+}
