@@ -48,13 +48,12 @@ func newMigrateCommand() *cobra.Command {
 	}
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print results as JSON, one object per line")
 	cmd.AddCommand(a.migrateStartCommand(), a.migrateStatusCommand(), a.migrateVerifyCommand(), a.migratePercentCommand(),
-		a.migrateMismatchesCommand(), a.migrateExplainCommand(), a.migrateRateCommand(), a.migrateDropOldCommand(),
+		a.migrateMismatchesCommand(), a.migrateExplainCommand(), a.migrateRateCommand(), a.migrateDropOldCommand(), a.migrateDropCommand(),
 		a.migrateStepCommand(rest.MigrationAdvance, "Go on to the next phase if its conditions are met"),
 		a.migrateStepCommand(rest.MigrationPause, "Pause copying and comparing; new changes are still copied"),
 		a.migrateStepCommand(rest.MigrationResume, "Continue after a pause"),
 		a.migrateStepCommand(rest.MigrationRollback, "Go back to the previous phase; in phase 1: cancel the migration"),
-		a.migrateStepCommand(rest.MigrationFinish, "Leave the old side: phase 5"),
-		a.migrateStepCommand(rest.MigrationDrop, "Delete the records of a finished migration, after a start with the new settings"))
+		a.migrateStepCommand(rest.MigrationFinish, "Leave the old side: phase 5"))
 	return cmd
 }
 

@@ -77,6 +77,14 @@ where the old side is.`,
 	return cmd
 }
 
+func (a *adminCLI) migrateDropCommand() *cobra.Command {
+	var in rest.MigrationBody
+	cmd := a.migrateStepCommand(rest.MigrationDrop, "Delete the records of a finished migration, after a start with the new settings")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, rest.MigrationDrop, in) }
+	cmd.Flags().BoolVar(&in.Early, "early", false, "do not wait until \"drop-old\" has ended; what it has not deleted stays, and no command finds it any more")
+	return cmd
+}
+
 // byteRate is a flag for bytes a second.
 type byteRate int64
 

@@ -199,7 +199,7 @@ func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.Migra
 	case rest.MigrationFinish:
 		err = rows.Finish(ctx)
 	case rest.MigrationDrop:
-		if err = rows.Drop(ctx); err == nil {
+		if err = rows.Drop(ctx, in.Early); err == nil {
 			err = copier.Disarm(ctx)
 		}
 	case rest.MigrationRate:

@@ -58,7 +58,7 @@ type MigrationBody struct {
 	Users   *[]string `json:"users,omitempty" doc:"of percent: up to 100 users by name whose accounts read from the new side whatever the percentage; absent: those that did; empty: none"`
 	Rows    *int64    `json:"rows_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
 	Bytes   *int64    `json:"bytes_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
-	Early   bool      `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer"`
+	Early   bool      `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer; of drop: although it is being dropped, and what is left there stays"`
 }
 
 const migrationPath = "/admin/migration"
@@ -75,7 +75,7 @@ func (m migration) routes() []route {
 		MigrationResume:   "Go on after a pause.",
 		MigrationRollback: "Go back to the phase before; from phase 1 the migration is given up.",
 		MigrationFinish:   "Leave the old side: phase 5.",
-		MigrationDrop:     "Forget a migration that has finished, once the installation was started with its new settings.",
+		MigrationDrop:     "Forget a migration that has finished, once the installation was started with its new settings, and the old side is not being dropped.",
 		MigrationRate:     "Change how many rows and bytes a second are filled in, copied and compared at most. All instances follow.",
 		MigrationDropOld: "Drop what the old side has, rows and contents, once it was kept for as long as --migration-keep says, or `early`. It goes on in the background; " +
 			"`percent` of the contents are read at the new place before they go, of the others the size is compared. What the new place does not have stays.",

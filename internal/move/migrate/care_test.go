@@ -276,6 +276,9 @@ func TestDropOld(t *testing.T) {
 			p.stop(t)
 			p = s.mustStart(s.new)
 			must(t, p.m.DropOld(t.Context(), true, 0)) // again: it does no harm
+			if err := p.m.Drop(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
+				t.Fatalf("the move was forgotten in the middle: %v", err)
+			}
 			dropAll(t, p)
 			status, err := p.m.Status(t.Context())
 			must(t, err)
@@ -289,7 +292,7 @@ func TestDropOld(t *testing.T) {
 				t.Errorf("%d of its versions are left", n)
 			}
 			near = p.m.known().near
-			must(t, p.m.Drop(t.Context()))
+			must(t, p.m.Drop(t.Context(), false))
 			if n := versionsOf(t, near); n != 0 {
 				t.Errorf("%d versions are left", n)
 			}
@@ -298,6 +301,22 @@ func TestDropOld(t *testing.T) {
 				t.Error("a process started on the side that was dropped")
 			}
 		})
+	}
+}
+
+// TestAMoveIsForgottenEarly: an old side that is lost, and never dropped, does not keep the
+// bookkeeping for ever.
+func TestAMoveIsForgottenEarly(t *testing.T) {
+	t.Parallel()
+	p := finished(t, newSite(t, onSQLite(t), onSQLite(t)))
+	defer p.stop(t)
+	must(t, p.m.DropOld(t.Context(), true, 0))
+	if err := p.m.Drop(t.Context(), false); !drive.IsKind(err, drive.WrongState) {
+		t.Fatalf("it was forgotten in the middle: %v", err)
+	}
+	must(t, p.m.Drop(t.Context(), true))
+	if p.m.known() != nil {
+		t.Error("it is still known")
 	}
 }
 
@@ -487,10 +506,10 @@ func TestDropWaitsForThoseWithTheOldSettings(t *testing.T) {
 	must(t, p.m.Finish(t.Context()))
 	must(t, lame.m.taking.runOnce(t.Context()))
 	for _, one := range []*process{p, lame} {
-		if err := one.m.Drop(t.Context()); err == nil || !strings.Contains(err.Error(), "old settings") {
+		if err := one.m.Drop(t.Context(), false); err == nil || !strings.Contains(err.Error(), "old settings") {
 			t.Fatalf("dropped beside a process with the old settings: %v", err)
 		}
 	}
 	last.leave()
-	must(t, p.m.Drop(t.Context()))
+	must(t, p.m.Drop(t.Context(), false))
 }

@@ -392,8 +392,9 @@ func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents))
 
 // Drop forgets a migration that has finished: the bookkeeping of the new side. It is for a process
 // that was started on that side, when no other is left that was not. The old side keeps its rows,
-// and refuses every write.
-func (m *Migration) Drop(ctx context.Context) error {
+// and refuses every write. early: although the old side is being dropped; what is left there stays,
+// and nothing knows of it any more.
+func (m *Migration) Drop(ctx context.Context, early bool) error {
 	v, err := m.steady(ctx)
 	switch {
 	case err != nil:
@@ -404,6 +405,9 @@ func (m *Migration) Drop(ctx context.Context) error {
 		return wrong("start the instances with the new database first")
 	}
 	if err := m.noneStays(ctx, v); err != nil {
+		return err
+	}
+	if err := m.left.atRest(ctx, v); err != nil && !(early && drive.IsKind(err, drive.WrongState)) {
 		return err
 	}
 	if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {

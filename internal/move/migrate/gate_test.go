@@ -273,7 +273,7 @@ func TestEitherSide(t *testing.T) {
 	must(t, early.m.Verify(t.Context()))
 	work(t, early)
 	must(t, early.m.Finish(t.Context()))
-	must(t, early.m.Drop(t.Context()))
+	must(t, early.m.Drop(t.Context(), false))
 	touchAll(t, early.db, accountsOf(t, early), 2)
 	early.stop(t)
 

@@ -267,6 +267,17 @@ func (l *leftSide) shrink(ctx context.Context, v *view) error {
 	return nil
 }
 
+// atRest refuses while the old side is being dropped: what is left there would stay for ever.
+func (l *leftSide) atRest(ctx context.Context, v *view) error {
+	if err := l.learnNotes(ctx, v); err != nil {
+		return err
+	}
+	if n := l.notes().old; n.Dropping && (!n.Rows || v.Contents != "" && !n.Blobs.Ended) {
+		return wrong("the old side is being dropped: wait until the status says that it is dropped, or ask for it early, and what is left there stays")
+	}
+	return nil
+}
+
 // old is what Status shows of the side that was left.
 func (l *leftSide) old(ctx context.Context, v *view) (*Old, error) {
 	if v.Phase != NewOnly {
