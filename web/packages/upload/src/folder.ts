@@ -1,9 +1,10 @@
 import type { Pick } from "./types.ts";
 
-/** Found is what a drop or a directory holds: files, and folders without any, by their path below it. */
+/** Found is what a drop or a directory holds: files, folders without any, and what cannot be read, by their path below it. */
 export interface Found {
   files: Pick[];
   empty: string[];
+  unreadable: string[];
 }
 
 /**
@@ -11,7 +12,7 @@ export interface Found {
  * the items afterwards.
  */
 export async function fromDrop(data: DataTransfer): Promise<Found> {
-  const found: Found = { files: [], empty: [] };
+  const found: Found = { files: [], empty: [], unreadable: [] };
   const items = [...data.items].filter((item) => item.kind === "file");
   // All of this before the first await.
   const drops = items.map((item) => ({ entry: entryOf(item), file: item.getAsFile(), handle: handleOf(item) }));
@@ -43,19 +44,19 @@ async function pick(file: File, path: string, handle: Promise<FileSystemHandle |
   return h?.kind === "file" ? { file, path, handle: h as FileSystemFileHandle } : { file, path };
 }
 
+/** walk goes on past what the browser may not read, or what has gone meanwhile: the rest is worth having. */
 async function walk(entry: FileSystemEntry, above: string, found: Found, handle?: Promise<FileSystemHandle | null>): Promise<void> {
   const path = above + entry.name;
   if (entry.isFile) {
-    const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
-    found.files.push(await pick(file, path, handle));
+    const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject)).catch(() => null);
+    if (file) found.files.push(await pick(file, path, handle));
+    else found.unreadable.push(path);
     return;
   }
-  let any = false;
-  for (const child of await children(entry as FileSystemDirectoryEntry)) {
-    any = true;
-    await walk(child, `${path}/`, found);
-  }
-  if (!any) found.empty.push(path);
+  const all = await children(entry as FileSystemDirectoryEntry).catch(() => null);
+  for (const child of all ?? []) await walk(child, `${path}/`, found);
+  if (!all) found.unreadable.push(path);
+  else if (all.length === 0) found.empty.push(path);
 }
 
 /** children reads a directory to its end: browsers hand out a hundred at a time. */

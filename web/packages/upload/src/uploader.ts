@@ -134,11 +134,18 @@ export class Uploader extends Emitter<Events> {
     return this.add(fromInput(files), o);
   }
 
-  /** addDrop puts what was dropped into the queue, folders with their structure. Call it in the drop event itself. */
+  /**
+   * addDrop puts what was dropped into the queue, folders with their structure. What the browser cannot read has failed at once. Call it
+   * in the drop event itself.
+   */
   async addDrop(data: DataTransfer, o: AddOptions): Promise<ItemView[]> {
     const found = await fromDrop(data);
     const items = this.add(found.files, o);
     const folder = o.folder.replace(/\/+$/, "");
+    const lost: State = { kind: "failed", why: "file-unreadable", detail: "the browser cannot read it", retryable: false };
+    const unread = found.unreadable.map((path) => this.#make(`${folder}/${path}`, 0, null, lost, o));
+    if (unread.length > 0) this.emit("added", { items: unread });
+    items.push(...unread);
     const scope = { signal: this.#closed.signal, told: () => {} };
     for (const path of (o.flat ?? this.#opt.flat) ? [] : found.empty) await this.#deps.api.makeFolder(`${folder}/${path}`, scope);
     return items;

@@ -6,10 +6,13 @@ import { FakeServer, FakeWorld, bytesOf, fileOf, random, same } from "./fake.ts"
 
 const never = new AbortController().signal;
 
-type Tree = { [name: string]: Tree | string };
+/** A Tree is a directory; null is what cannot be read, an error what cannot be listed. */
+type Tree = { [name: string]: Tree | string | null | Error };
 
 /** entry is a FileSystemEntry over a tree; directories hand out two at a time. */
-function entry(name: string, what: Tree | string): FileSystemEntry {
+function entry(name: string, what: Tree[string]): FileSystemEntry {
+  if (what === null) return { isFile: true, name, file: (_: unknown, no: (e: Error) => void) => no(new Error("gone")) } as unknown as FileSystemEntry;
+  if (what instanceof Error) return { isFile: false, name, createReader: () => ({ readEntries: (_: unknown, no: (e: Error) => void) => no(what) }) } as unknown as FileSystemEntry;
   if (typeof what === "string") return { isFile: true, name, file: (ok: (f: File) => void) => ok(new File([what], name)) } as unknown as FileSystemEntry;
   const createReader = () => {
     const left = Object.entries(what).map(([n, w]) => entry(n, w));
@@ -29,6 +32,19 @@ describe("what is dropped", () => {
     const found = await fromDrop({ items } as unknown as DataTransfer);
     expect(found.files.map((f) => f.path)).toEqual(["top/a", "top/b", "top/c", "top/d/e", "top/d/g/h", "plain"]);
     expect(found.empty).toEqual(["top/d/f"]);
+  });
+
+  it("goes without what cannot be read, which is said", async () => {
+    const server = new FakeServer();
+    const up = new Uploader({ auth: { cookie: true }, base: "/api/v1", together: false }, { transport: server.transport, surroundings: new FakeWorld(random(1)), hasher: localHasher });
+    const items = [{ kind: "file", webkitGetAsEntry: () => entry("top", { a: "1", gone: null, shut: new Error("no leave"), z: "2" }), getAsFile: () => null }];
+    const added = await up.addDrop({ items } as unknown as DataTransfer, { folder: "/" });
+    await up.idle();
+    expect([...server.files.keys()].sort()).toEqual(["/top/a", "/top/z"]);
+    expect(added.map((i) => [i.path, i.state.kind])).toEqual([["/top/a", "done"], ["/top/z", "done"], ["/top/gone", "failed"], ["/top/shut", "failed"]]);
+    await up.cancel(added[2]!.id);
+    expect(added[2]!.state.kind).toBe("cancelled");
+    await up.close();
   });
 
   it("of an input with webkitdirectory likewise", () => {
