@@ -68,6 +68,11 @@ export async function wouldDownload(url: string): Promise<void> {
   if (!response) throw new Problem(0, "network", "", "");
   if (!response.ok) throw new Problem(response.status, `http-${response.status}`, "", "");
 }
+/** The same for what a visitor of a share would download, who may have no more of it than its limit allows. */
+export async function wouldVisit(token: string, access: string, url: string): Promise<void> {
+  await lookAtShare(token, access); // HEAD is no download: it does not know of the limit
+  await wouldDownload(url);
+}
 
 export interface PublicCollect {
   title: string;

@@ -18,6 +18,7 @@ const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key
 export function explain(error: unknown): string {
   if (error instanceof Problem) {
     if (error.code === "network") return t("error.network");
+    if (error.status === 401) return t("visitor.zipFaults.late"); // somebody who logs in, or enters a code, has sentences of their own
     return visible(error.detail || error.title || t("error.status", { status: error.status }));
   }
   return visible(error instanceof Error ? error.message : String(error));

@@ -1,5 +1,5 @@
 // Sentences of the page's own for what goes wrong in one place only: there the server's general one would leave people guessing.
-import { isProblem } from "@/api/client";
+import { Problem, isProblem } from "@/api/client";
 import { i18n } from "@/i18n";
 import { visible } from "@/format";
 import { explain } from "./notify";
@@ -37,4 +37,12 @@ export function explainLink(error: unknown): string {
   if (isProblem(error, "gone", "not-found")) return t("visitor.goneText");
   if (isProblem(error, "rate")) return t("login.locked", { n: minutes(error.retryAfter) });
   return visible(explain(error));
+}
+
+const visitFaults: Record<number, string> = { 400: "empty", 401: "late", 404: "gone", 410: "gone", 413: "large", 503: "busy" };
+
+/** Why a visitor of a link gets no file or zip, by the status alone: the answer has no body. */
+export function explainVisit(error: unknown): string {
+  const why = error instanceof Problem && visitFaults[error.status];
+  return why ? t(`visitor.zipFaults.${why}`) : explain(error);
 }

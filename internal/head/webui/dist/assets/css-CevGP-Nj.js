@@ -1,1 +1,0 @@
-import"./base-0JJV2beV.js";
