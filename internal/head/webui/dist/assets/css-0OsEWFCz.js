@@ -1,0 +1,1 @@
+import"./base-CzLWOZ0C.js";

@@ -1,1 +1,0 @@
-import"./base-DIRvTlUe.js";
