@@ -192,8 +192,11 @@ func (a *Agent) groups() (ready, never []*group) {
 	return ready, never
 }
 
+// groupOf returns the group of a file. Its stem may be written in several ways, but a directory is
+// another one.
 func groupOf(byStem map[string]*group, name string) *group {
-	stem := norm.NFC.String(strings.TrimSuffix(name, path.Ext(name)))
+	dir, base := path.Split(name)
+	stem := dir + norm.NFC.String(strings.TrimSuffix(base, path.Ext(base)))
 	g := byStem[stem]
 	if g == nil {
 		g = new(group)

@@ -93,6 +93,25 @@ func TestTimesOfFilesDoNotMatter(t *testing.T) {
 	equal(t, "contents", w.contents(t), []string{"new.xml=new.xml", "old.xml=old.xml"})
 }
 
+// Directories whose names are written in two ways of Unicode are two: their files go in different
+// bundles. Files of one directory whose names are the same belong together and cannot be sent.
+func TestNamesThatAreOneWhenTheyAreComposed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, content := range map[string]string{
+		"e\u0301/x.xml": "<a/>", "\u00e9/x.xml": "<b/>", "e\u0301.xml": "<c/>", "\u00e9.pdf": "d", "twin\u00e9.xml": "<e/>", "twine\u0301.xml": "<f/>",
+	} {
+		w.drop(t, name, content)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stop := w.start(t)
+		time.Sleep(w.opt.Every + 6*time.Minute)
+		stop()
+	})
+	equal(t, "contents", w.contents(t), []string{"x.xml=<a/>", "x.xml=<b/>", "\u00e9.pdf=d", "\u00e9.xml=<c/>"})
+	equal(t, "failed", w.below(t, failedDir, 2), []string{reasonName, "twine\u0301.xml", "twin\u00e9.xml"})
+}
+
 // The clock of the computer was set back by two centuries while no agent ran: nothing waits for the
 // times of before to come again.
 func TestTimesOfTheStateDoNotMatter(t *testing.T) {
