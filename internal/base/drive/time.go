@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -11,12 +12,13 @@ type Time int64
 
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// TimeOf rounds t down to a millisecond.
+// TimeOf rounds t down to a millisecond. The beginning of 1970, which files of archives often have,
+// becomes the millisecond after it: zero is no time.
 func TimeOf(t time.Time) Time {
 	if t.IsZero() {
 		return 0
 	}
-	return Time(t.UnixMilli())
+	return cmp.Or(Time(t.UnixMilli()), 1)
 }
 
 // Std returns t as a time.Time in UTC; the zero Time becomes the zero time.Time.

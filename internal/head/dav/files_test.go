@@ -13,6 +13,19 @@ import (
 	"smartdrive/internal/head/dav"
 )
 
+// A client that finds another time than the one it has sent would send the file for ever.
+func TestTimesBeforeAndAtTheEpoch(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for sent, kept := range map[string]string{
+		"0": "Thu, 01 Jan 1970 00:00:00 GMT", "-1": "Wed, 31 Dec 1969 23:59:59 GMT", "-157680000": "Sat, 02 Jan 1965 00:00:00 GMT",
+		"1": "Thu, 01 Jan 1970 00:00:01 GMT",
+	} {
+		s.Do(t, "PUT /dav/files/f", "X-OC-Mtime: "+sent, "", "of "+sent)
+		s.Do(t, "PROPFIND /dav/files/f", "Depth: 0").Want(t, http.StatusMultiStatus).Has(t, "<D:getlastmodified>"+kept+"</D:getlastmodified>")
+	}
+}
+
 // What is put is there, byte for byte, with one tag in all answers.
 func TestPutAndGet(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -88,7 +89,7 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 	put := upload.PutFile{Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace}
 	body, err := c.incoming(&put)
 	if err == nil {
-		put.MTime, err = mtimeHeader(c.r.Header)
+		put.MTime, err = ParseMTime(c.r.Header.Get(ocMTime))
 	}
 	if err != nil {
 		return err
@@ -226,14 +227,14 @@ const (
 	maxMTime = 253_402_300_799_999
 )
 
-func mtimeHeader(h http.Header) (drive.Time, error) {
-	text := strings.TrimSpace(h.Get(ocMTime))
-	if text == "" {
+// ParseMTime reads what X-OC-Mtime says; zero: nothing.
+func ParseMTime(text string) (drive.Time, error) {
+	if text = strings.TrimSpace(text); text == "" {
 		return 0, nil
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if ms := seconds * 1000; err != nil || !(ms >= minMTime && ms <= maxMTime) {
 		return 0, drive.Wrap(err, drive.BadRequest, "field", ocMTime, "reason", string(drive.Malformed), "expected", "Unix seconds")
 	}
-	return drive.Time(seconds * 1000), nil
+	return drive.TimeOf(time.UnixMilli(int64(seconds * 1000))), nil
 }

@@ -3,8 +3,6 @@ package nextcloud
 import (
 	"context"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"smartdrive/internal/base/digest"
@@ -75,7 +73,7 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	if err := c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
 		return done, err
 	}
-	mtime, err := mtimeOf(c.r.Header)
+	mtime, err := dav.ParseMTime(c.r.Header.Get("X-OC-Mtime"))
 	if err != nil {
 		return done, err
 	}
@@ -139,20 +137,4 @@ func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node
 	}
 	c.w.WriteHeader(status)
 	return nil
-}
-
-// mtimeOf is X-OC-Mtime, the time of the client's file in Unix seconds; zero: it is not sent.
-func mtimeOf(h http.Header) (drive.Time, error) { return parseMTime(h.Get("X-OC-Mtime")) }
-
-func parseMTime(text string) (drive.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return 0, nil
-	}
-	const years = 253_402_300_799 // up to the end of 9999, in seconds
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(seconds >= 0 && seconds <= years) {
-		return 0, drive.Wrap(err, drive.BadRequest, "field", "X-OC-Mtime", "reason", string(drive.Malformed), "expected", "Unix seconds")
-	}
-	return drive.Time(seconds * 1000), nil
 }

@@ -231,7 +231,7 @@ func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put uploa
 		return put, err
 	}
 	put = upload.PutFile{Place: f.at.Place, Path: f.at.Path, Conflict: drive.ConflictReplace}
-	if put.MTime, err = parseMTime(cmp.Or(h.Get("X-OC-Mtime"), h.Get("X-File-Mtime"))); err != nil {
+	if put.MTime, err = dav.ParseMTime(cmp.Or(h.Get("X-OC-Mtime"), h.Get("X-File-Mtime"))); err != nil {
 		return put, err
 	}
 	if h.Get("If-Match") != "" {

@@ -13,6 +13,16 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
+// The beginning of 1970 is a time, too, and not "now".
+func TestAFileOfTheEpoch(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	node := u.send(t, "PUT", "/files/a", []byte("x"), "X-Mtime", "0").json(t, http.StatusCreated)
+	if node["mtime"] != "1970-01-01T00:00:00.001Z" {
+		t.Errorf("mtime is %v", node["mtime"])
+	}
+}
+
 func TestContentIsReadByRangesAndConditions(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

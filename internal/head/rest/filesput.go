@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -135,7 +136,7 @@ func parseMTime(h http.Header) (drive.Time, error) {
 	case ms < minMTime || ms > maxMTime:
 		return 0, drive.Bad(name, drive.OutOfRange, "min", int64(minMTime), "max", int64(maxMTime), "sent", ms)
 	}
-	return drive.Time(ms), nil
+	return drive.TimeOf(time.UnixMilli(ms)), nil
 }
 
 // givenMime is the type that the client gives the file; what clients send when they do not know is
