@@ -16,6 +16,18 @@ type chunks struct {
 	None  bool           `json:"none,omitempty"`  // none has come
 	Sums  []noted        `json:"sums,omitempty"`  // of the last maxNoted ones
 	From1 bool           `json:"from1,omitempty"` // the client numbers them from 1 (version 2)
+	Ahead int64          `json:"ahead,omitempty"` // the highest one that was refused, since others before it had not come
+}
+
+// lacking reports whether it is known that the file has more than what has come.
+func (k chunks) lacking() bool {
+	switch {
+	case k.None:
+		return true
+	case k.Bytes:
+		return drive.ByteSize(k.Ahead) >= k.Upto && k.Ahead > 0
+	}
+	return k.Ahead > k.Last
 }
 
 // noted is what is kept of the content of a chunk.

@@ -31,6 +31,7 @@ type stack struct {
 	vault   *vault.Vault
 	head    *nextcloud.Head
 	zero    time.Duration // nextcloud.Options.ZeroWithin
+	early   time.Duration // nextcloud.Options.EarlyWithin
 
 	fingerprint string // nextcloud.Options.Fingerprint
 }
@@ -42,7 +43,7 @@ func newStack(t testing.TB) *stack {
 
 func newStackAt(t testing.TB, opt uploadtest.Options) *stack {
 	t.Helper()
-	s := &stack{Site: davtest.New(t, opt), zero: time.Millisecond}
+	s := &stack{Site: davtest.New(t, opt), zero: time.Millisecond, early: time.Hour}
 	s.vault = vault.New(vault.Options{DB: s.DB, Keys: []vault.Key{vault.NewKey()}, Now: s.Clock.Now})
 	if err := s.vault.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func (s *stack) wire() {
 	s.numbers = space.NewNumbers(s.DB)
 	s.shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: s.Users, Vault: s.vault, Now: now, Log: s.Activity})
 	s.head = nextcloud.New(nextcloud.Options{
-		ZeroWithin: s.zero, EarlyWithin: time.Hour,
+		ZeroWithin: s.zero, EarlyWithin: s.early,
 		Shelf:  files.NewShelf(s.Files, star.New(s.DB, now)),
 		Spaces: s.Spaces, Numbers: s.numbers, Now: now,
 		Shares:  s.shares,

@@ -326,9 +326,28 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 		case late && verdict == maybe:
 			first = true
 		case late:
-			return drive.Fail(drive.InProgress, "retry_after", 1)
+			return c.refuseEarly(ctx, l, id, n)
 		}
 	}
+}
+
+// refuseEarly refuses a chunk since those before it have not come, and keeps that: a MOVE makes no
+// file without it.
+func (c *call) refuseEarly(ctx context.Context, l *line, id string, n chunkName) error {
+	ctx, end, err := c.lines.enter(ctx, l, "")
+	if err != nil {
+		return err
+	}
+	defer end()
+	t, err := c.find(ctx, id)
+	if err == nil && t.has.Ahead < n.number {
+		t.has.Ahead = n.number
+		err = upload.SetMetadata(ctx, c.Uploads, c.who, t.view.ID, t.has.text())
+	}
+	if err == nil {
+		err = drive.Fail(drive.InProgress, "retry_after", 1)
+	}
+	return err
 }
 
 // tryChunk takes a chunk in if it is its turn: not when those before it are missing (later), or
@@ -398,7 +417,7 @@ func (c *call) tryChunk(
 
 // note keeps the number of a chunk that has come, and the sum of it.
 func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
-	now := chunks{From1: t.has.From1, First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
+	now := chunks{From1: t.has.From1, Ahead: t.has.Ahead, First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
 	if t.has.None {
 		now.First = n.number
 	}

@@ -79,6 +79,30 @@ func TestChunksInAnyOrder(t *testing.T) {
 	}
 }
 
+// A chunk was refused because the one before it had not come. A MOVE that does not say how large
+// the file is makes no file of what is there, which is known to be cut.
+func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.early = time.Millisecond
+	s.wire()
+	to := "Destination: " + home + "f"
+	for _, names := range [][3]string{{"00001", "00002", "00003"}, {"0-3", "3-6", "6-9"}} {
+		s.Do(t, "MKCOL "+staged+"gap", to).Want(t, 201)
+		s.Do(t, "PUT "+staged+"gap/"+names[0], to, "", "one").Want(t, 201)
+		s.Do(t, "PUT "+staged+"gap/"+names[2], to, "", "six").Want(t, 503)
+		s.Do(t, "MOVE "+staged+"gap/.file", to).Want(t, 400)
+		s.Do(t, "PUT "+staged+"gap/"+names[1], to, "", "two").Want(t, 201)
+		s.restart(t)
+		s.Do(t, "MOVE "+staged+"gap/.file", to).Want(t, 400)
+		s.Do(t, "PUT "+staged+"gap/"+names[2], to, "", "six").Want(t, 201)
+		s.Do(t, "MOVE "+staged+"gap/.file", to, "X-OC-Mtime: -100")
+		if got := s.read(t, "f"); got != "onetwosix" {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // A client that numbers its chunks from 0, as older ones do, and sends several at a time: chunk 1
 // waits for chunk 0. One that numbers them from 1 and does not say so waits for a moment, once.
 func TestChunksFromZeroAtTheSameTime(t *testing.T) {
