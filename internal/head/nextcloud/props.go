@@ -160,6 +160,10 @@ func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) 
 // isHome reports whether an entry is the top of the caller's own drive.
 func isHome(e dav.Entry) bool { return !e.Virtual && e.Place == "" && len(e.Path) == 0 }
 
+// layoutTime is the time of the folders of the layout, which are no nodes: any one, but always the
+// same.
+const layoutTime = "Sat, 01 Jan 2000 00:00:00 GMT"
+
 // property is what the function of dav.Properties does.
 func (k *known) property(e dav.Entry, n dav.Name) (string, bool) {
 	switch n.Space {
@@ -173,6 +177,8 @@ func (k *known) property(e dav.Entry, n dav.Name) (string, bool) {
 			if e.IsFolder() {
 				return strconv.FormatInt(k.size(e), 10), true
 			}
+		case "getlastmodified": // desktop clients refuse what has none, with all that is in it
+			return layoutTime, e.Virtual
 		}
 		return "", false
 	case owncloud:
