@@ -187,6 +187,17 @@ func writeFile(root *os.Root, name string, raw []byte, durable bool) error {
 	return syncDir(root, privateDir)
 }
 
+// overwrite writes over a file, in the room that it has: on a full disk there is none for a second
+// one. One that is read meanwhile, or is too small for all of it, may be torn.
+func overwrite(root *os.Root, name string, raw []byte) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(raw)
+	return errors.Join(err, f.Truncate(int64(n)), f.Close())
+}
+
 // syncDir makes what was renamed in a directory durable. Windows cannot, and orders such changes by
 // itself.
 func syncDir(root *os.Root, dir string) error {

@@ -152,8 +152,8 @@ func (a *Agent) show(now bool) {
 		a.describe()
 	}
 	raw, err := a.live.encode()
-	if err == nil && raw != nil {
-		err = writeFile(a.root, liveName, append(raw, '\n'), false)
+	if raw = append(raw, '\n'); err == nil && len(raw) > 1 && writeFile(a.root, liveName, raw, false) != nil {
+		err = overwrite(a.root, liveName, raw) // the disk may be full, and that is to be told
 	}
 	if err != nil {
 		a.log.Debug("the status cannot be written", "err", err)
@@ -214,11 +214,11 @@ func ReadStatus(dir string) (Status, error) {
 	}
 	s := Status{Dir: dir, Held: []Held{}}
 	raw, err := root.ReadFile(liveName)
-	if err == nil {
-		err = json.Unmarshal(raw, &s)
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("read what the agent has written: %w", err)
+	}
+	if err == nil && json.Unmarshal(raw, &s) != nil {
+		s = Status{Dir: dir, Held: []Held{}, Error: "how the agent is doing cannot be read: the disk may be full"}
 	}
 	kept, err := loadState(root)
 	if err != nil {

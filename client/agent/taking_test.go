@@ -112,6 +112,37 @@ func TestNamesThatAreOneWhenTheyAreComposed(t *testing.T) {
 	equal(t, "failed", w.below(t, failedDir, 2), []string{reasonName, "twine\u0301.xml", "twin\u00e9.xml"})
 }
 
+// A disk without room for the second file of a change takes no bundle, and the status says so.
+func TestTheStatusTellsOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		stop := w.start(t)
+		defer stop()
+		time.Sleep(time.Minute)
+		for _, name := range []string{stateName, liveName} {
+			if err := os.Mkdir(filepath.Join(w.dir, name+".tmp"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.drop(t, "a.xml", "<a/>")
+		time.Sleep(w.opt.Every + 6*time.Minute)
+		if s := status(t, w); s.Error == "" || !s.Alarming() {
+			t.Errorf("nothing moves, and the status is %+v", s)
+		}
+		for _, name := range []string{stateName, liveName} {
+			if err := os.Remove(filepath.Join(w.dir, name+".tmp")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(w.opt.Every + 6*time.Minute)
+		if s := status(t, w); s.Error != "" || s.Totals.Bundles != 1 {
+			t.Errorf("the disk has room again: %+v", s)
+		}
+	})
+	equal(t, "contents", w.contents(t), []string{"a.xml=<a/>"})
+}
+
 // The clock of the computer was set back by two centuries while no agent ran: nothing waits for the
 // times of before to come again.
 func TestTimesOfTheStateDoNotMatter(t *testing.T) {
