@@ -48,11 +48,12 @@ func bySource(id drive.ShareID, client netip.Addr) string {
 }
 
 func take(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now drive.Time) error {
-	before := now.Add(-attemptWindow)
+	before, ahead := now.Add(-attemptWindow), now.Add(attemptWindow) // a window that begins later was begun by a clock that was ahead
 	// tries stands first: MySQL computes from the left, with what it has assigned.
-	n, err := tx.Exec(ctx, `UPDATE share_attempts SET tries = CASE WHEN started_at <= ? THEN 1 ELSE tries + 1 END,
-		started_at = CASE WHEN started_at <= ? THEN ? ELSE started_at END
-		WHERE subject = ? AND (tries < ? OR started_at <= ?)`, before, before, now, subject, limit, before)
+	n, err := tx.Exec(ctx, `UPDATE share_attempts SET tries = CASE WHEN started_at <= ? OR started_at > ? THEN 1 ELSE tries + 1 END,
+		started_at = CASE WHEN started_at <= ? OR started_at > ? THEN ? ELSE started_at END
+		WHERE subject = ? AND (tries < ? OR started_at <= ? OR started_at > ?)`,
+		before, ahead, before, ahead, now, subject, limit, before, ahead)
 	if err != nil || n == 1 {
 		return wrap(err, subject)
 	}

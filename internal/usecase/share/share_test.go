@@ -411,3 +411,29 @@ func TestStatementsOfAList(t *testing.T) {
 		t.Errorf("%d statements for 3 shares and %d for %d", few, many, made)
 	}
 }
+
+// A clock that was a year ahead is set right: attempts that were counted meanwhile keep nobody out
+// until that year has passed.
+func TestAttemptsOfAClockThatWasAheadEndWithIt(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	d := sit(t, sqldb.Options{})
+	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
+	d.advance(year)
+	for range 10 {
+		_, err := d.Open(t.Context(), v.Token, "zzzz", home)
+		wantKind(t, err, drive.WrongCode)
+	}
+	_, err := d.Open(t.Context(), v.Token, v.Code, home)
+	wantKind(t, err, drive.Rate)
+	d.advance(-year)
+	if _, err := d.Open(t.Context(), v.Token, v.Code, home); err != nil {
+		t.Errorf("after the clock was set right: %v", err)
+	}
+	for range 10 {
+		_, err := d.Open(t.Context(), v.Token, "zzzz", home)
+		wantKind(t, err, drive.WrongCode)
+	}
+	_, err = d.Open(t.Context(), v.Token, v.Code, home)
+	wantKind(t, err, drive.Rate)
+}

@@ -41,6 +41,12 @@ func (c clocks) kept() drive.Time {
 // cut off come back first.
 const reclaimHold = time.Hour
 
+// A clock may be wrong and be set right while this process runs.
+const (
+	maxAhead    = 5 * time.Minute // what was noted for later than that was noted by a clock that was ahead
+	longestWait = 24 * time.Hour  // for a time that a wrong clock may have made distant; then the clock is asked again
+)
+
 // holdoff keeps timers from starting reclaims for a while: after a start, after timers were lost,
 // after a backup was restored.
 type holdoff struct {
@@ -64,7 +70,11 @@ func (h *holdoff) lost() {
 func (h *holdoff) wait() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ready.Add(h.length).Sub(h.clocks.now())
+	now := h.clocks.now()
+	if h.ready > now.Add(maxAhead) {
+		h.ready = now
+	}
+	return h.ready.Add(h.length).Sub(now)
 }
 
 // waitForAll is wait for what any instance knows; now is the time that rows go by.
@@ -73,8 +83,11 @@ func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration
 		return reclaimHold, nil
 	}
 	at, err := h.lostAt(ctx)
-	if err != nil || at == 0 {
+	switch {
+	case err != nil || at == 0:
 		return 0, err
+	case at > now.Add(maxAhead):
+		return h.length, h.note(ctx)
 	}
 	return at.Add(h.length).Sub(now), nil
 }

@@ -115,12 +115,13 @@ func (s *Sessions) lively(ctx context.Context, l *live, row Row) (wait time.Dura
 	l.mu.Lock()
 	writers := len(l.writers) + staged.Writing
 	l.mu.Unlock()
-	quiet := now.Sub(s.lastActive(l, row, staged, now))
+	quiet := now.Sub(s.lastSeen(l, row, staged, now))
 	switch idle := s.sched.idle(row); {
 	case writers > 0:
 		return idle, true, nil
+	case quiet < -maxAhead: // noted by a clock that was ahead: the timer, which counts what has really passed, knows better
 	case quiet < idle:
-		return idle - quiet, true, nil
+		return idle - max(quiet, 0), true, nil
 	}
 	return 0, false, nil
 }

@@ -57,7 +57,7 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error
 		due, reason = quiet, ReasonAbandoned
 	}
 	if wait := max(due.Sub(now), s.holdoff.wait()); wait > 0 {
-		return settled, timer.Later(wait)
+		return settled, timer.Later(min(wait, longestWait))
 	}
 	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
 		if wait := due.Sub(s.clocks.kept()); wait > 0 {

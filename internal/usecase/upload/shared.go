@@ -67,7 +67,12 @@ func (l *live) learn(part blob.Part, tail bool) {
 
 // lastActive is when an upload was last active, by the clock that rows go by, which says now.
 func (s *Sessions) lastActive(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
-	return min(now, max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now)))
+	return min(now, s.lastSeen(l, row, staged, now))
+}
+
+// lastSeen is lastActive as it was noted: later than now where a clock was ahead.
+func (s *Sessions) lastSeen(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
+	return max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now))
 }
 
 // lastPart is when the last part came; zero: none has, or the journal was lost and does not know.

@@ -87,6 +87,27 @@ func TestAcksAreGathered(t *testing.T) {
 	}
 }
 
+// A record fails while the clock is a year ahead, and the clock is set right: its retry does not
+// wait for that year.
+func TestARetryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	f, _ := open(t)
+	w := f.Work("w")
+	w.Answer = func(stream.Record) error { return errors.New("no") }
+	f.Clock.Advance(year)
+	f.Publish(t, streamtest.Account, "a")
+	w.Pass(t)
+	w.Answer = nil
+	if got := w.Pass(t); len(got) != 0 {
+		t.Fatalf("handled before it was due: %v", got)
+	}
+	f.Clock.Advance(-year)
+	if got := w.Pass(t); len(got) != 1 {
+		t.Errorf("handled after the clock was set right: %v", got)
+	}
+}
+
 func TestWhatCannotBeReadIsBuriedAtOnce(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)

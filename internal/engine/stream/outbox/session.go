@@ -104,6 +104,10 @@ func (s *session) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.
 	return append(retries, log...), next, nil
 }
 
+// latest is more than any level puts a record off: what is due later was noted by a clock that was
+// ahead, and is due now.
+const latest = 2 * time.Hour
+
 type waiting struct {
 	stream.Delivery
 	notBefore drive.Time
@@ -122,11 +126,12 @@ func (s *session) pollRetries(ctx context.Context, limit int) ([]stream.Delivery
 		return nil, time.Time{}, err
 	}
 	var due []stream.Delivery
+	now := s.o.nowMs()
 	for _, w := range all {
 		if _, out := s.retries[w.Position.Offset]; out {
 			continue
 		}
-		if len(due) == limit || w.notBefore > s.o.nowMs() {
+		if len(due) == limit || w.notBefore > now && w.notBefore <= now.Add(latest) {
 			return due, w.notBefore.Std(), nil
 		}
 		due = append(due, w.Delivery)
