@@ -215,8 +215,8 @@ func (k *known) own(e dav.Entry, local string) (string, bool) {
 		return k.shareTypes(e), true
 	case "tags":
 		return "", true
-	case "data-fingerprint": // empty is one, too: it says that there will be another one
-		return escape(k.d.Fingerprint), isHome(e)
+	case "data-fingerprint": // of whatever folder a client keeps; empty is one, too: there will be another one
+		return escape(k.d.Fingerprint), e.IsFolder()
 	}
 	return "", false
 }
