@@ -31,7 +31,8 @@ const (
 
 // userHeader names whom a page is about. All tabs of a browser share its cookie: when somebody else
 // logs in in one of them, what the others still send is not that person's, and is answered 401.
-const userHeader = "X-User"
+// X-User would be a name that proxies set by themselves.
+const userHeader = "X-Smartdrive-User"
 
 // newForgery returns the check of requests that come with a cookie. The origin of the base URL is
 // ours even where a proxy sends another Host.

@@ -92,12 +92,13 @@ func TestAPageOfOneUserDoesNotSendForAnother(t *testing.T) {
 		{"POST", "/uploads", map[string]any{"path": "/b.txt", "size": 5}},
 		{"GET", "/nodes/root/children", nil},
 	} {
-		b.send(t, r.method, r.path, r.body, "X-User", ann.id).problem(t, drive.Unauthenticated, nil)
+		b.send(t, r.method, r.path, r.body, "X-Smartdrive-User", ann.id).problem(t, drive.Unauthenticated, nil)
 	}
-	if got := b.send(t, "GET", "/nodes/root/children", nil, "X-User", bob.id).json(t, http.StatusOK); len(got["items"].([]any)) > 0 {
+	if got := b.send(t, "GET", "/nodes/root/children", nil, "X-Smartdrive-User", bob.id).json(t, http.StatusOK); len(got["items"].([]any)) > 0 {
 		t.Errorf("bob has got %v", got)
 	}
-	b.send(t, "PUT", "/files/a.txt", "of bob", "X-User", bob.id).json(t, http.StatusCreated)
+	b.send(t, "PUT", "/files/a.txt", "of bob", "X-Smartdrive-User", bob.id).json(t, http.StatusCreated)
+	b.send(t, "GET", "/me", nil, "X-User", "bob@idp.example").json(t, http.StatusOK) // as oauth2-proxy has nginx set it
 }
 
 func TestTheCookieIsForTheAddressOfTheServer(t *testing.T) {

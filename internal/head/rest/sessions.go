@@ -20,7 +20,7 @@ func (s sessions) routes() []route {
 	return []route{
 		{
 			method: "POST", path: "/sessions", need: open, act: takes(s.login),
-			does: "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server, and a request with `X-User`, the id of a user, is 401 where the cookie is by now that of another user.",
+			does: "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server, and a request with `X-Smartdrive-User`, the id of a user, is 401 where the cookie is by now that of another user.",
 			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
 		}, {
 			method: "GET", path: "/sessions", need: read, act: plain(s.list), query: []param{limitParam, cursor},

@@ -91,7 +91,7 @@ export async function callWithResponse<T>(method: string, path: string, c: Call 
 
 async function ask<T>(method: string, path: string, c: Call): Promise<{ value: T; response: Response }> {
   const headers: Record<string, string> = { "Accept-Language": language, Accept: "application/json", ...c.headers };
-  if (user) headers["X-User"] = user;
+  if (user) headers["X-Smartdrive-User"] = user;
   if (c.body !== undefined) headers["Content-Type"] = "application/json";
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (c.body !== undefined) init.body = JSON.stringify(c.body);
@@ -126,7 +126,7 @@ async function ask<T>(method: string, path: string, c: Call): Promise<{ value: T
 
 /** Has the server hand out a key. Who is not logged in gets none. */
 async function prepare(): Promise<string> {
-  const response = await fetch(apiURL("/prepare"), { method: "POST", headers: user ? { "X-User": user } : {}, credentials: "same-origin", cache: "no-store" });
+  const response = await fetch(apiURL("/prepare"), { method: "POST", headers: user ? { "X-Smartdrive-User": user } : {}, credentials: "same-origin", cache: "no-store" });
   if (!response.ok) throw await problemOf(response);
   return ((await response.json()) as { pre_id: string }).pre_id;
 }

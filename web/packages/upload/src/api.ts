@@ -235,7 +235,7 @@ export class Api {
     if (language) headers["Accept-Language"] = language;
     if ("token" in auth) headers["Authorization"] = `Bearer ${typeof auth.token === "string" ? auth.token : await auth.token()}`;
     const user = "cookie" in auth && auth.user?.();
-    if (user) headers["X-User"] = user;
+    if (user) headers["X-Smartdrive-User"] = user;
     let body: Blob | string | undefined = c.body;
     if (c.json !== undefined) {
       headers["Content-Type"] = "application/json";

@@ -1,0 +1,1 @@
+import"./base-DBr0vzML.js";
