@@ -50,6 +50,9 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 			}
 			s.Pass(t, hold-time.Minute)
 			wantState(t, s, v, "parked")
+			if v, err := s.Get(t.Context(), who, v.ID); err != nil || v.ExpiresAt < drive.TimeOf(s.Clock.Now().Add(time.Minute)) {
+				t.Errorf("it is kept for another minute and expires at %v: %v", v.ExpiresAt, err)
+			}
 			if err := s.Cancel(t.Context(), who, cancelled.ID); err != nil {
 				t.Errorf("a cancel is not held back: %v", err)
 			}

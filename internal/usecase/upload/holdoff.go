@@ -67,14 +67,16 @@ func (h *holdoff) lost() {
 }
 
 // wait returns for how long no timer's word may start a reclaim, as far as this instance knows.
-func (h *holdoff) wait() time.Duration {
+func (h *holdoff) wait() time.Duration { return h.until().Sub(h.clocks.now()) }
+
+// until is the time at which wait ends.
+func (h *holdoff) until() drive.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.clocks.now()
-	if h.ready > now.Add(maxAhead) {
+	if now := h.clocks.now(); h.ready > now.Add(maxAhead) {
 		h.ready = now
 	}
-	return h.ready.Add(h.length).Sub(now)
+	return h.ready.Add(h.length)
 }
 
 // waitForAll is wait for what any instance knows; now is the time that rows go by.

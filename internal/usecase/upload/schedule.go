@@ -26,6 +26,7 @@ type schedule struct {
 	quiet     time.Duration // Options.Idle
 	abandoned time.Duration // Options.Abandon
 	oldest    time.Duration // Options.MaxAge
+	holdoff   *holdoff
 	log       *slog.Logger
 }
 
@@ -58,19 +59,19 @@ func (s *schedule) maxAge(r Row) time.Duration {
 	return max(s.oldest, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
 }
 
-// expires returns when the upload is reclaimed if nothing more comes.
+// expires returns when the upload is reclaimed if nothing more comes: not soon after a start.
 func (s *schedule) expires(r Row) drive.Time {
 	last := r.Created.Add(s.maxAge(r))
 	switch r.State {
 	case Active:
-		return min(last, r.Active.Add(s.idle(r)+s.abandoned))
+		last = min(last, r.Active.Add(s.idle(r)+s.abandoned))
 	case Parked:
-		return min(last, r.Active.Add(s.abandon(r)))
+		last = min(last, r.Active.Add(s.abandon(r)))
 	case Done, Gone: // until when it can be asked for
 		return r.Ended.Add(keepEnded)
 	case Sealing, Reclaiming:
 	}
-	return last
+	return max(last, s.holdoff.until())
 }
 
 // entries returns what must be armed for a row: an open upload always has its park timer while

@@ -159,10 +159,10 @@ func New(parts Parts, opt Options) *Sessions {
 // compose makes the rooms, each after those that it stands on.
 func (s *Sessions) compose() {
 	shared, log := s.caps.Shared, s.opt.Log
-	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: log}
 	s.holdoff = holdoff{
 		db: s.DB, clocks: s.clocks, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now(),
 	}
+	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, holdoff: &s.holdoff, log: log}
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
 	s.claims = claim.New(s.Content, s.Store, claim.Options{
