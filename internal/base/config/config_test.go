@@ -191,6 +191,17 @@ func TestAVariableThatWasMeantAsASettingIsNoted(t *testing.T) {
 	}
 }
 
+// A variable that names the file of a secret is a setting.
+func TestTheFileOfASecretIsNotNoted(t *testing.T) {
+	t.Parallel()
+	for _, s := range settings {
+		env := environment{s.variable() + "_FILE=/run/secrets/it"}
+		if notes := env.notes(); s.secret && len(notes) != 0 {
+			t.Errorf("notes %q", notes)
+		}
+	}
+}
+
 func TestTheHelpNamesEveryFlagWithItsDefault(t *testing.T) {
 	t.Parallel()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)

@@ -174,6 +174,9 @@ func (e environment) notes() []string {
 			continue
 		}
 		flag := strings.ToLower(strings.ReplaceAll(key, "_", "-"))
+		if s := find(strings.TrimSuffix(flag, "-file")); s != nil && s.secret { // fromEnvironment has read the file
+			continue
+		}
 		if near := nearest(flag); find(flag) == nil && near != nil && !foreign[name] {
 			notes = append(notes, fmt.Sprintf("%s is not a setting and was ignored; did you mean %s?", name, near.variable()))
 		}
