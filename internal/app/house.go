@@ -103,6 +103,7 @@ func (l left) until(err error) time.Duration {
 func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err error) {
 	h.ground.keepBallast(ctx)
 	if h.ground.Restored {
+		h.ground.log.WarnContext(ctx, "a backup was restored: nothing is deleted, and no copy is made, before \"smartdrive admin fsck\" is clean and the server is started again")
 		return left{}, nil
 	}
 	kept := h.ground.kept
