@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -33,7 +32,7 @@ get its name. A second run after an interruption resumes where the first one sto
 time, or the same content, are skipped. Nothing is ever written outside LOCAL.
 
 Several downloads may go into one folder at once; of two downloads of one file to one place the second fails, and so does the
-second of two REMOTEs that end in the same name. Names such as
+second of two files that end in the same name. Folders that do become one. Names such as
 .smartdrive-0123456789abcdef.part are those of partial files: nothing else is downloaded to them, and put -r leaves them out.`,
 		Example: `  smartdrive get /documents/report.pdf .
   smartdrive get -r /photos ~/photos
@@ -130,15 +129,8 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	show := c.newTransfers()
 	defer show.close()
 	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.whole()}
-	taken := places{}
-	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) {
-		if remote, _ := remotePath(arg); into && remote != "/" {
-			if err := taken.take(path.Base(remote), remote); err != nil {
-				return client.Summary{}, err
-			}
-		}
-		return getOne(cmd.Context(), api, down, arg, local, into, f.recursive, opt)
-	})
+	g := getting{api: api, down: down, local: local, into: into, recursive: f.recursive, taken: places{}, opt: opt}
+	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) { return g.one(cmd.Context(), arg) })
 }
 
 // localTarget reports whether things go into local as a folder, which is made if it ends in a
@@ -157,32 +149,44 @@ func localTarget(local string, several bool) (into bool, err error) {
 	return false, nil
 }
 
-// getOne fetches a file, or a folder with all that is in it.
-func getOne(
-	ctx context.Context, api *client.Client, down *client.Downloader, arg, local string, into, recursive bool, o client.TreeOptions,
-) (client.Summary, error) {
+// getting is a get of one or several things.
+type getting struct {
+	api       *client.Client
+	down      *client.Downloader
+	local     string
+	into      bool // into local as a folder
+	recursive bool
+	taken     places
+	opt       client.TreeOptions
+}
+
+// one fetches a file, or a folder with all that is in it.
+func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
 	remote, _ := remotePath(arg)
-	n, err := api.NodeAt(ctx, remote)
+	n, err := g.api.NodeAt(ctx, remote)
 	if err != nil {
 		return client.Summary{}, fmt.Errorf("%s: %w", remote, err)
 	}
-	if n.Type == client.Folder && !recursive {
+	if n.Type == client.Folder && !g.recursive {
 		return client.Summary{}, fmt.Errorf("%s %w", remote, errIsFolder)
 	}
-	to := local
-	if into && remote != "/" {
+	to := g.local
+	if g.into && remote != "/" {
 		name, err := client.LocalName(n.Name)
 		if err != nil {
 			return client.Summary{}, err
 		}
-		to = filepath.Join(local, name)
+		to = filepath.Join(g.local, name)
 	}
 	if n.Type == client.Folder {
-		return down.GetTree(ctx, remote, to, o)
+		return g.down.GetTree(ctx, remote, to, g.opt)
 	}
-	res, err := down.Get(ctx, remote, to, client.GetOptions{SkipSame: o.SkipSame, Keep: o.Keep, Progress: o.Progress})
+	if err := g.taken.take(to, remote); err != nil {
+		return client.Summary{}, err
+	}
+	res, err := g.down.Get(ctx, remote, to, client.GetOptions{SkipSame: g.opt.SkipSame, Keep: g.opt.Keep, Progress: g.opt.Progress})
 	if err != nil {
 		return client.Summary{}, err
 	}
-	return single(o, client.Item{Local: to, Path: remote, Result: res}), nil
+	return single(g.opt, client.Item{Local: to, Path: remote, Result: res}), nil
 }

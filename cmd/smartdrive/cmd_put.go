@@ -33,7 +33,7 @@ After an interruption of the network or the server an upload continues by itself
 stopped. Content that the server has already is not sent. Files that exist with the same size and time, or the same content,
 are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted. Small files of a
 folder go many in one request. Of two names in a folder that differ only in how Unicode writes them the second one fails, and so
-does the second of two LOCALs that end in the same name, unless --conflict rename is given.`,
+does the second of two files that end in the same name, unless --conflict rename is given. Folders that do become one.`,
 		Example: `  smartdrive put report.pdf /documents/
   smartdrive put -r ~/photos /photos
   smartdrive put disk.img /images/today.img --conflict rename`,
@@ -68,13 +68,13 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.whole()}
 	taken := places{}
 	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
-		name := nameIn(local)
-		if conflict != client.Rename {
-			if err := taken.take(name, local); err != nil {
+		dest := target.join(nameIn(local))
+		if info, err := os.Stat(local); err == nil && !info.IsDir() && conflict != client.Rename {
+			if err := taken.take(dest, local); err != nil {
 				return client.Summary{}, err
 			}
 		}
-		return putOne(cmd.Context(), up, local, target.join(name), f.recursive, opt)
+		return putOne(cmd.Context(), up, local, dest, f.recursive, opt)
 	})
 }
 
