@@ -45,9 +45,9 @@ func newGround(cfg config.Config, log *slog.Logger) *ground {
 // stamp is the time that goes into rows that retention looks at later. A machine whose clock is
 // behind must not make what is deleted now look as if it had been deleted long ago.
 func (g *ground) stamp() time.Time {
-	now, kept := time.Now(), g.kept.Now()
-	if now.Before(kept) {
-		return kept
+	now, latest := time.Now(), g.kept.Latest()
+	if now.Before(latest) {
+		return latest
 	}
 	return now
 }

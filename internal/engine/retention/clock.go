@@ -16,6 +16,10 @@
 //	  - It follows the database's clock at once while that is less than a minute ahead, and a larger step only after all have agreed on the
 //	    time for 24 hours: nobody has seen a step, nor is further than a minute off the database's clock. Until then what is kept is kept
 //	    for longer, by as much as the step; a machine that is switched off for a night makes one.
+//
+// Where the database's clock is set back, this one follows, and once it is set right what was
+// deleted meanwhile would look as old as the step. So another time is kept, the latest one that
+// this clock has had, moved on by what has passed: it is what such rows are stamped with.
 package retention
 
 import (
@@ -61,6 +65,7 @@ type Clock struct {
 	mu     sync.Mutex
 	looked bool          // the fields below mean something
 	at     drive.Time    // what the clock said at the last look
+	latest drive.Time    // what Latest said
 	last   moment        // of the last look
 	doubt  time.Duration // until when, by Passed, this instance doubts the clocks
 	behind time.Duration
@@ -75,6 +80,7 @@ type moment struct {
 // saved is the row.
 type saved struct {
 	Time   drive.Time `json:"time"`   // of retention
+	Latest drive.Time `json:"latest"` // see Clock.Latest; absent: Time
 	Seen   drive.Time `json:"seen"`   // the database's clock when it was written
 	Steady int64      `json:"steady"` // ms for which nobody has seen a step
 }
@@ -99,14 +105,35 @@ func New(opt Options) *Clock {
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.nowLocked().Std()
+	return c.sinceLocked(c.at).Std()
 }
 
-func (c *Clock) nowLocked() drive.Time {
+// Latest returns what Now would be if the database's clock had not been set back, until all have
+// agreed on its time for 24 hours. It is what a row is stamped with at least whose age Now will
+// decide about.
+func (c *Clock) Latest() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sinceLocked(c.latest).Std()
+}
+
+// sinceLocked moves a time of the last look on.
+func (c *Clock) sinceLocked(at drive.Time) drive.Time {
 	if !c.looked {
 		return 0
 	}
-	return c.at.Add(min(c.opt.Passed()-c.last.passed, credit))
+	return at.Add(min(c.opt.Passed()-c.last.passed, credit))
+}
+
+// movedLocked moves a time of the row on, which this process knows as another one. It has seen what
+// has passed; another process may have moved the row on since.
+func (c *Clock) movedLocked(row drive.Time, unseen time.Duration, mine drive.Time) drive.Time {
+	at := row.Add(min(max(unseen, 0), credit))
+	if !c.looked {
+		return at
+	}
+	mine = c.sinceLocked(mine)
+	return min(max(at, mine), max(mine, row))
 }
 
 // Behind returns by how much the clock is behind the database's: what is kept is kept for longer by
@@ -180,24 +207,25 @@ func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	unseen := now.db.Sub(row.Seen)
-	switch {
-	case first:
+	if first {
 		next = saved{Time: now.db, Seen: now.db}
-	default:
-		at := row.Time.Add(min(max(unseen, 0), credit))
-		if mine := c.nowLocked(); c.looked { // it has seen what has passed
-			at = min(max(at, mine), max(mine, row.Time))
+	} else {
+		next = saved{
+			Time: c.movedLocked(row.Time, unseen, c.at), Latest: c.movedLocked(max(row.Latest, row.Time), unseen, c.latest),
+			Seen: now.db, Steady: row.Steady + unseen.Milliseconds(),
 		}
-		next = saved{Time: at, Seen: now.db, Steady: row.Steady + unseen.Milliseconds()}
 	}
 	if doubtful || unseen < 0 || unseen > credit {
 		next.Steady = 0
 	}
-	if lag := now.db.Sub(next.Time); lag <= maxSkew && !doubtful || next.Steady >= steadyFor.Milliseconds() {
+	if next.Steady >= steadyFor.Milliseconds() {
+		next.Time, next.Latest = now.db, now.db
+	} else if now.db.Sub(next.Time) <= maxSkew && !doubtful {
 		next.Time = now.db
 	}
 	next.Time = min(next.Time, now.db)
-	c.looked, c.at, c.last, c.behind = true, next.Time, now, now.db.Sub(next.Time)
+	next.Latest = max(next.Latest, next.Time)
+	c.looked, c.at, c.latest, c.last, c.behind = true, next.Time, next.Latest, now, now.db.Sub(next.Time)
 	return next, first || unseen < 0 || unseen >= saveEvery || doubtful && row.Steady > 0
 }
 

@@ -175,6 +175,60 @@ func TestAStepBackIsFollowed(t *testing.T) {
 	w.is(m, 10*day)
 }
 
+// What is deleted while the clock is ten years behind is stamped with the time that would be, and
+// is not ten years old once the clock is set right: not where a process is started meanwhile, nor
+// where several look.
+func TestWhatIsStampedWhileTheClockIsBehindIsNotOld(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			m, second := w.start(), w.start()
+			w.pass(3 * time.Hour)
+			w.step = -3650 * day
+			if restart {
+				w.all = nil
+				m, second = w.start(), w.start()
+			}
+			w.pass(5 * time.Hour)
+			for _, one := range []*machine{m, second} {
+				if got := begun.Add(w.passed).Sub(one.Latest()); got.Abs() > 15*time.Minute {
+					t.Errorf("it stamps with a time that is off by %v", got)
+				}
+			}
+			w.step = 0
+			w.pass(25 * time.Hour)
+			for _, one := range []*machine{m, second, w.start()} {
+				w.is(one, 0)
+				if got := one.Latest().Sub(one.Now()); got != 0 {
+					t.Errorf("it stamps with a time that is %v ahead", got)
+				}
+			}
+		})
+	}
+}
+
+// A clock that was ahead for so long that it was believed, and is set right, is right after a day.
+func TestStampsFollowAClockThatIsSetBackAfterADay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.start()
+	w.step = 10 * day
+	w.pass(25 * time.Hour)
+	w.is(m, -10*day)
+	w.step = 0
+	w.pass(23 * time.Hour)
+	w.is(m, 0)
+	if ahead := m.Latest().Sub(m.Now()); (ahead - 10*day).Abs() > time.Minute {
+		t.Errorf("it stamps with a time that is %v ahead", ahead)
+	}
+	w.pass(2 * time.Hour)
+	if ahead := m.Latest().Sub(m.Now()); ahead != 0 {
+		t.Errorf("it stamps with a time that is %v ahead after a day", ahead)
+	}
+}
+
 // One machine's clock is off, the database's is not: nothing is hurt, and no step is believed while
 // they disagree.
 func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
