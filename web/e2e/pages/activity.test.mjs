@@ -50,7 +50,9 @@ test("what happened is told in words, and taken back", { timeout: 300_000 }, asy
   await line("restored “gone.txt” from the trash").waitFor();
   await line("renamed “2027.txt”").getByRole("button", { name: "Move back" }).click();
   await line("renamed “2028.txt” to “2027.txt”").waitFor();
+  const restored = page.waitForResponse((r) => r.url().endsWith("/restore")); // what was said before may still be shown
   await line("changed “2027.txt”").getByRole("button", { name: "Restore the content before" }).click();
+  assert.ok((await restored).ok());
   await said(page, "It is taken back.");
   assert.equal((await call("GET", `/nodes/${file.id}`)).size, "the first".length);
   await page.getByRole("combobox", { name: "What is listed" }).focus();
