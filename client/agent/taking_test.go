@@ -120,6 +120,7 @@ func TestTheStatusTellsOfAFullDisk(t *testing.T) {
 		stop := w.start(t)
 		defer stop()
 		time.Sleep(time.Minute)
+		synctest.Wait() // it may write its status at this very moment
 		for _, name := range []string{stateName, liveName} {
 			if err := os.Mkdir(filepath.Join(w.dir, name+".tmp"), 0o700); err != nil {
 				t.Fatal(err)
@@ -127,6 +128,7 @@ func TestTheStatusTellsOfAFullDisk(t *testing.T) {
 		}
 		w.drop(t, "a.xml", "<a/>")
 		time.Sleep(w.opt.Every + 6*time.Minute)
+		synctest.Wait()
 		if s := status(t, w); s.Error == "" || !s.Alarming() {
 			t.Errorf("nothing moves, and the status is %+v", s)
 		}
@@ -136,6 +138,7 @@ func TestTheStatusTellsOfAFullDisk(t *testing.T) {
 			}
 		}
 		time.Sleep(w.opt.Every + 6*time.Minute)
+		synctest.Wait()
 		if s := status(t, w); s.Error != "" || s.Totals.Bundles != 1 {
 			t.Errorf("the disk has room again: %+v", s)
 		}
