@@ -31,7 +31,7 @@ afterEach(async () => {
   for (const { id } of (await api(server, tokens.ann, "GET", "/nodes/root/children")).items) await api(server, tokens.ann, "DELETE", `/nodes/${id}`);
 });
 
-/** Has ann send three files, whose bytes do not leave before the function that it returns is called. */
+/** Has ann send three files, whose bytes do not leave before the function that it returns is called. No server has seen them before: it would need no bytes. */
 async function sendSlowly() {
   let go;
   const gate = new Promise((resolve) => (go = resolve));
@@ -39,7 +39,7 @@ async function sendSlowly() {
   const sending = page.waitForRequest(/\/parts\//);
   await page.evaluate(() => {
     const what = new DataTransfer();
-    for (const name of ["diary.bin", "letter.bin", "poem.bin"]) what.items.add(new File([new Uint8Array(5 << 20).fill(name.length)], name));
+    for (const name of ["diary.bin", "letter.bin", "poem.bin"]) what.items.add(new File([crypto.randomUUID(), new Uint8Array(5 << 20)], name));
     document.querySelector(".files").dispatchEvent(new DragEvent("drop", { dataTransfer: what, bubbles: true, cancelable: true }));
   });
   await sending;
