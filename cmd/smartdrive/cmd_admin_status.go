@@ -36,6 +36,9 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 // statusText is the status for people, a line for each thing.
 func statusText(s rest.Status) string {
 	lines := []string{fmt.Sprintf("installation %s, %s", s.Installation, s.Mode)}
+	if s.Restored {
+		lines = append(lines, `a backup was restored: nothing is deleted before "smartdrive admin fsck" is clean and the server is started again`)
+	}
 	holders := map[int64][]string{}
 	for _, l := range s.Leases {
 		holders[l.Generation] = append(holders[l.Generation], l.Name)

@@ -119,6 +119,7 @@ func figures(t *testing.T, n *node, want ...string) {
 func TestStatusOfOneInstance(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
+	a.ground.Restored = true
 	out, err := ask(t, control, http.MethodGet, "/api/v1/admin/status", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestStatusOfOneInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Mode != "embedded" || s.Installation != a.ground.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
-		len(s.Failing) > 0 || s.Unsent != nil {
+		len(s.Failing) > 0 || s.Unsent != nil || !s.Restored {
 		t.Errorf("status: %s", raw)
 	}
 }

@@ -18,7 +18,7 @@ type overview struct {
 // that the rest is still seen.
 func (o overview) status(ctx context.Context) (rest.Status, error) {
 	s := rest.Status{
-		Installation: o.ground.ID, Mode: string(o.ground.cfg.Mode()), Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
+		Installation: o.ground.ID, Mode: string(o.ground.cfg.Mode()), Restored: o.ground.Restored, Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
 		Failing: []string{},
 	}
 	if err := o.addInstances(ctx, &s); err != nil {

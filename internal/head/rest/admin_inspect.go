@@ -129,6 +129,7 @@ func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
 type Status struct {
 	Installation string                   `json:"installation"`
 	Mode         string                   `json:"mode"`
+	Restored     bool                     `json:"restored" doc:"a backup was restored: nothing is deleted before fsck is clean and the server is started again"`
 	Instances    []Instance               `json:"instances"`
 	Leases       []Lease                  `json:"leases"`
 	Timers       map[string]timer.Horizon `json:"timers"` // by kind

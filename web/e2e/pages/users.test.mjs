@@ -98,3 +98,15 @@ test("somebody else logs in in another tab: nothing goes to their drive", { time
   assert.deepEqual(await namesOf("ann"), ["diary.bin", "letter.bin", "poem.bin"]);
   assert.deepEqual(await namesOf("bob"), []);
 });
+
+test("who logs out in one tab has done so in all, and the same with in", { timeout: 300_000 }, async () => {
+  await page.getByText("Your drive is empty").waitFor();
+  const other = await context.newPage();
+  await other.goto(`${server.url}/trash`);
+  await other.locator(".who").click();
+  await other.getByRole("menuitem", { name: "Log out" }).click();
+  await page.locator("#password").waitFor();
+  await fillIn(page, "ann");
+  await page.getByText("Your drive is empty").waitFor();
+  await other.waitForURL(/\/(trash|files)$/);
+});

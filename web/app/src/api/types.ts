@@ -180,6 +180,7 @@ export interface Horizon {
 export interface Status {
   installation: string;
   mode: string;
+  restored: boolean;
   instances: { generation: number; host: string; roles: string; version: string; joined_at: string; seen_at: string; alive: boolean }[];
   leases: { name: string; generation: number; epoch: number; taken_at: string }[];
   timers: Record<string, Horizon>;

@@ -1,7 +1,7 @@
 import { defineStore } from "pinia";
 import { computed, ref } from "vue";
 import * as api from "@/api/account";
-import { callFor, calledFor, isProblem } from "@/api/client";
+import { baseURL, callFor, calledFor, isProblem } from "@/api/client";
 import { forgetKeys } from "@/api/intent";
 import { drawnKinds } from "@/files/kind";
 import type { Me } from "@/api/types";
@@ -31,9 +31,15 @@ export const useSession = defineStore("session", () => {
     }
   }
 
+  // Tabs share the cookie: those where somebody was asked for look who it is now, or the files of one stay in sight of the next.
+  const tabs = new BroadcastChannel(`smartdrive ${baseURL.pathname}`);
+  tabs.onmessage = () => known.value && void refresh().catch(() => {});
+  const tellTabs = () => tabs.postMessage("login");
+
   /** Logs in; false: the page holds things of another user, and has to be loaded again. */
   async function logIn(name: string, password: string): Promise<boolean> {
     const { user } = await api.logIn(name, password);
+    tellTabs();
     leaving = calledFor() !== undefined && calledFor() !== user.id;
     if (!leaving) await refresh();
     return !leaving;
@@ -46,6 +52,7 @@ export const useSession = defineStore("session", () => {
     await api.logOut().catch((error: unknown) => {
       if (!isProblem(error, "unauthenticated")) throw error;
     });
+    tellTabs();
     forgetKeys();
     me.value = undefined;
   }

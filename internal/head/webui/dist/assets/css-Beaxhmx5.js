@@ -1,1 +1,0 @@
-import"./base-DBr0vzML.js";

@@ -1,0 +1,1 @@
+import"./base-D4VydQR3.js";
