@@ -128,7 +128,7 @@ func (d *Downloader) present(root *os.Root, name string, n Node, o GetOptions, m
 		return "it is there", nil
 	case !o.SkipSame || !info.Mode().IsRegular() || info.Size() != n.Size:
 		return "", nil
-	case info.ModTime().UnixMilli() == n.Mtime.UnixMilli():
+	case stamp(info.ModTime()) == stamp(n.Mtime):
 		return "same size and time", nil
 	}
 	m.state(StateHashing)

@@ -122,6 +122,21 @@ func TestPutLargeSameContent(t *testing.T) {
 	}
 }
 
+// A file of the beginning of 1970, which the drive keeps as a millisecond after it, is not sent
+// again.
+func TestPutOfTheBeginningOf1970(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	content := noise(15, 100)
+	s.Store("/f", content, time.UnixMilli(1))
+	src := newSource(t, content)
+	src.Mtime = time.UnixMilli(0)
+	res, err := newUploader(t, s).Put(t.Context(), src, "/f", PutOptions{Conflict: Replace, SkipSame: true})
+	if err != nil || res.State != StateSkipped || res.Note != "same size and time" {
+		t.Errorf("%s %s, %v", res.State, res.Note, err)
+	}
+}
+
 // Whatever fault meets any request of an upload once, the file arrives whole, once.
 func TestPutSurvivesEveryFaultAnywhere(t *testing.T) {
 	t.Parallel()

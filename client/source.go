@@ -23,6 +23,15 @@ type Source struct {
 	Check func() error
 }
 
+// stamp is what the drive keeps of a file's time, in Unix ms. It has no 0: that is a file without a
+// time.
+func stamp(t time.Time) int64 {
+	if ms := t.UnixMilli(); ms != 0 {
+		return ms
+	}
+	return 1
+}
+
 // ReadAtCloser is an open file.
 type ReadAtCloser interface {
 	io.ReaderAt

@@ -155,7 +155,7 @@ func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	if known.Type != File || known.Size != t.src.Size {
 		return Result{}, false, nil
 	}
-	if known.Mtime.UnixMilli() == t.src.Mtime.UnixMilli() {
+	if stamp(known.Mtime) == stamp(t.src.Mtime) {
 		return Result{Node: *known, State: StateSkipped, Note: "same size and time"}, true, nil
 	}
 	if known.Digests[blake3Name] == "" {
