@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"smartdrive/client"
 	"smartdrive/client/clienttest"
@@ -80,6 +83,26 @@ func TestExitCodes(t *testing.T) {
 	if got := codeOf(ctx, problem(client.CodeNotFound)); got != exitInterrupted {
 		t.Errorf("interrupted: %d", got)
 	}
+}
+
+// A script must not take a mistyped command, such as "admin user delete ann", for one that was
+// done.
+func TestAnUnknownCommandIsAnErrorAtEachLevel(t *testing.T) {
+	t.Parallel()
+	var below func(cmd *cobra.Command)
+	below = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			below(sub)
+		}
+		if !cmd.HasSubCommands() {
+			return
+		}
+		args := append(strings.Fields(cmd.CommandPath())[1:], "frobnicate")
+		if got := run(t.Context(), args, streams{strings.NewReader(""), io.Discard, io.Discard}); got == exitOK {
+			t.Errorf("smartdrive %s ended with %d", strings.Join(args, " "), got)
+		}
+	}
+	below(newRootCommand(&cli{streams: streams{strings.NewReader(""), io.Discard, io.Discard}}))
 }
 
 // An interrupted put says so, and the same command goes on where it stopped.

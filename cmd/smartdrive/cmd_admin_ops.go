@@ -68,7 +68,7 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 }
 
 func (a *adminCLI) timersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks"}
+	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks", Args: usageArgs(cobra.NoArgs), RunE: help}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show one timer: what it waits for and when it is due, and its way from armed to applied when it has fired",
@@ -147,7 +147,9 @@ func (a *adminCLI) auditCommand() *cobra.Command {
 }
 
 func (a *adminCLI) dlqCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them"}
+	cmd := &cobra.Command{
+		Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them", Args: usageArgs(cobra.NoArgs), RunE: help,
+	}
 	cmd.AddCommand(
 		a.letterCommand("ls", "List dead letters", cobra.NoArgs, func(cmd *cobra.Command, c *connection, _ string) error {
 			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {

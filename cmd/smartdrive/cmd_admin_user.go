@@ -19,7 +19,9 @@ import (
 )
 
 func (a *adminCLI) userCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Short: "Add, change, list and delete users, and hand their files over"}
+	cmd := &cobra.Command{
+		Use: "user", Short: "Add, change, list and delete users, and hand their files over", Args: usageArgs(cobra.NoArgs), RunE: help,
+	}
 	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userRm(), a.userLs(), a.userActivity())
 	return cmd
 }

@@ -21,6 +21,10 @@ func (d deadLetters) routes() []route {
 			does: "List the records that nobody could handle, the oldest first.",
 			out:  []outcome{gives[files.Page[letterView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
+			method: "GET", path: all + "/{id}", need: admins, act: plain(d.get),
+			does: "Show one.",
+			out:  []outcome{gives[letterView](200, "the record")}, fails: []drive.Kind{drive.NotFound},
+		}, {
 			method: "POST", path: all + "/{id}/replay", need: admins, act: plain(d.replay),
 			does: "Hand one to its consumer again.",
 			out:  []outcome{nothing(204, "it is on its way")}, fails: []drive.Kind{drive.NotFound},
@@ -82,6 +86,18 @@ func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 		page.NextCursor = &page.Items[n-1].ID
 	}
 	return ok(page)
+}
+
+func (d deadLetters) get(ctx context.Context, c *call) (reply, error) {
+	id, err := parseLetter(c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	letter, err := d.letters.Get(ctx, id)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(showLetter(letter))
 }
 
 func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {

@@ -49,10 +49,13 @@ func TestDeadLettersAreListedReplayedAndDropped(t *testing.T) {
 		t.Errorf("the second page is %v", rest)
 	}
 	one, two := "/admin/dead-letters/"+letters[0]["id"].(string), "/admin/dead-letters/"+letters[1]["id"].(string)
+	if got := boss.get(t, one); !strings.Contains(string(page.body), strings.TrimSpace(string(got.body))) {
+		t.Errorf("one alone is %s, and in the list it is %v", got, letters[0])
+	}
 	for _, c := range []struct {
 		method, path string
 		status       int
-	}{{"POST", one + "/replay", 204}, {"POST", one + "/replay", 404}, {"DELETE", two, 204}, {"DELETE", two, 404}} {
+	}{{"POST", one + "/replay", 204}, {"GET", one, 404}, {"POST", one + "/replay", 404}, {"DELETE", two, 204}, {"DELETE", two, 404}} {
 		if got := boss.send(t, c.method, c.path, nil); got.StatusCode != c.status {
 			t.Errorf("%s %s: %s", c.method, c.path, got)
 		}

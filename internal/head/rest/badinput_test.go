@@ -215,6 +215,7 @@ func TestQueriesAreReadStrictly(t *testing.T) {
 		get("/admin/timers/park", drive.NotFound, nil),
 		get("/admin/timers/park/x", drive.NotFound, nil),
 		{method: "DELETE", path: "/admin/dead-letters/01", kind: drive.NotFound},
+		get("/admin/dead-letters/01", drive.NotFound, nil),
 	})
 }
 
