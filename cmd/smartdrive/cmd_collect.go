@@ -67,8 +67,11 @@ func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
 		return 0, nil
 	}
 	size, err := drive.ParseByteSize(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, usage(cmd, fmt.Errorf("--%s: %w", name, err))
+	case size == 0: // the API would take it for no limit
+		return 0, usage(cmd, fmt.Errorf("--%s: at least 1B", name))
 	}
 	return int64(size), nil
 }

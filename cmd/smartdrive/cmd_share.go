@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -36,6 +37,9 @@ func (c *cli) shareCreate() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("max-downloads") && in.MaxDownloads < 1 { // the API would take 0 for no limit
+				return usage(cmd, errors.New("--max-downloads: at least 1"))
+			}
 			api, n, err := c.at(cmd.Context(), args[0])
 			if err != nil {
 				return err
