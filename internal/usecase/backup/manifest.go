@@ -24,6 +24,9 @@ const format = 1
 const (
 	manifestFile = "manifest.json"
 	blobsDir     = "blobs"
+
+	stagingDir    = "staging"    // of the store
+	quarantineDir = "quarantine" // of the store
 )
 
 // Manifest describes a backup.

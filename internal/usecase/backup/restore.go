@@ -200,7 +200,7 @@ func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
 
 // putAside moves a content file of a wrong size to where nothing touches it.
 func (r *restore) putAside(path string) error {
-	dir := filepath.Join(r.to.Blobs, "quarantine", filepath.Base(r.aside))
+	dir := filepath.Join(r.to.Blobs, quarantineDir, filepath.Base(r.aside))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -143,7 +143,8 @@ func (r *run) known() (bool, error) {
 // refused tells the operator what is wrong with a directory.
 func refused(why string) error { return drive.Fail(drive.WrongState, "why", why) }
 
-// apart refuses a backup into the blobs that are backed up.
+// apart refuses a backup into the blobs that are backed up, and into the store's other directories,
+// where fsck takes it for something that nobody knows.
 func apart(blobs, dest string) error {
 	from, err := filepath.Abs(blobs)
 	if err != nil {
@@ -156,8 +157,10 @@ func apart(blobs, dest string) error {
 	if from == to {
 		return refused(to + " is the directory of the blobs themselves")
 	}
-	if rel, err := filepath.Rel(filepath.Join(from, blobsDir), to); err == nil && filepath.IsLocal(rel) {
-		return refused(to + " lies among the blobs themselves")
+	for _, dir := range []string{blobsDir, stagingDir, quarantineDir} {
+		if rel, err := filepath.Rel(filepath.Join(from, dir), to); err == nil && filepath.IsLocal(rel) {
+			return refused(to + " lies among the blobs themselves")
+		}
 	}
 	return nil
 }
