@@ -109,7 +109,7 @@ func (o *orders) create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	case in.Filter.SinceLast:
 		return View{}, drive.Fail(drive.WrongState, "state", "unchanged")
 	default:
-		return View{}, drive.Bad("nodes", drive.Required)
+		return View{}, drive.Fail(drive.WrongState, "state", "empty")
 	}
 	a := asked{Request: in, Entries: len(in.Manifest), Mark: w.end}
 	return o.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook})

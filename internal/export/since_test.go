@@ -48,6 +48,10 @@ func TestWhatHasChangedSinceTheLastExport(t *testing.T) {
 	if _, err := e.Create(t.Context(), w.who, next, nil); !drive.IsKind(err, drive.WrongState) {
 		t.Errorf("when nothing has changed: %v", err)
 	}
+	none := Request{Folder: next.Folder, Filter: Filter{Ext: []string{"docx"}}}
+	if _, err := e.Create(t.Context(), w.who, none, nil); !drive.IsKind(err, drive.WrongState) {
+		t.Errorf("when no file matches: %v", err)
+	}
 	next.Filter.Ext = nil
 	check("by another filter", "a.pdf /in/a.pdf", "b.pdf /in/b.pdf", "c.txt /in/c.txt", "deep/d.pdf /in/deep/d.pdf", "f.pdf /in/f.pdf", "sub/e.pdf /in/sub/e.pdf")
 	for _, bad := range []Request{

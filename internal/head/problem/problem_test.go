@@ -81,6 +81,9 @@ func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
 		for reason, s := range r.reasons {
 			check(r.kind.String()+" "+reason, s, false)
 		}
+		for state, s := range r.states {
+			check(r.kind.String()+" "+state, s, false)
+		}
 		for field, s := range r.fields {
 			check(r.kind.String()+" "+field, s, false)
 		}
@@ -114,6 +117,8 @@ func samples() []error {
 		drive.Fail(drive.NameTaken, "name", drive.Name("报告.pdf")), drive.Fail(drive.ParentGone),
 		drive.Fail(drive.PartDiffers, "part", 3), drive.Fail(drive.OffsetMismatch, "offset", 3*drive.MiB, "sent", 5),
 		drive.Fail(drive.PartsMissing, "missing", [][2]int{{0, 3}}), drive.Fail(drive.PartsMissing, "upload", "01a1fbeb-6868-709a-9ef7-d9a59f53c9e1"),
+		drive.Fail(drive.WrongState, "state", "last-admin"), drive.Fail(drive.WrongState, "state", "last-manager"),
+		drive.Fail(drive.WrongState, "state", "empty"), drive.Fail(drive.WrongState, "state", "unchanged"),
 		drive.Fail(drive.WrongState, "state", "sealing"), drive.Fail(drive.VersionChanged, "current", "b3"), drive.Fail(drive.InProgress),
 		drive.Fail(drive.Cycle), drive.Fail(drive.Gone, "reason", "abandoned"), drive.Fail(drive.Gone), drive.Fail(drive.LengthRequired),
 		drive.Fail(drive.Precondition), drive.Fail(drive.TooLarge, "limit", drive.MiB, "sent", 2*drive.MiB),

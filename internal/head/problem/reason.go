@@ -49,6 +49,15 @@ var nameReasons = map[string]text{
 	"escape":        {"The path contains an invalid percent-encoding.", "路径中的百分号编码有误。"},
 }
 
+// states has a sentence for each state that is not one of the thing itself, but of what is around
+// it.
+var states = map[string]text{
+	"last-admin":   {"No other active administrator would be left.", "这样就没有其他可用的管理员了。"},
+	"last-manager": {"The space would be left without a manager.", "这样该空间就没有管理者了。"},
+	"empty":        {"No file matches: the export would be empty.", "没有符合条件的文件，导出将为空。"},
+	"unchanged":    {"Nothing has changed since the last export.", "自上次导出以来没有变化。"},
+}
+
 // goneReasons has a sentence for each way in which an upload, a prepared id, a share or a collect
 // link ends.
 var goneReasons = map[string]text{

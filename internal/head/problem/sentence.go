@@ -13,18 +13,18 @@ import (
 // maxShown is how many bytes of one arg a sentence shows; the member of the document has it whole.
 const maxShown = 200
 
-// sentence returns what to say about an error: the sentence of its reason or field, or the first of
-// the row's whose args are all there.
+// sentence returns what to say about an error: the sentence of its reason, state or field, or the
+// first of the row's whose args are all there.
 func (r *row) sentence(args drive.Args, l Lang) string {
-	if reason, ok := args["reason"]; ok {
-		if t, ok := r.reasons[fmt.Sprint(reason)]; ok {
-			if s, ok := fill(t.in(l), args); ok {
-				return s
-			}
+	for _, of := range []struct {
+		arg   string
+		texts map[string]text
+	}{{"reason", r.reasons}, {"state", r.states}, {"field", r.fields}} {
+		value, ok := args[of.arg]
+		if !ok {
+			continue
 		}
-	}
-	if field, ok := args["field"]; ok {
-		if t, ok := r.fields[fmt.Sprint(field)]; ok {
+		if t, ok := of.texts[fmt.Sprint(value)]; ok {
 			if s, ok := fill(t.in(l), args); ok {
 				return s
 			}

@@ -13,6 +13,7 @@ type row struct {
 	status  int
 	title   text
 	reasons map[string]text // a sentence for each value of the arg "reason"; tried before says
+	states  map[string]text // a sentence for some values of the arg "state"; tried before says
 	fields  map[string]text // a sentence for each value of the arg "field"; tried before says
 	says    []text          // the first one whose {args} are all there is used; the last has none and explains the kind
 	advice  text            // what to do, for the page

@@ -88,7 +88,8 @@ var stateRows = []row{
 	},
 	{
 		kind: drive.WrongState, status: http.StatusConflict,
-		title: text{"Not possible in this state", "当前状态下无法进行"},
+		title:  text{"Not possible in this state", "当前状态下无法进行"},
+		states: states,
 		says: []text{
 			{"The operation was refused: {why}", "此操作被拒绝：{why}"},
 			{"The server was started with the setting {setting}: it can be changed there alone.", "设置项 {setting} 由服务器启动时指定，只能在那里修改。"},
