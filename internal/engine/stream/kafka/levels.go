@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -86,7 +87,7 @@ const (
 	maxForward   = 5000    // records of one batch
 )
 
-// run forwards until ctx is done.
+// run forwards until ctx is done, or a topic of a level is gone.
 func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
 	w.mu.Lock()
 	w.cl = cl // partitions may have been dealt out already
@@ -95,7 +96,10 @@ func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
 	defer w.show(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var fetching sync.WaitGroup
-	fetching.Go(func() { w.fetch(ctx) })
+	fetching.Go(func() {
+		defer cancel()
+		w.fetch(ctx)
+	})
 	_ = w.s.loop(ctx, "forward", w.forwardOnce, func(ctx context.Context) { pause(ctx, w.wake, w.wait()) })
 	cancel()
 	fetching.Wait()
@@ -136,6 +140,10 @@ func (w *waiters) fetch(ctx context.Context) {
 		w.s.counters.Errors.Add(1)
 		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "err", err)
 		pause(ctx, nil, bound)
+		if isGone(err) { // the client never takes up the one that is made in its place
+			w.s.forget(slices.Collect(maps.Keys(w.delays))...)
+			return
+		}
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
 }
