@@ -100,13 +100,25 @@ func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]s
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	results, ok := map[string]string{"server": "ok"}, true
-	for _, check := range c.checks {
+	for i, err := range c.ask(ctx) {
+		check := c.checks[i]
 		results[check.Name] = "ok"
-		if err := check.Func(ctx); err != nil {
+		if err != nil {
 			results[check.Name], ok = "failing", ok && check.Soft
 			log.Warn("a check of readiness fails", slog.String("check", check.Name), slog.Any(telemetry.KeyError, err))
 		}
 	}
 	c.last, c.ok, c.at = results, ok, time.Now()
 	return results, ok
+}
+
+// ask makes all checks at the same time: one that takes all of it must not make others fail.
+func (c *readiness) ask(ctx context.Context) []error {
+	errs := make([]error, len(c.checks))
+	var asked sync.WaitGroup
+	for i, check := range c.checks {
+		asked.Go(func() { errs[i] = check.Func(ctx) })
+	}
+	asked.Wait()
+	return errs
 }

@@ -146,6 +146,19 @@ func TestSecurityHeadersAreOnEveryAnswer(t *testing.T) {
 	}
 }
 
+func TestACheckThatTakesAllTheTimeMakesNoOtherFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Routes: http.NewServeMux(), Checks: []Check{
+			{Name: "contents", Func: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			{Name: "redis", Func: func(ctx context.Context) error { return ctx.Err() }},
+		}})
+		if w := answer(s, "GET", "/readyz"); !strings.Contains(w.body.String(), `"contents":"failing","redis":"ok"`) {
+			t.Error(w.body.String())
+		}
+	})
+}
+
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
