@@ -52,6 +52,23 @@ func TestPutAndGet(t *testing.T) {
 	s.Do(t, "GET /dav/files/a%20b.txt").Has(t, "again")
 }
 
+// A client that has seen a date and no tag replaces, moves and deletes only what has that date.
+func TestWhatWasChangedSinceStays(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Do(t, "PUT /dav/files/f", "X-OC-Mtime: 1700000000", "", "theirs").Want(t, http.StatusCreated)
+	const seen, now, none = "If-Unmodified-Since: Tue, 14 Nov 2023 22:13:19 GMT", "If-Unmodified-Since: Tue, 14 Nov 2023 22:13:20 GMT",
+		"If-Unmodified-Since: yesterday"
+	s.Do(t, "PUT /dav/files/f", seen, "", "mine").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "DELETE /dav/files/f", seen).Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "MOVE /dav/files/f", seen, "Destination: /dav/files/g").Want(t, http.StatusPreconditionFailed)
+	got := s.Do(t, "GET /dav/files/f").Want(t, http.StatusOK).Has(t, "theirs")
+	s.Do(t, "PUT /dav/files/new", seen, "", "there was nothing").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/f", seen, "If-Match: "+got.Header.Get("ETag"), "X-OC-Mtime: 1700000000", "", "by tag").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/f", now, "X-OC-Mtime: 1700000000", "", "same").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/f", none, "", "no date").Want(t, http.StatusNoContent)
+}
+
 // cutBody breaks off after some bytes.
 type cutBody struct{ io.Reader }
 
