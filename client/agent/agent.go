@@ -62,14 +62,15 @@ type Agent struct {
 	anew     bool              // files were given back, to be looked at again
 	draining bool              // everything that is complete goes, without waiting for more
 
-	failedNow int       // files that this run has put away
-	fails     int       // tries of the current bundle that failed in a row
-	nextTry   time.Time // by the monotonic clock; zero: now
-	trouble   error     // why nothing moves: of the last try, nil when it went well
-	broken    error     // what is wrong with this computer, as of the last look
-	moveErr   error     // why files stay where they are
-	nextMove  time.Time
-	asks      int // how often the server was asked since the last bundle was sent
+	failedNow int             // files that this run has put away
+	fails     int             // tries of the current bundle that failed in a row
+	nextTry   time.Time       // by the monotonic clock; zero: now
+	trouble   error           // why nothing moves: of the last try, nil when it went well
+	broken    error           // what is wrong with this computer, as of the last look
+	moveErr   error           // why files stay where they are
+	nextMove  time.Time       // when those of stuck are tried again
+	stuck     map[string]bool // moves that failed, by where they go
+	asks      int             // how often the server was asked since the last bundle was sent
 	nextAsk   time.Time
 
 	live live
@@ -143,7 +144,7 @@ func Open(o Options) (*Agent, error) {
 	}
 	a := &Agent{
 		opt: o, source: source, up: up, log: o.Log.With("source", source), root: root,
-		seen: map[string]*seen{}, held: map[string]string{},
+		seen: map[string]*seen{}, held: map[string]string{}, stuck: map[string]bool{},
 	}
 	if a.lock, err = takeLock(root, o.Dir); err != nil {
 		return nil, errors.Join(err, root.Close())

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -77,33 +79,45 @@ func (a *Agent) refuse(groups []*group) error {
 }
 
 // move does the moves that are to be done. What cannot be moved stays in the state, is shown, and
-// is tried again; it is not sent a second time. The error is that of the state.
+// is tried again; it is not sent a second time, and holds up nothing else. The error is that of the
+// state.
 func (a *Agent) move() error {
-	if len(a.state.Moves) == 0 || time.Now().Before(a.nextMove) {
+	if len(a.state.Moves) == 0 {
 		return nil
 	}
+	if !time.Now().Before(a.nextMove) {
+		a.moveErr = nil
+		clear(a.stuck)
+	}
 	done, dirs := map[string]bool{}, map[string]bool{}
-	a.moveErr = nil
+	var failed error // the first one: the others mostly say the same
 	for _, m := range a.state.Moves {
+		if a.stuck[m.To] {
+			continue
+		}
 		err := a.moveOne(m, dirs)
 		if errors.Is(err, errCrash) {
 			return err
 		}
 		if err != nil {
-			if a.moveErr == nil { // the others mostly say the same
-				a.moveErr = fmt.Errorf("move %s to %s: %w", m.From, path.Dir(m.To), err)
-			}
+			failed = cmp.Or(failed, fmt.Errorf("move %s to %s: %w", m.From, path.Dir(m.To), err))
+			a.stuck[m.To] = true
 			continue
 		}
 		done[m.To] = true
 	}
 	for dir := range dirs { // else a loss of power could bring the files back when the state has forgotten them
 		if err := syncDir(a.root, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			a.moveErr, done = fmt.Errorf("make a move durable: %w", err), nil
+			failed = fmt.Errorf("make a move durable: %w", err)
+			maps.Copy(a.stuck, done)
+			done = nil
 		}
 	}
-	if a.moveErr != nil {
-		a.nextMove = time.Now().Add(again)
+	if failed != nil {
+		if a.moveErr == nil {
+			a.nextMove = time.Now().Add(again)
+		}
+		a.moveErr = failed
 		a.log.Error("files that were dealt with stay where they are; they are not sent again", "err", a.moveErr)
 	}
 	if len(done) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,50 @@ func TestFilesThatCannotBeMovedAreNotSentTwice(t *testing.T) {
 	if s := status(t, w); s.Moving != 0 || s.Error != "" {
 		t.Errorf("status %+v", s)
 	}
+}
+
+// A file that cannot be moved holds up no other, not even those of later bundles.
+func TestAFileThatCannotBeMovedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.opt.MaxFiles = 1
+	for _, name := range []string{"a/x.xml", "b.xml", "c.xml"} {
+		w.drop(t, name, "<"+name+"/>")
+	}
+	obstacle := ""
+	inTheWay := func(step string) bool {
+		if step != "after end" || obstacle != "" {
+			return false
+		}
+		root, err := os.OpenRoot(w.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		s, err := loadState(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obstacle = path.Dir(s.Moves[0].To)
+		w.drop(t, obstacle, "a file where a directory should be")
+		return false
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := w.once(t, inTheWay); err == nil {
+			t.Error("nothing is said about a file that cannot be moved")
+		}
+		equal(t, "sent", w.below(t, sentDir, 2), []string{"a", "b.xml", "c.xml"})
+		if s := status(t, w); s.Moving != 1 || s.Error == "" {
+			t.Errorf("status %+v", s)
+		}
+		if err := os.Remove(filepath.Join(w.dir, obstacle)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.once(t, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	equal(t, "sent", w.below(t, sentDir, 2), []string{"a/x.xml", "b.xml", "c.xml"})
 }
 
 // Times of files and the wall clock decide nothing.
