@@ -19,7 +19,14 @@ func (c *call) mkcol(ctx context.Context) error {
 		return drive.Wrap(err, drive.MediaType, "field", "body", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", "no body")
 	}
 	if c.at.isRoot() {
-		return drive.Fail(drive.NameTaken, "name", string(c.at.last()))
+		switch e, err := c.there(ctx, c.at); {
+		case err != nil:
+			return err
+		case e == nil: // clients take 405 for a folder that is there
+			return noPlace()
+		default:
+			return drive.Fail(drive.NameTaken, "name", e.Name)
+		}
 	}
 	if err := c.opt.Litter().takes(c.at.last()); err != nil {
 		return err

@@ -109,3 +109,28 @@ func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	call(plans, "")
 	want("one of them goes, and the other is called as it was", "team", other, "team (2)")
 }
+
+// A file that is shared by itself is read and changed where it is shown; nothing is made beside it,
+// and no answer says that what is not there is there.
+func TestAFileThatIsSharedByItself(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.Do(t, "PUT /dav/files/solo.txt", "", "ann's").Want(t, http.StatusCreated)
+	at := s.share(t, s.Who, "solo.txt")
+	bob := davtest.As("bob")
+	tag := s.Do(t, "GET /dav/shared/solo.txt", bob).Want(t, http.StatusOK).Has(t, "ann's").Header.Get("ETag")
+	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "bob's").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "late").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", strings.Repeat("large", 2<<20)).Want(t, http.StatusRequestEntityTooLarge)
+	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", "last").Want(t, http.StatusNoContent)
+	s.Do(t, "GET /dav/files/solo.txt").Want(t, http.StatusOK).Has(t, "last")
+	s.Do(t, "MKCOL /dav/shared/solo.txt", bob).Want(t, http.StatusMethodNotAllowed)
+	for _, other := range []string{"PUT /dav/shared/other.txt", "MKCOL /dav/shared/other", "MKCOL /dav/spaces/other", "PUT /dav/spaces/other"} {
+		s.Do(t, other, bob).Want(t, http.StatusForbidden).Has(t, "part of how the drive is laid out")
+	}
+	s.Do(t, "MKCOL /dav/shared", bob).Want(t, http.StatusMethodNotAllowed).Has(t, "&#34;shared&#34;")
+	s.unshare(t, s.Who, at)
+	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", "too late").Want(t, http.StatusForbidden)
+	s.Do(t, "GET /dav/files/solo.txt").Has(t, "last")
+}

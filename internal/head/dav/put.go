@@ -22,9 +22,6 @@ import (
 
 // put is PUT of a whole file, of known or unknown length.
 func (c *call) put(ctx context.Context) error {
-	if c.at.isRoot() {
-		return noFile(c)
-	}
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be taken for the whole
 		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
 	}
@@ -34,10 +31,7 @@ func (c *call) put(ctx context.Context) error {
 	}
 	var there *Entry
 	if err == nil {
-		there, err = c.there(ctx, c.at)
-	}
-	if err == nil && there != nil && there.IsFolder() {
-		return noFile(c)
+		there, err = target(ctx, c)
 	}
 	if err == nil {
 		err = c.conditions(ctx, there)
@@ -49,6 +43,21 @@ func (c *call) put(ctx context.Context) error {
 		return err
 	}
 	return c.store(ctx, there)
+}
+
+// target is the file that a PUT replaces; nil: there is none. It may be the top of a room: a file
+// that is shared by itself.
+func target(ctx context.Context, c *call) (*Entry, error) {
+	there, err := c.there(ctx, c.at)
+	switch {
+	case err != nil:
+		return nil, err
+	case there != nil && there.IsFolder():
+		return nil, noFile(c)
+	case there == nil && c.at.isRoot():
+		return nil, noPlace()
+	}
+	return there, nil
 }
 
 // noFile says that a file cannot be where a folder is (RFC 4918 §9.7.2).

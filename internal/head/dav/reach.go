@@ -95,21 +95,15 @@ func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) 
 	if c.at, err = c.parse(u); err != nil {
 		return err
 	}
-	if c.at.isRoot() {
-		return drive.Fail(drive.BadName, "reason", "root")
-	}
 	if err := h.opt.Litter().takes(c.at.last()); err != nil {
 		return err
 	}
 	if err := readTokens(c); err != nil {
 		return err
 	}
-	there, err := c.there(ctx, c.at)
+	there, err := target(ctx, c)
 	if err != nil {
 		return err
-	}
-	if there != nil && there.IsFolder() {
-		return noFile(c)
 	}
 	if err := c.conditions(ctx, there); err != nil {
 		return err

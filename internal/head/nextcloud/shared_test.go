@@ -369,3 +369,19 @@ func TestAStarStandsForItself(t *testing.T) {
 		t.Errorf("bob's favourites are %s", body)
 	}
 }
+
+// The apps change a file that is shared by itself, as its permissions say; nothing is made beside
+// it.
+func TestAFileThatIsSharedByItselfIsChanged(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.Do(t, "PUT "+home+"solo.txt", "", "ann's").Want(t, 201)
+	s.grant(t, "solo.txt", access.Editor, 0)
+	s.Clock.Advance(time.Minute)
+	bob := davtest.As("bob")
+	s.Do(t, "PUT "+shared+"/solo.txt", bob, "", "bob's").Want(t, 204)
+	s.Do(t, "GET "+home+"solo.txt").Want(t, 200).Has(t, "bob's")
+	s.Do(t, "PUT "+shared+"/other.txt", bob, "", "new").Want(t, 403)
+	s.Do(t, "MKCOL "+shared+"/other", bob).Want(t, 403)
+}

@@ -72,6 +72,10 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 		return s.small.put(ctx, f, body, quick)
 	}
 	n, created, err := s.putLarge(ctx, who, f.asked, f.row.Base, body)
+	if drive.IsKind(err, drive.NotFound) && p.Place != "" && len(p.Path) == 0 {
+		// Who was given nothing but the file has no right at its folder, which an upload needs.
+		err = drive.Wrap(err, drive.TooLarge, "field", "size", "limit", s.opt.PartSize)
+	}
 	return Stored{Node: n, Created: created}, err
 }
 
