@@ -36,22 +36,21 @@ plans=smartdrive/test/plans
 # Whole clusters that are killed and cut off want the machine for themselves: they come last.
 alone=smartdrive/test/cluster
 
-# run TITLE FLAG...: the tests of the packages on standard input. Vetting is make check's and CI's. A landing believes no result of
-# an earlier run.
+# run TITLE FLAG...: the tests of the packages on standard input. They wait more than they work, for services, programs and the disk:
+# four packages run beside each other. Vetting is make check's and CI's. A landing believes no result of an earlier run.
 run() {
 	echo "=== $1"
-	xargs -r go test -json -vet=off ${CI:+-count=1} -exec "$bin/testcost" -timeout "${SMARTDRIVE_TEST_TIMEOUT:-20m}" "${@:2}" 2>&1
+	xargs -r go test -json -p 4 -vet=off ${CI:+-count=1} -exec "$bin/testcost" -timeout "${SMARTDRIVE_TEST_TIMEOUT:-20m}" "${@:2}" 2>&1
 }
 
-# Tests of the whole program wait more than they work: four packages of them run beside each other.
 parts() {
 	local status=0
 	for part in ${SMARTDRIVE_TEST_PARTS:-packages plans mysql system cluster}; do
 		case $part in
 		packages) go list ./... | grep -v '^smartdrive/test/' | SMARTDRIVE_TEST_STATEMENTS=$statements run "packages" || status=1 ;;
 		plans) echo "$plans" | SMARTDRIVE_TEST_STATEMENTS=$statements run "plans of what they asked the database" -count=1 || status=1 ;;
-		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_STATEMENTS=$statements SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" -p 4 || status=1 ;;
-		system) go list ./test/... | grep -vx -e "$alone" -e "$plans" | run "the whole program" -p 4 || status=1 ;;
+		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_STATEMENTS=$statements SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" || status=1 ;;
+		system) go list ./test/... | grep -vx -e "$alone" -e "$plans" | run "the whole program" || status=1 ;;
 		cluster) echo "$alone" | run "whole clusters" || status=1 ;;
 		*) echo "there is no part $part; there are packages, plans, mysql, system, cluster" && status=2 ;;
 		esac
