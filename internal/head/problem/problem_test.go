@@ -90,6 +90,23 @@ func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
 	}
 }
 
+// A header that was not sent, and a list of what is allowed that has nothing in it, leave no gap.
+func TestNothingIsSaidAboutAnEmptyArg(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{drive.Fail(drive.MediaType, "sent", "", "expected", "application/json"), "The Content-Type is missing; send application/json."},
+		{drive.Bad("parent", drive.NotAllowed, "allowed", []string{}), "parent is invalid."},
+		{drive.Bad("parent", drive.NotAllowed, "allowed", ""), "parent is invalid."},
+	} {
+		if got := From(c.err, English, "r-1").Detail; got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
 // samples has one error for each sentence that there is, with the args that the code sends.
 func samples() []error {
 	return []error{
@@ -124,6 +141,7 @@ func samples() []error {
 		drive.Fail(drive.Precondition), drive.Fail(drive.TooLarge, "limit", drive.MiB, "sent", 2*drive.MiB),
 		fmt.Errorf("decode: %w", &http.MaxBytesError{Limit: 1 << 20}),
 		drive.Fail(drive.MediaType, "sent", "text/plain", "expected", "application/json"),
+		drive.Fail(drive.MediaType, "sent", "", "expected", "application/json"),
 		drive.Fail(drive.Range, "size", 1000),
 		drive.Fail(drive.DigestMismatch, "algorithm", "sha256", "declared", "00", "computed", "11"),
 		drive.Fail(drive.KeyReused), drive.Fail(drive.DigestRequired),

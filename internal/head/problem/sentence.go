@@ -38,8 +38,8 @@ func (r *row) sentence(args drive.Args, l Lang) string {
 	return r.title.in(l)
 }
 
-// fill puts args into the {places} of a template; ok is false when one is missing, so that no
-// reader ever sees a brace.
+// fill puts args into the {places} of a template; ok is false when one is missing or empty, so that
+// no reader ever sees a brace or a gap.
 func fill(template string, args drive.Args) (s string, ok bool) {
 	var b strings.Builder
 	for {
@@ -54,7 +54,11 @@ func fill(template string, args drive.Args) (s string, ok bool) {
 		if !has || value == nil {
 			return "", false
 		}
-		b.WriteString(show(value, format))
+		shown := show(value, format)
+		if shown == "" {
+			return "", false
+		}
+		b.WriteString(shown)
 		template = after
 	}
 }

@@ -199,6 +199,7 @@ var stateRows = []row{
 		title: text{"The media type is not supported", "不支持该媒体类型"},
 		says: []text{
 			{"{sent} is not supported here; send {expected}.", "此处不支持 {sent}，应为 {expected}。"},
+			{"The Content-Type is missing; send {expected}.", "缺少 Content-Type，应为 {expected}。"},
 			{"The Content-Type of the body is not supported here.", "此处不支持该 Content-Type。"},
 		},
 		advice: text{
