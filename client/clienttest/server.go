@@ -9,13 +9,16 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"smartdrive/test/process"
 )
@@ -92,6 +95,10 @@ func (s *Server) Inject(faults func(r *http.Request) Fault) {
 func (s *Server) Start(t testing.TB) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", s.addr)
+	for tries := 1; errors.Is(err, syscall.EADDRINUSE) && tries < 1000; tries++ {
+		<-time.After(10 * time.Millisecond) // somebody's connection goes out from that port, and ends
+		l, err = lc.Listen(t.Context(), "tcp", s.addr)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
