@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -441,6 +442,29 @@ func TestQueueFaultsAreOutlived(t *testing.T) {
 		r.arm(idle(keyB, 1, 0))
 		if got = d.within(time.Hour); len(got) != 3 {
 			t.Errorf("after the faults: %v", got)
+		}
+	})
+}
+
+// A queue that does not answer for long is asked all the time, and told of once a minute.
+func TestALongFaultIsToldOfSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		d := newDiary()
+		r := start(t, timer.Options{Handlers: d.handler(succeed), Log: slog.New(slog.NewTextHandler(&out, nil))})
+		synctest.Wait()
+		r.queue.leaseErrs.Store(math.MaxInt64)
+		r.arm(idle(keyA, 1, 0))
+		d.within(10*time.Minute - time.Second)
+		r.queue.leaseErrs.Store(0)
+		if got := d.within(time.Minute); len(got) != 1 {
+			t.Errorf("handlers ran at %v", got)
+		}
+		r.stop()
+		faults, ends := strings.Count(out.String(), "timer queue does not answer"), strings.Count(out.String(), "timer queue answers again")
+		if faults < 9 || faults > 10 || ends != 1 {
+			t.Errorf("%d lines of the fault and %d of its end in\n%s", faults, ends, out.String())
 		}
 	})
 }

@@ -13,6 +13,10 @@ import (
 // Hold.
 const maxLease = 512
 
+// tellEvery is how often the log is told that the queue still does not answer: it is asked again
+// after a second or two.
+const tellEvery = time.Minute
+
 // lane delivers the timers of one kind: the loop, its slots, and when it means to wake.
 type lane struct {
 	engine  *Engine
@@ -60,11 +64,20 @@ func (l *lane) expect(wait time.Duration) {
 }
 
 func (l *lane) run(ctx, hard context.Context, handlers *sync.WaitGroup) {
+	var told time.Time // when the log was last told that the queue does not answer; zero: it answers
 	for ctx.Err() == nil {
 		wait, err := l.runOnce(ctx, hard, handlers)
-		if err != nil && ctx.Err() == nil {
+		switch log := l.engine.opt.Log; {
+		case ctx.Err() != nil:
+		case err != nil:
 			l.count.LeaseErrs.Add(1)
-			l.engine.opt.Log.WarnContext(ctx, "timer queue does not answer", "kind", l.kind.String(), "err", err)
+			if told.IsZero() || time.Since(told) >= tellEvery {
+				log.WarnContext(ctx, "timer queue does not answer", "kind", l.kind.String(), "err", err)
+				told = time.Now()
+			}
+		case !told.IsZero():
+			log.InfoContext(ctx, "timer queue answers again", "kind", l.kind.String())
+			told = time.Time{}
 		}
 		l.sleep(ctx, wait)
 	}
