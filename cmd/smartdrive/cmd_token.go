@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,16 +64,16 @@ func (c tokens) all(ctx context.Context, api *client.Client, act func(client.Acc
 
 func (c tokens) create() *cobra.Command {
 	var scopes, heads []string
-	var life time.Duration
+	var life days
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print it, this once",
 		Example: `  smartdrive token create "my phone" --heads nextcloud
-  smartdrive token create backup --scopes read --expires 2160h`,
+  smartdrive token create backup --scopes read --expires 90d`,
 		Args: cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := api.CreateToken(ctx, client.NewToken{
-				Name: args[0], Scopes: scopes, Heads: heads, ExpiresIn: int64(life / time.Second),
+				Name: args[0], Scopes: scopes, Heads: heads, ExpiresIn: life.seconds(),
 			})
 			if err != nil {
 				return err
@@ -84,7 +83,7 @@ func (c tokens) create() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{"read", "write"}, "what it may do: read, write, admin")
 	cmd.Flags().StringSliceVar(&heads, "heads", []string{"native"}, "the protocols that it is good for: native, dav, nextcloud")
-	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is valid (default: until it is revoked)")
+	cmd.Flags().Var(&life, "expires", "expire after this time, such as 90d or 12h (default: when it is revoked)")
 	return cmd
 }
 
