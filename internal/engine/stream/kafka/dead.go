@@ -51,9 +51,6 @@ func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
 	var failed error
 	fetches.EachError(func(_ string, _ int32, err error) { failed = errors.Join(failed, err) })
 	if failed != nil {
-		if isGone(failed) {
-			s.forget(s.dlq())
-		}
 		return fmt.Errorf("read the dead letters: %w", classify(failed))
 	}
 	log, err := s.dlqID(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,7 +86,7 @@ const (
 	maxForward   = 5000    // records of one batch
 )
 
-// run forwards until ctx is done, or a topic of a level is gone.
+// run forwards until ctx is done.
 func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
 	w.mu.Lock()
 	w.cl = cl // partitions may have been dealt out already
@@ -96,10 +95,7 @@ func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
 	defer w.show(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var fetching sync.WaitGroup
-	fetching.Go(func() {
-		defer cancel()
-		w.fetch(ctx)
-	})
+	fetching.Go(func() { w.fetch(ctx) })
 	_ = w.s.loop(ctx, "forward", w.forwardOnce, func(ctx context.Context) { pause(ctx, w.wake, w.wait()) })
 	cancel()
 	fetching.Wait()
@@ -140,10 +136,6 @@ func (w *waiters) fetch(ctx context.Context) {
 		w.s.counters.Errors.Add(1)
 		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "err", err)
 		pause(ctx, nil, bound)
-		if isGone(err) { // the client never takes up the one that is made in its place
-			w.s.forget(slices.Collect(maps.Keys(w.delays))...)
-			return
-		}
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
 }

@@ -177,25 +177,20 @@ func (r *relay) mark(ctx context.Context) (err error) {
 	r.landed = nil
 	r.mu.Unlock()
 	var sent []stream.Unsent
-	failed := map[string]error{}
 	for _, l := range all {
 		delete(r.flying, idOf(l.Unsent))
 		if l.err == nil {
 			sent = append(sent, l.Unsent)
-			continue
-		}
-		failed[r.s.target(l.Unsent).name] = l.err
-		if err == nil {
+		} else if err == nil {
 			err = fmt.Errorf("send a record of %s: %w", l.Topic, classify(l.err))
 		}
 	}
-	r.s.renew(r.s.cl, failed)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()
 	for part := range slices.Chunk(sent, relayBatch) {
-		if unmarked := r.s.opt.Backlog.MarkSent(ctx, part); unmarked != nil {
+		if failed := r.s.opt.Backlog.MarkSent(ctx, part); failed != nil {
 			r.s.counters.Resent.Add(int64(len(part)))
-			err = errors.Join(err, unmarked)
+			err = errors.Join(err, failed)
 			continue
 		}
 		r.s.counters.Relayed.Add(int64(len(part)))
@@ -212,5 +207,5 @@ func (s *Stream) target(u stream.Unsent) spec {
 	case u.Retry:
 		return s.retrySpec(u.Consumer, u.Topic)
 	}
-	return s.logSpec(u.Topic)
+	return spec{name: s.topic(u.Topic), keep: keepRecords}
 }

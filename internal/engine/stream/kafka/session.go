@@ -92,19 +92,8 @@ func (one *session) fetch(ctx context.Context) {
 		failed := one.take(ctx, fetches)
 		one.cl.AllowRebalance()
 		if failed { // a broker that forbids something says so at once, and would say it again at once
-			one.forgetGone()
 			return
 		}
-	}
-}
-
-// forgetGone has the next session make the topics that are gone.
-func (one *session) forgetGone() {
-	one.mu.Lock()
-	gone := isGone(one.failed)
-	one.mu.Unlock()
-	if gone {
-		one.s.forget(one.names[:]...)
 	}
 }
 

@@ -19,15 +19,12 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	if !legal(sub.Consumer) {
 		return nil, drive.Bad("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
 	}
-	log := s.logSpec(sub.Topic)
+	log := spec{name: s.topic(sub.Topic), keep: keepRecords}
 	retries := s.retrySpec(sub.Consumer, sub.Topic)
 	if err := s.ensure(ctx, log, retries); err != nil {
 		return nil, err
 	}
 	if err := s.findCursor(ctx, sub); err != nil {
-		if isGone(err) {
-			s.forget(log.name)
-		}
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
 	one := newSession(s, sub, log.name, retries.name)

@@ -204,9 +204,6 @@ func (s *Stream) Counters() *Counters { return &s.counters }
 func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 	messages := make([]*kgo.Record, len(records))
 	for i, r := range records {
-		if err := s.ensure(ctx, s.logSpec(r.Topic)); err != nil {
-			return err
-		}
 		r.Source = s.opt.Source
 		if r.Time == 0 {
 			r.Time = drive.TimeOf(s.opt.Now())
@@ -256,13 +253,6 @@ func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo
 			return errs
 		}
 	}
-	failed := map[string]error{}
-	for i, err := range errs {
-		if err != nil {
-			failed[messages[i].Topic] = err
-		}
-	}
-	s.renew(cl, failed)
 	return errs
 }
 

@@ -62,7 +62,7 @@ type spec struct {
 func (s *Stream) specs() []spec {
 	var all []spec
 	for _, t := range stream.Topics() {
-		all = append(all, s.logSpec(t))
+		all = append(all, spec{name: s.topic(t), keep: keepRecords})
 	}
 	for _, l := range s.opt.Levels {
 		all = append(all, s.levelSpec(l))
@@ -71,10 +71,6 @@ func (s *Stream) specs() []spec {
 		all = append(all, s.retrySpec(sub.Consumer, sub.Topic))
 	}
 	return append(all, spec{name: s.dlq(), keep: keepDead})
-}
-
-func (s *Stream) logSpec(t stream.Topic) spec {
-	return spec{name: s.topic(t), keep: keepRecords}
 }
 
 func (s *Stream) levelSpec(l stream.Level) spec {
