@@ -2,6 +2,7 @@ package dav_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -123,6 +124,9 @@ func TestAFileThatIsSharedByItself(t *testing.T) {
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "bob's").Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "If-Match: "+tag, "", "late").Want(t, http.StatusPreconditionFailed)
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", strings.Repeat("large", 2<<20)).Want(t, http.StatusRequestEntityTooLarge)
+	name, value, _ := strings.Cut(bob, ": ")
+	untold := io.MultiReader(strings.NewReader(strings.Repeat("long", 100<<10))) // of unknown length
+	s.Send(t, "PUT /dav/shared/solo.txt", http.Header{name: {value}}, untold).Want(t, http.StatusRequestEntityTooLarge).Has(t, "262144")
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", "last").Want(t, http.StatusNoContent)
 	s.Do(t, "GET /dav/files/solo.txt").Want(t, http.StatusOK).Has(t, "last")
 	s.Do(t, "MKCOL /dav/shared/solo.txt", bob).Want(t, http.StatusMethodNotAllowed)

@@ -74,7 +74,11 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 	n, created, err := s.putLarge(ctx, who, f.asked, f.row.Base, body)
 	if drive.IsKind(err, drive.NotFound) && p.Place != "" && len(p.Path) == 0 {
 		// Who was given nothing but the file has no right at its folder, which an upload needs.
-		err = drive.Wrap(err, drive.TooLarge, "field", "size", "limit", s.opt.PartSize)
+		limit := s.opt.PartSize
+		if p.Size == blob.UnknownSize {
+			limit = min(limit, QuickSize)
+		}
+		err = drive.Wrap(err, drive.TooLarge, "field", "size", "limit", limit)
 	}
 	return Stored{Node: n, Created: created}, err
 }

@@ -6,6 +6,15 @@ import { forgetKeys } from "@/api/intent";
 import { drawnKinds } from "@/files/kind";
 import type { Me } from "@/api/types";
 
+/** A channel to the other tabs; undefined where the browser keeps nothing for this site, and so has none. */
+function channel(): BroadcastChannel | undefined {
+  try {
+    return new BroadcastChannel(`smartdrive ${baseURL.pathname}`);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Who is logged in, and how much space is used. */
 export const useSession = defineStore("session", () => {
   const me = ref<Me>();
@@ -32,9 +41,9 @@ export const useSession = defineStore("session", () => {
   }
 
   // Tabs share the cookie: those where somebody was asked for look who it is now, or the files of one stay in sight of the next.
-  const tabs = new BroadcastChannel(`smartdrive ${baseURL.pathname}`);
-  tabs.onmessage = () => known.value && void refresh().catch(() => {});
-  const tellTabs = () => tabs.postMessage("login");
+  const tabs = channel();
+  if (tabs) tabs.onmessage = () => known.value && void refresh().catch(() => {});
+  const tellTabs = () => tabs?.postMessage("login");
 
   /** Logs in; false: the page holds things of another user, and has to be loaded again. */
   async function logIn(name: string, password: string): Promise<boolean> {

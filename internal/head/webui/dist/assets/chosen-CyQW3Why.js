@@ -1,1 +1,0 @@
-import{a as e,s as t}from"./batches-eq7h8V0N.js";import{jt as n}from"./files-D5Jf-_in.js";import{x as r}from"./base-D4VydQR3.js";var i=(i,a)=>{let o=i.length===1&&i[0].type===`folder`?i[0]:void 0;return n(()=>o?e({folder:o.id,filter:{}}):t(i.map(e=>e.id),a),r.global.t(`files.exported`))};export{i as exportChosen};

@@ -1,0 +1,1 @@
+import"./base-N2s4_cEt.js";

@@ -1,1 +1,0 @@
-import"./base-D4VydQR3.js";
