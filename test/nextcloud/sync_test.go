@@ -281,10 +281,18 @@ func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renamed := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(server)
 		r.Out.Header.Set("User-Agent", "mirall/3.10.0")
-	}})
+	}}
+	renamed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without this, package http closes the body as soon as the answer begins, and with it, if the
+		// proxy has not yet read that it is at its end, the connection from which the answer comes.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	defer renamed.Close()
 	d.url = renamed.URL
 	a.mustSync()
