@@ -286,8 +286,8 @@ func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
 		r.Out.Header.Set("User-Agent", "mirall/3.10.0")
 	}}
 	renamed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without this, package http closes the body as soon as the answer begins, and with it, if the
-		// proxy has not yet read that it is at its end, the connection from which the answer comes.
+		// Without this, package http closes the body as soon as the answer begins, and if the proxy
+		// has not read yet that it is at its end, it closes the connection that the answer comes from.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			t.Error(err)
 		}
