@@ -286,8 +286,8 @@ func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
 		r.Out.Header.Set("User-Agent", "mirall/3.10.0")
 	}}
 	renamed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without this, package http closes the body as soon as the answer begins, and if the proxy
-		// has not read yet that it is at its end, it closes the connection that the answer comes from.
+		// Without this, package http closes the body as soon as the answer begins. A proxy that has
+		// not read yet that it is at its end then closes the connection of the answer.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			t.Error(err)
 		}
