@@ -56,9 +56,9 @@ func TestRefusals(t *testing.T) {
 		{"a backup into a directory with something else", "not a backup", back(foreign)},
 		{"a backup into another installation's", "installation another", back(other)},
 		{"a backup into the blobs", "the blobs themselves", back(r.Dir)},
-		{"a backup among the blobs", "the blobs themselves", back(filepath.Join(r.Dir, "blobs", "ab"))},
-		{"a backup among the unfinished uploads", "the blobs themselves", back(filepath.Join(r.Dir, "staging", "backup"))},
-		{"a backup into the quarantine", "the blobs themselves", back(filepath.Join(r.Dir, "quarantine"))},
+		{"a backup among the blobs", "the store that is to be backed up", back(filepath.Join(r.Dir, "blobs", "ab"))},
+		{"a backup among the unfinished uploads", "the store that is to be backed up", back(filepath.Join(r.Dir, "staging", "backup"))},
+		{"a backup into the quarantine", "the store that is to be backed up", back(filepath.Join(r.Dir, "quarantine"))},
 		{"no backup", "not-found", restore(func(t *testing.T, from, _ string) { remove(t, filepath.Join(from, "manifest.json")) }, true)},
 		{"a newer format", "use a newer release", restore(func(t *testing.T, from, _ string) {
 			write(t, filepath.Join(from, "manifest.json"), `{"format": 2}`)

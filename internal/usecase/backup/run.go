@@ -159,7 +159,7 @@ func apart(blobs, dest string) error {
 	}
 	for _, dir := range []string{blobsDir, stagingDir, quarantineDir} {
 		if rel, err := filepath.Rel(filepath.Join(from, dir), to); err == nil && filepath.IsLocal(rel) {
-			return refused(to + " lies among the blobs themselves")
+			return refused(to + " lies in the store that is to be backed up")
 		}
 	}
 	return nil
