@@ -99,6 +99,32 @@ test("a name is given back", { timeout: 600_000 }, async () => {
   await context.close();
 });
 
+/** Notes, at each frame, where the entries are. */
+const follow = () => {
+  globalThis.places = new Set();
+  const look = () => {
+    const tops = [...document.querySelectorAll("[data-entry]")].map((e) => e.getBoundingClientRect().top);
+    if (tops.length > 0) globalThis.places.add(tops.join());
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+};
+
+for (const width of [1280, 1000, 390])
+  test(`what can be aimed at does not move, ${width}`, { timeout: 600_000 }, async () => {
+    for (const name of ["one", "two", "three"]) await folder(`/still ${width}/${name}`);
+    const { page, context } = await openPage(browser, server, { width });
+    await logIn(page, server, "admin", server.password);
+    await page.addInitScript(follow);
+    await page.goto(`${server.url}/files/still ${width}`);
+    await entry(page, "two").locator("input[type=checkbox]").click();
+    await page.getByText("1 selected", { exact: true }).waitFor();
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const places = await page.evaluate(() => [...globalThis.places]);
+    assert.equal(places.length, 1, places.join(" then "));
+    await context.close();
+  });
+
 test("a finger that stays selects", { timeout: 600_000 }, async () => {
   for (const name of ["one", "two", "three"]) await folder(`/touch/${name}`);
   const { page, context } = await enter("/files/touch", { width: 390 });

@@ -1,1 +1,0 @@
-import"./base-N2s4_cEt.js";

@@ -1,0 +1,1 @@
+import"./base-Dt_f29-2.js";
