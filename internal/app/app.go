@@ -253,7 +253,7 @@ func (a *App) composeTimers() error {
 		Queue: a.timers.queue(g.onStep), Handlers: handlers, Dead: a.timers.onDead, Lost: a.timers.onLost, Log: g.log, Concurrency: atOnce,
 		Traced: a.courier.delivered,
 	})
-	a.courier.timers = a.timers.engine
+	a.courier.timers, a.mover.arm = a.timers.engine, a.timers.armMoved
 	return nil
 }
 

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the tests make databases of their own
+	"github.com/google/uuid"
 
 	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
@@ -336,5 +338,29 @@ func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 	}
 	if state := armed(); state != "" {
 		t.Error("the timers of other rows are taken for these rows'")
+	}
+}
+
+// The timers that an instance armed with the settings of before a move are in the queue that it
+// had. They are armed when the move is over, whatever was armed at the start.
+func TestTimersAreArmedWhenAMoveIsOver(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	n := start1(t, testConfig(t, append(clusterArgs(t, false), "--upload-idle", "1h")...))
+	if err := n.timers.arm(t.Context()); err != nil { // as at the start, which may not be so far
+		t.Fatal(err)
+	}
+	id, _ := begin(t, n, n.login(t), "/elsewhere", 1<<20)
+	key := timer.Key{Kind: timer.Park, ID: uuid.MustParse(id)}
+	if err := errors.Join(n.timers.engine.Cancel(t.Context(), key, 1), n.timers.arm(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.timers.engine.Show(t.Context(), key); !drive.IsKind(err, drive.NotFound) {
+		t.Fatalf("the timer is there: %v", err)
+	}
+	if err := n.mover.arm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.timers.engine.Show(t.Context(), key); err != nil {
+		t.Error(err)
 	}
 }

@@ -33,6 +33,7 @@ type mover struct {
 	member       *instance.Member
 	copier       *contents.Copier
 	pair         *contents.Pair
+	arm          func(ctx context.Context) error // arms all timers; it is made after this
 
 	steps sync.Mutex // held while an administrator's step is taken; before mu
 
@@ -179,7 +180,7 @@ func (m *mover) take(in Installation, member *instance.Member, bytes storage) st
 		DB: m.db, Pair: m.pair, State: m.rows.State, Log: m.log,
 		Drop: contents.Drop{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
 	})
-	m.rows.Join(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Beside: m.moveContents})
+	m.rows.Join(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Beside: m.moveContents, Arrived: func(ctx context.Context) error { return m.arm(ctx) }})
 	m.align(m.rows.State())
 	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }

@@ -189,6 +189,17 @@ func (t *timers) armAll(ctx context.Context) error {
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaArmed, state) })
 }
 
+// armMoved arms everything once a move has ended: instances with the old settings armed theirs in
+// the queue that they had, also after the first one with the new settings had armed all in this
+// one. What the database remembers may be of this very queue, from before it was left.
+func (t *timers) armMoved(ctx context.Context) error {
+	if t.shared == nil { // in memory: they were armed at the start
+		return nil
+	}
+	t.log.InfoContext(ctx, "arming all timers: no instance with the old settings is left")
+	return t.recover(ctx)
+}
+
 // isArmed reports whether the timers were armed for the present state of the shared queue.
 func (t *timers) isArmed(ctx context.Context) (done bool, state string, err error) {
 	if state, err = t.shared.State(ctx); err != nil {

@@ -410,6 +410,9 @@ func (m *Migration) Drop(ctx context.Context, early bool) error {
 	if err := m.left.atRest(ctx, v); err != nil && !(early && drive.IsKind(err, drive.WrongState)) {
 		return err
 	}
+	if err := m.left.arrive(ctx, v); err != nil {
+		return err
+	}
 	if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {
 		return err
 	}
@@ -420,21 +423,6 @@ func (m *Migration) Drop(ctx context.Context, early bool) error {
 	defer m.looking.Unlock()
 	m.take(nil)
 	return nil
-}
-
-// noneStays refuses while an instance says that it was started with the old settings. Once nothing
-// tells it that the installation has moved, it would go on at the old place.
-func (m *Migration) noneStays(ctx context.Context, v *view) error {
-	if err := m.party.Ready(m.stateOf(v)); err != nil {
-		return wrong("start the instances with the new settings first: " + err.Error())
-	}
-	all, err := m.instances(ctx, v)
-	for _, in := range all {
-		if in.Why != "" {
-			return wrong("start the instances with the new settings first: " + in.name() + ": " + in.Why)
-		}
-	}
-	return err
 }
 
 // abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if

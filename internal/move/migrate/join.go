@@ -13,6 +13,10 @@ type Party struct {
 	Ready func(state State) error
 	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
 	Beside func(ctx context.Context)
+	// Arrived is run in one process once every instance has the new settings, and before the move
+	// is forgotten: what those with the old ones did at a place that is used no more is done again.
+	// It may be run again; nil: nothing is.
+	Arrived func(ctx context.Context) error
 }
 
 // Join says as whom this process takes part, before Run and any step: to know that takes the
@@ -23,6 +27,9 @@ func (m *Migration) Join(p Party) {
 	}
 	if p.Beside == nil {
 		p.Beside = func(context.Context) {}
+	}
+	if p.Arrived == nil {
+		p.Arrived = func(context.Context) error { return nil }
 	}
 	*m.party = p
 }

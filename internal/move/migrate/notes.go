@@ -44,6 +44,7 @@ func (n *notes) names(account string) bool {
 type oldNotes struct {
 	Contents string      `json:"contents"`          // where contents were when it began, as it is opened
 	LeftAt   drive.Time  `json:"left_at"`           // when phase 5 was entered
+	Arrived  bool        `json:"arrived,omitempty"` // Party.Arrived was run
 	Dropping bool        `json:"dropping"`          // somebody has asked for it
 	Rows     bool        `json:"rows"`              // they are gone
 	Blobs    OldContents `json:"blobs"`             // how far contents are

@@ -150,7 +150,7 @@ func (p *participant) leadOnce(ctx context.Context) error {
 		}
 	}
 	if v.Phase == NewOnly {
-		return p.left.part(ctx, v)
+		return errors.Join(p.left.part(ctx, v), p.left.arriveLate(ctx, v))
 	}
 	if v.other == nil || v.Paused || v.Phase == Freeze {
 		return nil
