@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -135,6 +136,21 @@ func TestTokenIsNotMadeTwice(t *testing.T) {
 	})
 	if _, err := c.CreateToken(t.Context(), NewToken{Name: "ci"}); err == nil || requests.Load() != 1 {
 		t.Errorf("%v after %d requests", err, requests.Load())
+	}
+}
+
+// The answer does not repeat what was asked for; whoever keeps what CreateToken returns has it.
+func TestAMadeTokenSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	c := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"t1","token":"sd_x","expires_at":null}`)
+	})
+	made, err := c.CreateToken(t.Context(), NewToken{Name: "ci", Scopes: []string{"read"}})
+	want := AccessToken{ID: "t1", Token: "sd_x", Name: "ci", Scopes: []string{"read"}, Heads: []string{"native"}}
+	if diff := cmp.Diff(want, made); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
 	}
 }
 

@@ -61,7 +61,15 @@ type NewToken struct {
 // CreateToken makes an access token. It is not repeated when the reply is lost: a token that nobody
 // knows would stay.
 func (c *Client) CreateToken(ctx context.Context, t NewToken) (AccessToken, error) {
-	return fetch[AccessToken](ctx, c, &call{method: http.MethodPost, path: "/tokens", in: t, once: true})
+	made, err := fetch[AccessToken](ctx, c, &call{method: http.MethodPost, path: "/tokens", in: t, once: true})
+	if err != nil {
+		return made, err
+	}
+	made.Name, made.Scopes, made.Heads = t.Name, t.Scopes, t.Heads // which the answer does not repeat
+	if len(t.Heads) == 0 {
+		made.Heads = []string{"native"}
+	}
+	return made, nil
 }
 
 // Tokens lists the user's access tokens.

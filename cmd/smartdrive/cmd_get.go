@@ -25,17 +25,21 @@ func newGetCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get REMOTE... LOCAL",
 		Short: "Download files and folders",
-		Long: `Download files and folders, like cp: into LOCAL if it is a folder or ends in a slash, else under that name.
+		Long: `Download files and folders, like cp: into LOCAL if it is a folder or ends in a slash, else under that name. FOLDER/. stands
+for what is in FOLDER.
 
 A file is downloaded into a partial file beside its target and compared with the digest that the server has; only then does it
-get its name. A second run after an interruption resumes where the first one stopped. Files that exist with the same size and
-time, or the same content, are skipped. Nothing is ever written outside LOCAL.
+get its name. A second run after an interruption resumes where the first one stopped, if it goes to the same place: with "-r /photos
+pics" the first run makes pics, and a second one goes into it, to pics/photos; "-r /photos pics/" and "-r /photos/. pics" do not
+change their meaning. Files that exist with the same size and time, or the same content, are skipped. Nothing is ever written
+outside LOCAL.
 
 Several downloads may go into one folder at once; of two downloads of one file to one place the second fails, and so does the
 second of two files that end in the same name. Folders that do become one. Names such as
 .smartdrive-0123456789abcdef.part are those of partial files: nothing else is downloaded to them, and put -r leaves them out.`,
 		Example: `  smartdrive get /documents/report.pdf .
-  smartdrive get -r /photos ~/photos
+  smartdrive get -r /photos ~/
+  smartdrive get -r /photos/. ~/pictures
   smartdrive get --zip /photos /documents/report.pdf all.zip`,
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: c.completeRemote,
@@ -171,7 +175,7 @@ func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
 		return client.Summary{}, fmt.Errorf("%s %w", remote, errIsFolder)
 	}
 	to := g.local
-	if g.into && remote != "/" {
+	if g.into && remote != "/" && !strings.HasSuffix(arg, "/.") {
 		name, err := client.LocalName(n.Name)
 		if err != nil {
 			return client.Summary{}, err

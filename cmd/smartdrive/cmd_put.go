@@ -30,12 +30,14 @@ func newPutCommand(c *cli) *cobra.Command {
 what is in DIR.
 
 After an interruption of the network or the server an upload continues by itself; a second run resumes where the first one
-stopped. Content that the server has already is not sent. Files that exist with the same size and time, or the same content,
-are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted. Small files of a
+stopped, if it goes to the same place: with "-r pics /photos" the first run makes /photos, and a second one goes into it, to
+/photos/pics; "-r pics /photos/" and "-r pics/. /photos" do not change their meaning. Content that the server has already is not
+sent. Files that exist with the same size and time, or the same content, are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted. Small files of a
 folder go many in one request. Of two names in a folder that differ only in how Unicode writes them the second one fails, and so
 does the second of two files that end in the same name, unless --conflict rename is given. Folders that do become one.`,
 		Example: `  smartdrive put report.pdf /documents/
-  smartdrive put -r ~/photos /photos
+  smartdrive put -r ~/photos /
+  smartdrive put -r ~/pictures/. /photos
   smartdrive put disk.img /images/today.img --conflict rename`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
