@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"bytes"
+	"strings"
 
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
@@ -31,7 +32,7 @@ const SniffBytes = 16 << 10
 // the beginning of JSON; names and media types of files play no part. What is Unknown is not
 // supported; it may still be an invoice.
 func Sniff(head []byte) Format {
-	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"); len(text) > 0 && text[0] == '{' {
+	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), blanks); len(text) > 0 && text[0] == '{' && beginsLines(text) {
 		return NDJSON
 	}
 	for _, r := range roots() {
@@ -43,6 +44,21 @@ func Sniff(head []byte) Format {
 		}
 	}
 	return Unknown
+}
+
+// blanks are what may stand between the tokens of JSON.
+const blanks = " \t\r\n"
+
+// beginsLines reports whether text, which begins with a brace, is of lines of JSON. A first line
+// that is wrong is one of them, so that its sender hears of it; RTF and what is no text are other
+// files.
+func beginsLines(text []byte) bool {
+	after := bytes.TrimLeft(text[1:], blanks)
+	if len(after) == 0 || after[0] == '"' || after[0] == '}' {
+		return true
+	}
+	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune(blanks, r) }
+	return after[0] != '\\' && !bytes.ContainsFunc(text, control)
 }
 
 // Unread says why a file of no format that is known, which begins with head, is not read: XML that

@@ -259,6 +259,7 @@ func TestSniff(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]Format{
 		"": Unknown, "PK\x03\x04": Unknown, "%PDF-1.7": Unknown, "<html/>": Unknown, "<Invoice/>": Unknown, `{"number":"1"}`: NDJSON, " \n{": NDJSON,
+		"{ }": NDJSON, "{number: 1}\n": NDJSON, "{\xd6\xd0": NDJSON, `{\rtf1\ansi x}`: Unknown, "{\x91\x02q": Unknown, "{\x00": Unknown,
 		"<EInvoice>": Fapiao, "[1]": Unknown, `<!DOCTYPE a><EInvoice/>`: Unknown,
 		"<!-- " + strings.Repeat("licence ", 1000) + " --><x:CreditNote xmlns:x='" + ublSpaces[1] + "' a='b": Unknown,
 		"<!-- " + strings.Repeat("licence ", 1000) + " --><x:CreditNote xmlns:x='" + ublSpaces[1] + "'><x":   UBL,
