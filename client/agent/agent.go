@@ -21,7 +21,10 @@ type Options struct {
 	Dir    string
 	To     string // "/intake/SOURCE", absolute
 	Client *client.Client
-	Log    *slog.Logger // default: nowhere
+	// Renew returns a client with the login that there is now; it is asked when the server has
+	// refused that of Client. nil: there is no other.
+	Renew func() (*client.Client, error)
+	Log   *slog.Logger // default: nowhere
 
 	Every    time.Duration // how long a complete file may wait for others to go with it; default 5 minutes
 	Settle   time.Duration // how long a file must have stayed as it is; default 10 seconds
@@ -134,17 +137,16 @@ func Open(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	up, err := o.Client.Uploader(client.UploadOptions{GiveUp: o.GiveUp})
-	if err != nil {
-		return nil, err
-	}
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the directory to watch: %w", err)
 	}
 	a := &Agent{
-		opt: o, source: source, up: up, log: o.Log.With("source", source), root: root,
+		opt: o, source: source, log: o.Log.With("source", source), root: root,
 		seen: map[string]*seen{}, held: map[string]string{}, stuck: map[string]bool{},
+	}
+	if err := a.use(o.Client); err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	if a.lock, err = takeLock(root, o.Dir); err != nil {
 		return nil, errors.Join(err, root.Close())

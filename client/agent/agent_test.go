@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,4 +407,31 @@ func TestSmallMembersGoByBatch(t *testing.T) {
 			t.Errorf("batches %t: %d items and %d files one by one", able, items, puts)
 		}
 	}
+}
+
+// A login that ends is one that somebody renews while the agent runs.
+func TestANewLoginIsUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := w.opt.Client
+	var renewed atomic.Bool
+	w.opt.Client = good.WithToken("one that was revoked")
+	w.opt.Renew = func() (*client.Client, error) {
+		if renewed.Load() {
+			return good, nil
+		}
+		return w.opt.Client, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stop := w.start(t)
+		w.drop(t, "a.xml", "<a/>")
+		time.Sleep(time.Hour)
+		if s := status(t, w); s.Error == "" || s.Sending == nil || s.Sending.Tries == 0 {
+			t.Errorf("before somebody logs in: %+v", s)
+		}
+		renewed.Store(true)
+		time.Sleep(longPause + time.Minute)
+		equal(t, "contents", w.contents(t), []string{"a.xml=<a/>"})
+		stop()
+	})
 }

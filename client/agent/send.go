@@ -30,6 +30,7 @@ func (e *memberError) Unwrap() error { return e.err }
 // send takes the bundle on its way to its end, or as far as it gets. An error is one of this
 // computer; what the server or the network has against it is in a.trouble.
 func (a *Agent) send(ctx context.Context) error {
+	a.renew(a.trouble)
 	err := a.deliver(ctx)
 	if errors.Is(err, errCrash) || ctx.Err() != nil {
 		return err
@@ -71,6 +72,7 @@ var (
 
 // sendMembers returns when the server has every member as it was frozen.
 func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
+	progress := a.newProgress(f) // before anything can fail: the status counts the tries
 	folder := f.folder()
 	node, created, err := a.opt.Client.MakeFolder(ctx, folder)
 	if err != nil {
@@ -89,7 +91,6 @@ func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
 	if err := a.at("folder"); err != nil {
 		return err
 	}
-	progress := a.newProgress(f)
 	batches, alone := f.batches(known)
 	left := make([][]int, len(batches))
 	g, gctx := errgroup.WithContext(ctx)

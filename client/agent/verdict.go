@@ -47,6 +47,7 @@ func (a *Agent) hear(ctx context.Context, open map[string]bool) error {
 	known, err := verdicts(ctx, a.opt.Client, a.source, open)
 	if err != nil {
 		a.log.Debug("the server does not say what became of bundles", "err", err)
+		a.renew(err)
 	} else {
 		a.contact()
 	}

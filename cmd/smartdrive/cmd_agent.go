@@ -79,6 +79,7 @@ func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
 	if f.opt.Client, err = c.connect(); err != nil {
 		return err
 	}
+	f.opt.Renew = c.connect
 	return c.runAgent(cmd, f)
 }
 
