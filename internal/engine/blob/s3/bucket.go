@@ -73,12 +73,13 @@ type Bucket struct {
 	Staging    *Staging // nil without Redis
 	Quarantine *Quarantine
 
-	api    *minio.Core
-	name   string
-	prefix string // of all keys; empty or with a slash at its end
-	spool  string
-	now    func() time.Time
-	log    *slog.Logger
+	api       *minio.Core
+	transport http.RoundTripper // of api
+	name      string
+	prefix    string // of all keys; empty or with a slash at its end
+	spool     string
+	now       func() time.Time
+	log       *slog.Logger
 
 	// unconditional: the store refuses If-None-Match; see Check.
 	unconditional atomic.Bool
@@ -100,7 +101,7 @@ func New(o Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 at %s: %w", o.Endpoint, err)
 	}
-	b := &Bucket{api: api, name: o.Bucket, spool: o.SpoolDir, now: o.Now, log: o.Log}
+	b := &Bucket{api: api, transport: o.Transport, name: o.Bucket, spool: o.SpoolDir, now: o.Now, log: o.Log}
 	if p := strings.Trim(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}

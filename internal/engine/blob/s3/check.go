@@ -22,6 +22,9 @@ const maxSkew = 5 * time.Minute
 // and aborted, and that the clocks agree. Each line of the error is one trouble, in words for
 // whoever set it up. It finds out whether the store knows If-None-Match.
 func (b *Bucket) Check(ctx context.Context) error {
+	if err := b.checkClock(ctx); err != nil {
+		return err
+	}
 	found, err := b.api.BucketExists(ctx, b.name)
 	if err != nil {
 		return b.trouble("be reached", err)
@@ -51,7 +54,7 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	if err := put(minio.PutObjectOptions{}); err != nil {
 		return b.trouble("have objects written (s3:PutObject)", err)
 	}
-	body, _, header, err := b.api.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+	body, _, _, err := b.api.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
 		return b.trouble("have objects read (s3:GetObject)", err)
 	}
@@ -70,12 +73,22 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 		b.unconditional.Store(true)
 		b.log.Warn("the store does not honour If-None-Match: names are looked up before they are written", "bucket", b.name)
 	}
-	return b.checkClock(header)
+	return nil
 }
 
-// checkClock compares the clocks by the date of an answer.
-func (b *Bucket) checkClock(header http.Header) error {
-	date, err := http.ParseTime(header.Get("Date"))
+// checkClock compares the clocks by the date of an answer to a request without a signature: to one
+// whose signature is of another time stores say that access is denied, as if a right were missing.
+func (b *Bucket) checkClock(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, b.api.EndpointURL().String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := b.transport.RoundTrip(r)
+	if err != nil {
+		return nil //nolint:nilerr // what keeps the store from being reached is said by what follows
+	}
+	defer resp.Body.Close() //nolint:errcheck // it has none
+	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
 		return nil //nolint:nilerr // a store that does not tell the time does not judge by it
 	}

@@ -375,10 +375,19 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 			})
 		}
 	}
+	behind := func(o *Options) { // a store to which all signatures are of another time
+		o.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+		o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Authorization") != "" {
+				return answerXML(r, http.StatusForbidden, "AccessDenied"), nil
+			}
+			return sharedTransport.RoundTrip(r)
+		})
+	}
 	for want, change := range map[string]func(*Options){
 		"does not exist":      func(o *Options) { o.Bucket = "no-such-bucket-here" },
 		"be reached":          func(o *Options) { o.SecretKey = "wrong" },
-		"clock":               func(o *Options) { o.Now = func() time.Time { return time.Now().Add(-time.Hour) } },
+		"clock":               behind,
 		"s3:DeleteObject":     refuse(func(r *http.Request) bool { return r.Method == http.MethodDelete && r.URL.RawQuery == "" }),
 		"s3:AbortMultipart":   refuse(func(r *http.Request) bool { return r.Method == http.MethodDelete && r.URL.RawQuery != "" }),
 		"s3:PutObject":        refuse(func(r *http.Request) bool { return r.Method == http.MethodPut }),
