@@ -277,6 +277,8 @@ func (s Status) Concerns() []string {
 	add(s.Failed > 0, "%d files lie in failed/: read REASON.txt there, correct them, and move them back or away", s.Failed)
 	for _, e := range s.Bundles {
 		v := e.Verdict
+		add(v == nil && e.Outcome == Sent && s.UpdatedAt.Sub(e.At) > answerTime, "bundle %s was sent more than a day ago, and the server does not say what became of it; "+
+			"where the server was restored from a backup since, send it again", e.ID)
 		if v == nil || v.all() {
 			continue
 		}

@@ -22,12 +22,14 @@ type Verdict struct {
 }
 
 // How the server is asked what became of bundles: after 5 s, 10 s, 20 s and so on, and given up in
-// the course of a day. That nothing is known then is not a failure of the agent.
+// the course of a day. That nothing is known then is not a failure of the agent, but documents may
+// be lost.
 const (
-	firstAsk = 5 * time.Second
-	mostAsk  = 30 * time.Minute
-	mostAsks = 50
-	mostRead = 2000 // bundles of the server's list, the newest first: a week of them
+	firstAsk   = 5 * time.Second
+	mostAsk    = 30 * time.Minute
+	mostAsks   = 50
+	answerTime = 24 * time.Hour // after which somebody is to look at a bundle of which nothing is known
+	mostRead   = 2000           // bundles of the server's list, the newest first: a week of them
 )
 
 // ask asks the server what has become of what was sent, when it is time. The error is that of the

@@ -149,3 +149,22 @@ func TestAStatusAsksForWhatIsNotKnown(t *testing.T) {
 		t.Errorf("after it: %+v, %v", s, err)
 	}
 }
+
+// A server that was restored from a backup never says what became of a bundle that it has not.
+func TestASilentServerIsAConcernAfterADay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ended Ended
+		want  bool
+	}{
+		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour)}, true},
+		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-time.Hour)}, false},
+		{Ended{ID: "1", Outcome: Refrozen, At: time.Now().Add(-25 * time.Hour)}, false},
+		{Ended{ID: "1", Outcome: Sent, At: time.Now().Add(-25 * time.Hour), Verdict: &Verdict{State: "done", Duplicate: 1}}, false},
+	} {
+		all := Status{Running: true, UpdatedAt: time.Now(), Bundles: []Ended{c.ended}}.Concerns()
+		if got := len(all) == 1 && strings.Contains(all[0], "does not say"); got != c.want {
+			t.Errorf("%+v: %q", c.ended, all)
+		}
+	}
+}
