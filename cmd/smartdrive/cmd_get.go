@@ -175,7 +175,8 @@ func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
 		return client.Summary{}, fmt.Errorf("%s %w", remote, errIsFolder)
 	}
 	to := g.local
-	if g.into && remote != "/" && !strings.HasSuffix(arg, "/.") {
+	within := n.Type == client.Folder && strings.HasSuffix(arg, "/.") // what is in it
+	if g.into && remote != "/" && !within {
 		name, err := client.LocalName(n.Name)
 		if err != nil {
 			return client.Summary{}, err
