@@ -74,3 +74,18 @@ func TestArrivedBeforeItIsForgotten(t *testing.T) {
 		t.Errorf("run %d times", arrived)
 	}
 }
+
+// TestNothingLagsBehindInTheEnd: what the triggers wrote down between the last step and their end
+// is nothing that waits.
+func TestNothingLagsBehindInTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := finished(t, s)
+	defer p.stop(t)
+	exec(t, p.m.known().near, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', 'x', '')")
+	status, err := p.m.Status(t.Context())
+	must(t, err)
+	if status.Lag != 0 {
+		t.Errorf("%d changes wait to be brought to a side that was left", status.Lag)
+	}
+}
