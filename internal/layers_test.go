@@ -20,7 +20,7 @@ var layers = map[string]int{
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/local/wal": 1, "engine/blob/s3": 1, "engine/sqldb": 1, "engine/meta": 1, "engine/turn": 1, "engine/mail": 1, "intake/bundle": 1, "intake/invoice": 1,
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/envelope": 3, "intake/invoice/rule": 2, "domain/account": 3, "domain/star": 3, "domain/notice": 3, "domain/growth": 3, "domain/access": 3, "domain/lock": 3, "domain/property": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/trace": 3, "engine/instance": 3,
-	"usecase/upload": 4, "usecase/setting": 4, "usecase/upload/claim": 4, "usecase/bulk": 4, "usecase/batch": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/upload/combine": 0, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/space": 4, "usecase/handover": 4, "usecase/history": 4, "usecase/webhook": 4, "usecase/notify": 4, "domain/activity": 3, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
+	"usecase/upload": 4, "usecase/setting": 4, "usecase/upload/claim": 4, "usecase/bulk": 4, "usecase/batch": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/upload/combine": 0, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/signon": 4, "usecase/space": 4, "usecase/handover": 4, "usecase/history": 4, "usecase/webhook": 4, "usecase/notify": 4, "domain/activity": 3, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
 	"head/rest": 5, "head/dav": 5, "head/nextcloud": 5, "head/probe": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
@@ -46,6 +46,8 @@ var exceptions = map[string]string{
 	"engine/timer/redis -> engine/timer":         knowsPort,
 	"engine/stream/outbox -> engine/stream":      knowsPort,
 	"engine/stream/kafka -> engine/stream":       knowsPort,
+	"usecase/signon -> usecase/admin":            "it makes users, in one transaction, as admin does",
+	"usecase/signon -> usecase/space":            "it puts users into groups, as administrators do",
 	"usecase/share -> usecase/link":              "a link by which one reads is a link",
 	"usecase/collect -> usecase/link":            "a link by which one sends is a link",
 	"head/rest -> head/server":                   "the gate and the path rules are the server's",
@@ -83,6 +85,7 @@ var allowed = map[string]string{
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy/v2":     "tests: network faults",
 	"github.com/anishathalye/porcupine":   "tests: linearizability",
+	"github.com/coreos/go-oidc/v3":        "sign-on by an identity provider",
 	"github.com/danielgtaylor/huma/v2":    "schemas of the OpenAPI document",
 	"github.com/emmansun/gmsm":            "SM3",
 	"github.com/go-sql-driver/mysql":      "MySQL and MariaDB",
@@ -103,6 +106,7 @@ var modules = map[string]string{
 	"github.com/vbauerster/mpb/v8":        "progress bars",
 	"go.uber.org/goleak":                  "tests",
 	"go.yaml.in/yaml/v3":                  "the settings file",
+	"golang.org/x/oauth2":                 "sign-on by an identity provider",
 	"golang.org/x/crypto":                 "argon2id",
 	"golang.org/x/image":                  "thumbnails: WebP, BMP, scaling",
 	"golang.org/x/sync":                   "errgroup",

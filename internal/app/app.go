@@ -39,6 +39,7 @@ import (
 	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/signon"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/unlink"
@@ -61,6 +62,7 @@ type App struct {
 	downloads    *history.Downloads
 	events       chronicle
 	spaces       *space.Spaces
+	signOn       *signon.SignOn
 	handovers    *handover.Handovers
 	history      *history.History
 	webhooks     *webhook.Webhooks
@@ -209,6 +211,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	})
 	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Events: a.events, Busy: a.handovers.Busy}, space.Options{DefaultQuota: g.defaultQuota, Now: g.stamp})
 	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{DefaultQuota: g.defaultQuota})
+	a.signOn = newSignOn(a)
 	a.settings = setting.New(setting.Parts{DB: g.db, Users: a.users, Live: g.live, Log: log, Now: g.stamp, Activity: a.activity, Changed: setLevel})
 	if err := a.settings.Refresh(ctx); err != nil {
 		return err

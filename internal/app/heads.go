@@ -36,7 +36,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Links: files.NewLinks(a.files, files.LinkOptions{Epochs: a.users, Secret: a.vault.Links}),
 		Shelf: files.NewShelf(a.files, a.stars), Spaces: a.spaces, History: a.history, Downloads: a.downloads, Webhooks: a.webhooks, Notices: a.notices.inbox, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
 		Exports: a.exports, Intake: a.intake,
-		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions},
+		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions, SignOn: a.signOn},
 		LimitParts: rest.LimitParts{
 			Clicks: idem.NewDoubleClick(idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](cfg.AddressRequests),
 		},

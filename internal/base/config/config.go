@@ -50,6 +50,8 @@ type Config struct {
 	DAVLitter Litter
 	Nextcloud bool // package nextcloud answers
 
+	SignOn SignOn // an identity provider by which people may log in
+
 	DefaultQuota    *drive.ByteSize // nil: unlimited
 	MinFree         drive.ByteSize
 	PreviewHelpers  Helpers

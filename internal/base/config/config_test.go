@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 		UploadIdle: 30 * time.Second, UploadAbandon: 7 * 24 * time.Hour, UploadMaxAge: 30 * 24 * time.Hour, UploadMaxOpen: 1000,
 		PartSize: 8 * drive.MiB, Durability: DurabilityProcess, InstantScope: InstantInstance,
 		DAV: true, DAVLitter: LitterKeep, Nextcloud: true,
+		SignOn:       SignOn{Scopes: []string{"profile", "email"}, GroupsClaim: "groups", Create: true, Life: 7 * 24 * time.Hour},
 		DefaultQuota: new(10 * drive.GiB), MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
 		Scrub: 30 * 24 * time.Hour, TrashKeep: 30 * 24 * time.Hour, ActivityKeep: 180 * 24 * time.Hour, BlobGrace: 15 * time.Minute, LogFormat: "text",
 		Namespace: "smartdrive", Roles: Roles{API: true, Scheduler: true, Worker: true, Export: true, Ingest: true}, StartWait: 30 * time.Second,
@@ -247,4 +249,40 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("accepted %+v", c)
 		}
 	})
+}
+
+func TestSignOn(t *testing.T) {
+	t.Parallel()
+	both := func(issuer string) []string { return []string{"--oidc-issuer", issuer, "--oidc-client", "drive"} }
+	for _, issuer := range []string{"https://id.example.org/realms/main", "https://id.example.org/", "http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"} {
+		c, err := load(both(issuer), nil, "")
+		if err != nil || c.SignOn.Issuer != issuer || c.SignOn.Name == "" {
+			t.Errorf("%s: %+v, %v", issuer, c.SignOn, err)
+		}
+	}
+	for _, issuer := range []string{"id.example.org", "ftp://id.example.org", "https://", "http://id.example.org", "https://u:p@id.example.org", "https://id.example.org/?a=b"} {
+		if _, err := load(both(issuer), nil, ""); err == nil || !strings.Contains(err.Error(), "--oidc-issuer") {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+	for _, alone := range [][]string{both("https://id.example.org")[:2], both("https://id.example.org")[2:]} {
+		if _, err := load(alone, nil, ""); err == nil || !strings.Contains(err.Error(), alone[0]) {
+			t.Errorf("%s alone: %v", alone[0], err)
+		}
+	}
+	for _, issuer := range []string{"https://accounts.google.com", "https://login.microsoftonline.com/common/v2.0"} {
+		if _, err := load(both(issuer), nil, ""); err == nil || !strings.Contains(err.Error(), "--oidc-issuer") {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+	if _, err := load(append(both("https://accounts.google.com"), "--oidc-create=off"), nil, ""); err != nil {
+		t.Error(err)
+	}
+	if _, err := load(nil, []string{"SMARTDRIVE_OIDC_SECRET=s"}, ""); err == nil || !strings.Contains(err.Error(), "--oidc-secret") {
+		t.Errorf("a secret alone: %v", err)
+	}
+	c, err := load(append(both("https://id.example.org"), "--oidc-name", "Example", "--oidc-scopes", "groups, email", "--oidc-create", "off"), []string{"SMARTDRIVE_OIDC_SECRET=s"}, "")
+	if err != nil || c.SignOn.Name != "Example" || !slices.Equal(c.SignOn.Scopes, []string{"groups", "email"}) || c.SignOn.Create || c.SignOn.Secret != "s" {
+		t.Errorf("%+v, %v", c.SignOn, err)
+	}
 }

@@ -148,7 +148,7 @@ func (c *Config) agree() error {
 		errs = append(errs, fmt.Errorf("--upload-max-age: %s is less than --upload-abandon (%s); use at least that",
 			short(c.UploadMaxAge), short(c.UploadAbandon)))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.agreeSignOn())...)
 }
 
 // environment is a list of "NAME=value"; the last one of a name counts, as in os/exec.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,10 @@ func (s *setting) variable() string {
 const variablePrefix = "SMARTDRIVE_"
 
 // settings are all there are, in the order of the help.
-var settings = []setting{
+var settings = slices.Concat(generalSettings, signOnSettings, logSettings)
+
+// generalSettings are those of everything.
+var generalSettings = []setting{
 	{
 		name: "config", form: "FILE", noKey: true,
 		help: "YAML file with settings; a key is the name of a flag without the dashes",
@@ -293,6 +297,10 @@ var settings = []setting{
 			return nil
 		},
 	},
+}
+
+// logSettings are about what is told to operators.
+var logSettings = []setting{
 	{
 		name: "otlp", form: "URL",
 		help: "collector of traces that is sent the way of each timer that fires, by OTLP over HTTP in JSON, such as http://127.0.0.1:4318; the path is /v1/traces unless the URL has one",

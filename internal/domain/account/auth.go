@@ -214,7 +214,7 @@ func (a *Auth) forget(match func(*Session) bool) {
 	}
 }
 
-const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.heads, s.created_at, s.seen_at, s.expires_at"
+const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.heads, s.created_at, s.seen_at, s.expires_at, s.ends_at"
 
 // read returns the rows of those secrets that exist, in any order.
 func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error) {
@@ -240,7 +240,7 @@ func (r *authRow) who(now drive.Time) (drive.Who, error) {
 	switch {
 	case r.state != Active:
 		return drive.Who{}, unauthenticated("invalid")
-	case r.session.ExpiresAt != 0 && now >= r.session.ExpiresAt:
+	case r.session.ExpiresAt != 0 && now >= r.session.ExpiresAt, r.session.EndsAt != 0 && now >= r.session.EndsAt:
 		return drive.Who{}, unauthenticated("expired")
 	}
 	scopes := r.session.Scopes

@@ -176,6 +176,9 @@ func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error
 	if err := deleteSessions(ctx, tx, id, drive.SessionID{}); err != nil {
 		return err
 	}
+	if err := deleteIdentities(ctx, tx, id); err != nil {
+		return err
+	}
 	tx.AfterCommit(func() { u.auth.forgetUser(id) })
 	user.State = Deleted
 	return u.keepAnAdmin(ctx, tx, user)

@@ -2,8 +2,8 @@
 // request acts for.
 //
 // An account owns a ledger and a tree; a user logs in and acts on it. This package owns the tables
-// accounts, users and sessions. Making the ledger and the tree of a new account is package admin's
-// work, in the same transaction.
+// accounts, users, sessions and identities. Making the ledger and the tree of a new account is
+// package admin's work, in the same transaction.
 //
 // # Secrets
 //

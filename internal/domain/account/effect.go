@@ -18,6 +18,8 @@ const (
 	TokenMade       What = "token.created"
 	TokenRevoked    What = "token.ended"
 	PasswordChanged What = "password.changed"
+	Connected       What = "identity.connected"
+	Disconnected    What = "identity.ended"
 )
 
 // Effect is something about the logins, tokens and the password of a user that they want to find

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -42,37 +43,83 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	if err != nil {
 		return Granted{}, err
 	}
+	return s.open(ctx, cred.user, in, 0, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.stillValid(ctx, tx, cred); err != nil {
+			return err
+		}
+		return improve(ctx, tx, cred, better)
+	})
+}
+
+// Enter makes a session for a user whom somebody else vouches for, now and at most for life; of in
+// it takes where they come from and what they use. Forbidden {reason: sign-on-disabled}: the user
+// may not log in; Gone {reason: sign-on}: the identity is no longer theirs.
+func (s *Sessions) Enter(ctx context.Context, user User, as Identity, in Login, life time.Duration) (Granted, error) {
+	return s.open(ctx, user, in, life, func(ctx context.Context, tx *sqldb.Tx) error {
+		var id drive.UserID
+		err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active'"+tx.ForUpdate(), user.ID).Scan(&id)
+		if drive.IsKind(err, drive.NotFound) {
+			return drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
+		}
+		if err != nil {
+			return err
+		}
+		have, err := s.users.FindByIdentity(ctx, tx, as)
+		if drive.IsKind(err, drive.NotFound) || err == nil && have.ID != user.ID {
+			return drive.Fail(drive.Gone, "reason", "sign-on")
+		}
+		return err
+	})
+}
+
+// Try counts what an address tries without a name as a failed login, until good says that it was
+// none. Rate {retry_after}: too much of that address has failed.
+func (s *Sessions) Try(client netip.Addr) (good func(), err error) {
+	if !client.IsValid() {
+		return func() {}, nil
+	}
+	c := counter{addressKey(client), maxAddress}
+	if err := s.failures.take(s.opt.Now(), c); err != nil {
+		return nil, err
+	}
+	return func() { s.failures.undo(c) }, nil
+}
+
+// open makes the session of a login. In its transaction valid locks the user's row and says whether
+// they may still log in. The session ends after life, however much it is used; zero: it goes on.
+func (s *Sessions) open(ctx context.Context, user User, in Login, life time.Duration, valid func(context.Context, *sqldb.Tx) error) (Granted, error) {
 	secret, hash := newSecret()
 	now := drive.TimeOf(s.opt.Now())
 	session := Session{
-		ID: drive.NewID[drive.SessionID](), User: cred.user.ID, Kind: KindLogin, Name: agentName(in.Agent),
+		ID: drive.NewID[drive.SessionID](), User: user.ID, Kind: KindLogin, Name: agentName(in.Agent),
 		Scopes:    drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin,
 		Heads:     drive.HeadNative,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(loginLife),
 	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.stillValid(ctx, tx, cred); err != nil {
+	if life > 0 {
+		session.EndsAt = now.Add(life)
+		session.ExpiresAt = min(session.ExpiresAt, session.EndsAt)
+	}
+	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := valid(ctx, tx); err != nil {
 			return err
 		}
-		if err := improve(ctx, tx, cred, better); err != nil {
+		if err := dropStale(ctx, tx, user.ID); err != nil {
 			return err
 		}
-		if err := dropStale(ctx, tx, cred.user.ID); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, cred.user.ID); err != nil {
-			return fmt.Errorf("note the login of %s: %w", cred.user.ID, err)
+		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, user.ID); err != nil {
+			return fmt.Errorf("note the login of %s: %w", user.ID, err)
 		}
 		if err := insertSession(ctx, tx, session, hash); err != nil {
 			return err
 		}
-		by := drive.Who{User: cred.user.ID, Session: session.ID, Head: "api", Address: addressOf(in.Client)}
-		return s.opt.happened(ctx, tx, Effect{What: LoggedIn, Account: cred.user.Account, By: by, Session: session.ID, Name: session.Name})
+		by := drive.Who{User: user.ID, Session: session.ID, Head: "api", Address: addressOf(in.Client)}
+		return s.opt.happened(ctx, tx, Effect{What: LoggedIn, Account: user.Account, By: by, Session: session.ID, Name: session.Name})
 	})
 	if err != nil {
 		return Granted{}, fmt.Errorf("log in: %w", err)
 	}
-	return Granted{Session: session, Secret: secret, MustChange: cred.user.MustChange}, nil
+	return Granted{Session: session, Secret: secret, MustChange: user.MustChange}, nil
 }
 
 // credential reads the user of that name; for a name that nobody has it returns the dummy, after
@@ -204,6 +251,21 @@ func agentName(s string) string {
 		s = strings.ToValidUTF8(s[:limit], "")
 	}
 	return s
+}
+
+// Confirm checks the caller's own password before something that a stolen login must not do. A
+// wrong one is Forbidden {reason: password} and counts as a failed login. The epoch is the
+// password's: it is another one once that was changed.
+func (s *Sessions) Confirm(ctx context.Context, who drive.Who, password string, client netip.Addr) (epoch int64, err error) {
+	cred, err := s.readCredential(ctx, "id = ?", who.User)
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.check(ctx, cred, Login{Name: cred.user.Name, Password: password, Client: client})
+	if drive.IsKind(err, drive.Unauthenticated) {
+		return 0, drive.Wrap(err, drive.Forbidden, "reason", "password")
+	}
+	return cred.epoch, err
 }
 
 // ChangePassword sets the caller's own password after checking the current one, and ends the

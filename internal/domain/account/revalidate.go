@@ -97,9 +97,9 @@ func (a *Auth) touch(ctx context.Context, now time.Time) error {
 	err := a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, id := range behind {
 			if _, err := tx.Exec(ctx, `UPDATE sessions SET seen_at = ?,
-				expires_at = CASE WHEN kind = 'login' THEN ? ELSE expires_at END
+				expires_at = CASE WHEN kind <> 'login' THEN expires_at WHEN ends_at BETWEEN 1 AND ? THEN ends_at ELSE ? END
 				WHERE id = ? AND seen_at < ? AND (expires_at = 0 OR expires_at > ?)`,
-				seen, seen.Add(loginLife), id, seen, seen); err != nil {
+				seen, seen.Add(loginLife), seen.Add(loginLife), id, seen, seen); err != nil {
 				return err
 			}
 		}

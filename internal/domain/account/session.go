@@ -14,7 +14,7 @@ type Kind string
 
 // The kinds of session.
 const (
-	KindLogin Kind = "login" // made by name and password, for 30 days after it was last used
+	KindLogin Kind = "login" // made by a person, for 30 days after it was last used
 	KindToken Kind = "token" // made by its user for a program, with scopes and an end of its own
 )
 
@@ -35,6 +35,7 @@ type Session struct {
 	CreatedAt drive.Time
 	SeenAt    drive.Time // exact to an hour
 	ExpiresAt drive.Time // zero: never
+	EndsAt    drive.Time // of a login: however much it is used, it ends then; zero: it goes on
 }
 
 // Granted is a new session and its secret, which is shown once and not kept.
@@ -66,10 +67,10 @@ func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions 
 	}
 }
 
-const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at"
+const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at, ends_at"
 
 func scanSession(s *Session, scan func(...any) error) error {
-	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.Heads, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt)
+	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.Heads, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt, &s.EndsAt)
 }
 
 // List returns the caller's living logins or tokens, the newest first.
@@ -147,8 +148,8 @@ func (s *Sessions) Purge(ctx context.Context) (int64, error) {
 }
 
 func insertSession(ctx context.Context, tx *sqldb.Tx, s Session, hash secretHash) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.Heads, s.CreatedAt, s.SeenAt, s.ExpiresAt, hash[:]); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.Heads, s.CreatedAt, s.SeenAt, s.ExpiresAt, s.EndsAt, hash[:]); err != nil {
 		return fmt.Errorf("insert a %s of %s: %w", s.Kind, s.User, err)
 	}
 	return nil

@@ -40,13 +40,15 @@ const (
 	WebhookDeleted  Verb = "webhook.deleted"
 
 	// Of what a user does with their own account; webhooks are sent it where they name it.
-	LoginCreated    Verb = "login.created"
-	LoginFailed     Verb = "login.failed" // with a wrong password: an entry an hour
-	LoginEnded      Verb = "login.ended"
-	TokenCreated    Verb = "token.created" // app passwords, too
-	TokenEnded      Verb = "token.ended"
-	PasswordChanged Verb = "password.changed"
-	SettingChanged  Verb = "setting.changed" // of the server, by an administrator
+	LoginCreated      Verb = "login.created"
+	LoginFailed       Verb = "login.failed" // with a wrong password: an entry an hour
+	LoginEnded        Verb = "login.ended"
+	TokenCreated      Verb = "token.created" // app passwords, too
+	TokenEnded        Verb = "token.ended"
+	IdentityConnected Verb = "identity.connected"
+	IdentityEnded     Verb = "identity.ended"
+	PasswordChanged   Verb = "password.changed"
+	SettingChanged    Verb = "setting.changed" // of the server, by an administrator
 
 	NoticeTold Verb = "notice.told" // the account's user was told something
 
@@ -76,7 +78,7 @@ func Verbs() []Verb {
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
-		LoginCreated, LoginFailed, LoginEnded, TokenCreated, TokenEnded, PasswordChanged, SettingChanged,
+		LoginCreated, LoginFailed, LoginEnded, TokenCreated, TokenEnded, PasswordChanged, IdentityConnected, IdentityEnded, SettingChanged,
 		NoticeTold, DownloadBegun,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,

@@ -53,6 +53,7 @@ var nameReasons = map[string]text{
 // it.
 var states = map[string]text{
 	"last-admin":   {"No other active administrator would be left.", "这样就没有其他可用的管理员了。"},
+	"connected":    {"One of the two is connected with somebody else already.", "其中一方已与他人关联。"},
 	"last-manager": {"The space would be left without a manager.", "这样该空间就没有管理者了。"},
 	"empty":        {"No file matches: the export would be empty.", "没有符合条件的文件，导出将为空。"},
 	"unchanged":    {"Nothing has changed since the last export.", "自上次导出以来没有变化。"},
@@ -69,6 +70,11 @@ var goneReasons = map[string]text{
 	"reset":     {"An administrator reset the upload.", "管理员已重置该上传。"},
 	"used-up":   {"The number of downloads that its owner allowed has been reached.", "下载次数已用完。"},
 	"withdrawn": {"Its owner has withdrawn it.", "所有者已取消。"},
+	"sign-on":   {"This login was begun elsewhere, or too long ago. Begin again.", "此次登录不是在此处发起的，或已超时，请重新开始。"},
+	"sign-on-failed": {
+		"The identity provider has not done its part of this login. The log of the server says why. Begin again.",
+		"身份提供方没有正常完成此次登录，原因见服务器日志。请重新开始。",
+	},
 }
 
 // openReasons has a sentence for each thing but uploads of which there can only be so many at a

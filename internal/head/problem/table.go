@@ -145,7 +145,21 @@ var requestRows = []row{
 			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},
 			"litter":       {"This server keeps no files that desktops leave behind, such as .DS_Store, Thumbs.db and ~$ files.", "本服务器不保存桌面系统留下的文件，例如 .DS_Store、Thumbs.db 和 ~$ 文件。"},
 			"finite-depth": {"Folders are listed one at a time: ask with Depth: 0 or 1.", "文件夹只能逐个列出，请使用 Depth: 0 或 1。"},
-			"finished":     {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
+			"password":     {"The password is not the one of this account.", "密码不是此账户的密码。"},
+			"sign-on-group": {
+				"The identity provider knows you, and none of your groups there may use this server.",
+				"身份提供方认识你，但你在那里的用户组无权使用本服务器。",
+			},
+			"sign-on-unknown": {
+				"The identity provider knows you, and there is no user here that is connected with it.",
+				"身份提供方认识你，但本服务器上没有与之关联的用户。",
+			},
+			"sign-on-taken": {
+				"There is a user {name} here already. If it is you, log in with your name and password, and connect it in the settings; else ask an administrator.",
+				"本服务器上已有用户 {name}。如果是你本人，请用用户名和密码登录，然后在设置中关联；否则请联系管理员。",
+			},
+			"sign-on-disabled": {"Your user on this server is disabled.", "你在本服务器上的用户已被停用。"},
+			"finished":         {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
 		},
 		advice: text{
 			"Ask an administrator, or who manages what was shared with you, or use a token with that scope.",

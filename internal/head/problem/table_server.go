@@ -20,6 +20,12 @@ var serverRows = []row{
 	{
 		kind: drive.Unavailable, status: http.StatusServiceUnavailable, retry: 5,
 		title: text{"Temporarily unavailable", "暂时不可用"},
+		reasons: map[string]text{
+			"sign-on": {
+				"The identity provider does not answer as it should. The log of the server says why.",
+				"身份提供方没有正常响应，原因见服务器日志。",
+			},
+		},
 		says: []text{{
 			"A service that the server depends on is not responding.",
 			"服务器所依赖的某个服务暂时没有响应。",

@@ -409,6 +409,13 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 // noUseCases are routes that change something by their method, and write nothing in a group of the
 // stack's database; why.
 var noUseCases = map[string]string{
+	"POST /sign-on":                                 "what it hands out is stored nowhere",
+	"POST /sign-on/finish":                          "the stack has no identity provider; package signon fails its commits",
+	"POST /sign-on/logout":                          "as above",
+	"POST /me/sign-on":                              "what it hands out is stored nowhere",
+	"PUT /me/sign-on":                               "the stack has no identity provider; package signon fails its commits",
+	"POST /me/sign-on/end":                          "as above",
+	"DELETE /admin/users/{id}/sign-on":              "as above",
 	"POST /prepare":                                 "what it hands out is stored nowhere",
 	"POST /uploads/{id}/proof":                      "its transactions are those of a link and of a refusal: internal/usecase/upload has them",
 	"DELETE /uploads/{id}/parts/{n}":                "a part is an entry in the journal",

@@ -29,6 +29,7 @@ import (
 	"smartdrive/internal/usecase/notify"
 	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/signon"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload"
@@ -79,6 +80,7 @@ type AccountParts struct {
 	Users    *account.Users
 	Sessions *account.Sessions
 	Ledger   quota.Ledger
+	SignOn   *signon.SignOn // by an identity provider; nil: there is none
 }
 
 // LimitParts bound how much a client may ask for at a time.

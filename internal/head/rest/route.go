@@ -184,6 +184,7 @@ func table(opt Options, u uploads) []route {
 	for _, resource := range [][]route{
 		logins.routes(),
 		logins.tokenRoutes(),
+		signOns{logins, opt.SignOn}.routes(),
 		self.preferenceRoutes(),
 		self.routes(),
 		u.routes(),

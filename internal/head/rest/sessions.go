@@ -79,8 +79,13 @@ func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
+	return s.granted(ctx, c, g, in.Cookie)
+}
+
+// granted answers with a new login.
+func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cookie bool) (reply, error) {
 	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt), MustChange: g.MustChange}
-	if !in.Cookie {
+	if !cookie {
 		view.Token = g.Secret
 		return created(view)
 	}

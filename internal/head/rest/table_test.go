@@ -43,6 +43,12 @@ func TestEveryDescribedAddressAsksForAToken(t *testing.T) {
 				got.problem(t, drive.NotFound, nil)
 				continue
 			}
+			if strings.HasPrefix(path, "/api/v1/sign-on") { // for everybody; without a provider there is nothing to do
+				if got.StatusCode == http.StatusUnauthorized {
+					t.Errorf("%s %s asks for a token", method, path)
+				}
+				continue
+			}
 			if anybody[method+" "+path] {
 				got.problem(t, drive.BadRequest, nil) // its parameter, or its body, is missing
 				continue

@@ -28,14 +28,21 @@ type NewUser struct {
 // the name, whatever its case, is another user's. A reply that was lost cannot be told from a name
 // that was taken: see CreateUserOnce.
 func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User, error) {
+	return a.CreateUserAnd(ctx, who, in, func(context.Context, *sqldb.Tx, account.User) error { return nil })
+}
+
+// CreateUserAnd is CreateUser, and what and does in the same transaction.
+func (a *Admin) CreateUserAnd(ctx context.Context, who drive.Who, in NewUser, and func(context.Context, *sqldb.Tx, account.User) error) (User, error) {
 	draft, err := a.draft(ctx, who, in)
 	if err != nil {
 		return User{}, err
 	}
 	var user User
 	err = a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		user, err = a.create(ctx, tx, draft, in.Total)
-		return err
+		if user, err = a.create(ctx, tx, draft, in.Total); err != nil {
+			return err
+		}
+		return and(ctx, tx, user.User)
 	})
 	return user, err
 }

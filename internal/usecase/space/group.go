@@ -97,6 +97,22 @@ func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID)
 	return s.parts.Access.FindGroup(ctx, s.parts.DB, id)
 }
 
+// FindGroupByName returns the group of that name, whatever its case, for administrators.
+func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string) (access.Team, error) {
+	if err := admins(who); err != nil {
+		return access.Team{}, err
+	}
+	return s.parts.Access.FindGroupByName(ctx, s.parts.DB, name)
+}
+
+// IsMember reports whether a user is in a group, for administrators.
+func (s *Spaces) IsMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) (bool, error) {
+	if err := admins(who); err != nil {
+		return false, err
+	}
+	return s.parts.Access.IsInGroup(ctx, s.parts.DB, id, user)
+}
+
 // ListGroups returns a page of groups by name, and the cursor of the next one.
 func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.Team, string, error) {
 	if err := admins(who); err != nil {

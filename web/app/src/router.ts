@@ -58,6 +58,7 @@ export const router = createRouter({
   history: createWebHistory(), // its base is that of the document
   routes: [
     { path: "/login", name: "login", component: () => import("./pages/LoginPage.vue"), meta: { open: true, title: "login.title" } },
+    { path: "/sign-on", name: "sign-on", component: () => import("./pages/SignOnPage.vue"), meta: { open: true, title: "login.title" } },
     { path: "/new-password", name: "new-password", component: () => import("./pages/NewPasswordPage.vue"), meta: { title: "settings.renew" } },
     { path: "/s/:token", name: "public-share", component: () => import("./public/SharePage.vue"), meta: { open: true } },
     { path: "/c/:token", name: "public-collect", component: () => import("./public/CollectPage.vue"), meta: { open: true } },

@@ -29,7 +29,7 @@ export const nobodyOf = (h: Happened) => t(h.type === "login.failed" ? "activity
 
 const glyphs: Record<string, Component> = {
   "node.created": DocumentAdd, "node.copied": DocumentAdd, "node.moved": Rank, "node.trashed": Delete, "node.doomed": Delete, "node.deleted": Delete,
-  "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled, download: Download, login: Key, token: Key, password: Key, setting: Setting,
+  "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled, download: Download, login: Key, token: Key, identity: Connection, password: Key, setting: Setting,
 };
 
 /** The picture beside an entry. */

@@ -3,6 +3,21 @@ import { call, listAll, type Page, type Query } from "./client";
 import type { Me, Node, OpenUpload, Preferences, Session, Token } from "./types";
 
 export const logIn = (name: string, password: string) => call<{ user: { id: string } }>("POST", "/sessions", { body: { name, password, cookie: true } });
+/** The identity provider that people may log in by; see stores/signOn.ts. */
+export const signOnProvider = () => call<{ provider: { name: string } | null }>("GET", "/sign-on");
+export const beginSignOn = () => call<{ url: string; flow: string }>("POST", "/sign-on");
+export interface SignOnReturn {
+  code: string;
+  state: string;
+  iss?: string;
+  flow: string;
+}
+export const finishSignOn = (back: SignOnReturn) => call<{ user: { id: string } }>("POST", "/sign-on/finish", { body: { ...back, cookie: true } });
+export const beginConnect = (password: string) => call<{ url: string; flow: string }>("POST", "/me/sign-on", { body: { password } });
+export const connectSignOn = (back: SignOnReturn) => call("PUT", "/me/sign-on", { body: back });
+export const endSignOn = (password: string) => call("POST", "/me/sign-on/end", { body: { password } });
+export const signOnConnected = () => call<{ connected: boolean }>("GET", "/me/sign-on");
+
 export const logOut = () => call("DELETE", "/sessions/current");
 export const me = () => call<Me>("GET", "/me");
 export const preferences = () => call<Preferences>("GET", "/me/preferences");

@@ -14,6 +14,13 @@ export function explainLogin(error: unknown): string {
   return explain(error);
 }
 
+/** Why a login by an identity provider was refused. */
+export function explainSignOn(error: unknown): string {
+  if (isProblem(error, "gone")) return t(error.members["reason"] === "sign-on-failed" ? "signOn.failed" : "signOn.over");
+  if (isProblem(error, "unavailable")) return t("signOn.silent");
+  return explainPassword(error);
+}
+
 /** Why a password was not changed. */
 export function explainPassword(error: unknown): string {
   if (isProblem(error, "forbidden") && error.members["reason"] === "password") return t("settings.wrongPassword");

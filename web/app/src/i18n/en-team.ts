@@ -39,6 +39,7 @@ const messages = {
       download: { begun: "downloaded “{name}”", often: "downloaded “{name}” ({times}×)", many: "downloaded many more files ({times})" },
       bundle: { sealed: "took a bundle in" }, document: { accepted: "accepted a document", conflict: "found a document that contradicts another", rejected: "rejected a document", allowed: "accepted the rejected document {name}" },
       login: { created: "logged in", failed: "tried to log in with a wrong password ({times}×)", ended: "ended a login", endedAll: "ended all other logins" },
+      identity: { connected: "can log in by the identity provider {name} now", ended: "can no longer log in by the identity provider {name}" },
       token: { created: "made the token or app password “{name}”", ended: "revoked the token or app password “{name}”" },
       password: { changed: "set another password, which ended the other logins" }, setting: { changed: "changed the setting {name} of the server" },
       notice: { told: "told you something: see Notices" },
@@ -63,7 +64,7 @@ const messages = {
   hooks: {
     intro: "Addresses that are sent what happens in your drive: each event once it has happened, in order, signed.", introSpace: "Addresses that are sent what happens in the space “{name}”: each event once it has happened, in order, signed.",
     create: "New webhook", change: "Change the webhook", empty: "No webhooks", emptyText: "A webhook tells another program what happens here, as soon as it has.", url: "Address (https)", name: "Name (optional)", types: "What it is told", all: "everything but uploads",
-    of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks", notice: "Notices", login: "Logins", token: "Tokens", password: "Passwords", setting: "Settings of the server" },
+    of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks", notice: "Notices", login: "Logins", token: "Tokens", identity: "Identity provider", password: "Passwords", setting: "Settings of the server" },
     secret: "The secret, shown this once", secretText: "Each event is signed with it (Standard Webhooks). Give it to the program that receives them.",
     states: { active: "active", disabled: "switched off" }, disable: "Switch off", enable: "Switch on", deleteTitle: "Delete this webhook?", deleteText: "Nothing is sent to the address any more.",
     rotate: "New secret", rotateText: "For a day, events are signed with the new secret and with the old one: give the new one to the program that receives them within that time.", rotateDo: "Make it", oldUntil: "the old secret signs until {when}",

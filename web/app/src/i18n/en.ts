@@ -6,6 +6,12 @@ const messages = {
   },
   theme: { toLight: "Switch to light", toDark: "Switch to dark", light: "Light", dark: "Dark", auto: "As the system" },
   login: { wrong: "The name or the password is wrong.", locked: "Too many failed attempts. Try again in {n} minute. | Too many failed attempts. Try again in {n} minutes.", title: "Log in", name: "Name", password: "Password", in: "Log in", out: "Log out" },
+  signOn: {
+    by: "Log in with {name}", or: "or", running: "Logging in…", again: "Back", over: "This login was begun elsewhere, or too long ago. Begin again.",
+    denied: "You did not allow the login at the identity provider.", refused: "The identity provider has refused the login. Begin again.", failed: "The identity provider has not done its part of the login. Begin again; if that does not help, the log of the server says why.", silent: "The identity provider does not answer as it should. Try again later, or log in with your name and password.",
+    title: "Login with {name}", connect: "Connect", connected: "You can log in with {name}. To end that, give your password here.", unconnected: "Connect your user with {name} to log in with it. Your password goes on to work.",
+    end: "Disconnect", connectedNow: "Connected.",
+  },
   nothing: { title: "There is nothing here", text: "The address may be wrong, or what was here is gone.", home: "Go to the files" },
   error: { page: "This page cannot be shown", network: "The server cannot be reached. Check the connection and try again.", status: "The server answered {status}." },
   do: {

@@ -40,6 +40,7 @@ const messages: TeamMessages = {
       download: { begun: "下载了“{name}”", often: "下载了“{name}”（{times} 次）", many: "还下载了许多文件（{times} 次）" },
       bundle: { sealed: "接收了一个数据包" }, document: { accepted: "接收了一份单据", conflict: "发现一份单据与另一份矛盾", rejected: "拒收了一份单据", allowed: "接收了被拒收的单据 {name}" },
       login: { created: "登录了", failed: "用错误的密码尝试登录（{times} 次）", ended: "结束了一次登录", endedAll: "结束了其他所有登录" },
+      identity: { connected: "现在可以通过身份提供方 {name} 登录", ended: "不能再通过身份提供方 {name} 登录" },
       token: { created: "创建了令牌或应用密码“{name}”", ended: "撤销了令牌或应用密码“{name}”" },
       password: { changed: "更换了密码，其他登录随之失效" }, setting: { changed: "修改了服务器设置 {name}" },
       notice: { told: "通知了你：见“通知”" },
@@ -64,7 +65,7 @@ const messages: TeamMessages = {
   hooks: {
     intro: "这些地址会收到你的网盘里发生的事件：发生后依次发送，并带有签名。", introSpace: "这些地址会收到空间“{name}”里发生的事件：发生后依次发送，并带有签名。",
     create: "新建 Webhook", change: "修改 Webhook", empty: "还没有 Webhook", emptyText: "Webhook 会在事件发生后立即通知另一个程序。", url: "地址（https）", name: "名称（可选）", types: "通知内容", all: "除上传外的全部",
-    of: { node: "文件和文件夹", grant: "角色", space: "空间", share: "分享链接", collect: "收集链接", bundle: "数据包", document: "单据", export: "导出", upload: "上传", webhook: "Webhook 本身", notice: "通知", login: "登录", token: "令牌", password: "密码", setting: "服务器设置" },
+    of: { node: "文件和文件夹", grant: "角色", space: "空间", share: "分享链接", collect: "收集链接", bundle: "数据包", document: "单据", export: "导出", upload: "上传", webhook: "Webhook 本身", notice: "通知", login: "登录", token: "令牌", identity: "身份提供方", password: "密码", setting: "服务器设置" },
     secret: "密钥（只显示这一次）", secretText: "每个事件都用它签名（Standard Webhooks）。请把它交给接收事件的程序。",
     states: { active: "启用", disabled: "已停用" }, disable: "停用", enable: "启用", deleteTitle: "删除这个 Webhook？", deleteText: "之后不再向该地址发送任何内容。",
     rotate: "更换密钥", rotateText: "一天之内，事件同时用新旧两个密钥签名。请在此期间把新密钥交给接收事件的程序。", rotateDo: "更换", oldUntil: "旧密钥签名到 {when} 为止",

@@ -8,6 +8,12 @@ const messages: Messages = {
   },
   theme: { toLight: "切换到浅色", toDark: "切换到深色", light: "浅色", dark: "深色", auto: "跟随系统" },
   login: { wrong: "用户名或密码错误。", locked: "失败次数过多，请在 {n} 分钟后重试。", title: "登录", name: "用户名", password: "密码", in: "登录", out: "退出登录" },
+  signOn: {
+    by: "使用 {name} 登录", or: "或", running: "正在登录…", again: "返回", over: "此次登录不是在此处发起的，或已超时，请重新开始。",
+    denied: "你没有在身份提供方允许此次登录。", refused: "身份提供方拒绝了此次登录，请重新开始。", failed: "身份提供方没有正常完成此次登录，请重新开始；若仍然失败，原因见服务器日志。", silent: "身份提供方没有正常响应，请稍后重试，或使用用户名和密码登录。",
+    title: "使用 {name} 登录", connect: "关联", connected: "你可以使用 {name} 登录。要解除关联，请输入你在此处的密码。", unconnected: "将你的用户与 {name} 关联后，即可用它登录。密码仍然有效。",
+    end: "解除关联", connectedNow: "已关联。",
+  },
   nothing: { title: "这里什么都没有", text: "地址可能有误，或者内容已不存在。", home: "前往文件" },
   error: { page: "无法显示此页面", network: "无法连接服务器，请检查网络后重试。", status: "服务器返回了 {status}。" },
   do: {

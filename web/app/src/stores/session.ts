@@ -46,8 +46,11 @@ export const useSession = defineStore("session", () => {
   const tellTabs = () => tabs?.postMessage("login");
 
   /** Logs in; false: the page holds things of another user, and has to be loaded again. */
-  async function logIn(name: string, password: string): Promise<boolean> {
-    const { user } = await api.logIn(name, password);
+  const logIn = async (name: string, password: string) => enter(await api.logIn(name, password));
+  /** The same by what an identity provider has sent back. */
+  const signOn = async (back: api.SignOnReturn) => enter(await api.finishSignOn(back));
+
+  async function enter({ user }: { user: { id: string } }): Promise<boolean> {
     tellTabs();
     leaving = calledFor() !== undefined && calledFor() !== user.id;
     if (!leaving) await refresh();
@@ -71,5 +74,5 @@ export const useSession = defineStore("session", () => {
     known.value = true;
   }
 
-  return { me, name, known, loggedIn, admin, left, refresh, logIn, logOut, forget, isLeft };
+  return { me, name, known, loggedIn, admin, left, refresh, logIn, signOn, logOut, forget, isLeft };
 });

@@ -1,0 +1,148 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Identity is somebody as an identity provider knows them. The pair is theirs for ever, whatever
+// their name and address become (OpenID Connect Core 1.0 §5.7).
+type Identity struct {
+	Issuer  string
+	Subject string
+}
+
+// key is the hash that an identity is found by: an issuer has no NUL.
+func (i Identity) key() string {
+	sum := sha256.Sum256([]byte(i.Issuer + "\x00" + i.Subject))
+	return hex.EncodeToString(sum[:])
+}
+
+// FindByIdentity returns the user whose identity it is; NotFound.
+func (u *Users) FindByIdentity(ctx context.Context, q sqldb.Querier, i Identity) (User, error) {
+	var id drive.UserID
+	if err := q.QueryRow(ctx, "SELECT user_id FROM identities WHERE id = ?", i.key()).Scan(&id); err != nil {
+		return User{}, fmt.Errorf("find the user of an identity: %w", err)
+	}
+	return u.Find(ctx, q, id)
+}
+
+// Connect makes an identity that of a user, who may have one of each issuer; epoch is that of the
+// password by which they were known (see Confirm), of a new user 0. Again is not an error. Gone
+// {reason: sign-on}: the password was changed since, or the user may not log in. WrongState {state:
+// connected}: it is another user's, or the user has another one.
+func (u *Users) Connect(ctx context.Context, tx *sqldb.Tx, user User, epoch int64, i Identity) error {
+	var locked drive.UserID // two that connect one user take turns
+	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active' AND link_epoch = ?"+tx.ForUpdate(), user.ID, epoch).Scan(&locked)
+	if drive.IsKind(err, drive.NotFound) {
+		return drive.Wrap(err, drive.Gone, "reason", "sign-on")
+	}
+	if err != nil {
+		return fmt.Errorf("find user %s: %w", user.ID, err)
+	}
+	var n int
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM identities WHERE user_id = ? AND issuer = ? AND id <> ?", user.ID, i.Issuer, i.key()).Scan(&n)
+	if err != nil {
+		return fmt.Errorf("look for identities of %s: %w", user.ID, err)
+	}
+	if n > 0 {
+		return drive.Fail(drive.WrongState, "state", "connected")
+	}
+	made, err := tx.InsertNew(ctx, "INSERT INTO identities (id, user_id, issuer, subject, created_at) VALUES (?, ?, ?, ?, ?)",
+		i.key(), user.ID, i.Issuer, i.Subject, drive.TimeOf(u.opt.Now()))
+	if err != nil {
+		return fmt.Errorf("connect %s: %w", user.ID, err)
+	}
+	if made {
+		return u.opt.happened(ctx, tx, Effect{What: Connected, Account: user.Account, By: tx.Actor(), Name: i.Issuer})
+	}
+	have, err := u.FindByIdentity(ctx, tx, i)
+	switch {
+	case err != nil:
+		return err
+	case have.ID != user.ID:
+		return drive.Fail(drive.WrongState, "state", "connected")
+	}
+	return nil
+}
+
+// Disconnect takes a user's identity of an issuer away, and ends the logins that somebody else has
+// vouched for (see Sessions.Enter). Without one it does nothing.
+func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer string) error {
+	var locked drive.UserID // a login that is under way comes before or after it
+	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), user.ID).Scan(&locked); err != nil {
+		return fmt.Errorf("find user %s: %w", user.ID, err)
+	}
+	n, err := tx.Exec(ctx, "DELETE FROM identities WHERE user_id = ? AND issuer = ?", user.ID, issuer)
+	if err != nil || n == 0 {
+		return err
+	}
+	if err := u.opt.happened(ctx, tx, Effect{What: Disconnected, Account: user.Account, By: tx.Actor(), Name: issuer}); err != nil {
+		return err
+	}
+	return u.endVouched(ctx, tx, user)
+}
+
+// EndVouched ends the logins of a user whom somebody else has vouched for.
+func (u *Users) EndVouched(ctx context.Context, user User) error {
+	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return u.endVouched(ctx, tx, user) })
+}
+
+func (u *Users) endVouched(ctx context.Context, tx *sqldb.Tx, user User) error {
+	n, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND kind = 'login' AND ends_at > 0", user.ID)
+	if err != nil {
+		return fmt.Errorf("end the logins of %s: %w", user.ID, err)
+	}
+	if n == 0 {
+		return nil
+	}
+	tx.AfterCommit(func() { u.auth.forgetUser(user.ID) })
+	return u.opt.happened(ctx, tx, Effect{What: LoggedOut, Account: user.Account, By: tx.Actor(), All: true})
+}
+
+// IsConnected reports whether a user has an identity of an issuer.
+func (u *Users) IsConnected(ctx context.Context, q sqldb.Querier, id drive.UserID, issuer string) (is bool, err error) {
+	err = q.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM identities WHERE user_id = ? AND issuer = ?)", id, issuer).Scan(&is)
+	if err != nil {
+		err = fmt.Errorf("look for an identity of %s: %w", id, err)
+	}
+	return is, err
+}
+
+// deleteIdentities makes a user unknown to all providers.
+func deleteIdentities(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
+	for _, table := range []string{"identities", "identity_groups"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", id); err != nil { //nolint:gosec // one of the two names above
+			return fmt.Errorf("delete the identities of %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// GroupsOfProvider returns the groups that a user is in because their provider says so.
+func (u *Users) GroupsOfProvider(ctx context.Context, q sqldb.Querier, id drive.UserID) ([]drive.GroupID, error) {
+	rows, err := q.Query(ctx, "SELECT group_id FROM identity_groups WHERE user_id = ? ORDER BY group_id", id)
+	all, err := sqldb.Scan(rows, err, func(g *drive.GroupID, scan func(...any) error) error { return scan(g) })
+	if err != nil {
+		return nil, fmt.Errorf("read the groups of %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// NoteGroup notes, or notes no longer, that a user is in a group because their provider says so.
+func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, group drive.GroupID, is bool) (err error) {
+	if is {
+		_, err = tx.InsertNew(ctx, "INSERT INTO identity_groups (user_id, group_id) VALUES (?, ?)", id, group)
+	} else {
+		_, err = tx.Exec(ctx, "DELETE FROM identity_groups WHERE user_id = ? AND group_id = ?", id, group)
+	}
+	if err != nil {
+		return fmt.Errorf("note a group of %s: %w", id, err)
+	}
+	return nil
+}

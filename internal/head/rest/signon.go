@@ -1,0 +1,204 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/usecase/signon"
+)
+
+// signOns are logins by an identity provider.
+type signOns struct {
+	sessions
+
+	provider *signon.SignOn // nil: there is none
+}
+
+// signOnPage is the page that a provider sends people back to, below the base URL. Providers know
+// its address: it does not change.
+const signOnPage = "/sign-on"
+
+func (s signOns) routes() []route {
+	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
+	return []route{
+		{
+			method: "GET", path: "/sign-on", need: open, act: plain(s.show),
+			does: "Say whether people can log in by an identity provider.",
+			out:  []outcome{gives[signOnView](200, "the provider, or null")},
+		}, {
+			method: "POST", path: "/sign-on", need: open, act: plain(s.begin),
+			does: "Begin a login by the identity provider: go to `url`, and keep `flow` until it sends the browser back to /sign-on.",
+			out:  []outcome{gives[signOnBegun](200, "where to go")}, fails: []drive.Kind{drive.NotFound, drive.Unavailable},
+		}, {
+			method: "POST", path: "/sign-on/finish", need: open, act: takes(s.finish),
+			does: "Log in with what the provider sent back. The answer is that of POST /sessions; the login ends after `--oidc-life`, however much it is used. A code is good once: what was refused is begun again.",
+			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: append(failing, drive.CrossOrigin),
+		}, {
+			method: "POST", path: "/sign-on/logout", need: open, act: action{raw: true, typ: "application/x-www-form-urlencoded", run: s.logoutByProvider},
+			does: "For the provider: end all logins by it of the person whom its `logout_token` names (OpenID Connect Back-Channel Logout 1.0).",
+			out:  []outcome{nothing(200, "they have ended")}, fails: []drive.Kind{drive.NotFound, drive.TooLarge, drive.Rate, drive.Unavailable},
+		}, {
+			method: "GET", path: "/me/sign-on", need: read, act: plain(s.mine),
+			does: "Say whether the user can log in by the identity provider.",
+			out:  []outcome{gives[connectedView](200, "whether")},
+		}, {
+			method: "POST", path: "/me/sign-on", need: write, act: takes(s.beginConnect),
+			does: "Begin to let the user log in by the provider from now on: as POST /sign-on, and it takes the password.",
+			out:  []outcome{gives[signOnBegun](200, "where to go")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate, drive.Unavailable},
+		}, {
+			method: "PUT", path: "/me/sign-on", need: write, act: takes(s.connect),
+			does: "End what POST /me/sign-on began: the user is the person whom the provider vouches for.",
+			out:  []outcome{nothing(204, "they are connected")}, fails: append(failing, drive.WrongState),
+		}, {
+			method: "POST", path: "/me/sign-on/end", need: write, act: takes(s.end),
+			does: "End that the user can log in by the provider, and their logins by it. It takes the password, without which they could not come back.",
+			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate},
+		}, {
+			method: "DELETE", path: "/admin/users/{id}/sign-on", need: admins, act: byID(s.disconnect),
+			does: "End that a user can log in by the identity provider, and their logins by it. Somebody without a password needs one first.",
+			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type signOnView struct {
+	Provider *providerView `json:"provider"` // null: there is none
+}
+
+type providerView struct {
+	Name string `json:"name" doc:"what people know it by"`
+}
+
+func (s signOns) show(context.Context, *call) (reply, error) {
+	if s.provider == nil {
+		return ok(signOnView{})
+	}
+	return ok(signOnView{&providerView{s.provider.Name()}})
+}
+
+// known fails where there is no provider.
+func (s signOns) known() error {
+	if s.provider == nil {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
+}
+
+type signOnBegun struct {
+	URL  string `json:"url" doc:"of the provider's page"`
+	Flow string `json:"flow" doc:"what belongs to this login alone; good for an hour"`
+}
+
+func (s signOns) begin(ctx context.Context, c *call) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	begun, err := s.provider.Begin(ctx, c.baseURL()+signOnPage)
+	return answer(signOnBegun(begun), err)
+}
+
+type passwordOnly struct {
+	Password string `json:"password" doc:"of the user here"`
+}
+
+func (s signOns) beginConnect(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	begun, err := s.provider.BeginConnect(ctx, c.who, in.Password, c.client(), c.baseURL()+signOnPage)
+	return answer(signOnBegun(begun), err)
+}
+
+func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	return empty(s.provider.DisconnectSelf(ctx, c.who, in.Password, c.client()))
+}
+
+// returnBody is what the provider sent back, and the flow.
+type returnBody struct {
+	Code  string `json:"code"`
+	State string `json:"state"`
+	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
+	Flow  string `json:"flow"`
+}
+
+// finishBody is the same, and what the page wants.
+type finishBody struct {
+	Code  string `json:"code"`
+	State string `json:"state"`
+	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
+	Flow  string `json:"flow"`
+
+	Cookie bool `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
+}
+
+func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	if in.Cookie {
+		if err := c.ownPage(c.r); err != nil {
+			return reply{}, err
+		}
+	}
+	back := signon.Return{Code: in.Code, State: in.State, Issuer: in.Iss, Flow: in.Flow}
+	g, err := s.provider.Finish(ctx, back, account.Login{Client: c.client(), Agent: c.r.UserAgent()})
+	if err != nil {
+		return reply{}, err
+	}
+	return s.granted(ctx, c, g, in.Cookie)
+}
+
+const maxTokenBody = 64 << 10 // bytes
+
+func (s signOns) logoutByProvider(ctx context.Context, c *call) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxTokenBody))
+	if err != nil {
+		return reply{}, drive.Wrap(err, drive.TooLarge, "field", "body", "limit", maxTokenBody)
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil || form.Get("logout_token") == "" {
+		return reply{}, drive.Bad("logout_token", drive.Required)
+	}
+	if err := s.provider.LogOut(ctx, form.Get("logout_token"), c.client()); err != nil {
+		return reply{}, err
+	}
+	c.w.Header().Set("Cache-Control", "no-store")
+	return reply{status: http.StatusOK}, nil
+}
+
+type connectedView struct {
+	Connected bool `json:"connected"`
+}
+
+func (s signOns) mine(ctx context.Context, c *call) (reply, error) {
+	if s.provider == nil {
+		return ok(connectedView{})
+	}
+	is, err := s.provider.IsConnected(ctx, c.who.User)
+	return answer(connectedView{is}, err)
+}
+
+func (s signOns) connect(ctx context.Context, c *call, in *returnBody) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	back := signon.Return{Code: in.Code, State: in.State, Issuer: in.Iss, Flow: in.Flow}
+	return empty(s.provider.Connect(ctx, c.who, back, c.client()))
+}
+
+func (s signOns) disconnect(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	if err := s.known(); err != nil {
+		return reply{}, err
+	}
+	return empty(s.provider.Disconnect(ctx, c.who, id))
+}

@@ -1,1 +1,0 @@
-import"./base-Dt_f29-2.js";

@@ -1,0 +1,1 @@
+import"./base-Ck2DfXO6.js";

@@ -1,0 +1,207 @@
+package signon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/admin"
+)
+
+// find returns the user of a person, and makes one of who is new. Whoever may not come in any more
+// loses what the provider had given them.
+func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
+	user, err := s.parts.Users.FindByIdentity(ctx, s.parts.DB, p.identity)
+	known := !drive.IsKind(err, drive.NotFound)
+	if err != nil && known {
+		return account.User{}, err
+	}
+	switch {
+	case !p.mayCome(s.opt) && known:
+		return account.User{}, errors.Join(s.putOut(ctx, user, p.identity), drive.Fail(drive.Forbidden, "reason", "sign-on-group"))
+	case !p.mayCome(s.opt):
+		return account.User{}, drive.Fail(drive.Forbidden, "reason", "sign-on-group")
+	case known:
+		return user, nil
+	case !s.opt.Create:
+		return account.User{}, drive.Fail(drive.Forbidden, "reason", "sign-on-unknown")
+	}
+	for i := range namesTried {
+		user, err = s.create(ctx, p, nameFor(p.name, i))
+		if !drive.IsKind(err, drive.NameTaken) {
+			break
+		}
+		if i == 0 {
+			if err := s.refuseNamesake(ctx, p.name); err != nil {
+				return account.User{}, err
+			}
+		}
+	}
+	if drive.IsKind(err, drive.WrongState) || drive.IsKind(err, drive.NameTaken) { // they have come twice at once
+		return s.parts.Users.FindByIdentity(ctx, s.parts.DB, p.identity)
+	}
+	return user, err
+}
+
+// refuseNamesake keeps who has a user already from getting a second one: one that nobody is
+// connected with may be theirs.
+func (s *SignOn) refuseNamesake(ctx context.Context, name string) error {
+	other, err := s.parts.Users.FindByName(ctx, s.parts.DB, name)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if is, err := s.IsConnected(ctx, other.ID); err != nil || is {
+		return err
+	}
+	return drive.Fail(drive.Forbidden, "reason", "sign-on-taken", "name", other.Name)
+}
+
+const namesTried = 30
+
+// nameFor is the i-th name to try: the person's, then with a number, and at last with something
+// that nobody has.
+func nameFor(name string, i int) string {
+	switch {
+	case i == 0:
+		return name
+	case i < namesTried-1:
+		return name + "-" + strconv.Itoa(i+1)
+	}
+	return name + "-" + strings.ToLower(rand.Text()[:7])
+}
+
+// putOut takes from a user what the provider had given them.
+func (s *SignOn) putOut(ctx context.Context, user account.User, as account.Identity) error {
+	if _, err := s.follow(ctx, user, person{identity: as}); err != nil {
+		return err
+	}
+	return s.parts.Users.EndVouched(ctx, user)
+}
+
+// create makes a user of a person, whose password nobody knows.
+func (s *SignOn) create(ctx context.Context, p person, name string) (account.User, error) {
+	user, err := s.parts.Admin.CreateUserAnd(ctx, admin.Local(), admin.NewUser{Name: name, Password: rand.Text()},
+		func(ctx context.Context, tx *sqldb.Tx, user account.User) error {
+			return s.parts.Users.Connect(ctx, tx, user, 0, p.identity)
+		})
+	if err != nil {
+		return account.User{}, fmt.Errorf("make a user of who signed on: %w", err)
+	}
+	s.opt.Log.Info("who signed on for the first time is a user now", "user", user.ID, "name", user.Name)
+	return user.User, nil
+}
+
+// follow gives a user what the provider says of them, and takes what it says no longer.
+func (s *SignOn) follow(ctx context.Context, user account.User, p person) (account.User, error) {
+	if is := p.isIn(s.opt.Admins); len(s.opt.Admins) > 0 && is != user.Admin {
+		changed, err := s.parts.Admin.SetUser(ctx, admin.Local(), user.ID, admin.Change{Admin: &is})
+		switch {
+		case drive.IsKind(err, drive.WrongState): // one must be able to mend the rest
+			s.opt.Log.Warn("the identity provider says that somebody is no administrator, who is the last one, and stays one", "user", user.ID)
+		case err != nil:
+			return account.User{}, fmt.Errorf("follow the provider in who is an administrator: %w", err)
+		default:
+			user = changed.User
+		}
+	}
+	if err := s.followGroups(ctx, user, p); err != nil {
+		return account.User{}, fmt.Errorf("follow the provider in who is in which group: %w", err)
+	}
+	return user, nil
+}
+
+// followGroups puts a user into the groups of ours that their provider names, and takes them out of
+// those that it had put them into and names no longer. Who was put into a group by hand stays in
+// it. Dying in between leaves the rest to the next login.
+func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) error {
+	had, err := s.parts.Users.GroupsOfProvider(ctx, s.parts.DB, user.ID)
+	if err != nil {
+		return err
+	}
+	named, err := s.groupsNamed(ctx, user, had, p)
+	if err != nil {
+		return err
+	}
+	for _, group := range named {
+		if at := slices.Index(had, group.ID); at >= 0 {
+			had = slices.Delete(had, at, at+1)
+		} else if err := s.note(ctx, user.ID, group.ID, true); err != nil {
+			return err
+		}
+		if err := s.addTo(ctx, group.ID, user.ID); err != nil {
+			return err
+		}
+	}
+	for _, group := range had {
+		err := s.parts.Spaces.RemoveMember(ctx, admin.Local(), group, user.ID)
+		if drive.IsKind(err, drive.WrongState) { // a space would be left without a manager
+			s.opt.Log.Warn("the identity provider says that somebody is no longer in a group, who is the last manager of a space, and stays in it", "user", user.ID, "group", group)
+			continue
+		}
+		if err != nil && !drive.IsKind(err, drive.NotFound) {
+			return err
+		}
+		if err := s.note(ctx, user.ID, group, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTo puts a user into a group, unless they are in it.
+func (s *SignOn) addTo(ctx context.Context, group drive.GroupID, user drive.UserID) error {
+	is, err := s.parts.Spaces.IsMember(ctx, admin.Local(), group, user)
+	if err != nil || is {
+		return err
+	}
+	err = s.parts.Spaces.AddMember(ctx, admin.Local(), group, user)
+	if drive.IsKind(err, drive.NotFound) || drive.IsKind(err, drive.TooManyOpen) { // it is gone by now, or full: no reason to keep anybody out
+		s.opt.Log.Warn("who signed on cannot be put into a group that the identity provider names", "user", user, "group", group, "error", err)
+		return nil
+	}
+	return err
+}
+
+// groupsNamed returns the groups of ours that follow the provider and that it names, but for those
+// that the user was put into by hand.
+func (s *SignOn) groupsNamed(ctx context.Context, user account.User, had []drive.GroupID, p person) (named []access.Team, err error) {
+	all := slices.Contains(s.opt.Groups, "*")
+	for _, name := range p.groups {
+		if !all && !slices.ContainsFunc(s.opt.Groups, func(g string) bool { return plainGroup(g) == name }) {
+			continue
+		}
+		group, err := s.parts.Spaces.FindGroupByName(ctx, admin.Local(), name)
+		if drive.IsKind(err, drive.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(had, group.ID) {
+			if is, err := s.parts.Spaces.IsMember(ctx, admin.Local(), group.ID, user.ID); err != nil {
+				return nil, err
+			} else if is {
+				continue
+			}
+		}
+		named = append(named, group)
+	}
+	return named, nil
+}
+
+func (s *SignOn) note(ctx context.Context, user drive.UserID, group drive.GroupID, is bool) error {
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.parts.Users.NoteGroup(ctx, tx, user, group, is)
+	})
+}

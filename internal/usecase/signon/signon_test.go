@@ -1,0 +1,669 @@
+package signon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/issuertest"
+	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/space"
+)
+
+// fixture is an installation with an administrator, and a provider.
+type fixture struct {
+	*SignOn
+	issuer *issuertest.Issuer
+	auth   *account.Auth
+	now    atomic.Int64 // what the clock is ahead
+	faults sqldbtest.Faults
+	admin  account.User
+}
+
+const (
+	redirect = "https://drive.example.org/sign-on"
+	password = "correct horse"
+)
+
+func newFixture(t *testing.T, change func(*Options)) *fixture {
+	t.Helper()
+	f := &fixture{issuer: issuertest.New(t)}
+	now := func() time.Time { return time.Now().Add(time.Duration(f.now.Load())) }
+	db, trees := sqldbtest.OpenWith(t, sqldb.Options{Connector: f.faults.Connector}), tree.New(tree.Options{})
+	opt := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now}
+	f.auth = account.NewAuth(db, opt)
+	users := account.NewUsers(db, f.auth, opt)
+	people := admin.New(admin.Parts{DB: db, Users: users, Trees: trees, Keys: idem.NewKeys(db, idem.Options{})}, admin.Options{})
+	spaces := space.New(space.Parts{DB: db, Access: access.New(access.Options{DB: db}), Users: users, Tree: trees}, space.Options{})
+	o := Options{
+		Issuer: f.issuer.URL, Client: issuertest.Client, Secret: issuertest.Secret, Scopes: []string{"profile"},
+		GroupsClaim: "groups", Create: true, Now: now,
+	}
+	if change != nil {
+		change(&o)
+	}
+	f.SignOn = New(Parts{DB: db, Users: users, Sessions: account.NewSessions(db, users, f.auth, opt), Admin: people, Spaces: spaces, Secret: func(context.Context) ([]byte, error) { return []byte("of all instances"), nil }}, o)
+	first, err := people.CreateUser(t.Context(), admin.Local(), admin.NewUser{Name: "admin", Password: password, Admin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.admin = first.User
+	return f
+}
+
+// visit goes to the provider and comes back.
+func (f *fixture) visit(t *testing.T) Return {
+	t.Helper()
+	begun, err := f.Begin(t.Context(), redirect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.back(t, begun)
+}
+
+func (f *fixture) back(t *testing.T, begun Begun) Return {
+	t.Helper()
+	back := f.issuer.Visit(t, begun.URL)
+	return Return{Code: back.Get("code"), State: back.Get("state"), Issuer: back.Get("iss"), Flow: begun.Flow}
+}
+
+// come logs in the person that the provider says.
+func (f *fixture) come(t *testing.T) (account.Granted, error) {
+	t.Helper()
+	return f.Finish(t.Context(), f.visit(t), account.Login{Agent: "a browser"})
+}
+
+// user is who comes in, who must.
+func (f *fixture) user(t *testing.T) account.User {
+	t.Helper()
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := f.parts.Users.Find(t.Context(), f.parts.DB, g.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+func wantRefused(t *testing.T, err error, kind drive.Kind, reason string) {
+	t.Helper()
+	e, ok := errors.AsType[*drive.Error](err)
+	if !ok || e.Kind != kind || reason != "" && e.Args["reason"] != reason {
+		t.Fatalf("error %v, want %v with the reason %q", err, kind, reason)
+	}
+}
+
+type claims = map[string]any
+
+func TestWhoComesForTheFirstTimeIsAUserFromThenOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	first := f.user(t)
+	if first.Name != "anna" || first.Admin {
+		t.Errorf("the new user is %+v", first)
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna.married"}, nil)
+	f.issuer.Rotate(t)
+	if again := f.user(t); again.ID != first.ID || again.Name != "anna" {
+		t.Errorf("the same subject by another name, and by another key, is %+v, want %+v", again, first)
+	}
+	f.issuer.Be(claims{"sub": "2", "preferred_username": "anna"}, nil)
+	if other := f.user(t); other.ID == first.ID || other.Name != "anna-2" {
+		t.Errorf("another subject of the same name is %+v", other)
+	}
+}
+
+// A name is not who somebody is: at many providers people choose it.
+func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "Admin", "email": "admin", "email_verified": true}, nil)
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-taken")
+	f.issuer.Be(claims{"sub": "2", "preferred_username": "a/b:c\x00 \u202e"}, nil)
+	if user := f.user(t); user.Name != "a-b-c" {
+		t.Errorf("a name that no user can have became %q", user.Name)
+	}
+	f.issuer.Be(claims{"sub": "3", "preferred_username": strings.Repeat("ü", 400), "name": "x"}, nil)
+	if user := f.user(t); len(user.Name) > account.MaxNameBytes {
+		t.Errorf("a name that is too long became %q", user.Name)
+	}
+	f.issuer.Be(claims{"sub": "4"}, nil)
+	if user := f.user(t); user.Name != "user" {
+		t.Errorf("somebody without a name became %q", user.Name)
+	}
+}
+
+func TestWhatIsNotTheEndOfAFlow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	person := claims{"sub": "1", "preferred_username": "anna"}
+	for name, c := range map[string]struct {
+		claims, info claims
+		change       func(mine, other *Return)
+		kind         drive.Kind
+	}{
+		"another state":           {change: func(mine, _ *Return) { mine.State = "x" }, kind: drive.Gone},
+		"another issuer":          {change: func(mine, _ *Return) { mine.Issuer = "https://other.example.org" }, kind: drive.Gone},
+		"no flow":                 {change: func(mine, _ *Return) { mine.Flow, mine.State = "", "" }, kind: drive.Gone},
+		"an empty flow":           {change: func(mine, _ *Return) { mine.Flow, mine.State = "e30", "" }, kind: drive.Gone},
+		"a flow that was changed": {change: func(mine, _ *Return) { mine.Flow = mine.Flow[:len(mine.Flow)-4] + "AAAA" }, kind: drive.Gone},
+		"somebody else's code":    {change: func(mine, other *Return) { mine.Code = other.Code }, kind: drive.Gone},
+		"no code":                 {change: func(mine, _ *Return) { mine.Code = "x" }, kind: drive.Gone},
+		"another nonce":           {claims: claims{"nonce": "x"}, kind: drive.Gone},
+		"a subject too long":      {claims: claims{"sub": strings.Repeat("x", 256)}, info: claims{"sub": strings.Repeat("x", 256)}, kind: drive.Gone},
+		"a token of another":      {claims: claims{"iss": "https://other.example.org"}, kind: drive.Gone},
+		"a token for another":     {claims: claims{"aud": "other"}, kind: drive.Gone},
+		"another party":           {claims: claims{"aud": []string{"other", issuertest.Client}, "azp": "other"}, kind: drive.Gone},
+		"a token that has ended":  {claims: claims{"exp": time.Now().Add(-time.Hour).Unix()}, kind: drive.Gone},
+		"more about another":      {info: claims{"sub": "2"}, kind: drive.Gone},
+		"a token without subject": {claims: claims{"sub": ""}, info: claims{"sub": ""}, kind: drive.Gone},
+	} {
+		said := maps.Clone(person)
+		maps.Copy(said, c.claims)
+		f.issuer.Be(said, c.info)
+		mine, other := f.visit(t), f.visit(t)
+		if c.change != nil {
+			c.change(&mine, &other)
+		}
+		if _, err := f.Finish(t.Context(), mine, account.Login{}); !drive.IsKind(err, c.kind) {
+			t.Errorf("%s: %v, want %v", name, err, c.kind)
+		}
+	}
+	f.issuer.Be(person, nil)
+	mine := f.visit(t)
+	f.now.Add(int64(2 * time.Hour))
+	_, err := f.Finish(t.Context(), mine, account.Login{})
+	wantRefused(t, err, drive.Gone, "sign-on")
+	if _, err := f.parts.Users.FindByName(t.Context(), f.parts.DB, "anna"); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("a refused login has made a user: %v", err)
+	}
+}
+
+func TestACodeIsGoodOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	back := f.visit(t)
+	if _, err := f.Finish(t.Context(), back, account.Login{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.Finish(t.Context(), back, account.Login{})
+	wantRefused(t, err, drive.Gone, "sign-on")
+}
+
+func TestTheFirstLoginTwiceAtOnceMakesOneUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	var ids [8]drive.UserID
+	var wait sync.WaitGroup
+	for i := range ids {
+		back := f.visit(t)
+		wait.Go(func() {
+			g, err := f.Finish(t.Context(), back, account.Login{})
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = g.User
+		})
+	}
+	wait.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("they are %v", ids)
+		}
+	}
+}
+
+func TestGroupsDecideWhoComesInAndWhoIsAnAdministrator(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) {
+		o.GroupsClaim, o.Users, o.Admins = "realm_access.roles", []string{"drive", "/ops"}, []string{"ops"}
+	})
+	is := func(in any) {
+		f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, claims{"realm_access": claims{"roles": in}}) // at the userinfo endpoint alone
+	}
+	is([]string{"other"})
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-group")
+	is([]string{"/drive"})
+	if f.user(t).Admin {
+		t.Error("a member is an administrator")
+	}
+	is(claims{"ops": claims{"id": "x"}}) // the form of Zitadel
+	if !f.user(t).Admin {
+		t.Error("an administrator is none")
+	}
+	is("drive")
+	if f.user(t).Admin {
+		t.Error("who is an administrator no longer still is one")
+	}
+	is(nil)
+	_, err = f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-group")
+}
+
+func TestTheLastAdministratorStaysOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Admins = []string{"ops"} })
+	if err := f.connect(t, f.admin, "1", password); err != nil {
+		t.Fatal(err)
+	}
+	if user := f.user(t); user.ID != f.admin.ID || !user.Admin {
+		t.Errorf("the administrator is %+v", user)
+	}
+}
+
+// connect makes the subject that of a user.
+func (f *fixture) connect(t *testing.T, user account.User, subject, password string) error {
+	t.Helper()
+	f.issuer.Be(claims{"sub": subject, "preferred_username": "x"}, nil)
+	who := drive.Who{User: user.ID, Account: user.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
+	begun, err := f.BeginConnect(t.Context(), who, password, netip.Addr{}, redirect)
+	if err != nil {
+		return err
+	}
+	return f.Connect(t.Context(), who, f.back(t, begun), netip.Addr{})
+}
+
+func TestAUserConnectsThemselves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Create = false })
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "admin"}, nil)
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-unknown")
+	wantRefused(t, f.connect(t, f.admin, "1", "another horse"), drive.Forbidden, "password")
+	for range 2 { // again is not an error
+		if err := f.connect(t, f.admin, "1", password); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if user := f.user(t); user.ID != f.admin.ID {
+		t.Errorf("who comes in is %+v", user)
+	}
+	wantRefused(t, f.connect(t, f.admin, "2", password), drive.WrongState, "")
+	other, err := f.parts.Admin.CreateUser(t.Context(), admin.Local(), admin.NewUser{Name: "ben", Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, f.connect(t, other.User, "1", password), drive.WrongState, "")
+	if user := f.user(t); user.ID != f.admin.ID {
+		t.Errorf("after others wanted to be them, who comes in is %+v", user)
+	}
+	if err := f.Disconnect(t.Context(), admin.Local(), f.admin.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-unknown")
+}
+
+func TestWhoMayNotLogInHereDoesNotComeInThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	user := f.user(t)
+	if _, err := f.parts.Admin.SetUser(t.Context(), admin.Local(), user.ID, admin.Change{State: account.Disabled}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-disabled")
+	if err := f.parts.Admin.DeleteUser(t.Context(), admin.Local(), user.ID); err != nil {
+		t.Fatal(err)
+	}
+	if again := f.user(t); again.ID == user.ID || again.Name != "anna" {
+		t.Errorf("after the user was deleted there is %+v", again)
+	}
+}
+
+func TestMembersOfGroupsFollowTheProvider(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Groups = []string{"sales", "support"} })
+	group := map[string]access.Team{}
+	for _, name := range []string{"Sales", "support", "other"} {
+		g, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group[name] = g
+	}
+	var user account.User
+	want := func(said []string, in ...string) {
+		t.Helper()
+		f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": said}, nil)
+		user = f.user(t)
+		var have []string
+		for name, g := range group {
+			is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), g.ID, user.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is {
+				have = append(have, name)
+			}
+		}
+		if slices.Sort(have); !slices.Equal(have, in) {
+			t.Errorf("the provider says %q, and they are in %q", said, have)
+		}
+	}
+	want([]string{"sales", "other", "nowhere"}, "Sales")
+	want([]string{"/sales", "support"}, "Sales", "support")
+	want([]string{"support"}, "support")
+	if err := f.parts.Spaces.AddMember(t.Context(), admin.Local(), group["Sales"].ID, user.ID); err != nil {
+		t.Fatal(err)
+	}
+	want([]string{"sales"}, "Sales")
+	want(nil, "Sales") // by hand
+}
+
+func TestAProviderThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	f.issuer.Stop(true)
+	_, err := f.Begin(t.Context(), redirect)
+	wantRefused(t, err, drive.Unavailable, "sign-on")
+	f.issuer.Stop(false)
+	back := f.visit(t)
+	f.issuer.Stop(true)
+	_, err = f.Finish(t.Context(), back, account.Login{})
+	wantRefused(t, err, drive.Gone, "sign-on-failed")
+	f.issuer.Stop(false)
+	if _, err := f.Finish(t.Context(), back, account.Login{}); err != nil { // nothing of it was used up
+		t.Error(err)
+	}
+}
+
+func TestAWordOfTheProviderEndsLogins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := f.parts.Sessions.Login(t.Context(), account.Login{Name: "admin", Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive := func(ctx context.Context, secret string) bool {
+		_, err := f.auth.Authenticate(ctx, secret)
+		return err == nil
+	}
+	for name, token := range map[string]string{
+		"nonsense":       "x",
+		"an ID token":    f.issuer.LogoutToken("1", claims{"nonce": "x"}),
+		"without events": f.issuer.LogoutToken("1", claims{"events": claims{}}),
+		"for another":    f.issuer.LogoutToken("1", claims{"aud": "other"}),
+		"without anyone": f.issuer.LogoutToken("", claims{"sid": "7"}),
+	} {
+		if err := f.LogOut(t.Context(), token, netip.Addr{}); !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("a logout token, %s: %v", name, err)
+		}
+	}
+	if err := f.LogOut(t.Context(), f.issuer.LogoutToken("nobody", nil), netip.Addr{}); err != nil || !alive(t.Context(), g.Secret) {
+		t.Fatalf("%v, and the login lives: %t", err, alive(t.Context(), g.Secret))
+	}
+	for range 2 {
+		if err := f.LogOut(t.Context(), f.issuer.LogoutToken("1", nil), netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if alive(t.Context(), g.Secret) || !alive(t.Context(), local.Secret) {
+		t.Errorf("the login by the provider lives: %t; the one by password: %t", alive(t.Context(), g.Secret), alive(t.Context(), local.Secret))
+	}
+}
+
+// Whichever commit fails, nothing half is left, and the next login goes on from there.
+func TestACommitThatFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
+	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ { // the user, the role, the note, the group, the session
+		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna", "groups": []string{"ops"}}, nil)
+		back := f.visit(t)
+		f.faults.Fail(sqldbtest.Commit, n, drive.Fail(drive.DiskFull))
+		_, err := f.Finish(t.Context(), back, account.Login{})
+		if f.faults.Clear() > 0 {
+			if err != nil || n < 5 {
+				t.Errorf("%d commits: %v", n-1, err)
+			}
+			break
+		}
+		if !drive.IsKind(err, drive.DiskFull) {
+			t.Errorf("commit %d fails, and the login: %v", n, err)
+		}
+		user := f.user(t)
+		is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), group.ID, user.ID)
+		if err != nil || !is || !user.Admin {
+			t.Errorf("commit %d failed, and the login after it is of %+v, in the group: %t, %v", n, user, is, err)
+		}
+		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
+		if user = f.user(t); user.Admin {
+			t.Errorf("commit %d failed, and they stay an administrator", n)
+		}
+		if is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), group.ID, user.ID); err != nil || is {
+			t.Errorf("commit %d failed, and they stay in the group: %v", n, err)
+		}
+	}
+}
+
+func TestALoginEndsThoughItIsUsed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Life = 60 * 24 * time.Hour })
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := g.ExpiresAt.Sub(g.CreatedAt); left != 30*24*time.Hour {
+		t.Errorf("unused, it lives for %v", left)
+	}
+	if left := g.EndsAt.Sub(g.CreatedAt); left != 60*24*time.Hour {
+		t.Errorf("used, it lives for %v", left)
+	}
+}
+
+// Whoever is put out of the groups loses what the provider had given them, though they cannot log
+// in to be told.
+func TestWhoIsPutOutKeepsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Users, o.Admins, o.Groups = []string{"drive"}, []string{"ops"}, []string{"*"} })
+	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": []string{"drive", "ops"}}, nil)
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	_, err = f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-group")
+	user, err := f.parts.Users.Find(t.Context(), f.parts.DB, g.User)
+	if err != nil || user.Admin {
+		t.Errorf("they are %+v, %v", user, err)
+	}
+	if is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), group.ID, g.User); err != nil || is {
+		t.Errorf("they are in the group: %t, %v", is, err)
+	}
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); !drive.IsKind(err, drive.Unauthenticated) {
+		t.Errorf("their other login: %v", err)
+	}
+}
+
+func TestTheUserHasChangedSinceTheyWereAsked(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]admin.Change{
+		"another password": {Password: new("another horse")},
+		"disabled":         {State: account.Disabled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			ben, err := f.parts.Admin.CreateUser(t.Context(), admin.Local(), admin.NewUser{Name: "ben", Password: password})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.issuer.Be(claims{"sub": "1", "preferred_username": "x"}, nil)
+			who := drive.Who{User: ben.ID, Account: ben.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
+			begun, err := f.BeginConnect(t.Context(), who, password, netip.Addr{}, redirect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.parts.Admin.SetUser(t.Context(), admin.Local(), ben.ID, change); err != nil {
+				t.Fatal(err)
+			}
+			wantRefused(t, f.Connect(t.Context(), who, f.back(t, begun), netip.Addr{}), drive.Gone, "sign-on")
+			if is, err := f.IsConnected(t.Context(), ben.ID); err != nil || is {
+				t.Errorf("they are connected: %t, %v", is, err)
+			}
+		})
+	}
+}
+
+func TestProvidersDiffer(t *testing.T) {
+	t.Parallel()
+	for name, differ := range map[string]func(*issuertest.Issuer){
+		"secret by basic": func(i *issuertest.Issuer) { i.Only("client_secret_basic") },
+		"secret by post":  func(i *issuertest.Issuer) { i.Only("client_secret_post") },
+		"no userinfo":     func(i *issuertest.Issuer) { i.WithoutUserInfo() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			differ(f.issuer)
+			f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+			for range 3 {
+				f.user(t)
+			}
+			if asked := f.issuer.Asked(); asked != 3 {
+				t.Errorf("3 logins have asked for a token %d times", asked)
+			}
+		})
+	}
+}
+
+// Entra ID names where to ask for groups when there are many; others leave the claim empty in the
+// token, and fill it at the userinfo endpoint.
+func TestGroupsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Admins = []string{"ops"} })
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": nil}, claims{"groups": []string{"ops"}})
+	if !f.user(t).Admin {
+		t.Error("an administrator is none")
+	}
+	f.issuer.Be(claims{"sub": "1", "_claim_names": claims{"groups": "src1"}, "_claim_sources": claims{"src1": claims{"endpoint": "https://graph.example.org"}}}, nil)
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Gone, "sign-on-failed")
+	user, err := f.parts.Users.FindByName(t.Context(), f.parts.DB, "anna")
+	if err != nil || !user.Admin {
+		t.Errorf("after half an answer they are %+v, %v", user, err)
+	}
+}
+
+func TestNobodyMakesUsAskWithoutEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	from := netip.MustParseAddr("192.0.2.1")
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	back := f.visit(t)
+	wrong := back
+	wrong.Code = "x"
+	for n := range 100 {
+		_, err := f.Finish(t.Context(), wrong, account.Login{Client: from})
+		if drive.IsKind(err, drive.Rate) {
+			break
+		}
+		if n == 99 {
+			t.Fatalf("after %d codes that are none: %v", n, err)
+		}
+	}
+	asked := f.issuer.Asked()
+	if err := f.LogOut(t.Context(), "x", from); !drive.IsKind(err, drive.Rate) {
+		t.Errorf("a logout token from there: %v", err)
+	}
+	if _, err := f.Finish(t.Context(), back, account.Login{Client: from}); !drive.IsKind(err, drive.Rate) || f.issuer.Asked() != asked {
+		t.Errorf("after that: %v, and the provider was asked %d times more", err, f.issuer.Asked()-asked)
+	}
+	if _, err := f.Finish(t.Context(), back, account.Login{Client: netip.MustParseAddr("192.0.2.2")}); err != nil {
+		t.Errorf("from elsewhere: %v", err)
+	}
+}
+
+func TestConnectingWhoseCommitFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Create = false })
+	who := drive.Who{User: f.admin.ID, Account: f.admin.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
+	f.faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+	if err := f.connect(t, f.admin, "1", password); !drive.IsKind(err, drive.DiskFull) {
+		t.Errorf("connect: %v", err)
+	}
+	f.faults.Clear()
+	if is, err := f.IsConnected(t.Context(), f.admin.ID); err != nil || is {
+		t.Errorf("they are connected: %t, %v", is, err)
+	}
+	if err := f.connect(t, f.admin, "1", password); err != nil {
+		t.Fatal(err)
+	}
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+	if err := f.DisconnectSelf(t.Context(), who, password, netip.Addr{}); !drive.IsKind(err, drive.DiskFull) {
+		t.Errorf("disconnect: %v", err)
+	}
+	f.faults.Clear()
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); err != nil {
+		t.Errorf("half a disconnection has ended the login: %v", err)
+	}
+	if err := f.DisconnectSelf(t.Context(), who, password, netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); !drive.IsKind(err, drive.Unauthenticated) {
+		t.Errorf("after it the login: %v", err)
+	}
+}
+
+// A login that changes nothing writes nothing but itself.
+func TestALoginThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Groups = []string{"*"} })
+	var names []string
+	for i := range 5 {
+		names = append(names, "group "+strconv.Itoa(i))
+		if _, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), names[i], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": names}, nil)
+	f.user(t)
+	f.faults.Fail(sqldbtest.Commit, 2, drive.Fail(drive.DiskFull))
+	f.user(t)
+	if f.faults.Clear() == 0 {
+		t.Error("there was a second commit")
+	}
+}
