@@ -260,7 +260,7 @@ func TestSignOn(t *testing.T) {
 			t.Errorf("%s: %+v, %v", issuer, c.SignOn, err)
 		}
 	}
-	for _, issuer := range []string{"id.example.org", "ftp://id.example.org", "https://", "http://id.example.org", "https://u:p@id.example.org", "https://id.example.org/?a=b"} {
+	for _, issuer := range []string{"id.example.org", "ftp://id.example.org", "https://", "http://id.example.org", "https://u:p@id.example.org", "https://id.example.org/?a=b", "https://id.example.org/.well-known/openid-configuration", "https://[::1"} {
 		if _, err := load(both(issuer), nil, ""); err == nil || !strings.Contains(err.Error(), "--oidc-issuer") {
 			t.Errorf("%s: %v", issuer, err)
 		}

@@ -100,14 +100,16 @@ func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 
 // setIssuer takes a URL by which nobody on the way can say who logs in: https, or this machine.
 func setIssuer(c *Config, v string) error {
+	c.SignOn.Issuer = v // whatever it is: there is one
 	u, err := url.Parse(v)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !slices.Contains([]string{"https", "http"}, u.Scheme):
 		return fmt.Errorf("%q is not the URL of a provider, as https://id.example.org/realms/main", v)
+	case strings.Contains(u.Path, "/.well-known"):
+		return errors.New("leave /.well-known/openid-configuration out: the issuer is what is in front of it")
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return errors.New("use https: over http anybody on the way could log in as anybody")
 	}
-	c.SignOn.Issuer = v
 	if c.SignOn.Name == "" {
 		c.SignOn.Name = u.Hostname()
 	}
@@ -134,7 +136,11 @@ func (c *Config) agreeSignOn() error {
 		}
 		return nil
 	}
-	switch u, _ := url.Parse(c.SignOn.Issuer); { // setIssuer has read it
+	u, err := url.Parse(c.SignOn.Issuer)
+	if err != nil {
+		u = &url.URL{} // setIssuer has said so
+	}
+	switch {
 	case c.SignOn.Client == "":
 		return errors.New("--oidc-issuer: --oidc-client is missing; set both or none")
 	case c.SignOn.GroupsClaim == "":

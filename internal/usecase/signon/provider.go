@@ -149,7 +149,10 @@ func describe(ctx context.Context, p provider, now time.Time) (*known, error) {
 	return k, nil
 }
 
-func unavailable(err error) error { return drive.Wrap(err, drive.Unavailable, "reason", "sign-on") }
+// unavailable asks for patience that nobody has at a login: whoever waits is told at once.
+func unavailable(err error) error {
+	return drive.Wrap(err, drive.Unavailable, "reason", "sign-on", "retry_after", int(tryAgain.Seconds()))
+}
 
 // client is what we are to the provider.
 func (k *known) client(redirect string) *oauth2.Config {

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -215,11 +216,12 @@ func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (acc
 		return account.Granted{}, err
 	}
 	user, err := s.find(ctx, p)
-	if err != nil {
-		return account.Granted{}, err
+	if err == nil && user.State != account.Active {
+		err = drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
 	}
-	if user.State != account.Active {
-		return account.Granted{}, drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
+	if err != nil {
+		s.opt.Log.Info("who came by the identity provider is not let in", "error", err, "subject", p.identity.Subject, "name", p.name, "groups", strings.Join(p.groups, ", "))
+		return account.Granted{}, err
 	}
 	if user, err = s.follow(ctx, user, p); err != nil {
 		return account.Granted{}, err

@@ -10,8 +10,13 @@ interface Away {
 
 const key = "smartdrive sign-on";
 
-/** Leaves for the provider's page with what the server has begun. It fails where the browser keeps nothing for this site. */
+/**
+ * Leaves for the provider's page with what the server has begun. The provider sends people back to the address that the server is known by: who has come by
+ * another one goes there first, as what is remembered here is not remembered there. It fails where the browser keeps nothing for this site.
+ */
 export function leaveForSignOn(begun: { url: string; flow: string }, connect: boolean, next: string): void {
+  const back = new URL(new URL(begun.url).searchParams.get("redirect_uri") ?? location.href);
+  if (back.origin !== location.origin) return location.assign(back.href.replace(/sign-on$/, "login"));
   sessionStorage.setItem(key, JSON.stringify({ flow: begun.flow, connect, next } satisfies Away));
   location.assign(begun.url);
 }

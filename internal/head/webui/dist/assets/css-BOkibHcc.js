@@ -1,1 +1,0 @@
-import"./base-Ck2DfXO6.js";

@@ -1,0 +1,1 @@
+import"./base-B5ex3sLp.js";

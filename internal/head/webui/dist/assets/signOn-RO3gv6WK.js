@@ -1,1 +1,0 @@
-var e=`smartdrive sign-on`;function t(t,n,r){sessionStorage.setItem(e,JSON.stringify({flow:t.flow,connect:n,next:r})),location.assign(t.url)}function n(){try{let t=sessionStorage.getItem(e);return sessionStorage.removeItem(e),t?JSON.parse(t):void 0}catch{return}}export{t as n,n as t};
