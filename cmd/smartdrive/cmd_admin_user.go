@@ -22,7 +22,7 @@ func (a *adminCLI) userCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user", Short: "Add, change, list and delete users, and hand their files over", Args: usageArgs(cobra.NoArgs), RunE: help,
 	}
-	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userRm(), a.userLs(), a.userActivity())
+	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userDisconnect(), a.userRm(), a.userLs(), a.userActivity())
 	return cmd
 }
 
@@ -156,6 +156,24 @@ func (a *adminCLI) userRm() *cobra.Command {
 					return err
 				}
 				return a.done(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
+			})
+		},
+	}
+}
+
+func (a *adminCLI) userDisconnect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "disconnect NAME",
+		Short: "End that a user can log in by the identity provider, and their logins by it",
+		Long: `End that a user can log in by the identity provider, and their logins by it. Somebody who has no password needs one first
+(smartdrive admin user set). Where whoever comes gets a user, the person gets a new one when they come again.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+				if err := c.call(cmd.Context(), http.MethodDelete, userPath(u)+"/sign-on", nil, nil); err != nil {
+					return err
+				}
+				return a.done(map[string]string{"disconnected": u.ID}, "disconnected %s", u.Name)
 			})
 		},
 	}

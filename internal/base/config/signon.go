@@ -127,14 +127,16 @@ func isLoopback(host string) bool {
 // agreeSignOn checks the settings of sign-on against each other.
 func (c *Config) agreeSignOn() error {
 	if c.SignOn.Issuer == "" {
-		for name, set := range map[string]bool{
-			"client": c.SignOn.Client != "", "secret": c.SignOn.Secret != "", "users": len(c.SignOn.Users) > 0, "admins": len(c.SignOn.Admins) > 0, "groups": len(c.SignOn.Groups) > 0,
-		} {
-			if set {
-				return fmt.Errorf("--oidc-%s: there is no --oidc-issuer, without which it means nothing", name)
+		var alone []error
+		for _, other := range []struct {
+			name string
+			set  bool
+		}{{"client", c.SignOn.Client != ""}, {"secret", c.SignOn.Secret != ""}, {"users", c.SignOn.Users != nil}, {"admins", c.SignOn.Admins != nil}, {"groups", c.SignOn.Groups != nil}} {
+			if other.set {
+				alone = append(alone, fmt.Errorf("--oidc-%s: there is no --oidc-issuer, without which it means nothing", other.name))
 			}
 		}
-		return nil
+		return errors.Join(alone...)
 	}
 	u, err := url.Parse(c.SignOn.Issuer)
 	if err != nil {

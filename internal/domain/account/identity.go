@@ -79,13 +79,13 @@ func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer 
 		return fmt.Errorf("find user %s: %w", user.ID, err)
 	}
 	n, err := tx.Exec(ctx, "DELETE FROM identities WHERE user_id = ? AND issuer = ?", user.ID, issuer)
-	if err != nil || n == 0 {
+	if err != nil {
+		return fmt.Errorf("disconnect %s: %w", user.ID, err)
+	}
+	if err := u.endVouched(ctx, tx, user); err != nil || n == 0 {
 		return err
 	}
-	if err := u.opt.happened(ctx, tx, Effect{What: Disconnected, Account: user.Account, By: tx.Actor(), Name: issuer}); err != nil {
-		return err
-	}
-	return u.endVouched(ctx, tx, user)
+	return u.opt.happened(ctx, tx, Effect{What: Disconnected, Account: user.Account, By: tx.Actor(), Name: issuer})
 }
 
 // EndVouched ends the logins of a user whom somebody else has vouched for.
@@ -134,15 +134,40 @@ func (u *Users) GroupsOfProvider(ctx context.Context, q sqldb.Querier, id drive.
 	return all, nil
 }
 
-// NoteGroup notes, or notes no longer, that a user is in a group because their provider says so.
-func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, group drive.GroupID, is bool) (err error) {
-	if is {
-		_, err = tx.InsertNew(ctx, "INSERT INTO identity_groups (user_id, group_id) VALUES (?, ?)", id, group)
-	} else {
-		_, err = tx.Exec(ctx, "DELETE FROM identity_groups WHERE user_id = ? AND group_id = ?", id, group)
+// NoteGroup notes that a user is in a group because their provider says so. Gone {reason: sign-on}:
+// the identity is no longer theirs.
+func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i Identity, group drive.GroupID) error {
+	if err := u.mustBe(ctx, tx, id, i); err != nil {
+		return err
 	}
-	if err != nil {
+	if _, err := tx.InsertNew(ctx, "INSERT INTO identity_groups (user_id, group_id) VALUES (?, ?)", id, group); err != nil {
 		return fmt.Errorf("note a group of %s: %w", id, err)
 	}
 	return nil
+}
+
+// ForgetGroup notes that it is so no longer.
+func (u *Users) ForgetGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, group drive.GroupID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM identity_groups WHERE user_id = ? AND group_id = ?", id, group); err != nil {
+		return fmt.Errorf("forget a group of %s: %w", id, err)
+	}
+	return nil
+}
+
+// mustBe locks the row of a user, and fails where an identity is not theirs. Forbidden {reason:
+// sign-on-disabled}: they may not log in. Gone {reason: sign-on}: it is not.
+func (u *Users) mustBe(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i Identity) error {
+	var locked drive.UserID
+	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active'"+tx.ForUpdate(), id).Scan(&locked)
+	if drive.IsKind(err, drive.NotFound) {
+		return drive.Wrap(err, drive.Forbidden, "reason", "sign-on-disabled")
+	}
+	if err != nil {
+		return fmt.Errorf("find user %s: %w", id, err)
+	}
+	have, err := u.FindByIdentity(ctx, tx, i)
+	if drive.IsKind(err, drive.NotFound) || err == nil && have.ID != id {
+		return drive.Fail(drive.Gone, "reason", "sign-on")
+	}
+	return err
 }

@@ -118,7 +118,7 @@ func TestADeletedUserIsKnownNowhere(t *testing.T) {
 	}
 	group := drive.NewID[drive.GroupID]()
 	if err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := f.users.NoteGroup(ctx, tx, ann.ID, group, true); err != nil {
+		if err := f.users.NoteGroup(ctx, tx, ann.ID, somebody, group); err != nil {
 			return err
 		}
 		return f.users.Delete(ctx, tx, ann.ID)

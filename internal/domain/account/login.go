@@ -55,34 +55,22 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 // it takes where they come from and what they use. Forbidden {reason: sign-on-disabled}: the user
 // may not log in; Gone {reason: sign-on}: the identity is no longer theirs.
 func (s *Sessions) Enter(ctx context.Context, user User, as Identity, in Login, life time.Duration) (Granted, error) {
-	return s.open(ctx, user, in, life, func(ctx context.Context, tx *sqldb.Tx) error {
-		var id drive.UserID
-		err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active'"+tx.ForUpdate(), user.ID).Scan(&id)
-		if drive.IsKind(err, drive.NotFound) {
-			return drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
-		}
-		if err != nil {
-			return err
-		}
-		have, err := s.users.FindByIdentity(ctx, tx, as)
-		if drive.IsKind(err, drive.NotFound) || err == nil && have.ID != user.ID {
-			return drive.Fail(drive.Gone, "reason", "sign-on")
-		}
-		return err
-	})
+	return s.open(ctx, user, in, life, func(ctx context.Context, tx *sqldb.Tx) error { return s.users.mustBe(ctx, tx, user.ID, as) })
 }
 
-// Try counts what an address tries without a name as a failed login, until good says that it was
-// none. Rate {retry_after}: too much of that address has failed.
-func (s *Sessions) Try(client netip.Addr) (good func(), err error) {
+// Refuses is Rate {retry_after} where too much of what came from an address has failed.
+func (s *Sessions) Refuses(client netip.Addr) error {
 	if !client.IsValid() {
-		return func() {}, nil
+		return nil
 	}
-	c := counter{addressKey(client), maxAddress}
-	if err := s.failures.take(s.opt.Now(), c); err != nil {
-		return nil, err
+	return s.failures.refuses(s.opt.Now(), counter{addressKey(client), maxAddress})
+}
+
+// Failed counts what an address has tried without a name as a failed login; see Refuses.
+func (s *Sessions) Failed(client netip.Addr) {
+	if client.IsValid() {
+		_ = s.failures.take(s.opt.Now(), counter{addressKey(client), maxAddress}) // one that is refused by now is counted enough
 	}
-	return func() { s.failures.undo(c) }, nil
 }
 
 // open makes the session of a login. In its transaction valid locks the user's row and says whether

@@ -173,6 +173,7 @@ func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive
 // table is the API.
 func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
+	provider := signOns{logins, opt.SignOn}
 	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB, opt.Thumbs}
 	tree := nodes{opt.Files, files.NewTotals(opt.Files)}
 	content := contents{opt.Files, opt.Links, opt.DownloadRedirect}
@@ -184,8 +185,9 @@ func table(opt Options, u uploads) []route {
 	for _, resource := range [][]route{
 		logins.routes(),
 		logins.tokenRoutes(),
-		signOns{logins, opt.SignOn}.routes(),
+		provider.routes(),
 		self.preferenceRoutes(),
+		provider.selfRoutes(),
 		self.routes(),
 		u.routes(),
 		u.partRoutes(),
@@ -221,6 +223,7 @@ func table(opt Options, u uploads) []route {
 		wanted.routes(),
 		wanted.publicRoutes(),
 		users{opt.Admin, opt.Now}.routes(),
+		provider.adminRoutes(),
 		handovers{opt.Handovers}.routes(),
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),

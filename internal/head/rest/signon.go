@@ -41,7 +41,15 @@ func (s signOns) routes() []route {
 			method: "POST", path: "/sign-on/logout", need: open, act: action{raw: true, typ: "application/x-www-form-urlencoded", run: s.logoutByProvider},
 			does: "For the provider: end all logins by it of the person whom its `logout_token` names (OpenID Connect Back-Channel Logout 1.0).",
 			out:  []outcome{nothing(200, "they have ended")}, fails: []drive.Kind{drive.NotFound, drive.TooLarge, drive.Rate, drive.Unavailable},
-		}, {
+		},
+	}
+}
+
+// selfRoutes are about the user's own connection.
+func (s signOns) selfRoutes() []route {
+	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
+	return []route{
+		{
 			method: "GET", path: "/me/sign-on", need: read, act: plain(s.mine),
 			does: "Say whether the user can log in by the identity provider.",
 			out:  []outcome{gives[connectedView](200, "whether")},
@@ -57,7 +65,14 @@ func (s signOns) routes() []route {
 			method: "POST", path: "/me/sign-on/end", need: write, act: takes(s.end),
 			does: "End that the user can log in by the provider, and their logins by it. It takes the password, without which they could not come back.",
 			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate},
-		}, {
+		},
+	}
+}
+
+// adminRoutes are for administrators.
+func (s signOns) adminRoutes() []route {
+	return []route{
+		{
 			method: "DELETE", path: "/admin/users/{id}/sign-on", need: admins, act: byID(s.disconnect),
 			does: "End that a user can log in by the identity provider, and their logins by it. Somebody without a password needs one first.",
 			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound},
@@ -83,7 +98,7 @@ func (s signOns) show(context.Context, *call) (reply, error) {
 // known fails where there is no provider.
 func (s signOns) known() error {
 	if s.provider == nil {
-		return drive.Fail(drive.NotFound)
+		return drive.Fail(drive.NotFound, "what", "identity provider")
 	}
 	return nil
 }
@@ -122,18 +137,18 @@ func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, err
 
 // returnBody is what the provider sent back, and the flow.
 type returnBody struct {
-	Code  string `json:"code"`
-	State string `json:"state"`
+	Code  string `json:"code" doc:"as it came back"`
+	State string `json:"state" doc:"as it came back"`
 	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
-	Flow  string `json:"flow"`
+	Flow  string `json:"flow" doc:"as it was given"`
 }
 
 // finishBody is the same, and what the page wants.
 type finishBody struct {
-	Code  string `json:"code"`
-	State string `json:"state"`
+	Code  string `json:"code" doc:"as it came back"`
+	State string `json:"state" doc:"as it came back"`
 	Iss   string `json:"iss,omitempty" doc:"where the provider sends it (RFC 9207)"`
-	Flow  string `json:"flow"`
+	Flow  string `json:"flow" doc:"as it was given"`
 
 	Cookie bool `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
 }

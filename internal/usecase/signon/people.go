@@ -35,14 +35,14 @@ func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 		return account.User{}, drive.Fail(drive.Forbidden, "reason", "sign-on-unknown")
 	}
 	for i := range namesTried {
-		user, err = s.create(ctx, p, nameFor(p.name, i))
-		if !drive.IsKind(err, drive.NameTaken) {
-			break
+		name := nameFor(p.name, i)
+		if taken, err := s.isTaken(ctx, name, i == 0); err != nil {
+			return account.User{}, err
+		} else if taken {
+			continue
 		}
-		if i == 0 {
-			if err := s.refuseNamesake(ctx, p.name); err != nil {
-				return account.User{}, err
-			}
+		if user, err = s.create(ctx, p, name); !drive.IsKind(err, drive.NameTaken) {
+			break
 		}
 	}
 	if drive.IsKind(err, drive.WrongState) || drive.IsKind(err, drive.NameTaken) { // they have come twice at once
@@ -51,20 +51,20 @@ func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 	return user, err
 }
 
-// refuseNamesake keeps who has a user already from getting a second one: one that nobody is
-// connected with may be theirs.
-func (s *SignOn) refuseNamesake(ctx context.Context, name string) error {
+// isTaken reports whether a user has that name. Where the first choice is that of a user who is not
+// connected, it is refused: they may be the same, and would have a second user.
+func (s *SignOn) isTaken(ctx context.Context, name string, first bool) (bool, error) {
 	other, err := s.parts.Users.FindByName(ctx, s.parts.DB, name)
 	if drive.IsKind(err, drive.NotFound) {
-		return nil
+		return false, nil
 	}
-	if err != nil {
-		return err
+	if err != nil || !first {
+		return true, err
 	}
 	if is, err := s.IsConnected(ctx, other.ID); err != nil || is {
-		return err
+		return true, err
 	}
-	return drive.Fail(drive.Forbidden, "reason", "sign-on-taken", "name", other.Name)
+	return true, drive.Fail(drive.Forbidden, "reason", "sign-on-taken", "name", other.Name)
 }
 
 const namesTried = 30
@@ -107,7 +107,7 @@ func (s *SignOn) follow(ctx context.Context, user account.User, p person) (accou
 	if is := p.isIn(s.opt.Admins); len(s.opt.Admins) > 0 && is != user.Admin {
 		changed, err := s.parts.Admin.SetUser(ctx, admin.Local(), user.ID, admin.Change{Admin: &is})
 		switch {
-		case drive.IsKind(err, drive.WrongState): // one must be able to mend the rest
+		case drive.IsKind(err, drive.WrongState): // one must be able to set the rest right
 			s.opt.Log.Warn("the identity provider says that somebody is no administrator, who is the last one, and stays one", "user", user.ID)
 		case err != nil:
 			return account.User{}, fmt.Errorf("follow the provider in who is an administrator: %w", err)
@@ -129,17 +129,14 @@ func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) 
 	if err != nil {
 		return err
 	}
-	named, err := s.groupsNamed(ctx, user, had, p)
+	named, err := s.groupsNamed(ctx, p)
 	if err != nil {
 		return err
 	}
 	for _, group := range named {
-		if at := slices.Index(had, group.ID); at >= 0 {
-			had = slices.Delete(had, at, at+1)
-		} else if err := s.note(ctx, user.ID, group.ID, true); err != nil {
-			return err
-		}
-		if err := s.addTo(ctx, group.ID, user.ID); err != nil {
+		noted := slices.Contains(had, group.ID)
+		had = slices.DeleteFunc(had, func(id drive.GroupID) bool { return id == group.ID })
+		if err := s.addTo(ctx, user.ID, p.identity, group.ID, noted); err != nil {
 			return err
 		}
 	}
@@ -152,18 +149,27 @@ func (s *SignOn) followGroups(ctx context.Context, user account.User, p person) 
 		if err != nil && !drive.IsKind(err, drive.NotFound) {
 			return err
 		}
-		if err := s.note(ctx, user.ID, group, false); err != nil {
+		if err := s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			return s.parts.Users.ForgetGroup(ctx, tx, user.ID, group)
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addTo puts a user into a group, unless they are in it.
-func (s *SignOn) addTo(ctx context.Context, group drive.GroupID, user drive.UserID) error {
+// addTo puts a user into a group. Who is in it stays, by hand where it is not noted.
+func (s *SignOn) addTo(ctx context.Context, user drive.UserID, as account.Identity, group drive.GroupID, noted bool) error {
 	is, err := s.parts.Spaces.IsMember(ctx, admin.Local(), group, user)
 	if err != nil || is {
 		return err
+	}
+	if !noted {
+		if err := s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			return s.parts.Users.NoteGroup(ctx, tx, user, as, group)
+		}); err != nil {
+			return err
+		}
 	}
 	err = s.parts.Spaces.AddMember(ctx, admin.Local(), group, user)
 	if drive.IsKind(err, drive.NotFound) || drive.IsKind(err, drive.TooManyOpen) { // it is gone by now, or full: no reason to keep anybody out
@@ -173,9 +179,8 @@ func (s *SignOn) addTo(ctx context.Context, group drive.GroupID, user drive.User
 	return err
 }
 
-// groupsNamed returns the groups of ours that follow the provider and that it names, but for those
-// that the user was put into by hand.
-func (s *SignOn) groupsNamed(ctx context.Context, user account.User, had []drive.GroupID, p person) (named []access.Team, err error) {
+// groupsNamed returns the groups of ours that follow the provider and that it names.
+func (s *SignOn) groupsNamed(ctx context.Context, p person) (named []access.Team, err error) {
 	all := slices.Contains(s.opt.Groups, "*")
 	for _, name := range p.groups {
 		if !all && !slices.ContainsFunc(s.opt.Groups, func(g string) bool { return plainGroup(g) == name }) {
@@ -188,20 +193,7 @@ func (s *SignOn) groupsNamed(ctx context.Context, user account.User, had []drive
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(had, group.ID) {
-			if is, err := s.parts.Spaces.IsMember(ctx, admin.Local(), group.ID, user.ID); err != nil {
-				return nil, err
-			} else if is {
-				continue
-			}
-		}
 		named = append(named, group)
 	}
 	return named, nil
-}
-
-func (s *SignOn) note(ctx context.Context, user drive.UserID, group drive.GroupID, is bool) error {
-	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return s.parts.Users.NoteGroup(ctx, tx, user, group, is)
-	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	"smartdrive/internal/domain/account"
 )
 
@@ -40,6 +42,9 @@ func (p person) isIn(groups []string) bool {
 // groupsAt returns the groups that a claim names: a list, one name, or an object whose members are
 // the names, as of Zitadel. The claim may be a member of others: "realm_access.roles" of Keycloak.
 func groupsAt(claims map[string]any, path string) []string {
+	if path == "" {
+		return nil
+	}
 	var found any = claims
 	if whole, ok := claims[path]; ok { // a name with dots, such as an address
 		found, path = whole, ""
@@ -81,7 +86,7 @@ func userName(s string) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, ""))
+	}, norm.NFC.String(strings.ToValidUTF8(s, "")))
 	const room = len("-1234567")
 	if len(s) > account.MaxNameBytes-room {
 		s = strings.ToValidUTF8(s[:account.MaxNameBytes-room], "")

@@ -22,6 +22,7 @@ const (
 	answerWithin = 10 * time.Second // of one request to the provider
 	askAgain     = time.Hour        // after it the description of the provider is read again
 	tryAgain     = time.Minute      // and after it, where that has failed
+	breath       = 3 * time.Second  // and after it, where it was never read
 	maxSubject   = 255              // bytes (OpenID Connect Core 1.0 §2)
 	maxAnswer    = 1 << 20          // bytes
 	skew         = 2 * time.Minute  // that the provider's clock may be behind ours
@@ -31,11 +32,11 @@ const (
 type provider struct {
 	opt    Options
 	client *http.Client
-	flight *singleflight.Group
+	flight singleflight.Group
 
-	mu    *sync.Mutex
-	known **known
-	tried *time.Time // when its description could not be read
+	mu    sync.Mutex
+	known *known    // nil: its description was not read yet
+	tried time.Time // when it could not be read
 }
 
 // known is a provider whose description was read.
@@ -48,15 +49,12 @@ type known struct {
 	at       time.Time
 }
 
-func newProvider(opt Options) provider {
+func newProvider(opt Options) *provider {
 	transport := opt.Transport
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	return provider{
-		opt: opt, client: &http.Client{Transport: bounded{transport}, Timeout: answerWithin, CheckRedirect: onlyReading},
-		flight: new(singleflight.Group), mu: new(sync.Mutex), known: new(*known), tried: new(time.Time),
-	}
+	return &provider{opt: opt, client: &http.Client{Transport: bounded{transport}, Timeout: answerWithin, CheckRedirect: onlyReading}}
 }
 
 // onlyReading follows no redirect of what has a secret in its body.
@@ -82,59 +80,63 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // context makes the libraries send by our client.
-func (p provider) context(ctx context.Context) context.Context {
+func (p *provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
 
 // get returns the provider. One whose description cannot be read again is taken as it was, and is
 // left alone for a while.
-func (p provider) get() (*known, error) {
+func (p *provider) get() (*known, error) {
 	now := p.opt.Now()
 	p.mu.Lock()
-	have, tried := *p.known, *p.tried
+	have, tried := p.known, p.tried
 	p.mu.Unlock()
 	if have != nil && (now.Sub(have.at).Abs() < askAgain || now.Sub(tried).Abs() < tryAgain) {
 		return have, nil
 	}
-	got, err, _ := p.flight.Do("", func() (any, error) { return p.read(now) })
-	if err == nil {
-		return got.(*known), nil
+	if have == nil && now.Sub(tried).Abs() < breath {
+		return nil, unavailable(errors.New("it did not answer a moment ago"))
 	}
-	p.opt.Log.Warn("the identity provider cannot be asked", "issuer", p.opt.Issuer, "error", brief(err))
-	if have != nil {
+	got, err, _ := p.flight.Do("", func() (any, error) { return p.read(now) })
+	switch {
+	case err == nil:
+		return got.(*known), nil
+	case have != nil:
 		return have, nil
 	}
-	return nil, unavailable(brief(err))
+	return nil, unavailable(err)
 }
 
 // read reads the description. It serves all who wait for it: the client's time-out ends it, and no
 // request of theirs.
-func (p provider) read(now time.Time) (*known, error) {
+func (p *provider) read(now time.Time) (*known, error) {
 	ctx := p.context(context.Background())
 	fresh, err := describe(ctx, p, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		*p.tried = now
-		return nil, err
+		p.tried = now
+		p.opt.Log.Warn("the identity provider cannot be asked", "issuer", p.opt.Issuer, "error", brief(err))
+		return nil, brief(err)
 	}
-	*p.known = fresh
+	p.known = fresh
 	return fresh, nil
 }
 
-func describe(ctx context.Context, p provider, now time.Time) (*known, error) {
+func describe(ctx context.Context, p *provider, now time.Time) (*known, error) {
 	read, err := oidc.NewProvider(ctx, p.opt.Issuer)
 	if err != nil {
 		return nil, err
 	}
 	var more struct {
+		Keys    string   `json:"jwks_uri"`
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := read.Claims(&more); err != nil {
 		return nil, err
 	}
 	k := &known{Provider: read, opt: p.opt, context: p.context, at: now, endpoint: read.Endpoint()}
-	for _, address := range []string{k.endpoint.AuthURL, k.endpoint.TokenURL, read.UserInfoEndpoint()} {
+	for _, address := range []string{k.endpoint.AuthURL, k.endpoint.TokenURL, read.UserInfoEndpoint(), more.Keys} {
 		if address != "" && strings.HasPrefix(p.opt.Issuer, "https:") && !strings.HasPrefix(address, "https:") {
 			return nil, fmt.Errorf("an endpoint is not https: %s", address)
 		}
@@ -167,7 +169,8 @@ func (k *known) client(redirect string) *oauth2.Config {
 func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any, error) {
 	ctx = k.context(ctx)
 	token, err := k.client(f.Redirect).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.ErrorCode == "invalid_grant" {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && isOfTheCode(refused) {
+		k.opt.Log.Info("the identity provider does not take a code", "issuer", k.opt.Issuer, "error", brief(err))
 		return nil, over(brief(err))
 	}
 	if err != nil {
@@ -206,6 +209,13 @@ func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any
 	return said, k.complete(said)
 }
 
+// isOfTheCode reports whether a refusal is about what the page has sent, and not about us (RFC 6749
+// §5.2): providers call a code that is none by several names.
+func isOfTheCode(refused *oauth2.RetrieveError) bool {
+	status := refused.Response.StatusCode
+	return status >= 400 && status < 500 && !slices.Contains([]string{"", "invalid_client", "unauthorized_client"}, refused.ErrorCode)
+}
+
 // merged is what was said, and more where that said nothing.
 func merged(said, more map[string]any) map[string]any {
 	for name, value := range more {
@@ -236,8 +246,11 @@ func (k *known) complete(said map[string]any) error {
 	return nil
 }
 
-// failed is told to the operator: nobody who logs in can mend it. The code is used up.
+// failed is told to the operator: nobody who logs in can repair it. The code is used up.
 func (k *known) failed(what string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err // who wanted to log in has gone away
+	}
 	k.opt.Log.Warn("the identity provider has not done its part of a login", "part", what, "issuer", k.opt.Issuer, "error", brief(err))
 	return drive.Wrap(brief(err), drive.Gone, "reason", "sign-on-failed")
 }

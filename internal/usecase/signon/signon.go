@@ -32,10 +32,10 @@ type Options struct {
 	Issuer string // URL; the provider's description is below it
 	Client string // our id there
 	Secret string // empty: we are a public client
-	Name   string // for people. Default: the issuer's host
+	Name   string // for people
 	Scopes []string
 
-	GroupsClaim string   // where the groups are; "a.b": b in a
+	GroupsClaim string   // where the groups are; "a.b": b in a; empty: nowhere
 	Users       []string // groups whose members may come in; empty: all
 	Admins      []string // groups whose members are administrators; empty: the provider says nothing of it
 	Groups      []string // groups of ours that have the members of those of the same name; "*": all that there are
@@ -47,7 +47,7 @@ type Options struct {
 	Transport http.RoundTripper
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Log receives what people cannot mend. Default: slog.Default.
+	// Log receives what people cannot repair. Default: slog.Default.
 	Log *slog.Logger
 }
 
@@ -66,7 +66,7 @@ type Parts struct {
 type SignOn struct {
 	parts    Parts
 	opt      Options
-	provider provider
+	provider *provider
 }
 
 // New returns the sign-on by a provider, which need not answer yet.
@@ -76,9 +76,7 @@ func New(parts Parts, opt Options) *SignOn {
 		opt.Now = time.Now
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
-	s := &SignOn{parts: parts, opt: opt}
-	s.provider = newProvider(opt)
-	return s
+	return &SignOn{parts, opt, newProvider(opt)}
 }
 
 // Name is what people know the provider by.
@@ -215,13 +213,21 @@ func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (acc
 	if err != nil {
 		return account.Granted{}, err
 	}
-	user, err := s.find(ctx, p)
-	if err == nil && user.State != account.Active {
-		err = drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
-	}
+	g, err := s.enter(ctx, p, from)
 	if err != nil {
 		s.opt.Log.Info("who came by the identity provider is not let in", "error", err, "subject", p.identity.Subject, "name", p.name, "groups", strings.Join(p.groups, ", "))
+	}
+	return g, usedUp(err)
+}
+
+// enter logs in a person.
+func (s *SignOn) enter(ctx context.Context, p person, from account.Login) (account.Granted, error) {
+	user, err := s.find(ctx, p)
+	if err != nil {
 		return account.Granted{}, err
+	}
+	if user.State != account.Active {
+		return account.Granted{}, drive.Fail(drive.Forbidden, "reason", "sign-on-disabled")
 	}
 	if user, err = s.follow(ctx, user, p); err != nil {
 		return account.Granted{}, err
@@ -229,22 +235,38 @@ func (s *SignOn) Finish(ctx context.Context, in Return, from account.Login) (acc
 	return s.parts.Sessions.Enter(ctx, user, p.identity, from, s.opt.Life)
 }
 
-// vouched returns the person that the provider vouches for. What is no login counts as a wrong
-// password does, so that nobody makes us ask the provider without end.
+// usedUp is an error after the code was sent: nobody should send it again, as people's programs do
+// by themselves with what is told to pass.
+func usedUp(err error) error {
+	if drive.IsKind(err, drive.Unavailable, drive.Rate, drive.Stopping) {
+		return drive.Wrap(err, drive.Gone, "reason", "sign-on-failed")
+	}
+	return err
+}
+
+const maxCode = 8 << 10 // bytes
+
+// vouched returns the person that the provider vouches for. A code that it does not know counts as
+// a wrong password does, so that nobody makes us ask the provider without end; what the provider
+// fails in does not, as passwords are what people log in by then.
 func (s *SignOn) vouched(ctx context.Context, code string, f flow, client netip.Addr) (person, error) {
+	if code == "" || len(code) > maxCode {
+		return person{}, over(errors.New("not a code"))
+	}
 	known, err := s.provider.get()
 	if err != nil {
 		return person{}, err
 	}
-	good, err := s.parts.Sessions.Try(client)
-	if err != nil {
+	if err := s.parts.Sessions.Refuses(client); err != nil {
 		return person{}, err
 	}
 	c, err := known.claims(ctx, code, f)
+	if e, ok := errors.AsType[*drive.Error](err); ok && e.Args["reason"] == "sign-on" {
+		s.parts.Sessions.Failed(client)
+	}
 	if err != nil {
 		return person{}, err
 	}
-	good()
 	return personOf(s.opt, c), nil
 }
 
@@ -266,31 +288,19 @@ func (s *SignOn) Connect(ctx context.Context, who drive.Who, in Return, client n
 	if err != nil {
 		return err
 	}
-	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return usedUp(s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
 		return s.parts.Users.Connect(ctx, tx, user, f.Epoch, p.identity)
-	})
+	}))
 }
 
-// Disconnect ends that a user is somebody at the provider, their logins by it, and that they are in
-// groups because it says so. Who asks for themselves gives their password; administrators need
-// none, and somebody without a password could not come back otherwise.
+// Disconnect ends that a user is somebody at the provider, their logins by it, and what they are
+// because it says so. It is for administrators: somebody without a password could not come back.
 func (s *SignOn) Disconnect(ctx context.Context, who drive.Who, id drive.UserID) error {
-	if !who.Admin && who.User != id {
+	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
 	}
-	user, err := s.parts.Users.Find(ctx, s.parts.DB, id)
-	if err != nil {
-		return err
-	}
-	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
-		return s.parts.Users.Disconnect(ctx, tx, user, s.opt.Issuer)
-	})
-	if err != nil {
-		return err
-	}
-	return s.followGroups(ctx, user, person{})
+	return s.disconnect(ctx, who, id)
 }
 
 // DisconnectSelf is Disconnect for oneself, by the password. Forbidden {reason: password}; Rate.
@@ -298,7 +308,25 @@ func (s *SignOn) DisconnectSelf(ctx context.Context, who drive.Who, password str
 	if _, err := s.parts.Sessions.Confirm(ctx, who, password, client); err != nil {
 		return err
 	}
-	return s.Disconnect(ctx, who, who.User)
+	return s.disconnect(ctx, who, who.User)
+}
+
+// disconnect takes first what the provider has given: whoever dies in between does it again.
+func (s *SignOn) disconnect(ctx context.Context, who drive.Who, id drive.UserID) error {
+	user, err := s.parts.Users.Find(ctx, s.parts.DB, id)
+	if err != nil {
+		return err
+	}
+	if is, err := s.IsConnected(ctx, id); err != nil || !is {
+		return err
+	}
+	if _, err := s.follow(ctx, user, person{}); err != nil {
+		return err
+	}
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
+		return s.parts.Users.Disconnect(ctx, tx, user, s.opt.Issuer)
+	})
 }
 
 // IsConnected reports whether a user can log in by the provider.
@@ -313,17 +341,22 @@ func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) er
 	if err != nil {
 		return err
 	}
-	good, err := s.parts.Sessions.Try(client)
-	if err != nil {
+	if err := s.parts.Sessions.Refuses(client); err != nil {
 		return err
 	}
 	t, err := known.verifier.VerifyLogout(s.provider.context(ctx), token)
-	if err != nil {
-		return drive.Wrap(brief(err), drive.BadRequest, "field", "logout_token", "reason", string(drive.Malformed), "expected", "a logout token of the provider for this client")
+	switch {
+	case err != nil && strings.Contains(err.Error(), "fetching keys"): // of go-oidc, which has no error of its own for it
+		err = unavailable(brief(err))
+	case err != nil:
+		s.parts.Sessions.Failed(client)
+		err = drive.Wrap(brief(err), drive.BadRequest, "field", "logout_token", "reason", string(drive.Malformed), "expected", "a logout token of the provider for this client")
+	case t.Subject == "":
+		err = drive.Bad("logout_token", drive.Malformed, "expected", "a token with a subject")
 	}
-	good()
-	if t.Subject == "" {
-		return drive.Bad("logout_token", drive.Malformed, "expected", "a token with a subject")
+	if err != nil {
+		s.opt.Log.Warn("a logout by the identity provider is not taken", "error", err)
+		return err
 	}
 	user, err := s.parts.Users.FindByIdentity(ctx, s.parts.DB, account.Identity{Issuer: s.opt.Issuer, Subject: t.Subject})
 	if drive.IsKind(err, drive.NotFound) {

@@ -17,6 +17,7 @@ export function explainLogin(error: unknown): string {
 /** Why a login by an identity provider was refused. */
 export function explainSignOn(error: unknown): string {
   if (isProblem(error, "gone")) return t(error.members["reason"] === "sign-on-failed" ? "signOn.failed" : "signOn.over");
+  if (isProblem(error, "unauthenticated")) return t("signOn.over"); // the login that was to be connected has ended
   if (isProblem(error, "unavailable")) return t("signOn.silent");
   return explainPassword(error);
 }

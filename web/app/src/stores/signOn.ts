@@ -12,11 +12,15 @@ const key = "smartdrive sign-on";
 
 /**
  * Leaves for the provider's page with what the server has begun. The provider sends people back to the address that the server is known by: who has come by
- * another one goes there first, as what is remembered here is not remembered there. It fails where the browser keeps nothing for this site.
+ * another one goes there first, once, as what is remembered here is not remembered there. It fails where the browser keeps nothing for this site.
  */
 export function leaveForSignOn(begun: { url: string; flow: string }, connect: boolean, next: string): void {
-  const back = new URL(new URL(begun.url).searchParams.get("redirect_uri") ?? location.href);
-  if (back.origin !== location.origin) return location.assign(back.href.replace(/sign-on$/, "login"));
+  const there = new URL(new URL(begun.url).searchParams.get("redirect_uri") ?? location.href);
+  if (there.origin !== location.origin && !new URLSearchParams(location.search).has("moved")) {
+    there.pathname = there.pathname.replace(/sign-on$/, connect ? "settings" : "login");
+    there.search = new URLSearchParams({ moved: "1", ...(next ? { next } : {}) }).toString();
+    return location.assign(there.href);
+  }
   sessionStorage.setItem(key, JSON.stringify({ flow: begun.flow, connect, next } satisfies Away));
   location.assign(begun.url);
 }

@@ -1,1 +1,0 @@
-import"./base-B5ex3sLp.js";

@@ -1,0 +1,287 @@
+package signon
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strconv"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/issuertest"
+	"smartdrive/internal/usecase/admin"
+)
+
+// Whoever is put out of the groups loses what the provider had given them, though they cannot log
+// in to be told.
+func TestWhoIsPutOutKeepsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Users, o.Admins, o.Groups = []string{"drive"}, []string{"ops"}, []string{"*"} })
+	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": []string{"drive", "ops"}}, nil)
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	_, err = f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-group")
+	user, err := f.parts.Users.Find(t.Context(), f.parts.DB, g.User)
+	if err != nil || user.Admin {
+		t.Errorf("they are %+v, %v", user, err)
+	}
+	if is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), group.ID, g.User); err != nil || is {
+		t.Errorf("they are in the group: %t, %v", is, err)
+	}
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); !drive.IsKind(err, drive.Unauthenticated) {
+		t.Errorf("their other login: %v", err)
+	}
+}
+
+func TestTheUserHasChangedSinceTheyWereAsked(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]admin.Change{
+		"another password": {Password: new("another horse")},
+		"disabled":         {State: account.Disabled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			ben, err := f.parts.Admin.CreateUser(t.Context(), admin.Local(), admin.NewUser{Name: "ben", Password: password})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.issuer.Be(claims{"sub": "1", "preferred_username": "x"}, nil)
+			who := drive.Who{User: ben.ID, Account: ben.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
+			begun, err := f.BeginConnect(t.Context(), who, password, netip.Addr{}, redirect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.parts.Admin.SetUser(t.Context(), admin.Local(), ben.ID, change); err != nil {
+				t.Fatal(err)
+			}
+			wantRefused(t, f.Connect(t.Context(), who, f.back(t, begun), netip.Addr{}), drive.Gone, "sign-on")
+			if is, err := f.IsConnected(t.Context(), ben.ID); err != nil || is {
+				t.Errorf("they are connected: %t, %v", is, err)
+			}
+		})
+	}
+}
+
+func TestProvidersDiffer(t *testing.T) {
+	t.Parallel()
+	for name, differ := range map[string]func(*issuertest.Issuer){
+		"secret by basic": func(i *issuertest.Issuer) { i.Only("client_secret_basic") },
+		"secret by post":  func(i *issuertest.Issuer) { i.Only("client_secret_post") },
+		"no userinfo":     func(i *issuertest.Issuer) { i.WithoutUserInfo() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			differ(f.issuer)
+			f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+			for range 3 {
+				f.user(t)
+			}
+			if asked := f.issuer.Asked(); asked != 3 {
+				t.Errorf("3 logins have asked for a token %d times", asked)
+			}
+		})
+	}
+}
+
+// Entra ID names where to ask for groups when there are many; others leave the claim empty in the
+// token, and fill it at the userinfo endpoint.
+func TestGroupsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Admins = []string{"ops"} })
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": nil}, claims{"groups": []string{"ops"}})
+	if !f.user(t).Admin {
+		t.Error("an administrator is none")
+	}
+	f.issuer.Be(claims{"sub": "1", "_claim_names": claims{"groups": "src1"}, "_claim_sources": claims{"src1": claims{"endpoint": "https://graph.example.org"}}}, nil)
+	_, err := f.come(t)
+	wantRefused(t, err, drive.Gone, "sign-on-failed")
+	user, err := f.parts.Users.FindByName(t.Context(), f.parts.DB, "anna")
+	if err != nil || !user.Admin {
+		t.Errorf("after half an answer they are %+v, %v", user, err)
+	}
+}
+
+func TestNobodyMakesUsAskWithoutEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	from := netip.MustParseAddr("192.0.2.1")
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna"}, nil)
+	back := f.visit(t)
+	wrong := back
+	wrong.Code = "a code that is none"
+	for n := range 100 {
+		_, err := f.Finish(t.Context(), wrong, account.Login{Client: from})
+		if drive.IsKind(err, drive.Rate) {
+			break
+		}
+		if n == 99 {
+			t.Fatalf("after %d codes that are none: %v", n, err)
+		}
+	}
+	asked := f.issuer.Asked()
+	if err := f.LogOut(t.Context(), "x", from); !drive.IsKind(err, drive.Rate) {
+		t.Errorf("a logout token from there: %v", err)
+	}
+	if _, err := f.Finish(t.Context(), back, account.Login{Client: from}); !drive.IsKind(err, drive.Rate) || f.issuer.Asked() != asked {
+		t.Errorf("after that: %v, and the provider was asked %d times more", err, f.issuer.Asked()-asked)
+	}
+	other := netip.MustParseAddr("192.0.2.2")
+	if _, err := f.Finish(t.Context(), back, account.Login{Client: other}); err != nil {
+		t.Errorf("from elsewhere: %v", err)
+	}
+	f.issuer.Be(claims{"sub": "1"}, claims{"sub": "2"})
+	for range 40 { // it is the provider that fails
+		_, err := f.Finish(t.Context(), f.visit(t), account.Login{Client: other})
+		wantRefused(t, err, drive.Gone, "sign-on-failed")
+	}
+}
+
+func TestConnectingWhoseCommitFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Create = false })
+	who := drive.Who{User: f.admin.ID, Account: f.admin.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
+	f.faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+	if err := f.connect(t, f.admin, "1", password); !drive.IsKind(err, drive.DiskFull) {
+		t.Errorf("connect: %v", err)
+	}
+	f.faults.Clear()
+	if is, err := f.IsConnected(t.Context(), f.admin.ID); err != nil || is {
+		t.Errorf("they are connected: %t, %v", is, err)
+	}
+	if err := f.connect(t, f.admin, "1", password); err != nil {
+		t.Fatal(err)
+	}
+	g, err := f.come(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+	if err := f.DisconnectSelf(t.Context(), who, password, netip.Addr{}); !drive.IsKind(err, drive.DiskFull) {
+		t.Errorf("disconnect: %v", err)
+	}
+	f.faults.Clear()
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); err != nil {
+		t.Errorf("half a disconnection has ended the login: %v", err)
+	}
+	if err := f.DisconnectSelf(t.Context(), who, password, netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.auth.Authenticate(t.Context(), g.Secret); !drive.IsKind(err, drive.Unauthenticated) {
+		t.Errorf("after it the login: %v", err)
+	}
+}
+
+// A login that changes nothing writes nothing but itself.
+func TestALoginThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Groups = []string{"*"} })
+	var names []string
+	for i := range 5 {
+		names = append(names, "group "+strconv.Itoa(i))
+		if _, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), names[i], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "groups": names}, nil)
+	f.user(t)
+	f.faults.Fail(sqldbtest.Commit, 2, drive.Fail(drive.DiskFull))
+	f.user(t)
+	if f.faults.Clear() == 0 {
+		t.Error("there was a second commit")
+	}
+}
+
+// What is told to pass is sent again by programs themselves: after the code was sent, nothing is.
+func TestNothingMakesAPageSendACodeAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for n := 1; n <= 2; n++ { // the user, the login
+		f.issuer.Be(claims{"sub": strconv.Itoa(n), "preferred_username": "anna"}, nil)
+		back := f.visit(t)
+		f.faults.Fail(sqldbtest.Commit, n, drive.Fail(drive.Unavailable))
+		_, err := f.Finish(t.Context(), back, account.Login{})
+		wantRefused(t, err, drive.Gone, "sign-on-failed")
+		f.faults.Clear()
+	}
+}
+
+// A description that cannot be read again is taken as it was; one that was never read is asked for
+// again after a breath.
+func TestADescriptionThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.issuer.Stop(true)
+	_, err := f.Begin(t.Context(), redirect)
+	wantRefused(t, err, drive.Unavailable, "sign-on")
+	f.issuer.Stop(false)
+	_, err = f.Begin(t.Context(), redirect) // no breath yet
+	wantRefused(t, err, drive.Unavailable, "sign-on")
+	f.now.Add(int64(breath))
+	if _, err := f.Begin(t.Context(), redirect); err != nil {
+		t.Fatal(err)
+	}
+	f.issuer.Stop(true)
+	f.now.Add(int64(askAgain))
+	if _, err := f.Begin(t.Context(), redirect); err != nil {
+		t.Errorf("with the description of an hour ago: %v", err)
+	}
+	f.issuer.Stop(false)
+	f.issuer.Only("client_secret_post") // another description
+	f.now.Add(int64(tryAgain))
+	if known, err := f.provider.get(); err != nil || known.at.Before(f.opt.Now().Add(-time.Second)) {
+		t.Errorf("it was not read again: %v", err)
+	}
+}
+
+func TestTheTokenCounts(t *testing.T) {
+	t.Parallel()
+	said := merged(claims{"a": "token", "b": nil, "c": []any{}, "d": []any{"token"}}, claims{"a": "info", "b": "info", "c": []any{"info"}, "d": []any{"info"}, "e": "info"})
+	for claim, want := range (claims{"a": "token", "b": "info", "e": "info"}) {
+		if said[claim] != want {
+			t.Errorf("%s is %v, want %v", claim, said[claim], want)
+		}
+	}
+	if list := said["c"].([]any); len(list) != 1 || said["d"].([]any)[0] != "token" {
+		t.Errorf("the lists are %v and %v", list, said["d"])
+	}
+}
+
+func FuzzUserName(f *testing.F) {
+	for _, s := range []string{"anna", "..", "a/b:c\x00", "\u0958\u0958\u0958", "\xff", " "} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if name := userName(s); len(name) > account.MaxNameBytes-len("-1234567") {
+			t.Errorf("%q became %q, of %d bytes", s, name, len(name))
+		}
+	})
+}
+
+func FuzzGroups(f *testing.F) {
+	f.Add(`{"a":{"b":["x"]}}`, "a.b")
+	f.Add(`{"a.b":"/x"}`, "a.b")
+	f.Add(`{"a":{"b":{"x":1}}}`, "a.b.c")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		var said map[string]any
+		if json.Unmarshal([]byte(text), &said) != nil {
+			t.Skip("no object")
+		}
+		for _, g := range groupsAt(said, path) {
+			if g == "" {
+				t.Error("a group without a name")
+			}
+		}
+	})
+}
