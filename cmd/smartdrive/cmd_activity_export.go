@@ -150,8 +150,8 @@ func (a *adminCLI) activityCommand() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{
 		Use:   "activity [NAME]",
-		Short: "Write logins, tokens, passwords and settings of all users, or of one, as JSON lines",
-		Long: `Write the logins of all users, the failed ones, tokens and app passwords, changes of passwords, and settings of the server, or those of the user NAME. What
+		Short: "Write logins, tokens, passwords, identity providers and settings of all users, or of one, as JSON lines",
+		Long: `Write the logins of all users, the failed ones, tokens and app passwords, changes of passwords, identity providers, and settings of the server, or those of the user NAME. What
 users do with files is not among it. With MySQL the last minute is not, either. ` + exportActivityLong,
 		Example: `  smartdrive admin activity --output /var/log/smartdrive-activity.ndjson
   smartdrive admin activity wang --type login`,

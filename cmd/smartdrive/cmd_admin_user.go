@@ -200,9 +200,9 @@ func (a *adminCLI) userActivity() *cobra.Command {
 	types, limit := "", 50
 	cmd := &cobra.Command{
 		Use:   "activity NAME",
-		Short: "Show what happened to a user's account: logins, tokens, passwords, settings",
-		Long: `Show the logins of a user, the failed ones, tokens and app passwords, changes of the password, and settings of the server that the user has changed, the
-newest first. Failed logins of an hour are one line. What the user does with files is not shown.`,
+		Short: "Show what happened to a user's account: logins, tokens, passwords, the identity provider, settings",
+		Long: `Show the logins of a user, the failed ones, tokens and app passwords, changes of the password, the identity provider, and settings of the
+server that the user has changed, the newest first. Failed logins of an hour are one line. What the user does with files is not shown.`,
 		Example: "  smartdrive admin user activity wang --type login.failed",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

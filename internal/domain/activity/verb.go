@@ -105,9 +105,9 @@ func Matches(verb Verb, types []string) bool {
 	return false
 }
 
-// Security are the kinds of entries about a user's own account: logins, tokens, the password, and
-// settings of the server that the user has changed.
-func Security() []string { return []string{"login", "token", "password", "setting"} }
+// Security are the kinds of entries about a user's own account: logins, tokens, the password, who
+// they are at an identity provider, and settings of the server that the user has changed.
+func Security() []string { return []string{"login", "token", "identity", "password", "setting"} }
 
 // Sent reports whether a webhook for some types is sent a verb. Where nothing is named it is what
 // Matches says, but nothing about somebody's account: another program has to be meant to know from

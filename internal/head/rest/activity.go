@@ -36,7 +36,7 @@ func (h happened) routes() []route {
 			{name: "type", says: "only entries of these types, separated by commas; absent: all of the types that are listed here"},
 			limitParam, cursor,
 		},
-		does: "List what happened to a user's account, the newest first: `login`, `token`, `password`, and `setting` for settings of the server that the user has changed. " +
+		does: "List what happened to a user's account, the newest first: `login`, `token`, `identity`, `password`, and `setting` for settings of the server that the user has changed. " +
 			"What the user does with files is not shown. A page may be short, or empty, while there is a next one.",
 		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
@@ -58,7 +58,7 @@ func (h happened) routes() []route {
 	}, {
 		method: "GET", path: "/admin/activity/export", need: admins, act: plain(h.exportAll),
 		query: []param{typesParam, afterParam},
-		does: "Get what happened to the accounts of all users, `login`, `token`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
+		does: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
 			"With MySQL the last minute is not among it. " + wholeOrCut,
 		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
 		fails: []drive.Kind{drive.CursorInvalid, drive.Gone},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -138,6 +139,13 @@ func TestAUserIsConnected(t *testing.T) {
 	}
 	if name := come(); name != "benjamin" {
 		t.Errorf("after that, who came in is %s", name)
+	}
+	var told []string
+	for _, h := range boss.get(t, "/admin/users/"+ben.id+"/activity?type=identity").items(t) {
+		told = append(told, h["type"].(string)+" by "+h["by"].(map[string]any)["name"].(string))
+	}
+	if want := []string{"identity.ended by admin", "identity.connected by ben", "identity.ended by ben", "identity.connected by ben"}; !slices.Equal(told, want) {
+		t.Errorf("the activity is %q, want %q", told, want)
 	}
 }
 

@@ -7,7 +7,7 @@ import { i18n } from "@/i18n";
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
 
 /** What the list can be narrowed to, and the types that this is. */
-export const kinds = { all: "", files: "node,drive", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", account: "login,token,password,setting", uploads: "upload", downloads: "download" };
+export const kinds = { all: "", files: "node,drive", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", account: "login,token,identity,password,setting", uploads: "upload", downloads: "download" };
 export type Kind = keyof typeof kinds;
 
 /** What was done, as a sentence that begins after the name of whoever did it. */

@@ -1,0 +1,1 @@
+import"./base-gBR5C5wV.js";
