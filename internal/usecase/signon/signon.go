@@ -117,7 +117,7 @@ func (s *SignOn) BeginConnect(ctx context.Context, who drive.Who, password strin
 	if err != nil {
 		return Begun{}, err
 	}
-	return s.begin(ctx, flow{Redirect: redirect, User: who.User, Epoch: epoch}, oauth2.SetAuthURLParam("prompt", "select_account"))
+	return s.begin(ctx, flow{Redirect: redirect, User: who.User, Epoch: epoch}, oauth2.SetAuthURLParam("prompt", "login")) // whom it connects is to be seen
 }
 
 func (s *SignOn) begin(ctx context.Context, f flow, also ...oauth2.AuthCodeOption) (Begun, error) {
