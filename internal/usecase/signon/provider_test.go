@@ -1,10 +1,15 @@
 package signon
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -245,6 +250,55 @@ func TestADescriptionThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A provider that takes a connection and never answers holds nobody up for longer than its time.
+func TestAProviderThatStalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := newProvider(Options{Issuer: "https://id.example.org", Transport: stalled{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		_, err := p.get()
+		wantRefused(t, err, drive.Unavailable, "sign-on")
+		if took := time.Since(began); took != answerWithin {
+			t.Errorf("it took %v, want %v", took, answerWithin)
+		}
+	})
+}
+
+// stalled is a connection whose other side never answers.
+type stalled struct{}
+
+func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+// The reply to a COMMIT is lost: what it has written is found by the next login.
+func TestACommitWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *Options) { o.Groups, o.Admins = []string{"*"}, []string{"ops"} })
+	group, err := f.parts.Spaces.CreateGroup(t.Context(), admin.Local(), "ops", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ { // the user, the role, the note, the group, the login
+		name := "anna " + strconv.Itoa(n)
+		f.issuer.Be(claims{"sub": name, "preferred_username": name, "groups": []string{"ops"}}, nil)
+		f.faults.LoseReply(sqldbtest.Commit, n, errors.New("the connection was reset"))
+		_, _ = f.come(t) // whatever is said of it
+		if f.faults.Clear() > 0 {
+			if n < 6 {
+				t.Errorf("a login has %d commits", n-1)
+			}
+			break
+		}
+		user := f.user(t)
+		is, err := f.parts.Spaces.IsMember(t.Context(), admin.Local(), group.ID, user.ID)
+		if err != nil || !is || !user.Admin || user.Name != name {
+			t.Errorf("the reply to commit %d was lost, and they are %+v, in the group: %t, %v", n, user, is, err)
+		}
+	}
+}
+
 func TestTheTokenCounts(t *testing.T) {
 	t.Parallel()
 	said := merged(claims{"a": "token", "b": nil, "c": []any{}, "d": []any{"token"}}, claims{"a": "info", "b": "info", "c": []any{"info"}, "d": []any{"info"}, "e": "info"})
@@ -276,7 +330,7 @@ func FuzzGroups(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, path string) {
 		var said map[string]any
 		if json.Unmarshal([]byte(text), &said) != nil {
-			t.Skip("no object")
+			return // only an object has claims
 		}
 		for _, g := range groupsAt(said, path) {
 			if g == "" {

@@ -109,9 +109,9 @@ func (s *SignOn) Begin(ctx context.Context, redirect string) (Begun, error) {
 	return s.begin(ctx, flow{Redirect: redirect})
 }
 
-// BeginConnect begins to make the person whom the provider will vouch for the user who asks. It
-// takes the password, as a change of it does: whoever has found an open page would stay in for
-// good. Forbidden {reason: password}; Rate; the errors of Begin.
+// BeginConnect begins to connect the caller with a person at the provider. It takes the password,
+// as a change of it does: whoever finds an open page must not stay in for good. Forbidden {reason:
+// password}; Rate; the errors of Begin.
 func (s *SignOn) BeginConnect(ctx context.Context, who drive.Who, password string, client netip.Addr, redirect string) (Begun, error) {
 	epoch, err := s.parts.Sessions.Confirm(ctx, who, password, client)
 	if err != nil {
