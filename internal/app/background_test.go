@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
@@ -121,8 +122,10 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if _, err := a.unlinker.Unlink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := countFiles(t, a.ground.cfg.Data, "blobs"); n != 2 {
-		t.Errorf("%d files are there, not the two of the other user", n)
+	contents := 0
+	err := a.ground.bytes.store.List(t.Context(), func(blob.Stray) error { contents++; return nil })
+	if err != nil || contents != 2 {
+		t.Errorf("%d contents are there, not the two of the other user, %v", contents, err)
 	}
 	if n := countFiles(t, a.ground.cfg.Data, "staging"); n != 2 {
 		t.Errorf("%d staged files are there, not the data and the journal of one upload", n)

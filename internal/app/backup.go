@@ -41,7 +41,7 @@ func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, 
 	if !filepath.IsAbs(in.Dir) {
 		return backup.Result{}, drive.Bad("dir", drive.Malformed, "expected", "an absolute path", "sent", in.Dir)
 	}
-	return backup.Run(ctx, c.ground.db, c.ground.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Log: c.ground.log})
+	return backup.Run(ctx, c.ground.db, c.ground.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Packed: local.ReadPacked, Log: c.ground.log})
 }
 
 const (
@@ -118,7 +118,7 @@ func Restore(ctx context.Context, cfg config.Config, from string, force bool, lo
 		return backup.Restored{}, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Log: log})
+	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Packed: local.ReadPacked, Log: log})
 }
 
 // Adopt accepts a database that was put in place by other means, such as a nightly snapshot or the

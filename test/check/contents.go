@@ -12,7 +12,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -63,13 +62,17 @@ func (c *checker) contents() error {
 	return c.strays(explained)
 }
 
-// place returns where a blob's file lies: the directory is the last two digits of its name.
+// place returns where a blob's file lies: the directory is the last two digits of its id.
 func (c *checker) place(file string) string {
-	return filepath.Join(c.blobs, "blobs", file[max(0, len(file)-2):], file)
+	id := file
+	if m := slotName.FindStringSubmatch(file); m != nil {
+		id = m[1]
+	}
+	return filepath.Join(c.blobs, "blobs", id[max(0, len(id)-2):], file)
 }
 
 func (c *checker) blob(b blobRow) error {
-	f, err := os.Open(c.place(b.file))
+	f, err := c.openContent(b.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.found("P1", "blob %s: its file %s is not there", b.id, b.file)
 		return nil
@@ -167,8 +170,7 @@ func (c *checker) partSums(b blobRow, crcs []uint32, whole uint32) {
 // strays looks at every file below blobs and quarantine.
 func (c *checker) strays(explained map[string]string) error {
 	top := filepath.Join(c.blobs, "blobs")
-	err := files(top, func(path string) {
-		name := filepath.Base(path)
+	look := func(path, name string) {
 		switch {
 		case path != c.place(name):
 			c.found("B3", "%s is not where a file of that name belongs", path)
@@ -178,7 +180,20 @@ func (c *checker) strays(explained map[string]string) error {
 		default:
 			c.found("B3", "nothing explains %s%s", name, c.known(name))
 		}
+	}
+	var packs []string
+	err := files(top, func(path string) {
+		if strings.HasSuffix(path, packSuffix) {
+			packs = append(packs, path)
+			return
+		}
+		look(path, filepath.Base(path))
 	})
+	for _, path := range packs {
+		if err == nil {
+			err = c.packed(path, func(name string) { look(filepath.Join(filepath.Dir(path), name), name) })
+		}
+	}
 	if err != nil {
 		return err
 	}

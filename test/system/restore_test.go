@@ -30,7 +30,7 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	f := furnish(t)
 	old := rig.Dir(t)
 	copyDatabase(t, f.Data, old)
-	newer := history.Content{Seed: 10, Size: 12345}
+	newer := history.Content{Seed: 10, Size: 54321}
 	s := f.Start(t)
 	u := f.upload.User.At(s)
 	u.Put(t, "/newer", newer)
@@ -55,7 +55,7 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 		t.Fatal("what the database cannot explain was deleted")
 	}
 	u.Put(t, "/after", content(11)) // people go on working
-	if r := f.Admin(t, "", "fsck", "--repair", "--blobs", f.blobs); !strings.Contains(r.Out+r.Err, "12345 bytes") {
+	if r := f.Admin(t, "", "fsck", "--repair", "--blobs", f.blobs); !strings.Contains(r.Out+r.Err, "54321 bytes") {
 		t.Errorf("fsck does not name it: %s", r)
 	}
 	f.Admin(t, "", "fsck", "--blobs", f.blobs).OK(t)

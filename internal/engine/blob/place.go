@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,10 @@ const PutPrefix = "put-"
 // for years; the last ones are random.
 func ShardOf(name string) (shard string, ok bool) {
 	id := name
-	if rest, ok := strings.CutPrefix(name, PutPrefix); ok {
+	if at, ok := SlotOf(name); ok {
+		id = at.Pack
+	}
+	if rest, ok := strings.CutPrefix(id, PutPrefix); ok {
 		generation, after, ok := strings.Cut(rest, "-")
 		if n, err := strconv.ParseUint(generation, 10, 63); !ok || err != nil || strconv.FormatUint(n, 10) != generation {
 			return "", false
@@ -26,6 +30,39 @@ func ShardOf(name string) (shard string, ok bool) {
 		return "", false
 	}
 	return id[len(id)-2:], true
+}
+
+// Slot is the place of a small content in a pack, a file in which several lie. The name of content
+// tells it: put-<generation>-<id>.<first block>.<blocks>, in four digits and one of base 16. The
+// pack is put-<generation>-<id>, what its first content would have been named. A store that has no
+// such pack keeps the content under that name as it keeps any other.
+type Slot struct {
+	Pack   string
+	First  int64 // block
+	Blocks int64 // 1 to 15
+}
+
+// slotDigits is the form of what a slot adds to the name of its pack.
+const slotDigits = ".ffff.f"
+
+// Name returns the name of the content in a slot.
+func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%x", s.Pack, s.First, s.Blocks) }
+
+// SlotOf reads the name of content in a pack. Whether a pack can have that name is not asked.
+func SlotOf(name string) (s Slot, ok bool) {
+	cut := len(name) - len(slotDigits)
+	if cut < 0 || !strings.HasPrefix(name, PutPrefix) {
+		return Slot{}, false
+	}
+	digits := name[cut:]
+	for i := range digits {
+		if dot := slotDigits[i] == '.'; dot != (digits[i] == '.') || !dot && !isHex(digits[i]) {
+			return Slot{}, false
+		}
+	}
+	first, err := strconv.ParseInt(digits[1:5], 16, 64)
+	blocks, berr := strconv.ParseInt(digits[6:], 16, 64)
+	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, err == nil && berr == nil && blocks > 0
 }
 
 // Admits keeps a part inside its file and its slot.

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Store holds sealed content, each under a name of its own. Names are upload ids or
-// "put-<generation>-<id>".
+// Store holds sealed content, each under a name of its own. Names are upload ids,
+// "put-<generation>-<id>", or those of slots.
 type Store interface {
 	// Caps says what this store can and cannot do. It may change while an installation moves.
 	Caps() StoreCaps
@@ -18,6 +18,9 @@ type Store interface {
 	// nothing stays. It returns the part that body's Finish returned. A full disk is DiskFull. Some
 	// bytes may be seen under the name before all of them are there: no row names new content.
 	Put(ctx context.Context, name string, body Body) (Part, error)
+	// Name returns the name under which new content of that size is best laid: own, a name that
+	// nobody else uses, or that of a place with others. Then Lay must follow, once, and not Put.
+	Name(own string, size drive.ByteSize) string
 	// Lay is Put without its last step: what it stores may be lost with the machine until a Settle
 	// that names it has returned nil. many says that a Settle is to come for many at once.
 	Lay(ctx context.Context, name string, body Body, many bool) (Part, error)

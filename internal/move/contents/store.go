@@ -61,6 +61,11 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return s.p.now.Load().leader().Store.Put(ctx, name, body)
 }
 
+// Name implements blob.Store. Who leads may change before the content is laid.
+func (s *Store) Name(own string, size drive.ByteSize) string {
+	return s.p.now.Load().leader().Store.Name(own, size)
+}
+
 // Lay implements blob.Store.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	return s.p.now.Load().leader().Store.Lay(ctx, name, body, many)

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
@@ -94,7 +95,7 @@ func exec(t *testing.T, db *sqldb.DB, query string, args ...any) {
 func (r *rig) options() backup.Options { return options(r.Clock.Now) }
 
 func options(now func() time.Time) backup.Options {
-	return backup.Options{Now: now, Log: slog.New(slog.DiscardHandler)}
+	return backup.Options{Now: now, Packed: local.ReadPacked, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (r *rig) backup(t *testing.T, dest string, opt backup.Options) backup.Result {
@@ -325,6 +326,31 @@ func TestABackupIsRunAgain(t *testing.T) {
 	wantCleanAndOver(t, open(t, dir))
 }
 
+// packOf returns the path of the pack that a small content lies in.
+func packOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	at, ok := blob.SlotOf(name)
+	shard, _ := blob.ShardOf(name)
+	if !ok {
+		t.Fatalf("%s lies in no pack", name)
+	}
+	return filepath.Join(dir, "blobs", shard, at.Pack+".pack")
+}
+
+// tear takes the head of a content that lies in a pack.
+func tear(t *testing.T, pack, name string) {
+	t.Helper()
+	at, _ := blob.SlotOf(name)
+	f, err := os.OpenFile(pack, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte("torn"), at.First*4096)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (r *rig) scalarOf(t *testing.T, query string) (v string) {
 	t.Helper()
 	if err := r.DB.QueryRow(t.Context(), query).Scan(&v); err != nil {
@@ -386,8 +412,7 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	small := r.scalarOf(t, `SELECT file FROM blobs WHERE size = 12`)
-	path := filepath.Join(r.Dir, "blobs", small[len(small)-2:], small)
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(packOf(t, r.Dir, small)); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.backup(t, dest, r.options()); len(res.Missing) != 1 || res.Missing[0] != small {

@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/wholesync"
+	"smartdrive/internal/engine/blob"
 )
 
 // tempSuffix ends the names of files that are being written; a crash leaves them, and the next run
@@ -56,19 +56,13 @@ func syncDir(path string) error {
 }
 
 // placeOf returns where content lies below a blobs directory. Names come from a database that may
-// have been tampered with: only "<id>" and "put-<generation>-<id>" are taken.
+// have been tampered with: only those that a store gives are taken.
 func placeOf(file string) (string, error) {
-	id := file
-	if rest, ok := strings.CutPrefix(file, "put-"); ok {
-		generation, after, _ := strings.Cut(rest, "-")
-		if _, err := strconv.ParseUint(generation, 10, 63); err == nil {
-			id = after
-		}
-	}
-	if _, err := drive.ParseID[drive.BlobID](id); err != nil {
+	shard, ok := blob.ShardOf(file)
+	if !ok {
 		return "", fmt.Errorf("%q is not a name for content", file)
 	}
-	return filepath.Join(id[len(id)-2:], file), nil
+	return filepath.Join(shard, file), nil
 }
 
 func isContent(name string) bool {
@@ -83,12 +77,18 @@ type Moved struct {
 	Bytes  drive.ByteSize `json:"bytes"` // of copies
 }
 
-// carrier brings content files from one blobs directory to another.
+// carrier brings contents from one directory of blobs to another. Those that share a file with
+// others there get one of their own: what shares it today may be punched out of it tomorrow, so a
+// link to it keeps nothing.
 type carrier struct {
 	from, to string
 	copies   bool // links are not wanted, or not possible
+	packed   func(blobs, name string) ([]byte, error)
 	touched  map[string]bool
 	moved    Moved
+
+	whole    *os.File // the directory at to, opened before anything is written that sync makes durable; nil: not yet
+	unsynced []string // paths
 }
 
 // bring makes a file of this size be there. One of another size that is there already is handed to
@@ -98,7 +98,7 @@ func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, a
 	if err != nil {
 		return err
 	}
-	from, to := filepath.Join(c.from, place), filepath.Join(c.to, place)
+	from, to := filepath.Join(c.from, blobsDir, place), filepath.Join(c.to, blobsDir, place)
 	there, err := sizeOf(to)
 	switch {
 	case err == nil && there == size:
@@ -106,12 +106,20 @@ func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, a
 	case err == nil:
 		err = aside(to)
 	case drive.IsKind(err, drive.NotFound):
-		err = nil
+		var b []byte
+		if b, err = c.packed(c.to, file); err == nil && drive.ByteSize(len(b)) == size {
+			return nil
+		}
+		err = unlessNotFound(err)
 	}
 	if err != nil {
 		return err
 	}
-	if has, err := sizeOf(from); err != nil || has != size {
+	has, err := sizeOf(from)
+	if drive.IsKind(err, drive.NotFound) {
+		return c.unpack(file, to, size)
+	}
+	if err != nil || has != size {
 		return errors.Join(err, drive.Wrap(err, drive.NotFound))
 	}
 	if err := c.touch(filepath.Dir(to)); err != nil {
@@ -129,6 +137,39 @@ func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, a
 		c.copies = true // another file system, or one without links
 	}
 	return c.copy(ctx, from, to, size)
+}
+
+func unlessNotFound(err error) error {
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// unpack writes a content that lies in a pack to a file, which sync makes durable.
+func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
+	b, err := c.packed(c.from, file)
+	if err != nil {
+		return err
+	}
+	if drive.ByteSize(len(b)) != size {
+		return drive.Fail(drive.NotFound)
+	}
+	if err := c.touch(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if c.whole == nil {
+		if c.whole, err = os.Open(c.to); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil {
+		return err
+	}
+	c.moved.Copied++
+	c.moved.Bytes += size
+	c.unsynced = append(c.unsynced, to)
+	return os.Rename(to+tempSuffix, to)
 }
 
 func sizeOf(path string) (drive.ByteSize, error) {
@@ -196,17 +237,38 @@ func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, er
 	}
 }
 
-// sync makes the names durable. The bytes are already, or those of a small file are in the log
-// beside the blobs, from which a start writes them to the file that is linked here.
+// sync makes what was brought durable, with its names. Bytes of what was linked are already, or
+// those of a small file are in the log beside the blobs, from which a start writes them to the file
+// that is linked here.
 func (c *carrier) sync() error {
+	if err := c.syncUnpacked(); err != nil {
+		return err
+	}
 	for dir := range c.touched {
 		if err := syncDir(dir); err != nil {
 			return err
 		}
 	}
 	clear(c.touched)
-	if err := syncDir(c.to); err != nil {
+	if err := syncDir(filepath.Join(c.to, blobsDir)); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(c.to))
+	return syncDir(c.to)
+}
+
+func (c *carrier) syncUnpacked() error {
+	if c.whole == nil {
+		return nil
+	}
+	dir, paths := c.whole, c.unsynced
+	c.whole, c.unsynced = nil, nil
+	if wholesync.Can(dir) {
+		return errors.Join(wholesync.Sync(dir), dir.Close())
+	}
+	for _, path := range paths {
+		if err := syncFile(path); err != nil {
+			return errors.Join(err, dir.Close())
+		}
+	}
+	return dir.Close()
 }

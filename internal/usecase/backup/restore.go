@@ -185,7 +185,7 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 
 func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
 	c := carrier{
-		from: filepath.Join(r.from, blobsDir), to: filepath.Join(r.to.Blobs, blobsDir), copies: r.opt.Copy, touched: map[string]bool{},
+		from: r.from, to: r.to.Blobs, copies: r.opt.Copy, packed: r.opt.Packed, touched: map[string]bool{},
 	}
 	err := eachBlob(ctx, db, func(b content) error {
 		err := c.bring(ctx, b.file, b.size, r.putAside)

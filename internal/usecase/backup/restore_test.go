@@ -137,16 +137,14 @@ func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	r.backup(t, dest, r.options())
 	r.put(t, "/later", "not in the backup")
 	small := r.scalarOf(t, `SELECT file FROM blobs WHERE size = 12`)
-	torn := filepath.Join(r.Dir, "blobs", small[len(small)-2:], small)
+	torn := packOf(t, r.Dir, small)
 	moved := t.TempDir() // the site itself stays for its cleanup
 	r.exec(t, `UPDATE meta SET value = '40' WHERE name = 'generation'`)
 	if err := os.CopyFS(moved, os.DirFS(r.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	torn = filepath.Join(moved, strings.TrimPrefix(torn, r.Dir))
-	if err := os.Truncate(torn, 3); err != nil {
-		t.Fatal(err)
-	}
+	tear(t, torn, small)
 	before := files(t, filepath.Join(moved, "blobs"), filepath.Join(moved, "staging"))
 	got, err := backup.Restore(t.Context(), dest, site(moved), true, r.options())
 	if err != nil {

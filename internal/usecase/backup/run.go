@@ -20,11 +20,17 @@ import (
 // Options change how files are brought. The zero value of each field is its default.
 type Options struct {
 	Copy bool // never link, also on the same file system
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Packed reads a content that shares a file with others below a directory of blobs: NotFound
+	// where it does not. nil: none does.
+	Packed func(blobs, name string) ([]byte, error)
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
+	if o.Packed == nil {
+		o.Packed = func(string, string) ([]byte, error) { return nil, drive.Fail(drive.NotFound) }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -50,7 +56,7 @@ const maxRounds = 8
 func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
 	opt = opt.withDefaults()
 	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
-		from: filepath.Join(blobs, blobsDir), to: filepath.Join(dest, blobsDir), copies: opt.Copy, touched: map[string]bool{},
+		from: blobs, to: dest, copies: opt.Copy, packed: opt.Packed, touched: map[string]bool{},
 	}}
 	lock, err := r.prepare(ctx, blobs)
 	if err != nil {
@@ -110,7 +116,7 @@ func (r *run) prepare(ctx context.Context, blobs string) (lock *os.File, err err
 		err = writeManifest(r.dest, Manifest{Format: format, Installation: r.installation, Generation: generation})
 	}
 	if err == nil {
-		err = os.MkdirAll(r.carrier.to, 0o700)
+		err = os.MkdirAll(filepath.Join(r.dest, blobsDir), 0o700)
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -272,7 +278,7 @@ func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
 			return 0, err
 		}
 	}
-	root, err := os.OpenRoot(r.carrier.to)
+	root, err := os.OpenRoot(filepath.Join(r.dest, blobsDir))
 	if err != nil {
 		return 0, err
 	}

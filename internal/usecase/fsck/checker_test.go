@@ -210,7 +210,10 @@ func (r *rig) quarantined(t *testing.T) []string {
 	return names
 }
 
-func blobPlace(name string) string { return "blobs/" + name[len(name)-2:] + "/" + name }
+func blobPlace(name string) string {
+	shard, _ := blob.ShardOf(name)
+	return blob.PlaceIn(shard, name)
+}
 
 func TestACleanInstallationHasNoFindings(t *testing.T) {
 	t.Parallel()

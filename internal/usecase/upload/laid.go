@@ -72,7 +72,7 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.small.store(ctx, wholeFile{who: who, begin: b, row: row}, arrival{quick: true, may: may}, body, s.small.lay(true))
+	a, err := s.small.store(ctx, wholeFile{who: who, begin: b, row: row}, arrival{quick: true, may: may}, body, s.small.laying(true))
 	if err != nil {
 		return nil, err
 	}

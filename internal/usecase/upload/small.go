@@ -53,28 +53,35 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 // there, together with others.
 func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
 	if w.row.Size > f.Store.Caps().Little {
-		return f.store(ctx, w, arrival{quick: quick}, body, f.Store.Put)
+		return f.store(ctx, w, arrival{quick: quick}, body, storing{put: f.Store.Put})
 	}
-	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.lay(false))
+	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.laying(false))
 }
 
-// storing is Put of a store, or Lay.
-type storing = func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
+// storing is how content is brought to a store.
+type storing struct {
+	put  func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
+	name func(own string, size drive.ByteSize) string // nil: it has its own
+}
 
-func (f *smallFiles) lay(many bool) storing {
-	return func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+// laying is Lay.
+func (f *smallFiles) laying(many bool) storing {
+	return storing{name: f.Store.Name, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 		return f.Store.Lay(ctx, name, body, many)
-	}
+	}}
 }
 
 // store brings the content of a file to the store. It is nobody's yet: publish, or drop, must
 // follow. a is what is known of the arrival besides.
-func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.Reader, put storing) (*arrival, error) {
+func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.Reader, how storing) (*arrival, error) {
 	row := w.row
 	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
 		return nil, err
 	}
 	file := f.name(row.ID)
+	if how.name != nil {
+		file = how.name(file, row.Size)
+	}
 	f.putting.Store(file, struct{}{})
 	stored := false
 	defer func() {
@@ -86,7 +93,7 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 	if len(row.Digests.Aliases()) > 0 {
 		body = &tee{body, hash}
 	}
-	part, err := put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
+	part, err := how.put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
 	if err != nil {
 		return nil, err
 	}

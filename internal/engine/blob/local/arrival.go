@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 )
 
@@ -22,8 +23,8 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive %q: no name for content", name)
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return blob.Part{}, errors.New("receive: content of this name is there already")
+	if _, err := s.Stat(ctx, name); !drive.IsKind(err, drive.NotFound) {
+		return blob.Part{}, fmt.Errorf("receive: %w", errors.Join(err, errThere))
 	}
 	dir := filepath.Join(s.d.root, incomingDir)
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {

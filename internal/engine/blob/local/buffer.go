@@ -3,6 +3,8 @@ package local
 import (
 	"slices"
 	"sync"
+
+	"smartdrive/internal/engine/blob/local/pack"
 )
 
 // Sizes of buffers in bytes. Reading into 1 MiB instead of 32 KiB halves the CPU of an upload;
@@ -11,6 +13,7 @@ const (
 	largeBuffer = 1 << 20
 	busyBuffer  = largeBuffer / slabQuarters
 	smallBuffer = 32 << 10
+	frameBuffer = pack.HeadSize + pack.MaxContent + 1 // more than that is too much
 
 	slabQuarters = 4
 	wholeSlab    = 1<<slabQuarters - 1
@@ -19,6 +22,7 @@ const (
 // buffers hands out large buffers within a budget, and small ones beside it.
 type buffers struct {
 	small sync.Pool
+	frame sync.Pool // of what lies in a pack, with its head
 
 	mu    sync.Mutex
 	slabs []*slab // made as they are needed
@@ -44,12 +48,16 @@ func (l lease) held() bool { return l.slab != nil }
 func newBuffers(budget int64) *buffers {
 	return &buffers{
 		small: sync.Pool{New: func() any { return new([smallBuffer]byte) }},
+		frame: sync.Pool{New: func() any { return new([frameBuffer]byte) }},
 		limit: int(budget / largeBuffer),
 	}
 }
 
 func (b *buffers) takeSmall() *[smallBuffer]byte  { return b.small.Get().(*[smallBuffer]byte) }
 func (b *buffers) giveSmall(s *[smallBuffer]byte) { b.small.Put(s) }
+
+func (b *buffers) takeFrame() *[frameBuffer]byte  { return b.frame.Get().(*[frameBuffer]byte) }
+func (b *buffers) giveFrame(s *[frameBuffer]byte) { b.frame.Put(s) }
 
 // take lends a buffer for a stream of which want bytes are to come: 1 MiB, or 256 KiB when half of
 // the budget is lent or no more is wanted, or none.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/wholesync"
+	"smartdrive/internal/engine/blob/local/pack"
 	"smartdrive/internal/engine/blob/local/wal"
 )
 
@@ -80,9 +82,11 @@ type Dir struct {
 	unshared   atomic.Bool // the file system cannot share bytes between files
 	shards     [256]shard
 	whole      wholeSync
+	packs      *pack.Packs
 	wal        *wal.Log
 	syncing    atomic.Int32 // new files that wait for the disk
 	named      bool         // a sync of a new content makes its name durable, too
+	packing    bool         // what is freed of a file can be used at once: small contents lie in packs
 }
 
 // Open makes the directories that are missing and checks that sealing can be a rename.
@@ -105,6 +109,8 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 		return nil, fmt.Errorf("open %s: %w", blobsDir, err)
 	}
 	d.named = syncsNames(d.whole.dir)
+	d.packing = canPack(d.whole.dir)
+	d.packs = pack.New(packed{d}, d.log)
 	var err error
 	if d.wal, err = wal.Open(filepath.Join(d.root, walDir), logged{d}, d.log); err != nil {
 		return nil, errors.Join(err, d.whole.close())
@@ -116,7 +122,7 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 func (d *Dir) Close() error {
 	d.Staging.stopAll()
 	d.flushers.Wait()
-	return errors.Join(d.wal.Close(), d.whole.close())
+	return errors.Join(d.packs.Close(), d.wal.Close(), d.whole.close())
 }
 
 // makeDirs makes what everything else lies in.
@@ -141,9 +147,7 @@ type shard struct {
 	mu    sync.Mutex
 	ready bool
 
-	syncing sync.Mutex
-	syncMu  sync.Mutex // guards next
-	next    *sharedSync
+	syncing wholesync.Shared
 }
 
 // makeShard makes the directory that a name in it needs, durably, on its first use by this process:
@@ -170,32 +174,7 @@ func (d *Dir) makeShard(path string) error {
 // syncShard makes the entries of a directory of blobs durable. Who comes while a sync runs shares
 // the next one: that begins after all of them have made their entries.
 func (d *Dir) syncShard(dir string) error {
-	s := &d.shards[shardIndex(filepath.Base(dir))]
-	s.syncMu.Lock()
-	next, first := s.next, s.next == nil
-	if first {
-		next = &sharedSync{done: make(chan struct{})}
-		s.next = next
-	}
-	s.syncMu.Unlock()
-	if !first {
-		<-next.done
-		return next.err
-	}
-	s.syncing.Lock() // held across I/O: to wait for the sync that runs is what it is for
-	defer s.syncing.Unlock()
-	s.syncMu.Lock()
-	s.next = nil
-	s.syncMu.Unlock()
-	next.err = syncDir(dir)
-	close(next.done)
-	return next.err
-}
-
-// sharedSync is a sync of a directory on behalf of several.
-type sharedSync struct {
-	done chan struct{}
-	err  error // once done is closed
+	return d.shards[shardIndex(filepath.Base(dir))].syncing.Do(func() error { return syncDir(dir) })
 }
 
 // probeFile is made, moved and removed by Open; a crash may leave it, then the next Open overwrites

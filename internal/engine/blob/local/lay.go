@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,17 +17,18 @@ import (
 )
 
 // Many small files that become durable together. The naive way syncs each: a thousand files wait a
-// thousand times for the disk. Here they are written first, and then one of three things is done:
+// thousand times for the disk. Here they are written first, and then one of these is done:
 //
-//	contents of up to 32 KiB   the log has them, and is synced, once for all who ask meanwhile, unless
+//	contents of up to 32 KiB   they lie in packs, each of which is one file
+//	where there are no packs   the log has them, and is synced, once for all who ask meanwhile, unless
 //	                           they are of a batch
 //	many files                 the whole file system is synced, in the same way
 //	few files, or a system     each file is synced, several at a time, and then each directory once
 //	that cannot do better
 //
-// The second also waits for what others have written there, which is why a few files do not ask
-// for it, and those that come alone do without it for a while after one that took long. The log
-// needs it later, and nobody waits then.
+// A sync of the file system also waits for what others have written there, which is why a few files
+// do not ask for it, and those that come alone do without it for a while after one that took long.
+// The log needs it later, and nobody waits then.
 
 const (
 	wholeFrom  = 64 // files that are worth a sync of the file system
@@ -65,6 +67,13 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 
 // Lay implements blob.Store. What is torn by a crash no row names: see Put.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	if at, ok := slotOf(name); ok {
+		if part, done, err := s.layInPack(ctx, at, body); err != nil {
+			return blob.Part{}, fmt.Errorf("lay: %w", classify(err))
+		} else if done {
+			return part, nil
+		}
+	}
 	return s.store(ctx, name, body, func(_ *os.File, small []byte) error {
 		if !many && small != nil && s.d.whole.able() {
 			s.d.wal.Add(name, small)
@@ -75,7 +84,7 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool)
 
 // Settle implements blob.Store.
 func (s *Store) Settle(ctx context.Context, names []string) error {
-	err := s.settle(ctx, s.d.wal.Sync(names...))
+	err := s.settle(ctx, names)
 	if err == nil {
 		err = s.d.inPlace()
 	}
@@ -85,8 +94,13 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 	return nil
 }
 
-// settle makes those contents durable that the log does not have.
 func (s *Store) settle(ctx context.Context, names []string) error {
+	names, err := s.d.packs.Sync(names)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, s.inSlot) // of a pack that was full: it is durable
+	names = s.d.wal.Sync(names...)
 	if len(names) >= wholeFrom && s.d.whole.able() {
 		return s.d.whole.sync()
 	}
@@ -128,12 +142,11 @@ type wholeSync struct {
 	known bool             // the system can
 	now   func() time.Time // monotonic: a clock that is set must not make a sync long
 
-	running sync.Mutex // held across I/O: to wait for the sync that runs is what it is for
+	shared wholesync.Shared
 
 	mu    sync.Mutex // guards what follows
 	bad   bool
 	rests time.Time // until then files that come alone do without it
-	next  *sharedSync
 }
 
 func (w *wholeSync) open(dir string) (err error) {
@@ -145,8 +158,6 @@ func (w *wholeSync) open(dir string) (err error) {
 }
 
 func (w *wholeSync) close() error {
-	w.running.Lock()
-	defer w.running.Unlock()
 	dir := w.dir
 	if dir == nil {
 		return nil
@@ -169,32 +180,15 @@ func (w *wholeSync) quick() bool {
 }
 
 func (w *wholeSync) sync() error {
-	w.mu.Lock()
-	next, first := w.next, w.next == nil
-	if first {
-		next = &sharedSync{done: make(chan struct{})}
-		w.next = next
-	}
-	w.mu.Unlock()
-	if !first {
-		<-next.done
-		return next.err
-	}
-	w.running.Lock()
-	defer w.running.Unlock()
-	w.mu.Lock()
-	w.next = nil
-	if w.bad {
-		next.err = errDistrusted
-	}
-	w.mu.Unlock()
-	if next.err == nil {
+	return w.shared.Do(func() error {
+		if !w.able() {
+			return errDistrusted
+		}
 		began := w.now()
-		next.err = wholesync.Sync(w.dir)
-		w.took(began, next.err)
-	}
-	close(next.done)
-	return next.err
+		err := wholesync.Sync(w.dir)
+		w.took(began, err)
+		return err
+	})
 }
 
 // took notes how a sync went.

@@ -26,8 +26,19 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 			return s.d.show(place, "", fn)
 		}
 		return s.d.each(ctx, place, func(e fs.DirEntry) error {
-			return s.d.show(path.Join(place, e.Name()), nameIn(shard.Name(), e), fn)
+			return s.entry(ctx, shard.Name(), e, fn)
 		})
+	})
+}
+
+// entry shows what an entry of a shard is: a content, or those of a pack.
+func (s *Store) entry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Stray) error) error {
+	name, ok := packOf(shard, e)
+	if !ok {
+		return s.d.show(path.Join(blobsDir, shard, e.Name()), nameIn(shard, e), fn)
+	}
+	return s.d.packs.Each(ctx, name, func(at blob.Slot, size int64) error {
+		return fn(blob.Stray{Place: path.Join(blobsDir, shard, at.Name()), Name: at.Name(), Size: drive.ByteSize(size)})
 	})
 }
 
@@ -43,12 +54,13 @@ func nameIn(shard string, e fs.DirEntry) string {
 }
 
 // ListPage implements blob.Store. A directory has no order, so each page reads all names of the
-// shard, and asks for the sizes of its own.
+// shard, and asks for the sizes of its own. Contents of a pack come where the pack does: their
+// places begin with its own.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
 	var entries []fs.DirEntry
 	err = s.d.each(ctx, dir, func(e fs.DirEntry) error {
-		if path.Join(dir, e.Name()) > after {
+		if dir+"/"+lastOf(shard, e) > after {
 			entries = append(entries, e)
 		}
 		return nil
@@ -57,13 +69,15 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 		return nil, false, err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
-	if more = len(entries) > limit; more {
-		entries = entries[:limit]
-	}
-	for _, e := range entries {
-		err := s.d.show(path.Join(dir, e.Name()), nameIn(shard, e), func(stray blob.Stray) error {
-			if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // which may take less on the disk than it is long
-				stray.Size = drive.ByteSize(info.Size())
+	for i, e := range entries {
+		err := s.entry(ctx, shard, e, func(stray blob.Stray) error {
+			if stray.Place <= after {
+				return nil
+			}
+			if stray.Place == path.Join(dir, e.Name()) {
+				if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // which may take less on the disk than it is long
+					stray.Size = drive.ByteSize(info.Size())
+				}
 			}
 			page = append(page, stray)
 			return nil
@@ -71,8 +85,30 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 		if err != nil {
 			return nil, false, err
 		}
+		if len(page) > limit && (i+1 == len(entries) || stem(e.Name()) != stem(entries[i+1].Name())) {
+			break
+		}
+	}
+	blob.SortPage(page)
+	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place })
+	if more = len(page) > limit; more {
+		page = page[:limit]
 	}
 	return page, more, nil
+}
+
+// stem is what a pack, its contents, and files with the names of those have in common.
+func stem(name string) string {
+	before, _, _ := strings.Cut(name, ".")
+	return before
+}
+
+// lastOf returns the name that is greatest of what an entry of a shard shows.
+func lastOf(shard string, e fs.DirEntry) string {
+	if name, ok := packOf(shard, e); ok {
+		return name + "/" // behind all that follow a dot
+	}
+	return e.Name()
 }
 
 // ListOdd implements blob.Store.
@@ -169,6 +205,12 @@ func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
 
 // Quarantine implements blob.Store.
 func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
+	if at, ok := slotOf(stray.Name); ok {
+		err := s.setAside(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
+		if err != nil {
+			return fmt.Errorf("quarantine: %w", classify(err))
+		}
+	}
 	if err := s.d.quarantine(blobsDir, stray.Place); err != nil {
 		return err
 	}
@@ -198,18 +240,24 @@ func (d *Dir) quarantine(top, place string) error {
 	if _, err := os.Lstat(d.abs(place)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	dir := filepath.Join(d.root, quarantineDir, d.now().UTC().Format("2006-01-02"))
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("quarantine: %w", classify(err))
-	}
-	to, err := freeName(filepath.Join(dir, strings.ReplaceAll(path.Clean(place), "/", "_")))
+	to, err := d.quarantinePlace(place)
 	if err != nil {
 		return fmt.Errorf("quarantine: %w", err)
 	}
 	if err := os.Rename(d.abs(place), to); err != nil {
 		return fmt.Errorf("quarantine: %w", classify(err))
 	}
+	dir := filepath.Dir(to)
 	return syncDirs(dir, filepath.Dir(dir), filepath.Dir(d.abs(place)))
+}
+
+// quarantinePlace returns where something goes that lies at place, in a directory that is there.
+func (d *Dir) quarantinePlace(place string) (string, error) {
+	dir := filepath.Join(d.root, quarantineDir, d.now().UTC().Format("2006-01-02"))
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return "", classify(err)
+	}
+	return freeName(filepath.Join(dir, strings.ReplaceAll(path.Clean(place), "/", "_")))
 }
 
 // isOwn says whether place is one of the directories that List walks through.

@@ -2,7 +2,9 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,9 +73,13 @@ func TestTheDiskIsFilledAfterThePowerHasGone(t *testing.T) {
 func hasAll(t *testing.T, d *Dir, want map[string][]byte) {
 	t.Helper()
 	for name, b := range want {
-		path, err := d.blobPath(name)
-		noError(t, err)
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b) {
+		o, err := d.Blobs.Open(t.Context(), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(io.NewSectionReader(o, 0, 1<<20))
+		if err = errors.Join(err, o.Close()); err != nil || !bytes.Equal(got, b) {
 			t.Errorf("%s: %d bytes, %v; want %d", name, len(got), err, len(b))
 		}
 	}
@@ -99,6 +105,17 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 			all.Go(put)
 		}
 	}
+	packed := acknowledged{size: 10_000, name: d.Blobs.Name}
+	for range 16 {
+		early.Go(func() {
+			for range 8 {
+				packed.add(t, 4, func(name string, body blob.Body) error {
+					_, err := d.Blobs.Lay(t.Context(), name, body, false)
+					return err
+				}, func(names []string) error { return d.Blobs.Settle(t.Context(), names) })
+			}
+		})
+	}
 	for _, n := range []int{10, wholeFrom} {
 		for _, many := range []bool{false, true} { // by the log; by their own syncs, and by one of the whole
 			lay := func(name string, body blob.Body) error {
@@ -116,12 +133,14 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 	noError(t, err)
 	defer func() { noError(t, after.Close()) }() // before the unmount
 	hasAll(t, after, want)
+	hasAll(t, after, packed.snapshot())
 	all.Wait()
 }
 
 // acknowledged is what a store has promised.
 type acknowledged struct {
-	size int // bytes of each
+	size int                                          // bytes of each
+	name func(own string, size drive.ByteSize) string // nil: each has its own
 
 	mu   sync.Mutex
 	made uint64
@@ -139,6 +158,9 @@ func (a *acknowledged) add(t *testing.T, n int, store func(name string, body blo
 		b := blobtest.Bytes(a.made, drive.ByteSize(a.size))
 		a.mu.Unlock()
 		name := fmt.Sprintf("put-1-%s", id)
+		if a.name != nil {
+			name = a.name(name, drive.ByteSize(a.size))
+		}
 		if err := store(name, blob.NewBody(bytes.NewReader(b), blob.BodyOptions{Size: drive.ByteSize(len(b))})); err != nil {
 			t.Error(err)
 			return

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -19,10 +20,12 @@ import (
 // one commit of those that meet.
 const shardsAtOnce = 16
 
-// RemoveAll implements blob.Store: a directory is synced once for all that goes from it.
+// RemoveAll implements blob.Store: a directory, or a pack, is synced once for all that goes from
+// it.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
+	gone, files, errs := s.removePacked(names)
 	shards := map[string][]string{} // names by directory
-	for _, name := range names {
+	for _, name := range files {
 		path, err := s.d.blobPath(name)
 		if err != nil {
 			gone = append(gone, name) // such a name was never given, so it is not there
@@ -31,9 +34,8 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		shards[filepath.Dir(path)] = append(shards[filepath.Dir(path)], name)
 	}
 	var (
-		mu   sync.Mutex
-		errs []error
-		all  errgroup.Group
+		mu  sync.Mutex
+		all errgroup.Group
 	)
 	all.SetLimit(shardsAtOnce)
 	for dir, names := range shards {
@@ -57,6 +59,41 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		gone = s.d.wal.Without(gone)
 	}
 	return gone, blob.First(errs)
+}
+
+// removePacked removes what lies in packs: gone. rest are the names that may be those of files.
+func (s *Store) removePacked(names []string) (gone, rest []string, errs []error) {
+	packs := map[string][]blob.Slot{} // by name
+	for _, name := range names {
+		if at, ok := slotOf(name); ok {
+			packs[at.Pack] = append(packs[at.Pack], at)
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	for _, slots := range packs {
+		missing, err := s.d.packs.Remove(slots)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
+			continue
+		}
+		for _, at := range slots {
+			if slices.Contains(missing, at) || s.isFile(at.Name()) {
+				rest = append(rest, at.Name())
+			} else {
+				gone = append(gone, at.Name())
+			}
+		}
+	}
+	return gone, rest, errs
+}
+
+func (s *Store) isFile(name string) bool {
+	path, err := s.d.blobPath(name)
+	if err == nil {
+		_, err = os.Lstat(path)
+	}
+	return err == nil
 }
 
 // inPlace fails unless the directory of the contents is the one that was opened: what is missing in

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -20,7 +19,7 @@ var _ blob.Store = (*Store)(nil)
 // Caps implements blob.Store: nobody but this process serves what lies in a directory.
 func (s *Store) Caps() blob.StoreCaps {
 	caps := blob.StoreCaps{Bounded: true}
-	if s.d.whole.able() {
+	if s.d.packing || s.d.whole.able() {
 		caps.Little = loggedSize
 	}
 	return caps
@@ -49,6 +48,9 @@ func (s *Store) store(ctx context.Context, name string, body blob.Body, then fun
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
+	}
+	if s.inSlot(name) {
+		return blob.Part{}, fmt.Errorf("put: %w", errThere)
 	}
 	if err := s.d.makeShard(path); err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
@@ -94,13 +96,18 @@ func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body, buf *[smal
 	return part, small, nil
 }
 
-// Open implements blob.Store.
+// Open implements blob.Store. A file goes before what lies in a pack under its name: it was brought
+// here because that was bad.
 func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return nil, err
 	}
-	return openObject(path)
+	o, err := openObject(path)
+	if at, ok := slotOf(name); ok && drive.IsKind(err, drive.NotFound) {
+		return s.openSlot(at)
+	}
+	return o, err
 }
 
 // object is an open file with the size that it had when it was opened.
@@ -133,6 +140,10 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 		return 0, err
 	}
 	info, err := os.Lstat(path)
+	if at, ok := slotOf(name); ok && errors.Is(err, fs.ErrNotExist) {
+		size, err := s.d.packs.Size(at)
+		return drive.ByteSize(size), err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("stat content: %w", classify(err))
 	}
@@ -144,26 +155,9 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 
 // Remove implements blob.Store. The removal is durable: content that came back after a power loss
 // would be bytes that nobody can explain.
-func (s *Store) Remove(_ context.Context, name string) error {
-	path, err := s.d.blobPath(name)
-	if err != nil {
-		return nil //nolint:nilerr // such a name was never given, so it is not there
-	}
-	err = os.Remove(path)
-	// One that is gone already may be so since a moment ago, and not durably.
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = syncDir(filepath.Dir(path))
-	}
-	if errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
-		err = s.d.inPlace()
-	}
-	if err == nil {
-		err = s.d.wal.Forget(name)
-	}
-	if err != nil {
-		return fmt.Errorf("remove content: %w", classify(err))
-	}
-	return nil
+func (s *Store) Remove(ctx context.Context, name string) error {
+	_, err := s.RemoveAll(context.WithoutCancel(ctx), []string{name})
+	return err
 }
 
 // Free implements blob.Store.

@@ -29,3 +29,13 @@ func cutTail(f *os.File, s span) error {
 	}
 	return f.Truncate(s.off)
 }
+
+// writeZeros writes them to a range, as far as the file has it.
+func writeZeros(f *os.File, off, n int64) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() <= off {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, min(n, info.Size()-off)), off)
+	return err
+}

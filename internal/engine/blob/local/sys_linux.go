@@ -3,12 +3,15 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"smartdrive/internal/engine/blob/local/pack"
 )
 
 // bootID returns the id that the kernel drew when it started.
@@ -58,6 +61,43 @@ func punch(f *os.File, s span) error {
 		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 	}
 	return nil
+}
+
+// canPack reports whether blocks of 4 KiB of a file in dir can be freed for good. Btrfs frees what
+// was written at once when nothing of it is left.
+func canPack(dir *os.File) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(dir.Fd()), &st) != nil || st.Bsize > pack.Block {
+		return false
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// free gives a range back to the disk, also where files lie that were brought from another one that
+// does not know how: it has zeros then.
+func free(f *os.File, off, n int64) error {
+	const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), mode, off, n) })
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return writeZeros(f, off, n)
+	}
+	if err != nil {
+		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// nextData returns where the next bytes are that may not be zeros (lseek(2), SEEK_DATA).
+func nextData(f *os.File, off int64) (int64, error) {
+	at, err := f.Seek(off, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return 0, io.EOF
+	}
+	return at, err
 }
 
 // reserve takes room for a range that is not written yet. Where the file system cannot, there is

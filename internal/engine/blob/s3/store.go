@@ -65,6 +65,9 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return blob.Part{}, fmt.Errorf("put: %w", err)
 }
 
+// Name implements blob.Store: each content is an object.
+func (s *Store) Name(own string, _ drive.ByteSize) string { return own }
+
 // Lay implements blob.Store: a store has what it has acknowledged.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)

@@ -31,6 +31,9 @@ func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.P
 	return part, err
 }
 
+// Name implements blob.Store.
+func (s SharedStore) Name(own string, _ drive.ByteSize) string { return own }
+
 // Lay implements blob.Store.
 func (s SharedStore) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	return s.Put(ctx, name, body)

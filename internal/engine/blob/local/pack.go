@@ -1,0 +1,206 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local/pack"
+)
+
+// packed is how packs see the directory of the contents.
+type packed struct{ d *Dir }
+
+var _ pack.Disk = packed{}
+
+// Place implements pack.Disk.
+func (p packed) Place(shard, name string) string {
+	return filepath.Join(p.d.root, blobsDir, shard, name)
+}
+
+// MakeDir implements pack.Disk.
+func (p packed) MakeDir(path string) error { return p.d.makeShard(path) }
+
+// SyncName implements pack.Disk.
+func (p packed) SyncName(f *os.File) error {
+	if p.d.named {
+		return nil
+	}
+	return p.d.syncShard(filepath.Dir(f.Name()))
+}
+
+// SyncData implements pack.Disk.
+func (packed) SyncData(f *os.File) error { return syncData(f) }
+
+// SyncFreed implements pack.Disk.
+func (packed) SyncFreed(f *os.File) error { return f.Sync() }
+
+// SyncDir implements pack.Disk.
+func (p packed) SyncDir(dir string) error { return p.d.syncShard(dir) }
+
+// Free implements pack.Disk.
+func (packed) Free(f *os.File, off, n int64) error { return free(f, off, n) }
+
+// Data implements pack.Disk.
+func (packed) Data(f *os.File, off int64) (int64, error) { return nextData(f, off) }
+
+// Name implements blob.Store.
+func (s *Store) Name(own string, size drive.ByteSize) string {
+	if !s.d.packing {
+		return own
+	}
+	return s.d.packs.Name(own, int64(size))
+}
+
+// slotOf returns the slot that a name tells of, if it is in the pack of that name.
+func slotOf(name string) (at blob.Slot, ok bool) {
+	at, ok = blob.SlotOf(name)
+	if ok {
+		_, ok = blob.ShardOf(name)
+	}
+	return at, ok
+}
+
+// errThere refuses content whose name has some.
+var errThere = errors.New("content of this name is there already")
+
+// layInPack writes what the body yields to its slot. done is false where the slot is none of this
+// process: another store has given the name, and it is that of a file here.
+func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (part blob.Part, done bool, err error) {
+	taken, ok := s.d.packs.Take(at)
+	if !ok {
+		return blob.Part{}, false, nil
+	}
+	defer taken.Done()
+	buf := s.d.buffers.takeFrame()
+	defer s.d.buffers.giveFrame(buf)
+	n, err := readAll(ctx, body, buf[pack.HeadSize:])
+	if err == nil {
+		part, err = body.Finish()
+	}
+	if err == nil && int64(part.Size) != int64(n) {
+		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n)
+	}
+	if err == nil {
+		err = taken.Write(buf[:pack.HeadSize+n])
+	}
+	if err != nil {
+		return blob.Part{}, true, err
+	}
+	return part, true, nil
+}
+
+// readAll reads to the end of a body that b has room for and a byte more.
+func readAll(ctx context.Context, body io.Reader, b []byte) (n int, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		if n == len(b) {
+			return n, drive.Fail(drive.PartSize, "limit", len(b)-1, "sent", n)
+		}
+		m, err := body.Read(b[n:])
+		n += m
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// content is what a slot has, in memory: it may be removed while somebody reads it.
+type content struct{ bytes []byte }
+
+// ReadAt implements blob.Object.
+func (c content) ReadAt(b []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, errors.New("read content: negative offset")
+	}
+	if off < int64(len(c.bytes)) {
+		n = copy(b, c.bytes[off:])
+	}
+	if n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close implements blob.Object.
+func (content) Close() error { return nil }
+
+// Size implements blob.Object.
+func (c content) Size() drive.ByteSize { return drive.ByteSize(len(c.bytes)) }
+
+// inSlot reports whether content of that name lies in a pack.
+func (s *Store) inSlot(name string) bool {
+	at, ok := slotOf(name)
+	if !ok {
+		return false
+	}
+	_, err := s.d.packs.Size(at)
+	return err == nil
+}
+
+// openSlot opens what lies in a slot.
+func (s *Store) openSlot(at blob.Slot) (blob.Object, error) {
+	b, err := s.d.packs.Read(at)
+	if err != nil {
+		return nil, fmt.Errorf("open content: %w", err)
+	}
+	return content{b}, nil
+}
+
+// setAside writes what lies in a slot to a file, and frees the slot. That nothing lies there is no
+// error.
+func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error {
+	b, err := s.d.packs.Read(at)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	path, err := to()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	if err := syncDirs(filepath.Dir(path), filepath.Dir(filepath.Dir(path))); err != nil {
+		return err
+	}
+	_, err = s.d.packs.Remove([]blob.Slot{at})
+	return err
+}
+
+// ReadPacked reads a content that lies in a pack below a directory of blobs, without a Dir. One
+// that does not is NotFound.
+func ReadPacked(blobs, name string) ([]byte, error) {
+	at, ok := slotOf(name)
+	if !ok {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	shard, _ := blob.ShardOf(name)
+	return pack.ReadFile(filepath.Join(blobs, blobsDir, shard, at.Pack+pack.Suffix), at)
+}
+
+// packOf returns the name of the pack that an entry of a shard is; false: it is none.
+func packOf(shard string, e fs.DirEntry) (name string, ok bool) {
+	name, ok = pack.NameOf(e.Name())
+	in, _ := blob.ShardOf(name)
+	return name, ok && in == shard && e.Type().IsRegular()
+}

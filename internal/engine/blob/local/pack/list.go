@@ -1,0 +1,68 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"smartdrive/internal/engine/blob"
+)
+
+// NameOf returns the name of the pack whose file has that name; false: it is none of a pack.
+func NameOf(file string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(file, Suffix)
+	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
+		return "", false
+	}
+	_, ok = blob.ShardOf(name)
+	return name, ok
+}
+
+// Each calls fn for each content of a pack, in the order of the slots. One that is gone has none.
+func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, size int64) error) error {
+	id, err := idOf(name)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(p.path(name))
+	if err != nil {
+		return unlessGone(err)
+	}
+	return errors.Join(p.each(f, func(b []byte, first int64) (next int64, err error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		h, ok, err := readHead(b, id, first)
+		if err != nil || !ok {
+			return first + 1, err
+		}
+		at := blob.Slot{Pack: name, First: first, Blocks: blocksFor(h.size)}
+		return first + at.Blocks, fn(at, int64(h.size))
+	}), f.Close())
+}
+
+// each calls fn with the first bytes of each block that is asked for and may not be zeros.
+func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err error)) error {
+	var b [HeadSize]byte
+	for first := int64(0); ; {
+		off, err := p.disk.Data(f, first*Block)
+		if isEOF(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		first = max(first, off/Block)
+		n, err := f.ReadAt(b[:], first*Block)
+		if err != nil && !isEOF(err) {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		if first, err = fn(b[:n], first); err != nil {
+			return err
+		}
+	}
+}

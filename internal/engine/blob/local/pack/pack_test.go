@@ -1,0 +1,493 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/testkit/depth"
+)
+
+// disk is a directory of which it is known what was synced.
+type disk struct {
+	t   *testing.T
+	dir string
+
+	mu     sync.Mutex
+	synced map[string][]byte // by path: what a file has for certain
+	named  map[string]bool   // files whose name is durable
+	fails  func() bool       // nil: nothing does
+	gaps   map[string]bool   // files that have lost something: the disk tells of it once
+}
+
+func newDisk(t *testing.T) *disk {
+	return &disk{t: t, dir: t.TempDir(), synced: map[string][]byte{}, named: map[string]bool{}, gaps: map[string]bool{}}
+}
+
+var errDisk = errors.New("the disk has failed")
+
+func (d *disk) Place(shard, name string) string { return filepath.Join(d.dir, shard, name) }
+
+func (d *disk) MakeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o700) }
+
+func (d *disk) SyncName(f *os.File) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fails != nil && d.fails() {
+		return errDisk
+	}
+	d.named[f.Name()] = true
+	return nil
+}
+
+// SyncData keeps what the file has now, but not where the disk has failed before.
+func (d *disk) SyncData(f *os.File) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fails != nil && d.fails() {
+		d.gaps[f.Name()] = true
+		return errDisk
+	}
+	now, err := all(f)
+	if err == nil && !d.gaps[f.Name()] {
+		d.synced[f.Name()] = now
+	}
+	return err
+}
+
+// SyncFreed takes the ranges that were freed from what is certain.
+func (d *disk) SyncFreed(f *os.File) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fails != nil && d.fails() {
+		return errDisk
+	}
+	now, err := all(f)
+	was := d.synced[f.Name()]
+	for at := 0; at < len(was); at += Block {
+		if at >= len(now) || allZero(now[at:min(at+Block, len(now))]) {
+			clear(was[at:min(at+Block, len(was))])
+		}
+	}
+	return err
+}
+
+// all returns what a file has, also one that was removed.
+func all(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, 1<<40)) }
+
+func allZero(b []byte) bool { return !bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) }
+
+func (d *disk) SyncDir(string) error { return nil }
+
+func (d *disk) Free(f *os.File, off, n int64) error {
+	_, err := f.WriteAt(make([]byte, n), off)
+	return err
+}
+
+// Data goes from block to block.
+func (d *disk) Data(f *os.File, off int64) (int64, error) {
+	b, err := all(f)
+	if err != nil {
+		return 0, err
+	}
+	for ; off < int64(len(b)); off += Block {
+		if !allZero(b[off:min(off+Block, int64(len(b)))]) {
+			return off, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+func (d *disk) open() *Packs {
+	p := New(d, slog.New(slog.DiscardHandler))
+	p.most = 40
+	return p
+}
+
+// cut returns the disk as it is when the power goes now: of what was not synced any sectors may
+// have been written, and a file whose name was not may be missing.
+func (d *disk) cut(rng *rand.Rand) *disk {
+	after := newDisk(d.t)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	paths, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
+	noError(d.t, err)
+	for _, path := range paths {
+		now, err := os.ReadFile(path)
+		noError(d.t, err)
+		was := d.synced[path]
+		if !d.named[path] && rng.IntN(2) == 0 {
+			continue
+		}
+		now = append(now, make([]byte, max(0, len(was)-len(now)))...)
+		was = append(slices.Clone(was), make([]byte, max(0, len(now)-len(was)))...)
+		const sector = 512
+		for at := 0; at < len(now); at += sector {
+			if end := min(at+sector, len(now)); rng.IntN(2) == 0 {
+				copy(now[at:end], was[at:end])
+			}
+		}
+		to := filepath.Join(after.dir, filepath.Base(filepath.Dir(path)), filepath.Base(path))
+		noError(d.t, os.MkdirAll(filepath.Dir(to), 0o700))
+		noError(d.t, os.WriteFile(to, now, 0o600))
+	}
+	return after
+}
+
+func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
+
+// lay writes content, and returns its name.
+func lay(t *testing.T, p *Packs, content []byte) (string, error) {
+	t.Helper()
+	name := p.Name(own(), int64(len(content)))
+	taken, ok := p.Take(slot(t, name))
+	if !ok {
+		t.Fatalf("%s is not to be had", name)
+	}
+	defer taken.Done()
+	return name, taken.Write(append(make([]byte, HeadSize), content...))
+}
+
+func slot(t *testing.T, name string) blob.Slot {
+	t.Helper()
+	at, ok := blob.SlotOf(name)
+	if !ok {
+		t.Fatalf("%q is no name of a slot", name)
+	}
+	return at
+}
+
+func fill(rng *rand.Rand) []byte {
+	b := make([]byte, rng.IntN(MaxContent+1))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever fails, and whenever the power goes: what was acknowledged is there, what was removed is
+// not, and what is shown is what was written.
+func TestTheDiskFailsAtAnyTime(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(depth.Pick(50, 300, 3000)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng, faults := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+			d := newDisk(t)
+			if seed%3 > 0 {
+				d.fails = func() bool { return faults.IntN(12) == 0 }
+			}
+			p := d.open()
+			written, stored, removed := map[string][]byte{}, map[string][]byte{}, map[string]bool{}
+			var waiting []string
+			for range 1 + rng.IntN(120) {
+				switch rng.IntN(8) {
+				case 0:
+					for name := range stored {
+						for range 2 { // who removes does it again
+							if _, err := p.Remove([]blob.Slot{slot(t, name)}); err == nil {
+								removed[name] = true
+							}
+						}
+						delete(stored, name)
+						break
+					}
+				case 1, 2:
+					if rest, err := p.Sync(waiting); err == nil {
+						for _, name := range waiting {
+							stored[name] = written[name]
+						}
+						for _, name := range rest {
+							if _, err := p.Size(slot(t, name)); err != nil {
+								t.Errorf("%s is nowhere: %v", name, err)
+							}
+						}
+					}
+					waiting = nil
+				case 3:
+					if rng.IntN(4) == 0 && len(waiting) == 0 {
+						_ = p.Close()
+						p = d.open()
+					}
+				default:
+					b := fill(rng)
+					name, err := lay(t, p, b)
+					written[name] = b
+					if err == nil {
+						waiting = append(waiting, name)
+					}
+				}
+			}
+			d.judge(p, stored, written, removed)
+			after := d.cut(rng)
+			q := after.open()
+			after.judge(q, stored, written, removed)
+			noError(t, q.Close())
+			_ = p.Close()
+		})
+	}
+}
+
+// judge compares what is there with what must be, and may be.
+func (d *disk) judge(p *Packs, stored, written map[string][]byte, removed map[string]bool) {
+	d.t.Helper()
+	for name, want := range stored {
+		if got, err := p.Read(slot(d.t, name)); err != nil || !bytes.Equal(got, want) {
+			d.t.Errorf("%s has %d bytes, %v, and not %d", name, len(got), err, len(want))
+		}
+	}
+	for name := range removed {
+		if _, err := p.Read(slot(d.t, name)); !drive.IsKind(err, drive.NotFound) {
+			d.t.Errorf("%s was removed: %v", name, err)
+		}
+	}
+	shown := map[string]bool{}
+	paths, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
+	noError(d.t, err)
+	for _, path := range paths {
+		name, ok := NameOf(filepath.Base(path))
+		if !ok {
+			d.t.Fatalf("%s is no pack", path)
+		}
+		noError(d.t, p.Each(d.t.Context(), name, func(at blob.Slot, size int64) error {
+			shown[at.Name()] = true
+			if b, ok := written[at.Name()]; !ok || int64(len(b)) != size || removed[at.Name()] {
+				d.t.Errorf("%s of %d bytes is shown", at.Name(), size)
+			}
+			return nil
+		}))
+	}
+	for name := range stored {
+		if !shown[name] {
+			d.t.Errorf("%s is not shown", name)
+		}
+	}
+}
+
+// Many lay, sync, read and remove at once. In the end no file is left, and none is open.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	var writers sync.WaitGroup
+	for writer := range uint64(16) {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(writer, 3))
+			for range depth.Pick(10, 40, 200) {
+				has := map[string][]byte{}
+				for range 1 + rng.IntN(5) {
+					b := fill(rng)
+					name, err := lay(t, p, b)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					has[name] = b
+				}
+				if _, err := p.Sync(slices.Collect(maps.Keys(has))); err != nil {
+					t.Error(err)
+				}
+				packs := map[string][]blob.Slot{}
+				for name, want := range has {
+					at := slot(t, name)
+					packs[at.Pack] = append(packs[at.Pack], at)
+					if got, err := p.Read(at); err != nil || !bytes.Equal(got, want) {
+						t.Errorf("%s: %d bytes, %v", name, len(got), err)
+					}
+				}
+				for _, slots := range packs {
+					if missing, err := p.Remove(slots); err != nil || len(missing) > 0 {
+						t.Errorf("removed but %v, %v", missing, err)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	noError(t, p.Close())
+	left, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
+	if err != nil || len(left) > 0 || len(p.open) > 0 || len(p.readers.files) > 0 {
+		t.Errorf("left are %v, %v; open are %v and %v", left, err, p.open, p.readers.files)
+	}
+}
+
+// Who reads while it is removed gets all of it, or that it is not there.
+func TestReadWhileItIsRemoved(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	want := bytes.Repeat([]byte("x"), MaxContent)
+	for range depth.Pick(50, 200, 1000) {
+		name, err := lay(t, p, want)
+		noError(t, err)
+		var both sync.WaitGroup
+		both.Go(func() {
+			if got, err := p.Read(slot(t, name)); err != nil && !drive.IsKind(err, drive.NotFound) || err == nil && !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+		both.Go(func() {
+			if _, err := p.Remove([]blob.Slot{slot(t, name)}); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+	}
+	noError(t, p.Close())
+}
+
+// After a sync of a pack has failed nothing of it counts as durable, and new contents go elsewhere.
+func TestAfterASyncHasFailed(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	first, err := lay(t, p, []byte("first"))
+	noError(t, err)
+	d.fails = func() bool { return true }
+	if _, err := p.Sync([]string{first}); !errors.Is(err, errDisk) {
+		t.Errorf("settled: %v", err)
+	}
+	d.fails = nil
+	if _, err := p.Sync([]string{first}); !errors.Is(err, errDisk) {
+		t.Errorf("settled by a second sync, which knows nothing of it: %v", err)
+	}
+	second, err := lay(t, p, []byte("second"))
+	noError(t, err)
+	if _, err := p.Sync([]string{second}); err != nil || slot(t, first).Pack == slot(t, second).Pack {
+		t.Errorf("%s after %s: %v", second, first, err)
+	}
+	if missing, err := p.Remove([]blob.Slot{slot(t, first)}); err != nil || len(missing) > 0 {
+		t.Errorf("what has failed cannot be removed: %v, %v", missing, err)
+	}
+}
+
+// A name that was never given frees nothing of what others have.
+func TestNamesThatWereNotGiven(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	var names []string
+	for range 3 {
+		name, err := lay(t, p, make([]byte, 5000))
+		noError(t, err)
+		names = append(names, name)
+	}
+	at := slot(t, names[0])
+	for _, forged := range []blob.Slot{
+		{Pack: at.Pack, First: 0, Blocks: 6},
+		{Pack: at.Pack, First: 1, Blocks: 2},
+		{Pack: at.Pack, First: 2, Blocks: 1},
+		{Pack: at.Pack, First: 9, Blocks: 1},
+		{Pack: at.Pack, First: 0xffff, Blocks: 15},
+		{Pack: own(), First: 0, Blocks: 2},
+		{Pack: "put-7-../../x", First: 0, Blocks: 2},
+	} {
+		if _, ok := p.Take(forged); ok {
+			t.Errorf("%s can be written", forged.Name())
+		}
+		if _, err := p.Read(forged); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%s is read: %v", forged.Name(), err)
+		}
+		if _, err := p.Size(forged); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%s has a size: %v", forged.Name(), err)
+		}
+		if missing, err := p.Remove([]blob.Slot{forged}); err != nil || len(missing) != 1 {
+			t.Errorf("%s is removed: %v, %v", forged.Name(), missing, err)
+		}
+	}
+	for _, name := range names {
+		if n, err := p.Size(slot(t, name)); err != nil || n != 5000 {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+	for _, name := range []string{own(), "x", "put-7-" + at.Pack} {
+		if got := p.Name(name, MaxContent+1); got != name {
+			t.Errorf("%s for what is too large", got)
+		}
+	}
+	noError(t, p.Close())
+}
+
+// A slot that nobody has written to does not keep a pack from being closed once its writer is done,
+// and one that is being written keeps it open.
+func TestAPackEndsOnceNobodyWrites(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	name := p.Name(own(), 100)
+	late, ok := p.Take(slot(t, name))
+	if !ok {
+		t.Fatal("not to be had")
+	}
+	for range 2 * 40 {
+		_, err := lay(t, p, []byte("others fill the pack"))
+		noError(t, err)
+	}
+	noError(t, late.Write(append(make([]byte, HeadSize), make([]byte, 100)...)))
+	if rest, err := p.Sync([]string{name}); err != nil || len(rest) > 0 {
+		t.Errorf("not settled: %v, %v", rest, err)
+	}
+	late.Done()
+	p.ending.Wait()
+	p.mu.Lock()
+	if open := len(p.open); open > 1 {
+		t.Errorf("%d packs are open", open)
+	}
+	p.mu.Unlock()
+	if _, err := p.Read(slot(t, name)); err != nil {
+		t.Error(err)
+	}
+	noError(t, p.Close())
+}
+
+// The format of a pack stays what it was, and a newer one is refused.
+func TestAPackOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for version, refused := range map[string]bool{"pack-v1": false, "pack-v9": true} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			d := newDisk(t)
+			b, err := os.ReadFile(filepath.Join("testdata", version))
+			noError(t, err)
+			const name = "put-3-01a21e12-c356-79f8-8420-84264dec5658"
+			noError(t, os.MkdirAll(filepath.Join(d.dir, "58"), 0o700))
+			noError(t, os.WriteFile(filepath.Join(d.dir, "58", name+Suffix), b, 0o600))
+			p := d.open()
+			var found []string
+			err = p.Each(context.Background(), name, func(at blob.Slot, _ int64) error {
+				b, err := p.Read(at)
+				found = append(found, at.Name()[len(name):]+" "+string(b[:min(5, len(b))]))
+				return err
+			})
+			_, readErr := p.Read(blob.Slot{Pack: name, First: 0, Blocks: 1})
+			if refused {
+				if err == nil || readErr == nil || drive.IsKind(readErr, drive.NotFound) {
+					t.Errorf("%v, %v", err, readErr)
+				}
+				return
+			}
+			if want := []string{".0000.1 hello", ".0002.2 aaaaa", ".0004.1 "}; err != nil || !slices.Equal(found, want) {
+				t.Errorf("%q, %v", found, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,198 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Read returns the content of a slot; one that has none is NotFound. Nothing is said about whether
+// the bytes are those that were written: who knows their digest finds out.
+func (p *Packs) Read(at blob.Slot) ([]byte, error) {
+	r, err := p.reader(at.Pack)
+	if err != nil {
+		return nil, err
+	}
+	defer p.readers.release(r)
+	return read(r.file, at)
+}
+
+// ReadFile is Read without Packs: of a pack whose file has that path.
+func ReadFile(path string, at blob.Slot) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	b, err := read(f, at)
+	return b, errors.Join(err, f.Close())
+}
+
+func read(f *os.File, at blob.Slot) ([]byte, error) {
+	b := make([]byte, at.Blocks*Block)
+	for again := false; ; again = true {
+		n, err := f.ReadAt(b, at.First*Block)
+		if err != nil && !isEOF(err) {
+			return nil, err
+		}
+		h, err := headIn(b[:n], at)
+		if err != nil {
+			return nil, err
+		}
+		if end := HeadSize + h.size; n >= end && (again || digest.CRC32C(b[HeadSize:end]) == h.crc) {
+			return b[HeadSize:end:end], nil
+		}
+		if again {
+			return nil, fmt.Errorf("a content of %d bytes in slot %s is cut off", h.size, at.Name())
+		}
+		// Its bytes are not what was written, or it is being removed: then its head goes, too.
+	}
+}
+
+// headIn reads the head of a slot from its first bytes.
+func headIn(b []byte, at blob.Slot) (head, error) {
+	id, err := idOf(at.Pack)
+	if err != nil {
+		return head{}, drive.Wrap(err, drive.NotFound)
+	}
+	h, ok, err := readHead(b, id, at.First)
+	if err == nil && (!ok || blocksFor(h.size) != at.Blocks) {
+		err = drive.Fail(drive.NotFound)
+	}
+	return h, err
+}
+
+// Size returns the size of a slot's content in bytes; one that has none is NotFound.
+func (p *Packs) Size(at blob.Slot) (int64, error) {
+	r, err := p.reader(at.Pack)
+	if err != nil {
+		return 0, err
+	}
+	defer p.readers.release(r)
+	h, err := headOf(r.file, at)
+	return int64(h.size), err
+}
+
+func headOf(f *os.File, at blob.Slot) (head, error) {
+	var b [HeadSize]byte
+	n, err := f.ReadAt(b[:], at.First*Block)
+	if err != nil && !isEOF(err) {
+		return head{}, err
+	}
+	return headIn(b[:n], at)
+}
+
+func (p *Packs) reader(name string) (*reader, error) {
+	if _, err := idOf(name); err != nil {
+		return nil, drive.Wrap(err, drive.NotFound)
+	}
+	r, err := p.readers.get(p.path(name))
+	return r, notFound(err)
+}
+
+// notFound tells a file that is not there from one that cannot be opened.
+func notFound(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return drive.Wrap(err, drive.NotFound)
+	}
+	return err
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }
+
+func unlessGone(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// mostReaders is how many files of packs stay open because somebody has read from them.
+const mostReaders = 32
+
+// readers are open files of packs.
+type readers struct {
+	mu    sync.Mutex
+	files map[string]*reader // by path
+	ticks int64
+}
+
+// reader is one; it is closed when it has left files and nobody uses it.
+type reader struct {
+	file  *os.File
+	path  string
+	users int
+	used  int64 // when it was asked for last
+	left  bool
+}
+
+func (r *readers) get(path string) (*reader, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ticks++
+	f := r.files[path]
+	if f == nil {
+		file, err := os.Open(path) // under the lock: it is done once for hundreds of contents
+		if err != nil {
+			return nil, err
+		}
+		f = &reader{file: file, path: path}
+		r.files[path] = f
+		if len(r.files) > mostReaders {
+			r.leaveLocked(r.oldestLocked(f))
+		}
+	}
+	f.users++
+	f.used = r.ticks
+	return f, nil
+}
+
+func (r *readers) oldestLocked(but *reader) (oldest *reader) {
+	for _, f := range r.files {
+		if f != but && (oldest == nil || f.used < oldest.used) {
+			oldest = f
+		}
+	}
+	return oldest
+}
+
+func (r *readers) release(f *reader) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.users--
+	f.closeIfLeft()
+}
+
+// forget lets go of the file of a pack that is removed.
+func (r *readers) forget(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.files[path]; f != nil {
+		r.leaveLocked(f)
+	}
+}
+
+func (r *readers) leaveLocked(f *reader) {
+	delete(r.files, f.path)
+	f.left = true
+	f.closeIfLeft()
+}
+
+func (f *reader) closeIfLeft() {
+	if f.left && f.users == 0 {
+		_ = f.file.Close() // it was read only
+	}
+}
+
+func (r *readers) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.files {
+		r.leaveLocked(f)
+	}
+}

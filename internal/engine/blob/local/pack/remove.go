@@ -1,0 +1,84 @@
+package pack
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Remove durably frees slots of one pack. missing are those that had no content: they may have gone
+// before, or lie elsewhere. On an error nobody knows which of them have gone.
+func (p *Packs) Remove(slots []blob.Slot) (missing []blob.Slot, err error) {
+	if len(slots) == 0 {
+		return nil, nil
+	}
+	name := slots[0].Pack
+	path := p.path(name)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return slots, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var free []blob.Slot
+	for _, at := range slots {
+		_, err := headOf(f, at)
+		mine := err == nil
+		if drive.IsKind(err, drive.NotFound) {
+			missing = append(missing, at)
+			mine, err = unused(f, at) // a crash may have come while it was freed
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if mine {
+			free = append(free, at)
+		}
+	}
+	for _, s := range joined(free) {
+		if err := p.disk.Free(f, s.First*Block, s.Blocks*Block); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	if err := errors.Join(p.disk.SyncFreed(f), f.Close()); err != nil {
+		return nil, err
+	}
+	return missing, p.removeEmpty(name, path)
+}
+
+// unused reports whether no content begins in a slot: one that was never given may have others.
+func unused(f *os.File, at blob.Slot) (bool, error) {
+	id, err := idOf(at.Pack)
+	if err != nil {
+		return false, nil //nolint:nilerr // such a pack was never given
+	}
+	var b [HeadSize]byte
+	for first := at.First; first < at.First+at.Blocks; first++ {
+		n, err := f.ReadAt(b[:], first*Block)
+		if err != nil && !isEOF(err) {
+			return false, err
+		}
+		if _, ok, err := readHead(b[:n], id, first); ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// joined returns the ranges that slots of one pack are, those that follow each other as one.
+func joined(slots []blob.Slot) (all []blob.Slot) {
+	sorted := slices.SortedFunc(slices.Values(slots), func(a, b blob.Slot) int { return cmp.Compare(a.First, b.First) })
+	for _, s := range sorted {
+		if n := len(all); n > 0 && all[n-1].First+all[n-1].Blocks >= s.First {
+			all[n-1].Blocks = max(all[n-1].Blocks, s.First+s.Blocks-all[n-1].First)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}

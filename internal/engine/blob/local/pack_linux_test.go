@@ -1,0 +1,227 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/testkit/disktest"
+)
+
+// onDisk is a directory on a disk that has packs.
+func onDisk(t *testing.T) func(*Options) {
+	disk := disktest.New(t, "4096")
+	return func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") }
+}
+
+// lay stores contents of that size in packs, and settles them.
+func lay(t *testing.T, d *Dir, n, size int) (names []string) {
+	t.Helper()
+	for i := range n {
+		b := blobtest.Bytes(uint64(i), drive.ByteSize(size))
+		name := d.Blobs.Name(blobtest.PutName(), drive.ByteSize(size))
+		if _, ok := slotOf(name); !ok {
+			t.Fatalf("%s lies in no pack", name)
+		}
+		_, err := d.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, size, bytes.NewReader(b)), true)
+		noError(t, err)
+		names = append(names, name)
+	}
+	noError(t, d.Blobs.Settle(t.Context(), names))
+	return names
+}
+
+func packsOf(t *testing.T, d *Dir) (paths []string, bytes int64) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(d.root, blobsDir, "??", "*.pack"))
+	noError(t, err)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		noError(t, err)
+		bytes += allocated(info)
+	}
+	return paths, bytes
+}
+
+func contentOf(t *testing.T, s *Store, name string) []byte {
+	t.Helper()
+	o, err := s.Open(t.Context(), name)
+	noError(t, err)
+	b, err := io.ReadAll(io.NewSectionReader(o, 0, int64(o.Size())))
+	noError(t, err)
+	noError(t, o.Close())
+	return b
+}
+
+// What is removed gives its room back, one content at a time and all at once, and a pack that has
+// nothing left goes.
+func TestWhatIsRemovedFromAPackIsFree(t *testing.T) {
+	t.Parallel()
+	disk := disktest.New(t, "4096")
+	root := filepath.Join(disk.Root, "data")
+	d := open(t, func(o *Options) { o.Dir = root })
+	names := lay(t, d, 100, 10_000)
+	_, all := packsOf(t, d)
+	for i := 0; i < 50; i += 2 {
+		noError(t, d.Blobs.Remove(t.Context(), names[i]))
+	}
+	const extents = 8 << 10 // that the file system writes down apart
+	if _, left := packsOf(t, d); left > all*3/4+extents {
+		t.Errorf("%d of %d bytes are left after a quarter was removed", left, all)
+	}
+	gone, err := d.Blobs.RemoveAll(t.Context(), names[50:])
+	noError(t, err)
+	if _, left := packsOf(t, d); len(gone) != 50 || left > all/4+extents {
+		t.Errorf("%d are gone, and %d of %d bytes left", len(gone), left, all)
+	}
+	noError(t, d.Close())
+	d, err = Open(t.Context(), Options{Dir: root, Log: d.log})
+	noError(t, err)
+	if got := contentOf(t, d.Blobs, names[1]); !bytes.Equal(got, blobtest.Bytes(1, 10_000)) {
+		t.Errorf("%d bytes are read", len(got))
+	}
+	_, err = d.Blobs.RemoveAll(t.Context(), names)
+	noError(t, err)
+	if paths, _ := packsOf(t, d); len(paths) > 0 {
+		t.Errorf("left are %v", paths)
+	}
+	noError(t, d.Close())
+}
+
+// A disk that is full takes no content, says so, and keeps nothing of it.
+func TestAPackOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := disktest.New(t, "4096")
+	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
+	kept := lay(t, d, 1, 10_000)[0]
+	fillUp(t, disk.Root)
+	for range 3 {
+		name := d.Blobs.Name(blobtest.PutName(), 30_000)
+		_, err := d.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, 30_000, bytes.NewReader(make([]byte, 30_000))), false)
+		if !drive.IsKind(err, drive.DiskFull) {
+			t.Errorf("laid: %v", err)
+		}
+		if _, err := d.Blobs.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("something is left: %v", err)
+		}
+		noError(t, d.Blobs.Remove(t.Context(), name))
+	}
+	noError(t, os.Remove(filepath.Join(disk.Root, "fill")))
+	lay(t, d, 10, 30_000)
+	if got := contentOf(t, d.Blobs, kept); !bytes.Equal(got, blobtest.Bytes(0, 10_000)) {
+		t.Errorf("%d bytes are read", len(got))
+	}
+}
+
+// A store that does not have the pack of a name, because it was another one that has given it,
+// keeps the content under that name as any other.
+func TestAContentOfAPackComesFromAnotherStore(t *testing.T) {
+	t.Parallel()
+	from, to := open(t, onDisk(t)), open(t, onDisk(t))
+	names := lay(t, from, 3, 10_000)
+	for i, name := range names[:2] {
+		body := blobtest.BodyOf(0, 10_000, bytes.NewReader(contentOf(t, from.Blobs, name)))
+		var err error
+		if i == 0 {
+			_, err = to.Blobs.Receive(t.Context(), name, body)
+		} else {
+			_, err = to.Blobs.Lay(t.Context(), name, body, true)
+			noError(t, to.Blobs.Settle(t.Context(), []string{name}))
+		}
+		noError(t, err)
+		if got := contentOf(t, to.Blobs, name); !bytes.Equal(got, blobtest.Bytes(uint64(i), 10_000)) {
+			t.Errorf("%s has %d bytes", name, len(got))
+		}
+		for _, s := range []*Store{from.Blobs, to.Blobs} {
+			if _, err := s.Receive(t.Context(), name, blobtest.BodyOf(0, 1, bytes.NewReader([]byte("x")))); err == nil {
+				t.Errorf("%s is received a second time", name)
+			}
+		}
+	}
+	if _, err := to.Blobs.Stat(t.Context(), names[2]); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("what did not come: %v", err)
+	}
+	var shown []string
+	shard, _ := blob.ShardOf(names[0])
+	page, more, err := to.Blobs.ListPage(t.Context(), shard, "", 10)
+	noError(t, err)
+	for _, s := range page {
+		shown = append(shown, fmt.Sprint(s.Name, " ", int64(s.Size)))
+	}
+	if want := fmt.Sprint([]string{names[0] + " 10000", names[1] + " 10000"}); more || fmt.Sprint(shown) != want {
+		t.Errorf("shown are %v, not %v", shown, want)
+	}
+	gone, err := to.Blobs.RemoveAll(t.Context(), names)
+	noError(t, err)
+	if files, err := filepath.Glob(filepath.Join(to.root, blobsDir, shard, "*")); len(gone) != 3 || len(files) > 0 || err != nil {
+		t.Errorf("%d are gone, and there are %v", len(gone), files)
+	}
+}
+
+// A file that was brought to the place of a content goes before the bytes in the pack, which are
+// bad, and both go when it is removed.
+func TestAFileGoesBeforeThePack(t *testing.T) {
+	t.Parallel()
+	d := open(t, onDisk(t))
+	name := lay(t, d, 1, 5000)[0]
+	path, err := d.blobPath(name)
+	noError(t, err)
+	noError(t, os.WriteFile(path, []byte("from a backup"), 0o600))
+	if got := contentOf(t, d.Blobs, name); string(got) != "from a backup" {
+		t.Errorf("%d bytes are read", len(got))
+	}
+	if n, err := d.Blobs.Stat(t.Context(), name); n != 13 || err != nil {
+		t.Errorf("it has %d bytes, %v", n, err)
+	}
+	shard, _ := blob.ShardOf(name)
+	if page, _, err := d.Blobs.ListPage(t.Context(), shard, "", 10); len(page) != 1 || err != nil {
+		t.Errorf("shown are %v, %v", page, err)
+	}
+	noError(t, d.Blobs.Remove(t.Context(), name))
+	if _, err := d.Blobs.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
+// Where the disk cannot free a range of a file, as one that the files were brought to, zeros are
+// written.
+func TestARangeThatCannotBeFreed(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	noError(t, err)
+	_, err = f.WriteString("aabbcc")
+	noError(t, err)
+	noError(t, writeZeros(f, 2, 2))
+	noError(t, writeZeros(f, 5, 100))
+	noError(t, writeZeros(f, 50, 100))
+	if b, err := os.ReadFile(f.Name()); err != nil || string(b) != "aa\x00\x00c\x00" {
+		t.Errorf("%q, %v", b, err)
+	}
+	noError(t, f.Close())
+}
+
+// What lies in a pack is put aside as a file of its own.
+func TestQuarantineOfWhatLiesInAPack(t *testing.T) {
+	t.Parallel()
+	d := open(t, onDisk(t))
+	names := lay(t, d, 2, 5000)
+	shard, _ := blob.ShardOf(names[0])
+	noError(t, d.Blobs.Quarantine(t.Context(), blob.Stray{Place: blob.PlaceIn(shard, names[0]), Name: names[0]}))
+	files, err := filepath.Glob(filepath.Join(d.root, quarantineDir, "*", "*"))
+	noError(t, err)
+	if len(files) != 1 || filepath.Base(files[0]) != "blobs_"+shard+"_"+names[0] {
+		t.Fatalf("there are %v", files)
+	}
+	if b, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(b, blobtest.Bytes(0, 5000)) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if got := contentOf(t, d.Blobs, names[1]); !bytes.Equal(got, blobtest.Bytes(1, 5000)) {
+		t.Errorf("the other one has %d bytes", len(got))
+	}
+}

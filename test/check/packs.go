@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Packs are files in which several small contents lie (docs/formats/pack.md).
+const (
+	packSuffix = ".pack"
+	packBlock  = 4096
+	slotHead   = 40
+)
+
+// slotName is a name of content that says in which pack it lies, and where.
+var slotName = regexp.MustCompile(`^(put-\d+-[0-9a-f-]{36})\.([0-9a-f]{4})\.([0-9a-f])$`)
+
+// openContent opens the file of a blob, or the part of a pack that is it.
+func (c *checker) openContent(file string) (io.ReadCloser, error) {
+	m := slotName.FindStringSubmatch(file)
+	if m == nil {
+		return os.Open(c.place(file))
+	}
+	pack, err := os.ReadFile(c.place(m[1]) + packSuffix)
+	if err == nil {
+		block, _ := strconv.ParseInt(m[2], 16, 64)
+		if b := slotAt(pack, m[1], block); b != nil {
+			return io.NopCloser(bytes.NewReader(b)), nil
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.Open(c.place(file)) // it came from another store
+}
+
+// slotAt returns the content of the slot that begins at a block; nil: none does.
+func slotAt(pack []byte, name string, block int64) []byte {
+	if int64(len(pack)) < block*packBlock+slotHead {
+		return nil
+	}
+	b := pack[block*packBlock:]
+	id, err := hex.DecodeString(strings.ReplaceAll(name[len(name)-36:], "-", ""))
+	le := binary.LittleEndian
+	sum := crc32.Checksum(b[:36], crc32.MakeTable(crc32.Castagnoli))
+	if err != nil || string(b[:4]) != "SDPK" || le.Uint32(b[4:]) != 1 || !bytes.Equal(b[12:28], id) || int64(le.Uint32(b[28:])) != block || le.Uint32(b[36:]) != sum {
+		return nil
+	}
+	size := int(le.Uint32(b[8:]))
+	if len(b) < slotHead+size {
+		return nil
+	}
+	return b[slotHead : slotHead+size]
+}
+
+// packed calls fn with the names of the contents in a pack.
+func (c *checker) packed(path string, fn func(name string)) error {
+	pack, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSuffix(filepath.Base(path), packSuffix)
+	for block := int64(0); block*packBlock < int64(len(pack)); {
+		b := slotAt(pack, name, block)
+		if b == nil {
+			block++
+			continue
+		}
+		blocks := int64(slotHead+len(b)+packBlock-1) / packBlock
+		fn(name + "." + hexDigits(block, 4) + "." + hexDigits(blocks, 1))
+		block += blocks
+	}
+	return nil
+}
+
+func hexDigits(n int64, digits int) string {
+	s := strconv.FormatInt(n, 16)
+	return strings.Repeat("0", max(0, digits-len(s))) + s
+}
