@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -23,7 +24,7 @@ const (
 )
 
 // slotName is a name of content that says in which pack it lies, and where.
-var slotName = regexp.MustCompile(`^(put-\d+-[0-9a-f-]{36})\.([0-9a-f]{4})\.([0-9a-f])$`)
+var slotName = regexp.MustCompile(`^(put-\d+-[0-9a-f-]{36})\.([0-9a-f]{4})\.([0-9a-f]{2})$`)
 
 // openContent opens the file of a blob, or the part of a pack that is it.
 func (c *checker) openContent(file string) (io.ReadCloser, error) {
@@ -77,13 +78,8 @@ func (c *checker) packed(path string, fn func(name string)) error {
 			continue
 		}
 		blocks := int64(slotHead+len(b)+packBlock-1) / packBlock
-		fn(name + "." + hexDigits(block, 4) + "." + hexDigits(blocks, 1))
+		fn(fmt.Sprintf("%s.%04x.%02x", name, block, blocks))
 		block += blocks
 	}
 	return nil
-}
-
-func hexDigits(n int64, digits int) string {
-	s := strconv.FormatInt(n, 16)
-	return strings.Repeat("0", max(0, digits-len(s))) + s
 }

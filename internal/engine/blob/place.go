@@ -33,20 +33,20 @@ func ShardOf(name string) (shard string, ok bool) {
 }
 
 // Slot is the place of a small content in a pack, a file in which several lie. The name of content
-// tells it: put-<generation>-<id>.<first block>.<blocks>, in four digits and one of base 16. The
+// tells it: put-<generation>-<id>.<first block>.<blocks>, in four digits and two of base 16. The
 // pack is put-<generation>-<id>, what its first content would have been named. A store that has no
 // such pack keeps the content under that name as it keeps any other.
 type Slot struct {
 	Pack   string
 	First  int64 // block
-	Blocks int64 // 1 to 15
+	Blocks int64 // 1 to 255
 }
 
 // slotDigits is the form of what a slot adds to the name of its pack.
-const slotDigits = ".ffff.f"
+const slotDigits = ".ffff.ff"
 
 // Name returns the name of the content in a slot.
-func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%x", s.Pack, s.First, s.Blocks) }
+func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%02x", s.Pack, s.First, s.Blocks) }
 
 // SlotOf reads the name of content in a pack. Whether a pack can have that name is not asked.
 func SlotOf(name string) (s Slot, ok bool) {

@@ -485,7 +485,7 @@ func TestAPackOfAnotherVersion(t *testing.T) {
 				}
 				return
 			}
-			if want := []string{".0000.1 hello", ".0002.2 aaaaa", ".0004.1 "}; err != nil || !slices.Equal(found, want) {
+			if want := []string{".0000.01 hello", ".0002.02 aaaaa", ".0004.01 "}; err != nil || !slices.Equal(found, want) {
 				t.Errorf("%q, %v", found, err)
 			}
 		})
