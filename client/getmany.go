@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Small files of a tree come many in one stream. Each is written beside its target, compared with
-// its digest, and gets its name once it is durable, which many become together. A stream that
-// breaks off goes on with the files that have not come.
+// Small files of a tree come many in one stream. Each is written beside its target, or into a draft
+// of its folder, compared with its digest, and gets its name once it is durable, which many become
+// together. A stream that breaks off goes on with the files that have not come.
 
 // Sizes of the streams of a tree.
 const (
@@ -29,6 +29,7 @@ type wanted struct {
 	node Node
 	rel  string // its place below the local folder
 	opt  GetOptions
+	made *made // its folder, where this run has made it; in a stream: its folder has a draft
 }
 
 // collector collects the small files of a tree.
@@ -65,12 +66,14 @@ func (c *collector) takes(n Node, rel string, empty bool) bool {
 }
 
 func (c *collector) add(ctx context.Context, f wanted) error {
+	if len(c.queued) == MaxBatchItems || c.bytes+f.node.Size > streamedBytes { // and not as soon as it is full: a folder may be, too
+		if err := c.flush(ctx); err != nil {
+			return err
+		}
+	}
 	c.queued = append(c.queued, f)
 	c.bytes += f.node.Size
-	if len(c.queued) < MaxBatchItems && c.bytes < streamedBytes {
-		return nil
-	}
-	return c.flush(ctx)
+	return nil
 }
 
 // flush fetches what waits.
@@ -80,6 +83,7 @@ func (c *collector) flush(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
+	chooseDrafts(all)
 	select {
 	case c.lanes <- struct{}{}:
 	case <-ctx.Done():
@@ -97,6 +101,7 @@ func (c *collector) flush(ctx context.Context) error {
 func (c *collector) fetch(ctx context.Context, all []wanted) {
 	c.run.expect(all)
 	changed := c.stream(ctx, all, true)
+	noDrafts(changed)
 	for _, f := range c.stream(ctx, changed, false) {
 		c.afresh(ctx, f)
 	}
@@ -119,6 +124,7 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 			failures = 0
 		}
 		all, changed = all[s.done:], append(changed, s.changed...)
+		noDrafts(all)
 		switch {
 		case err == nil, len(all) == 0: // all have come, if not the line at the end
 			continue

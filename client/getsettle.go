@@ -21,14 +21,17 @@ var errFolderMoved = errors.New("the local folder was moved or replaced meanwhil
 // all. Folders are looked up by their paths: one that was moved since its files came is not where
 // they belong, and they are fetched again.
 func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
-	errs := c.sync(s.here, whole)
+	errs, names := c.sync(s.here, whole)
 	folders := map[string][]int{}
 	for i, f := range s.here {
-		folders[f.dir] = append(folders[f.dir], i)
+		if f.made == nil {
+			folders[f.dir] = append(folders[f.dir], i)
+		}
 	}
 	for dir, files := range folders {
 		c.name(dir, files, s.here, errs)
 	}
+	c.place(s, errs, names)
 	for i, f := range s.here {
 		switch err := errs[i]; {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errFolderMoved):
@@ -42,24 +45,24 @@ func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
 	}
 }
 
-// name gives files of a folder their names and makes these durable. files are their places in all
-// and errs.
+// name gives files of a folder their names in it and makes these durable. files are their places in
+// all and errs.
 func (c *collector) name(dir string, files []int, all []arrived, errs []error) {
 	at, err := c.root.OpenRoot(dir)
 	if err == nil {
 		defer letGo(at)
 		for _, i := range files {
-			if errs[i] == nil {
-				errs[i] = at.Rename(all[i].part, filepath.Base(all[i].rel))
+			switch f := &all[i]; {
+			case errs[i] != nil:
+			case f.dir == dir:
+				errs[i] = at.Rename(f.part, filepath.Base(f.rel))
+			default: // it is in a draft
+				errs[i] = c.root.Rename(filepath.Join(f.dir, f.part), f.rel)
 			}
 		}
 		err = errors.Join(syncFolder(at), stays(c.root, dir, at))
 	}
-	for _, i := range files {
-		if errs[i] == nil {
-			errs[i] = err
-		}
-	}
+	fail(files, errs, err)
 }
 
 // stays returns errFolderMoved unless the folder that was opened as dir is still there.
@@ -90,10 +93,10 @@ func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 
 // sync makes files durable and returns the error of each: many by a sync of the file system, where
 // it can be relied on, unless that takes long or fails: what it failed about may be somebody
-// else's, and each file tells of its own.
-func (c *collector) sync(all []arrived, whole *os.File) []error {
+// else's, and each file tells of its own. names: those that they have now are durable, too.
+func (c *collector) sync(all []arrived, whole *os.File) (errs []error, names bool) {
 	if !c.together(all, whole) {
-		return c.syncEach(all)
+		return c.syncEach(all), false
 	}
 	began := time.Now()
 	err := wholesync.Sync(whole)
@@ -101,9 +104,9 @@ func (c *collector) sync(all []arrived, whole *os.File) []error {
 		c.each.Store(true)
 	}
 	if err != nil {
-		return c.syncEach(all)
+		return c.syncEach(all), false
 	}
-	return make([]error, len(all))
+	return make([]error, len(all)), true
 }
 
 // together reports whether a sync of the file system is worth it, and reaches all files: there may
@@ -148,11 +151,14 @@ func syncFile(root *os.Root, name string) error {
 }
 
 // syncFolder makes renames in a folder durable; Windows has no such call, and needs none.
-func syncFolder(at *os.Root) error {
+func syncFolder(at *os.Root) error { return syncFolderIn(at, ".") }
+
+// syncFolderIn is syncFolder of a folder below at.
+func syncFolderIn(at *os.Root, path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	dir, err := at.Open(".")
+	dir, err := at.Open(path)
 	if err != nil {
 		return err
 	}

@@ -75,11 +75,14 @@ func treeOf(t *testing.T, files map[string][]byte) *clienttest.Server {
 	return s
 }
 
-// wantTree checks the files of a folder, and that there are no others.
+// wantTree checks the files of a folder, and that there are no others and no drafts.
 func wantTree(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	var n int
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && isOwn(entry.Name()) {
+			t.Errorf("%s is left", path)
+		}
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -125,6 +128,7 @@ func TestGetTreeIntoFoldersThatMove(t *testing.T) {
 			t.Run(name+", "+which, func(t *testing.T) {
 				t.Parallel()
 				dir, away := t.TempDir(), t.TempDir()
+				mkdir(t, filepath.Join(dir, "sub")) // so that it has no draft
 				d := onceCome(t, treeOf(t, files), func() {
 					rename(t, filepath.Join(dir, "sub"), filepath.Join(away, "sub"))
 					if again {

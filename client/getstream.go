@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,10 +23,10 @@ const lineMost = 256 << 10
 // errLongLine is a line that no server sends.
 var errLongLine = fmt.Errorf("the server has sent a line of more than %d KiB in a stream of files", lineMost>>10)
 
-// arrived is a file that lies beside its target.
+// arrived is a file that lies beside its target, or in the draft of its folder.
 type arrived struct {
 	wanted
-	dir  string // its folder, below the local one
+	dir  string // the folder it is in, below the local one
 	part string // its name in there
 }
 
@@ -38,6 +39,7 @@ type stream struct {
 	done  int // of all, those that have been dealt with
 	here  []arrived
 
+	drafts  []*draft
 	changed []wanted // since they were listed
 	odd     []wanted // to be fetched alone
 	at      lastDir
@@ -162,12 +164,18 @@ func (s *stream) digest() string {
 
 // write puts the content that has come beside its target.
 func (s *stream) write(f wanted) (arrived, error) {
-	dir, err := s.at.of(f.rel)
-	if err != nil {
-		return arrived{}, err
+	path, part := filepath.Dir(f.rel), filepath.Base(f.rel)
+	var d *draft
+	if f.made == nil {
+		part = s.run.part()
+	} else {
+		var err error
+		if d, err = s.draftOf(path); err != nil {
+			return arrived{}, err
+		}
+		path = d.path
 	}
-	part := s.run.part()
-	file, err := dir.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	dir, file, err := s.create(path, part)
 	if err != nil {
 		return arrived{}, err
 	}
@@ -177,8 +185,26 @@ func (s *stream) write(f wanted) (arrived, error) {
 	}
 	if err != nil {
 		s.run.remove(dir, part)
+	} else if d != nil {
+		d.files = append(d.files, len(s.here))
 	}
-	return arrived{f, s.at.path, part}, err
+	return arrived{f, path, part}, err
+}
+
+// create makes a file in a folder. One that was empty may have been replaced by its draft, which
+// another run had, since it was opened.
+func (s *stream) create(path, name string) (dir *os.Root, file *os.File, err error) {
+	for again := true; ; again = false {
+		dir, err = s.at.of(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		file, err = dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !again || !errors.Is(err, fs.ErrNotExist) {
+			return dir, file, err
+		}
+		s.at.leave()
+	}
 }
 
 // lastDir is the folder of the file that was asked for last: files of one folder come one after the
@@ -189,9 +215,9 @@ type lastDir struct {
 	dir  *os.Root
 }
 
-// of returns the folder of a file.
-func (p *lastDir) of(rel string) (dir *os.Root, err error) {
-	if path := filepath.Dir(rel); p.dir == nil || p.path != path {
+// of returns a folder.
+func (p *lastDir) of(path string) (dir *os.Root, err error) {
+	if p.dir == nil || p.path != path {
 		p.leave()
 		if p.dir, err = p.root.OpenRoot(path); err != nil {
 			return nil, err

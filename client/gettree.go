@@ -40,7 +40,7 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	if strings.HasPrefix(remote, "//") { // in a space, or in what somebody shares: a stream is of one's own drive
 		t.many.off.Store(true)
 	}
-	err = t.getFolder(ctx, ".", n)
+	err = t.getFolder(ctx, ".", n, &made{mixed: true})
 	w.whole.foundAll()
 	if err == nil {
 		err = t.many.flush(ctx)
@@ -65,7 +65,7 @@ type treeDown struct {
 var errClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
 
 // getFolder fetches what is in one folder; it fails only when the whole is to stop.
-func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error {
+func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, m *made) error {
 	w, root := d.w, d.root
 	seen := make(map[string]bool)
 	empty := !w.opt.Keep && isEmpty(root, dir) // what comes meanwhile is to be kept, too
@@ -92,21 +92,24 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error
 			continue
 		}
 		if n.Type == Folder {
+			m.mixed = true
 			err = d.enterFolder(ctx, rel, n, item)
 		} else {
 			w.whole.found(n.Size)
-			err = d.getEntry(ctx, rel, n, item, empty)
+			err = d.getEntry(ctx, wanted{item: item, node: n, rel: rel, made: m}, empty)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	m.listed = true
 	return context.Cause(ctx)
 }
 
 func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Item) error {
 	w, root := d.w, d.root
 	err := root.Mkdir(rel, 0o777)
+	m := &made{mixed: err != nil || w.opt.Keep || !draftsFolders}
 	switch {
 	case err == nil:
 		w.count(func(s *Summary) { s.Folders++ })
@@ -120,7 +123,7 @@ func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Ite
 		w.ended(ctx, item)
 		return context.Cause(ctx)
 	}
-	return d.getFolder(ctx, rel, n)
+	return d.getFolder(ctx, rel, n, m)
 }
 
 // isEmpty reports whether there is nothing in a local folder, so that nothing is to be looked for
@@ -136,24 +139,24 @@ func isEmpty(root *os.Root, dir string) bool {
 }
 
 // getEntry fetches a file. empty: there was nothing in its folder.
-func (d *treeDown) getEntry(ctx context.Context, rel string, n Node, item Item, empty bool) error {
-	w, root := d.w, d.root
-	o := GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}
+func (d *treeDown) getEntry(ctx context.Context, f wanted, empty bool) error {
+	w := d.w
+	f.opt = GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}
 	if w.opt.Progress != nil {
-		o.Progress = w.progress
+		f.opt.Progress = w.progress
 	}
-	if d.many.takes(n, rel, empty) {
-		f := wanted{item: item, node: n, rel: rel, opt: o}
+	if d.many.takes(f.node, f.rel, empty) {
 		if empty {
 			return d.many.add(ctx, f)
 		}
 		return d.getSmall(ctx, f)
 	}
+	f.made.mixed = true
 	connections := 1
-	if n.Size > d.opt.PartSize {
+	if f.node.Size > d.opt.PartSize {
 		connections = d.opt.Parallel
 	}
-	return w.run(ctx, connections, item, func(ctx context.Context) (Result, error) { return d.get(ctx, root, rel, n, o) })
+	return w.run(ctx, connections, f.item, func(ctx context.Context) (Result, error) { return d.get(ctx, d.root, f.rel, f.node, f.opt) })
 }
 
 // getSmall fetches a small file with others, unless it is here.

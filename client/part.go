@@ -20,7 +20,7 @@ import (
 //
 //	.smartdrive-H.part     a file that comes alone, locked while it does
 //	.smartdrive-H.json     its sidecar; .json~ while that is written
-//	.smartdrive-R-N.part   a small file of a stream
+//	.smartdrive-R-N.part   a small file of a stream, or a draft: a folder of such
 //	.smartdrive-R.run      locked while the run lives; the folders that have had its parts
 var (
 	ownName = regexp.MustCompile(`(?i)^\.smartdrive-[0-9a-f]{16}(\.part|\.json~?|-[0-9]+\.part|\.run)$`) // any case: some file systems fold it

@@ -19,7 +19,7 @@ import (
 // a run that was killed has left is known by its file, which nobody locks any more:
 //
 //	"."
-//	"photos/2024"     a folder that parts came into, as strconv.Quote writes it
+//	"photos/2024"     a folder that parts or drafts came into, as strconv.Quote writes it
 //
 // The file is made, locked and told of a folder before there is a part, and removed when there are
 // no more. Where it cannot be made or locked, nobody tells a dead run from one that lives: its
@@ -68,20 +68,25 @@ func (r *run) expect(all []wanted) {
 	if r.file == nil {
 		return
 	}
-	lines, last := []byte{'\n'}, "" // behind what a full disk has cut
+	lines, last, beside := []byte{'\n'}, "", "" // behind what a full disk has cut
 	for _, f := range all {
-		if dir := filepath.Dir(f.rel); dir != last {
-			lines = append(strconv.AppendQuote(lines, dir), '\n')
+		dir := filepath.Dir(f.rel)
+		if dir != last {
+			lines = append(strconv.AppendQuote(lines, dir), '\n') // parts come there if the draft cannot take its place
 			last = dir
+		}
+		if parent := filepath.Dir(dir); f.made != nil && parent != beside {
+			lines = append(strconv.AppendQuote(lines, parent), '\n')
+			beside = parent
 		}
 	}
 	_, _ = r.file.Write(lines) // a disk that is full takes no parts either
 }
 
-// part returns the name of another part.
+// part returns the name of another part or draft.
 func (r *run) part() string { return numbered(r.name, r.next.Add(1)) }
 
-// remove removes a part that gets no other name.
+// remove removes a part or an empty draft that gets no other name.
 func (r *run) remove(dir *os.Root, part string) {
 	if err := dir.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.left.Store(true)
@@ -140,7 +145,8 @@ func sweepRun(root *os.Root, own, name string) {
 	}
 }
 
-// sweepFolder removes the parts of a dead run from a folder, and reports whether none is left.
+// sweepFolder removes the parts and drafts of a dead run from a folder, and reports whether none is
+// left.
 func sweepFolder(root *os.Root, own, dir string) (clean bool) {
 	names, err := namesIn(root, dir)
 	if err != nil {
@@ -149,11 +155,24 @@ func sweepFolder(root *os.Root, own, dir string) (clean bool) {
 	clean = true
 	for _, name := range names {
 		if strings.HasPrefix(name, own+"-") && isOwn(name) {
-			err := root.Remove(filepath.Join(dir, name))
+			err := removeLeft(root, filepath.Join(dir, name))
 			clean = clean && (err == nil || errors.Is(err, fs.ErrNotExist))
 		}
 	}
 	return clean
+}
+
+// removeLeft removes a part or a draft. The files of a draft are looked up by its name each time:
+// under its folder's name they are not touched, should its run be alive where locks do not work.
+func removeLeft(root *os.Root, path string) error {
+	if info, err := root.Lstat(path); err != nil || !info.IsDir() {
+		return root.Remove(path)
+	}
+	names, err := namesIn(root, path)
+	for _, name := range names {
+		err = errors.Join(err, root.Remove(filepath.Join(path, name)))
+	}
+	return errors.Join(err, root.Remove(path))
 }
 
 func namesIn(root *os.Root, dir string) ([]string, error) {

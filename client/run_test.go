@@ -62,8 +62,8 @@ func TestGetTreeAfterAKilledRun(t *testing.T) {
 			if _, err := onceCome(t, s, func() { die(dir) }).GetTree(t.Context(), "/t", was, TreeOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := filepath.Glob(filepath.Join(dir, "sub", "deep", ".smartdrive-*-*.part")); err != nil || len(left) != 1 {
-				t.Fatalf("the dead run has left %q, %v", left, err)
+			if left := partsIn(t, filepath.Join(dir, "sub")); len(left) < 2 { // and, where there are drafts, one of deep
+				t.Fatalf("the dead run has left %q", left)
 			}
 			d := newDownloader(t, s)
 			switch name {

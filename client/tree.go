@@ -230,11 +230,9 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 // leavesOut reports whether an entry of a local folder is not sent, and counts it.
 func (u *treeUp) leavesOut(entry os.DirEntry) bool {
 	switch mode := entry.Type(); {
-	case mode.IsDir():
-		return false
-	case mode.IsRegular() && isOwn(entry.Name()):
+	case (mode.IsRegular() || mode.IsDir()) && isOwn(entry.Name()):
 		u.w.count(func(s *Summary) { s.Unfinished++ })
-	case mode.IsRegular():
+	case mode.IsRegular(), mode.IsDir():
 		return false
 	case mode&os.ModeSymlink != 0:
 		u.w.count(func(s *Summary) { s.Symlinks++ })

@@ -38,7 +38,10 @@ func (w *whole) count(ctx context.Context, local string) {
 	}
 	ctx, w.stop = context.WithCancel(ctx)
 	w.counting.Go(func() {
-		err := filepath.WalkDir(local, func(_ string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(local, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() && path != local && isOwn(d.Name()) {
+				return fs.SkipDir
+			}
 			if err != nil || !d.Type().IsRegular() || isOwn(d.Name()) {
 				return ctx.Err() // whoever sends it tells of its error
 			}

@@ -1,0 +1,312 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"smartdrive/client/clienttest"
+)
+
+// partsIn returns the parts and drafts in a folder.
+func partsIn(t *testing.T, dir string) []string {
+	t.Helper()
+	parts, err := filepath.Glob(filepath.Join(dir, ".smartdrive-*-*.part"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+func wantNames(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("%s has %q, %v; want %q", filepath.Base(dir), names, err, want)
+	}
+}
+
+// A folder that the run has made gets its files at once, whatever becomes of them and of it until
+// then: nothing that others have put there is lost, and what has gone is fetched again.
+func TestGetTreeGivesAFolderItsFilesAtOnce(t *testing.T) {
+	t.Parallel()
+	if !draftsFolders {
+		t.Skip("a folder does not replace an empty one here")
+	}
+	files := map[string][]byte{"top": noise(1, 10), "in/sub/a": noise(2, 20), "in/sub/b": noise(3, 30), "in/z/c": noise(4, 40)}
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, sub, draft string)
+		others    map[string][]byte // in sub, afterwards
+		alone     int               // files that are fetched by themselves
+	}{
+		"nothing happens": {meanwhile: func(*testing.T, string, string) {}},
+		"others put a file there": {
+			meanwhile: func(t *testing.T, sub, _ string) { writeFile(t, filepath.Join(sub, "mine"), []byte("mine")) },
+			others:    map[string][]byte{"mine": []byte("mine")},
+		},
+		"others put a file of that name there": {
+			meanwhile: func(t *testing.T, sub, _ string) { writeFile(t, filepath.Join(sub, "a"), []byte("another")) },
+		},
+		"the folder has gone": {
+			meanwhile: func(t *testing.T, sub, _ string) { remove(t, sub) },
+		},
+		"the draft has gone": {
+			meanwhile: func(t *testing.T, _, draft string) {
+				if err := os.RemoveAll(draft); err != nil {
+					t.Error(err)
+				}
+			},
+			alone: 2,
+		},
+		"a file has gone from the draft": {
+			meanwhile: func(t *testing.T, _, draft string) { remove(t, filepath.Join(draft, "b")) },
+			alone:     1,
+		},
+		"the folder above is made again": {
+			meanwhile: func(t *testing.T, sub, _ string) {
+				rename(t, filepath.Dir(sub), filepath.Dir(sub)+" moved")
+				mkdir(t, filepath.Dir(sub))
+				mkdir(t, sub)
+				mkdir(t, filepath.Join(filepath.Dir(sub), "z"))
+			},
+			alone: 3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := treeOf(t, files), filepath.Join(t.TempDir(), "t")
+			sub := filepath.Join(dir, "in", "sub")
+			d := onceCome(t, s, func() {
+				wantNames(t, sub)
+				for _, draft := range partsIn(t, filepath.Dir(sub)) {
+					if _, err := os.Stat(filepath.Join(draft, "a")); err == nil {
+						wantNames(t, draft, "a", "b")
+						test.meanwhile(t, sub, draft)
+						return
+					}
+				}
+				t.Error("there is no draft")
+			})
+			sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+			if err != nil || sum.Received != len(files) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+			if n := s.Requests(isContent); n != test.alone {
+				t.Errorf("%d files came by themselves, want %d", n, test.alone)
+			}
+			want := maps.Clone(files)
+			for name, content := range test.others {
+				want["in/sub/"+name] = content
+			}
+			if name == "the folder above is made again" {
+				remove(t, partsIn(t, filepath.Join(dir, "in moved"))...)
+			}
+			wantTree(t, dir, want)
+		})
+	}
+}
+
+func remove(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A file of a draft that cannot be synced fails, and the others come.
+func TestGetTreeOneOfADraftCannotBeSynced(t *testing.T) {
+	t.Parallel()
+	if !draftsFolders {
+		t.Skip("a folder does not replace an empty one here")
+	}
+	files, dir := map[string][]byte{"sub/a": noise(1, 10), "sub/b": noise(2, 20), "sub/c": noise(3, 30)}, t.TempDir()
+	d := onceCome(t, treeOf(t, files), func() {
+		parts := partsIn(t, dir)
+		if len(parts) != 1 {
+			t.Errorf("parts %q", parts)
+			return
+		}
+		remove(t, filepath.Join(parts[0], "b"))
+		mkdir(t, filepath.Join(parts[0], "b"))
+	})
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Received != 2 || sum.Failed != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	delete(files, "sub/b")
+	wantTree(t, dir, files)
+}
+
+// A file that cannot be moved out of a draft, whose folder has another of its name, fails.
+func TestGetTreeOneOfADraftCannotBeMoved(t *testing.T) {
+	t.Parallel()
+	files, dir := map[string][]byte{"sub/a": noise(1, 10), "sub/b": noise(2, 20)}, t.TempDir()
+	d := onceCome(t, treeOf(t, files), func() { mkdir(t, filepath.Join(dir, "sub", "b")) })
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Received != 1 || sum.Failed != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	delete(files, "sub/b")
+	wantTree(t, dir, files)
+}
+
+// The drafts of a run that was killed are gone after the next one, in folders that have nothing
+// else.
+func TestGetTreeAfterARunWasKilledWithDrafts(t *testing.T) {
+	t.Parallel()
+	files, was, dir := map[string][]byte{"in/sub/a": noise(1, 10), "in/z/b": noise(2, 20)}, t.TempDir(), t.TempDir()
+	s := treeOf(t, files)
+	d := onceCome(t, s, func() {
+		if err := os.CopyFS(dir, os.DirFS(was)); err != nil { // nobody has the locks of what is copied
+			t.Error(err)
+		}
+	})
+	if _, err := d.GetTree(t.Context(), "/t", was, TreeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left := partsIn(t, filepath.Join(dir, "in")); draftsFolders && len(left) != 2 {
+		t.Fatalf("the dead run has left %q", left)
+	}
+	if _, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantTree(t, dir, files)
+}
+
+// What a folder gets by another way is there beside what comes in streams: it is no draft's folder.
+func TestGetTreeOfFoldersWithoutADraft(t *testing.T) {
+	t.Parallel()
+	many := map[string][]byte{}
+	for i := range MaxBatchItems + 10 {
+		many[fmt.Sprintf("sub/%d", i)] = nil
+	}
+	for name, test := range map[string]struct {
+		files map[string][]byte
+		opt   TreeOptions
+		there bool
+	}{
+		"a large file":        {files: map[string][]byte{"sub/a": noise(1, 10), "sub/large": noise(2, streamedFile+1)}},
+		"a folder in it":      {files: map[string][]byte{"sub/a": noise(1, 10), "sub/deep/large": noise(2, streamedFile+1)}},
+		"too many":            {files: many},
+		"it was there":        {files: map[string][]byte{"sub/a": noise(1, 10)}, there: true},
+		"what is there stays": {files: map[string][]byte{"sub/a": noise(1, 10)}, opt: TreeOptions{Keep: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if test.there {
+				mkdir(t, filepath.Join(dir, "sub"))
+			}
+			d := onceCome(t, treeOf(t, test.files), func() {
+				if parts := partsIn(t, dir); len(parts) > 0 {
+					t.Errorf("drafts %q", parts)
+				}
+			})
+			sum, err := d.GetTree(t.Context(), "/t", dir, test.opt)
+			if err != nil || sum.Received != len(test.files) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+			wantTree(t, dir, test.files)
+		})
+	}
+}
+
+// A stream is cut within a folder: what came of it is there, and the rest comes in another stream.
+func TestGetTreeCutWithinADraft(t *testing.T) {
+	t.Parallel()
+	files, dir := map[string][]byte{}, t.TempDir()
+	for i := range 20 {
+		files[fmt.Sprintf("sub/%02d", i)] = noise(uint64(i), 1000)
+	}
+	s := treeOf(t, files)
+	var streams atomic.Int64
+	d := forge(t, s, func(raw []byte) io.Reader {
+		if streams.Add(1) == 1 {
+			return bytes.NewReader(raw[:len(raw)/2])
+		}
+		if entries, err := os.ReadDir(filepath.Join(dir, "sub")); err != nil || len(entries) == 0 || len(entries) == len(files) {
+			t.Errorf("%d files are there, %v", len(entries), err)
+		}
+		return bytes.NewReader(raw)
+	})
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Received != len(files) || streams.Load() != 2 {
+		t.Errorf("%+v, %v; %d streams", sum, err, streams.Load())
+	}
+	wantTree(t, dir, files)
+	if n := s.Requests(isContent); n != 0 {
+		t.Errorf("%d files came by themselves", n)
+	}
+}
+
+// An empty folder that is open is replaced by another run's draft.
+func TestStreamWritesToAFolderThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	if !draftsFolders {
+		t.Skip("a folder does not replace an empty one here")
+	}
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer letGo(root)
+	if err := errors.Join(root.Mkdir("sub", 0o777), root.Mkdir("draft", 0o777), root.WriteFile("draft/theirs", nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{at: lastDir{root: root}}
+	defer s.at.leave()
+	if _, err := s.at.of("sub"); err != nil {
+		t.Fatal(err)
+	}
+	d := &draft{folder: "sub", path: "draft"}
+	if err := replace(root, d, 2, true); !errors.Is(err, errOtherFiles) {
+		t.Errorf("a draft that has lost a file: %v", err)
+	}
+	if err := replace(root, d, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	_, f, err := s.create("sub", "ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo(f)
+	wantNames(t, filepath.Join(root.Name(), "sub"), "ours", "theirs")
+	if err := errors.Join(root.Mkdir("draft", 0o777), replace(root, d, 0, true)); err == nil {
+		t.Error("a folder with files was replaced")
+	}
+}
+
+// put -r leaves out the draft that a killed run has left.
+func TestPutTreeLeavesOutDrafts(t *testing.T) {
+	t.Parallel()
+	s, dir := clienttest.New(t), t.TempDir()
+	writeFile(t, filepath.Join(dir, "a"), []byte("a"))
+	draft := filepath.Join(dir, numbered(ownPrefix+"0123456789abcdef", 3))
+	mkdir(t, draft)
+	writeFile(t, filepath.Join(draft, "half"), []byte("ha"))
+	u, err := newClient(t, s).Uploader(UploadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last Whole
+	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{Whole: func(w Whole) { last = w }})
+	if err != nil || sum.Sent != 1 || sum.Unfinished != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if last.OfFiles != 1 {
+		t.Errorf("%+v", last)
+	}
+}
