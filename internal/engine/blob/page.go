@@ -32,7 +32,7 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 // name belongs there.
 func PlaceIn(shard, name string) string { return blobsDir + shard + "/" + name }
 
-// SortPage puts entries in the order of their places.
+// SortPage puts entries in the order of their places; those of one place stay in theirs.
 func SortPage(page []Stray) {
-	slices.SortFunc(page, func(a, b Stray) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortStableFunc(page, func(a, b Stray) int { return cmp.Compare(a.Place, b.Place) })
 }

@@ -85,14 +85,15 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 		if err != nil {
 			return nil, false, err
 		}
-		if len(page) > limit && (i+1 == len(entries) || stem(e.Name()) != stem(entries[i+1].Name())) {
+		if len(page) > limit && i+1 < len(entries) && stem(e.Name()) != stem(entries[i+1].Name()) {
+			more = true
 			break
 		}
 	}
 	blob.SortPage(page)
-	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place })
-	if more = len(page) > limit; more {
-		page = page[:limit]
+	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place }) // a slot, and a file of its name
+	if len(page) > limit {
+		page, more = page[:limit], true
 	}
 	return page, more, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -223,5 +224,44 @@ func TestQuarantineOfWhatLiesInAPack(t *testing.T) {
 	}
 	if got := contentOf(t, d.Blobs, names[1]); !bytes.Equal(got, blobtest.Bytes(1, 5000)) {
 		t.Errorf("the other one has %d bytes", len(got))
+	}
+}
+
+// Pages show everything once, however long they are: contents of packs, files with the names of
+// some, of which the file is what is read, and what somebody has put between them.
+func TestPagesOfPacksAndFiles(t *testing.T) {
+	t.Parallel()
+	d := open(t, onDisk(t))
+	names := lay(t, d, 20, 5000)
+	at, _ := slotOf(names[0])
+	shard, _ := blob.ShardOf(at.Pack)
+	want := map[string]drive.ByteSize{}
+	for _, name := range names {
+		want[blob.PlaceIn(shard, name)] = 5000
+	}
+	for _, name := range []string{names[2], names[5], names[19], at.Pack, at.Pack + "-x", at.Pack + "!", at.Pack + ".x", at.Pack + ".pack.x", "a", "z"} {
+		want[blob.PlaceIn(shard, name)] = 3
+		noError(t, os.WriteFile(d.abs(blob.PlaceIn(shard, name)), []byte("abc"), 0o600))
+	}
+	for limit := 1; limit <= len(want)+1; limit++ {
+		shown, after, more := map[string]drive.ByteSize{}, "", true
+		for more {
+			var page []blob.Stray
+			var err error
+			page, more, err = d.Blobs.ListPage(t.Context(), shard, after, limit)
+			noError(t, err)
+			if len(page) > limit || len(page) == 0 && more {
+				t.Fatalf("a page has %d entries, of at most %d", len(page), limit)
+			}
+			for _, s := range page {
+				if s.Place <= after {
+					t.Fatalf("%s comes after %s", s.Place, after)
+				}
+				after, shown[s.Place] = s.Place, s.Size
+			}
+		}
+		if !maps.Equal(shown, want) {
+			t.Errorf("pages of %d show %v, not %v", limit, shown, want)
+		}
 	}
 }
