@@ -2,16 +2,21 @@ package local
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/local/pack"
 	"smartdrive/internal/testkit/disktest"
 )
 
@@ -93,6 +98,48 @@ func TestWhatIsRemovedFromAPackIsFree(t *testing.T) {
 		t.Errorf("left are %v", paths)
 	}
 	noError(t, d.Close())
+}
+
+// meeting is a disk whose packs wait for each other where removals become durable.
+type meeting struct {
+	pack.Disk
+	come  chan struct{}
+	alone atomic.Bool // somebody has waited in vain
+}
+
+func (m *meeting) SyncFreed(f *os.File) error {
+	select {
+	case m.come <- struct{}{}:
+	case <-m.come:
+	case <-time.After(10 * time.Second):
+		m.alone.Store(true)
+	}
+	return m.Disk.SyncFreed(f)
+}
+
+// Packs from which something is removed do not wait for the disk one after the other, and none
+// begins once its caller has gone.
+func TestRemovalsOfManyPacksGoTogether(t *testing.T) {
+	t.Parallel()
+	d := open(t, onDisk(t))
+	disk := &meeting{Disk: packed{d}, come: make(chan struct{})}
+	var names []string
+	for range 2 {
+		names = append(names, lay(t, d, 2, 100)[0])
+		noError(t, d.packs.Close())
+		d.packs = pack.New(disk, d.log)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if gone, err := d.Blobs.RemoveAll(ended, names); len(gone) > 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("gone are %v, %v", gone, err)
+	}
+	if gone, err := d.Blobs.RemoveAll(t.Context(), names); len(gone) != 2 || err != nil {
+		t.Errorf("gone are %v, %v", gone, err)
+	}
+	if disk.alone.Load() {
+		t.Error("a pack was synced after the other one")
+	}
 }
 
 // A disk that is full takes no content, says so, and keeps nothing of it.

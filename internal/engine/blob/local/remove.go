@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -16,14 +15,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// shardsAtOnce is how many directories are synced at the same time: a journaling file system makes
-// one commit of those that meet.
-const shardsAtOnce = 16
+// removersAtOnce is how many directories, or packs, are synced at the same time: a journaling file
+// system makes one commit of those that meet.
+const removersAtOnce = 16
 
 // RemoveAll implements blob.Store: a directory, or a pack, is synced once for all that goes from
 // it.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
-	gone, files, errs := s.removePacked(names)
+	gone, files, errs := s.removePacked(ctx, names)
 	shards := map[string][]string{} // names by directory
 	for _, name := range files {
 		path, err := s.d.blobPath(name)
@@ -37,7 +36,7 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		mu  sync.Mutex
 		all errgroup.Group
 	)
-	all.SetLimit(shardsAtOnce)
+	all.SetLimit(removersAtOnce)
 	for dir, names := range shards {
 		all.Go(func() error {
 			some, err := removeFrom(ctx, dir, names)
@@ -62,7 +61,7 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 }
 
 // removePacked removes what lies in packs: gone. rest are the names that may be those of files.
-func (s *Store) removePacked(names []string) (gone, rest []string, errs []error) {
+func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []string, errs []error) {
 	packs := map[string][]blob.Slot{} // by name
 	for _, name := range names {
 		if at, ok := slotOf(name); ok {
@@ -71,21 +70,48 @@ func (s *Store) removePacked(names []string) (gone, rest []string, errs []error)
 			rest = append(rest, name)
 		}
 	}
+	var (
+		mu  sync.Mutex
+		all errgroup.Group
+	)
+	all.SetLimit(removersAtOnce)
 	for _, slots := range packs {
-		missing, err := s.d.packs.Remove(slots)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
-			continue
-		}
-		for _, at := range slots {
-			if slices.Contains(missing, at) || s.isFile(at.Name()) {
-				rest = append(rest, at.Name())
-			} else {
-				gone = append(gone, at.Name())
+		all.Go(func() error {
+			some, files, err := s.removeSlots(ctx, slots)
+			mu.Lock()
+			defer mu.Unlock()
+			gone, rest = append(gone, some...), append(rest, files...)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
 			}
+			return nil
+		})
+	}
+	_ = all.Wait() // each one's error is in errs
+	return gone, rest, errs
+}
+
+// removeSlots is removePacked of one pack.
+func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest []string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	missing, err := s.d.packs.Remove(slots)
+	if err != nil {
+		return nil, nil, err
+	}
+	elsewhere := map[blob.Slot]bool{}
+	for _, at := range missing {
+		elsewhere[at] = true
+	}
+	for _, at := range slots {
+		if elsewhere[at] || s.isFile(at.Name()) {
+			rest = append(rest, at.Name())
+		} else {
+			gone = append(gone, at.Name())
 		}
 	}
-	return gone, rest, errs
+	return gone, rest, nil
 }
 
 func (s *Store) isFile(name string) bool {
