@@ -87,8 +87,8 @@ type carrier struct {
 	touched  map[string]bool
 	moved    Moved
 
-	whole    *os.File // the directory at to, opened before anything is written that sync makes durable; nil: not yet
-	unsynced []string // paths
+	whole   *os.File        // the directory of contents at to, opened before anything is written that sync makes durable; nil: not yet
+	unnamed map[string]bool // paths that sync gives to what was written beside them: what has its name is durable, whoever finds it
 }
 
 // bring makes a file of this size be there. One of another size that is there already is handed to
@@ -99,6 +99,9 @@ func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, a
 		return err
 	}
 	from, to := filepath.Join(c.from, blobsDir, place), filepath.Join(c.to, blobsDir, place)
+	if c.unnamed[to] {
+		return nil
+	}
 	there, err := sizeOf(to)
 	switch {
 	case err == nil && there == size:
@@ -146,7 +149,8 @@ func unlessNotFound(err error) error {
 	return err
 }
 
-// unpack writes a content that lies in a pack to a file, which sync makes durable.
+// unpack writes a content that lies in a pack to a file, which sync makes durable and gives its
+// name.
 func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
 	b, err := c.packed(c.from, file)
 	if err != nil {
@@ -159,17 +163,18 @@ func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
 		return err
 	}
 	if c.whole == nil {
-		if c.whole, err = os.Open(c.to); err != nil {
+		if c.whole, err = os.Open(filepath.Join(c.to, blobsDir)); err != nil { // which may be a link to another disk
 			return err
 		}
+		c.unnamed = map[string]bool{}
 	}
 	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil {
 		return err
 	}
 	c.moved.Copied++
 	c.moved.Bytes += size
-	c.unsynced = append(c.unsynced, to)
-	return os.Rename(to+tempSuffix, to)
+	c.unnamed[to] = true
+	return nil
 }
 
 func sizeOf(path string) (drive.ByteSize, error) {
@@ -241,7 +246,7 @@ func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, er
 // those of a small file are in the log beside the blobs, from which a start writes them to the file
 // that is linked here.
 func (c *carrier) sync() error {
-	if err := c.syncUnpacked(); err != nil {
+	if err := c.nameUnpacked(); err != nil {
 		return err
 	}
 	for dir := range c.touched {
@@ -256,19 +261,42 @@ func (c *carrier) sync() error {
 	return syncDir(c.to)
 }
 
-func (c *carrier) syncUnpacked() error {
+func (c *carrier) nameUnpacked() error {
 	if c.whole == nil {
 		return nil
 	}
-	dir, paths := c.whole, c.unsynced
-	c.whole, c.unsynced = nil, nil
-	if wholesync.Can(dir) {
-		return errors.Join(wholesync.Sync(dir), dir.Close())
+	paths := c.unnamed
+	err := syncWritten(c.whole, paths)
+	if err = errors.Join(err, c.close()); err != nil {
+		return err
 	}
-	for _, path := range paths {
-		if err := syncFile(path); err != nil {
-			return errors.Join(err, dir.Close())
+	for path := range paths {
+		if err := os.Rename(path+tempSuffix, path); err != nil {
+			return err
 		}
 	}
-	return dir.Close()
+	return nil
+}
+
+// syncWritten makes durable what unpack has written.
+func syncWritten(whole *os.File, paths map[string]bool) error {
+	if wholesync.Can(whole) {
+		return wholesync.Sync(whole)
+	}
+	for path := range paths {
+		if err := syncFile(path + tempSuffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close lets go of what was not synced.
+func (c *carrier) close() error {
+	whole := c.whole
+	if whole == nil {
+		return nil
+	}
+	c.whole, c.unnamed = nil, nil
+	return whole.Close()
 }

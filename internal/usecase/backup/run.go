@@ -63,6 +63,7 @@ func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Re
 		return Result{}, fmt.Errorf("back up to %s: %w", dest, err)
 	}
 	defer func() { _ = lock.Close() }()
+	defer func() { _ = r.carrier.close() }()
 	for round := 1; ; round++ {
 		m, lost, err := r.round(ctx)
 		if err == nil && lost > 0 && round == maxRounds {
