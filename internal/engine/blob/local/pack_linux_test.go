@@ -286,7 +286,7 @@ func TestPagesOfPacksAndFiles(t *testing.T) {
 	for _, name := range names {
 		want[blob.PlaceIn(shard, name)] = 5000
 	}
-	for _, name := range []string{names[2], names[5], names[19], at.Pack, at.Pack + "-x", at.Pack + "!", at.Pack + ".x", at.Pack + ".pack.x", "a", "z"} {
+	for _, name := range []string{names[2], names[5], names[19], at.Pack, at.Pack + "-x", at.Pack + "!", at.Pack + ".x", at.Pack + ".pack.x", names[3] + ".pack", "a", "z"} {
 		want[blob.PlaceIn(shard, name)] = 3
 		noError(t, os.WriteFile(d.abs(blob.PlaceIn(shard, name)), []byte("abc"), 0o600))
 	}

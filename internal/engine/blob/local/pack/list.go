@@ -15,6 +15,9 @@ func NameOf(file string) (name string, ok bool) {
 	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
 		return "", false
 	}
+	if _, slot := blob.SlotOf(name); slot { // a content is none
+		return "", false
+	}
 	_, ok = blob.ShardOf(name)
 	return name, ok
 }
