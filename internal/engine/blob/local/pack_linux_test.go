@@ -312,3 +312,36 @@ func TestPagesOfPacksAndFiles(t *testing.T) {
 		}
 	}
 }
+
+// A pack that was cut off has what is left of its last content, as a file would: it is shown, set
+// aside and removed.
+func TestAPackThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	d := open(t, onDisk(t))
+	const size, left = 9000, 4096 - pack.HeadSize
+	for _, remove := range []bool{false, true} {
+		name := lay(t, d, 1, size)[0]
+		at, _ := slotOf(name)
+		shard, _ := blob.ShardOf(name)
+		path := d.abs(blob.PlaceIn(shard, at.Pack+pack.Suffix))
+		noError(t, os.Truncate(path, at.First*pack.Block+4096))
+		if got := contentOf(t, d.Blobs, name); !bytes.Equal(got, blobtest.Bytes(0, size)[:left]) {
+			t.Errorf("%d bytes are read", len(got))
+		}
+		if n, err := d.Blobs.Stat(t.Context(), name); n != left || err != nil {
+			t.Errorf("it has %d bytes, %v", n, err)
+		}
+		page, _, err := d.Blobs.ListPage(t.Context(), shard, "", 10)
+		if err != nil || len(page) != 1 || page[0].Size != left {
+			t.Fatalf("shown are %v, %v", page, err)
+		}
+		if remove {
+			noError(t, d.Blobs.Remove(t.Context(), name))
+		} else {
+			noError(t, d.Blobs.Quarantine(t.Context(), page[0]))
+		}
+		if page, _, err := d.Blobs.ListPage(t.Context(), shard, "", 10); len(page) > 0 || err != nil {
+			t.Errorf("shown are %v, %v", page, err)
+		}
+	}
+}

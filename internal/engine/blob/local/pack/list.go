@@ -40,8 +40,12 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 		if err != nil || !ok {
 			return first + 1, err
 		}
+		size, err := sizeIn(f, first, h)
+		if err != nil {
+			return 0, err
+		}
 		at := blob.Slot{Pack: name, First: first, Blocks: blocksFor(h.size)}
-		return first + at.Blocks, fn(at, int64(h.size))
+		return first + at.Blocks, fn(at, size)
 	}), f.Close())
 }
 

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -44,11 +43,9 @@ func read(f *os.File, at blob.Slot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if end := HeadSize + h.size; n >= end && (again || digest.CRC32C(b[HeadSize:end]) == h.crc) {
+		end := min(HeadSize+h.size, n) // of a pack that was cut off it has what is there
+		if again || digest.CRC32C(b[HeadSize:end]) == h.crc {
 			return b[HeadSize:end:end], nil
-		}
-		if again {
-			return nil, fmt.Errorf("a content of %d bytes in slot %s is cut off", h.size, at.Name())
 		}
 		// Its bytes are not what was written, or it is being removed: then its head goes, too.
 	}
@@ -75,7 +72,19 @@ func (p *Packs) Size(at blob.Slot) (int64, error) {
 	}
 	defer p.readers.release(r)
 	h, err := headOf(r.file, at)
-	return int64(h.size), err
+	if err != nil {
+		return 0, err
+	}
+	return sizeIn(r.file, at.First, h)
+}
+
+// sizeIn returns how many bytes of a content a file has: not all where it was cut off.
+func sizeIn(f *os.File, first int64, h head) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return min(int64(h.size), max(0, info.Size()-first*Block-HeadSize)), nil
 }
 
 func headOf(f *os.File, at blob.Slot) (head, error) {
