@@ -61,7 +61,7 @@ type pack struct {
 	awaited map[int64]bool // slots that have a name and no content yet, by their first block
 	writing int            // slots that somebody writes
 	full    bool
-	file    *os.File // nil: nothing was written, or all of it is durable
+	file    *os.File // nil: nothing was written, or nothing will be any more
 	err     error    // of a sync: what the pack has may not be durable, whatever a later one says
 }
 
@@ -86,6 +86,7 @@ func (p *Packs) Close() error {
 	for _, k := range left {
 		errs = append(errs, p.end(k))
 	}
+	p.ending.Wait() // a sync may have failed just now
 	p.readers.close()
 	return errors.Join(errs...)
 }
@@ -236,6 +237,7 @@ func (p *Packs) sync(k *pack) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			k.err, k.full = err, true // so that Name takes another one
+			p.endSoonLocked(k)
 		}
 		return err
 	})
@@ -243,7 +245,8 @@ func (p *Packs) sync(k *pack) error {
 
 // endSoonLocked ends a pack that is full once nobody writes to it.
 func (p *Packs) endSoonLocked(k *pack) {
-	if !k.full || k.writing > 0 || len(k.awaited) > 0 || k.err != nil || p.open[k.name] != k {
+	ended := p.open[k.name] != k || k.err != nil && k.file == nil
+	if !k.full || k.writing > 0 || len(k.awaited) > 0 || ended {
 		return
 	}
 	p.ending.Go(func() {
@@ -254,30 +257,31 @@ func (p *Packs) endSoonLocked(k *pack) {
 }
 
 // end makes all of a pack durable that nobody writes to any more, and closes it. One that cannot be
-// synced stays open, so that nothing of it is taken for durable.
+// synced stays known as long as it has something, so that nothing of it is taken for durable.
 func (p *Packs) end(k *pack) error {
-	if err := p.sync(k); err != nil {
-		return err
-	}
+	err := p.sync(k)
 	k.handling.Lock()
 	defer k.handling.Unlock()
 	p.mu.Lock()
 	f := k.file
 	k.file = nil
-	delete(p.open, k.name)
+	if err == nil {
+		delete(p.open, k.name)
+	}
 	p.mu.Unlock()
 	if f == nil {
-		return nil
+		return err
 	}
-	return errors.Join(f.Close(), p.removeEmpty(k.name, k.path))
+	return errors.Join(err, f.Close(), p.removeEmpty(k.name, k.path))
 }
 
 // removeEmpty removes the file of a pack that nobody writes to, if it has nothing.
 func (p *Packs) removeEmpty(name, path string) error {
 	p.mu.Lock()
-	_, open := p.open[name]
+	k := p.open[name]
+	written := k != nil && (k.err == nil || k.file != nil)
 	p.mu.Unlock()
-	if open {
+	if written {
 		return nil
 	}
 	f, err := os.Open(path)
@@ -292,6 +296,11 @@ func (p *Packs) removeEmpty(name, path string) error {
 	p.readers.forget(path)
 	if err := unlessGone(os.Remove(path)); err != nil {
 		return err
+	}
+	if k != nil {
+		p.mu.Lock()
+		delete(p.open, name)
+		p.mu.Unlock()
 	}
 	return p.disk.SyncDir(filepath.Dir(path))
 }
