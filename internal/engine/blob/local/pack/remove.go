@@ -51,19 +51,21 @@ func (p *Packs) Remove(slots []blob.Slot) (missing []blob.Slot, err error) {
 	return missing, p.removeEmpty(name, path)
 }
 
-// unused reports whether no content begins in a slot: one that was never given may have others.
+// unused reports whether no content has any block of a slot: one that was never given may have
+// those of others.
 func unused(f *os.File, at blob.Slot) (bool, error) {
 	id, err := idOf(at.Pack)
 	if err != nil {
 		return false, nil //nolint:nilerr // such a pack was never given
 	}
 	var b [HeadSize]byte
-	for first := at.First; first < at.First+at.Blocks; first++ {
+	for first := max(0, at.First-blocksFor(MaxContent)+1); first < at.First+at.Blocks; first++ {
 		n, err := f.ReadAt(b[:], first*Block)
 		if err != nil && !isEOF(err) {
 			return false, err
 		}
-		if _, ok, err := readHead(b[:n], id, first); ok || err != nil {
+		h, ok, err := readHead(b[:n], id, first)
+		if err != nil || ok && first+blocksFor(h.size) > at.First {
 			return false, err
 		}
 	}
