@@ -183,7 +183,7 @@ func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error
 	if err := syncDirs(filepath.Dir(path), filepath.Dir(filepath.Dir(path))); err != nil {
 		return err
 	}
-	_, err = s.d.packs.Remove([]blob.Slot{at})
+	_, _, err = s.d.packs.Remove([]blob.Slot{at})
 	return err
 }
 

@@ -96,22 +96,18 @@ func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest 
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	missing, err := s.d.packs.Remove(slots)
-	if err != nil {
-		return nil, nil, err
-	}
-	elsewhere := map[blob.Slot]bool{}
-	for _, at := range missing {
-		elsewhere[at] = true
-	}
-	for _, at := range slots {
-		if elsewhere[at] || s.isFile(at.Name()) {
-			rest = append(rest, at.Name())
+	freed, missing, err := s.d.packs.Remove(slots)
+	for _, at := range freed {
+		if s.isFile(at.Name()) {
+			missing = append(missing, at)
 		} else {
 			gone = append(gone, at.Name())
 		}
 	}
-	return gone, rest, nil
+	for _, at := range missing {
+		rest = append(rest, at.Name())
+	}
+	return gone, rest, err
 }
 
 func (s *Store) isFile(name string) bool {

@@ -1,10 +1,14 @@
 package pack
 
 import (
+	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"smartdrive/internal/base/digest"
 	"smartdrive/internal/engine/blob"
 )
 
@@ -39,7 +43,7 @@ func TestManySyncsFail(t *testing.T) {
 		if _, err := p.Sync([]string{name}); !errors.Is(err, errDisk) {
 			t.Errorf("settled later: %v", err)
 		}
-		_, err := p.Remove([]blob.Slot{slot(t, name)})
+		_, _, err := p.Remove([]blob.Slot{slot(t, name)})
 		noError(t, err)
 	}
 	left, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
@@ -49,8 +53,38 @@ func TestManySyncsFail(t *testing.T) {
 	if _, err := p.Read(slot(t, kept)); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Remove([]blob.Slot{slot(t, kept)}); err != nil || len(p.open) != 0 {
+	if _, _, err := p.Remove([]blob.Slot{slot(t, kept)}); err != nil || len(p.open) != 0 {
 		t.Errorf("known are %v, %v", p.open, err)
+	}
+	noError(t, p.Close())
+}
+
+// A slot whose head cannot be read, or is one of a newer version, keeps none of its neighbours from
+// being removed.
+func TestOneBadHeadAmongManyRemovals(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	var slots []blob.Slot
+	for range 3 {
+		name, err := lay(t, p, []byte("content"))
+		noError(t, err)
+		slots = append(slots, slot(t, name))
+	}
+	id, err := idOf(slots[1].Pack)
+	noError(t, err)
+	head := make([]byte, HeadSize)
+	seal(head, id, slots[1])
+	head[4] = 9
+	binary.LittleEndian.PutUint32(head[36:], digest.CRC32C(head[:36]))
+	f, err := os.OpenFile(p.path(slots[1].Pack), os.O_WRONLY, 0)
+	noError(t, err)
+	_, err = f.WriteAt(head, slots[1].First*Block)
+	noError(t, errors.Join(err, f.Close()))
+
+	gone, missing, err := p.Remove(slots)
+	if want := []blob.Slot{slots[0], slots[2]}; !slices.Equal(gone, want) || len(missing) > 0 || err == nil {
+		t.Errorf("gone are %v, missing %v, %v", gone, missing, err)
 	}
 	noError(t, p.Close())
 }

@@ -204,7 +204,7 @@ func TestTheDiskFailsAtAnyTime(t *testing.T) {
 				case 0:
 					for name := range stored {
 						for range 2 { // who removes does it again
-							if _, err := p.Remove([]blob.Slot{slot(t, name)}); err == nil {
+							if _, _, err := p.Remove([]blob.Slot{slot(t, name)}); err == nil {
 								removed[name] = true
 							}
 						}
@@ -315,7 +315,7 @@ func TestManyAtOnce(t *testing.T) {
 					}
 				}
 				for _, slots := range packs {
-					if missing, err := p.Remove(slots); err != nil || len(missing) > 0 {
+					if _, missing, err := p.Remove(slots); err != nil || len(missing) > 0 {
 						t.Errorf("removed but %v, %v", missing, err)
 					}
 				}
@@ -346,7 +346,7 @@ func TestReadWhileItIsRemoved(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			if _, err := p.Remove([]blob.Slot{slot(t, name)}); err != nil {
+			if _, _, err := p.Remove([]blob.Slot{slot(t, name)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -375,7 +375,7 @@ func TestAfterASyncHasFailed(t *testing.T) {
 	if _, err := p.Sync([]string{second}); err != nil || slot(t, first).Pack == slot(t, second).Pack {
 		t.Errorf("%s after %s: %v", second, first, err)
 	}
-	if missing, err := p.Remove([]blob.Slot{slot(t, first)}); err != nil || len(missing) > 0 {
+	if _, missing, err := p.Remove([]blob.Slot{slot(t, first)}); err != nil || len(missing) > 0 {
 		t.Errorf("what has failed cannot be removed: %v, %v", missing, err)
 	}
 }
@@ -412,7 +412,7 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 		if _, err := p.Size(forged); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%s has a size: %v", forged.Name(), err)
 		}
-		if missing, err := p.Remove([]blob.Slot{forged}); err != nil || len(missing) != 1 {
+		if _, missing, err := p.Remove([]blob.Slot{forged}); err != nil || len(missing) != 1 {
 			t.Errorf("%s is removed: %v, %v", forged.Name(), missing, err)
 		}
 	}

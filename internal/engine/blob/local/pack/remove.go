@@ -10,45 +10,53 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Remove durably frees slots of one pack. missing are those that had no content: they may have gone
-// before, or lie elsewhere. On an error nobody knows which of them have gone.
-func (p *Packs) Remove(slots []blob.Slot) (missing []blob.Slot, err error) {
+// Remove durably frees slots of one pack. gone are those that had content, and missing those that
+// had none: they may have gone before, or lie elsewhere. err tells of the others, such as one whose
+// head cannot be read, which keeps none of its neighbours.
+func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error) {
 	if len(slots) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	name := slots[0].Pack
 	path := p.path(name)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return slots, nil
+		return nil, slots, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var free []blob.Slot
+	var (
+		cut  []blob.Slot // missing, and free once more: a crash may have come while they were freed
+		errs []error
+	)
 	for _, at := range slots {
 		_, err := headOf(f, at)
-		mine := err == nil
-		if drive.IsKind(err, drive.NotFound) {
-			missing = append(missing, at)
-			mine, err = unused(f, at) // a crash may have come while it was freed
+		switch {
+		case err == nil:
+			gone = append(gone, at)
+			continue
+		case drive.IsKind(err, drive.NotFound):
+			var mine bool
+			if mine, err = unused(f, at); mine {
+				cut = append(cut, at)
+			}
 		}
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			errs = append(errs, err)
+			continue
 		}
-		if mine {
-			free = append(free, at)
-		}
+		missing = append(missing, at)
 	}
-	for _, s := range joined(free) {
+	for _, s := range joined(slices.Concat(gone, cut)) {
 		if err := p.disk.Free(f, s.First*Block, s.Blocks*Block); err != nil {
-			return nil, errors.Join(err, f.Close())
+			return nil, nil, errors.Join(err, f.Close())
 		}
 	}
 	if err := errors.Join(p.disk.SyncFreed(f), f.Close()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return missing, p.removeEmpty(name, path)
+	return gone, missing, errors.Join(blob.First(errs), p.removeEmpty(name, path))
 }
 
 // unused reports whether no content has any block of a slot: one that was never given may have
