@@ -3,6 +3,8 @@ package pack
 import (
 	"encoding/binary"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,4 +89,38 @@ func TestOneBadHeadAmongManyRemovals(t *testing.T) {
 		t.Errorf("gone are %v, missing %v, %v", gone, missing, err)
 	}
 	noError(t, p.Close())
+}
+
+// holeless is a disk that has no holes: what was freed is there, as zeros.
+type holeless struct{ *disk }
+
+func (holeless) Data(f *os.File, off int64) (int64, error) {
+	info, err := f.Stat()
+	if err == nil && off >= info.Size() {
+		err = io.EOF
+	}
+	return off, err
+}
+
+// A pack that has nothing but zeros goes, where these are written down, too.
+func TestAPackOfZerosGoes(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := New(holeless{d}, slog.New(slog.DiscardHandler))
+	var names []string
+	for range 3 {
+		name, err := lay(t, p, make([]byte, MaxContent))
+		noError(t, err)
+		names = append(names, name)
+	}
+	noError(t, p.Close())
+	for i, name := range names {
+		_, _, err := p.Remove([]blob.Slot{slot(t, name)})
+		noError(t, err)
+		left, err := filepath.Glob(filepath.Join(d.dir, "??", "*"))
+		noError(t, err)
+		if gone := len(left) == 0; gone != (i == 2) {
+			t.Errorf("after %d of 3 were removed there is %v", i+1, left)
+		}
+	}
 }

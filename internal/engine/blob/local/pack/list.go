@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/engine/blob"
@@ -71,5 +72,31 @@ func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err
 		if first, err = fn(b[:n], first); err != nil {
 			return err
 		}
+	}
+}
+
+// onlyZeros reports whether a file has nothing else. Some may be written down: where the disk
+// cannot free a range, and in a copy that was made without regard to holes.
+func (p *Packs) onlyZeros(f *os.File) (bool, error) {
+	b := make([]byte, 16*Block)
+	for off := int64(0); ; {
+		at, err := p.disk.Data(f, off)
+		if isEOF(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		n, err := f.ReadAt(b, at)
+		if err != nil && !isEOF(err) {
+			return false, err
+		}
+		if slices.ContainsFunc(b[:n], func(c byte) bool { return c != 0 }) {
+			return false, nil
+		}
+		if n == 0 {
+			return true, nil
+		}
+		off = at + int64(n)
 	}
 }

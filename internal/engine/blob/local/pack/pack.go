@@ -288,9 +288,8 @@ func (p *Packs) removeEmpty(name, path string) error {
 	if err != nil {
 		return unlessGone(err)
 	}
-	_, err = p.disk.Data(f, 0)
-	empty := isEOF(err)
-	if err := f.Close(); err != nil || !empty {
+	empty, err := p.onlyZeros(f)
+	if err = errors.Join(err, f.Close()); err != nil || !empty {
 		return err
 	}
 	p.readers.forget(path)
