@@ -26,23 +26,22 @@ const (
 // slotName is a name of content that says in which pack it lies, and where.
 var slotName = regexp.MustCompile(`^(put-\d+-[0-9a-f-]{36})\.([0-9a-f]{4})\.([0-9a-f]{2})$`)
 
-// openContent opens the file of a blob, or the part of a pack that is it.
+// openContent opens the file of a blob, or the part of a pack that is it where it has no file.
 func (c *checker) openContent(file string) (io.ReadCloser, error) {
+	f, missing := os.Open(c.place(file))
 	m := slotName.FindStringSubmatch(file)
-	if m == nil {
-		return os.Open(c.place(file))
+	if m == nil || !errors.Is(missing, fs.ErrNotExist) {
+		return f, missing
 	}
 	pack, err := os.ReadFile(c.place(m[1]) + packSuffix)
-	if err == nil {
-		block, _ := strconv.ParseInt(m[2], 16, 64)
-		if b := slotAt(pack, m[1], block); b != nil {
-			return io.NopCloser(bytes.NewReader(b)), nil
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
-	return os.Open(c.place(file)) // it came from another store
+	block, _ := strconv.ParseInt(m[2], 16, 64)
+	if b := slotAt(pack, m[1], block); b != nil {
+		return io.NopCloser(bytes.NewReader(b)), nil
+	}
+	return nil, missing
 }
 
 // slotAt returns the content of the slot that begins at a block; nil: none does.
