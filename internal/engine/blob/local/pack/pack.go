@@ -267,6 +267,8 @@ func (p *Packs) end(k *pack) error {
 	k.file = nil
 	if err == nil {
 		delete(p.open, k.name)
+	} else {
+		k.err = err // also of a sync that has panicked
 	}
 	p.mu.Unlock()
 	if f == nil {
