@@ -23,17 +23,20 @@ func NameOf(file string) (name string, ok bool) {
 	return name, ok
 }
 
-// Each calls fn for each content of a pack, in the order of the slots. One that is gone has none.
+// Each calls fn for each content of a pack, in the order of the slots. One that is gone has none,
+// and one that a crash has left with nothing is removed.
 func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, size int64) error) error {
 	id, err := idOf(name)
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(p.path(name))
+	path := p.path(name)
+	f, err := os.Open(path)
 	if err != nil {
 		return unlessGone(err)
 	}
-	return errors.Join(p.each(f, func(b []byte, first int64) (next int64, err error) {
+	none := true
+	err = errors.Join(p.each(f, func(b []byte, first int64) (next int64, err error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -45,9 +48,14 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 		if err != nil {
 			return 0, err
 		}
+		none = false
 		at := blob.Slot{Pack: name, First: first, Blocks: blocksFor(h.size)}
 		return first + at.Blocks, fn(at, size)
 	}), f.Close())
+	if err == nil && none {
+		err = p.removeEmpty(name, path)
+	}
+	return err
 }
 
 // each calls fn with the first bytes of each block that is asked for and may not be zeros.

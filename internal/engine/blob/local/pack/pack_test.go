@@ -461,6 +461,30 @@ func TestAPackEndsOnceNobodyWrites(t *testing.T) {
 	noError(t, p.Close())
 }
 
+// A pack that a crash has left without anything goes when somebody looks at it, and not while its
+// process is about to write to it.
+func TestAnEmptyPackGoes(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	p := d.open()
+	name, err := lay(t, p, []byte("content"))
+	noError(t, err)
+	at := slot(t, name)
+	path := p.path(at.Pack)
+	noError(t, os.Truncate(path, 0))
+	look := func(p *Packs) error {
+		return p.Each(t.Context(), at.Pack, func(blob.Slot, int64) error { return errors.New("it has something") })
+	}
+	noError(t, look(p))
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("it has gone while it is open: %v", err)
+	}
+	noError(t, look(d.open()))
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
 // The format of a pack stays what it was, and a newer one is refused.
 func TestAPackOfAnotherVersion(t *testing.T) {
 	t.Parallel()
