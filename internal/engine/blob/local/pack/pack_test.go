@@ -188,7 +188,7 @@ func noError(t *testing.T, err error) {
 // not, and what is shown is what was written.
 func TestTheDiskFailsAtAnyTime(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(depth.Pick(50, 300, 3000)) {
+	for seed := range uint64(depth.Pick(30, 100, 3000)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng, faults := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
