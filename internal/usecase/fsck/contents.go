@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -86,6 +87,9 @@ func (c *comparison) row(ctx context.Context, b stored) error {
 	}
 	if !agrees {
 		state, err := c.p.fileState(ctx, b)
+		if errors.Is(err, syscall.EIO) {
+			return unreadable(ctx, c.p, b, err)
+		}
 		if err != nil {
 			return err
 		}

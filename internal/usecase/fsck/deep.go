@@ -76,13 +76,19 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 			return err // it was not scrubbed
 		}
 	default: // such as an error of the disk: the next scrub sees whether it stays
-		p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", id, "error", err)
-		var d *defect
-		if d, err = p.damage(ctx, w.stored, "B1", "readable bytes", "an error of reading"); err == nil {
-			err = p.found(ctx, defect{Finding: d.Finding})
-		}
+		err = unreadable(ctx, p, w.stored, err)
 	}
 	return errors.Join(err, p.scrubbed(ctx, w.stored))
+}
+
+// unreadable reports a blob whose bytes cannot be read, and does not mark it.
+func unreadable(ctx context.Context, p *pass, b stored, cause error) error {
+	p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", b.id, "error", cause)
+	d, err := p.damage(ctx, b, "B1", "readable bytes", "an error of reading")
+	if err != nil {
+		return err
+	}
+	return p.found(ctx, defect{Finding: d.Finding})
 }
 
 // hashed is what the bytes of a blob say.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,5 +167,39 @@ func TestContentsAreComparedByLists(t *testing.T) {
 	}
 	if n := fake.Requests("head"); n != 2*3 {
 		t.Errorf("%d requests for two contents: one to be sure, and one for each of two looks", n)
+	}
+}
+
+// sickStore is one in which a content cannot be read, also not to tell its size.
+type sickStore struct {
+	blob.Store
+	sick string
+}
+
+func (s sickStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+	if name == s.sick {
+		return 0, &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+	}
+	return s.Store.Stat(ctx, name)
+}
+
+func (s sickStore) ListPage(ctx context.Context, shard, after string, limit int) ([]blob.Stray, bool, error) {
+	page, more, err := s.Store.ListPage(ctx, shard, after, limit)
+	return slices.DeleteFunc(page, func(e blob.Stray) bool { return e.Name == s.sick }), more, err
+}
+
+// A content that cannot be read is reported, and the pass goes on. It is not marked: the next one
+// sees whether it stays.
+func TestAContentThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	file := r.scalar(t, `SELECT file FROM blobs ORDER BY file LIMIT 1`)
+	r.audit.Store = sickStore{r.audit.Store, file}
+	found, _ := r.check(t, fsck.Scope{})
+	if len(found) != 1 || !strings.Contains(found[0], "an error of reading") {
+		t.Errorf("found %v", found)
+	}
+	if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "0" {
+		t.Errorf("%s are marked", n)
 	}
 }

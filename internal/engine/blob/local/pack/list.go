@@ -70,9 +70,11 @@ func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err
 			return err
 		}
 		first = max(first, off/Block)
-		n, err := f.ReadAt(b[:], first*Block)
-		if err != nil && !isEOF(err) {
-			return err
+		n, err := p.readAt(f, b[:], first*Block)
+		if err != nil && !isEOF(err) { // of one content: who looks for it gets the error
+			p.log.Error("a block of a pack of small contents cannot be read", "pack", f.Name(), "block", first, "error", err)
+			first++
+			continue
 		}
 		if n == 0 {
 			return nil

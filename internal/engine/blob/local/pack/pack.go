@@ -40,6 +40,7 @@ type Packs struct {
 	disk    Disk
 	log     *slog.Logger
 	most    int64 // blocks of a pack
+	readAt  func(f *os.File, b []byte, off int64) (int, error)
 	ending  sync.WaitGroup
 	readers readers
 
@@ -67,7 +68,7 @@ type pack struct {
 
 // New returns the packs of a directory.
 func New(disk Disk, log *slog.Logger) *Packs {
-	return &Packs{disk: disk, log: log, most: maxBlocks, open: map[string]*pack{}, readers: readers{files: map[string]*reader{}}}
+	return &Packs{disk: disk, log: log, most: maxBlocks, readAt: (*os.File).ReadAt, open: map[string]*pack{}, readers: readers{files: map[string]*reader{}}}
 }
 
 // Close makes what was written durable. No call may be in it any more.

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -459,61 +458,4 @@ func TestAPackEndsOnceNobodyWrites(t *testing.T) {
 		t.Error(err)
 	}
 	noError(t, p.Close())
-}
-
-// A pack that a crash has left without anything goes when somebody looks at it, and not while its
-// process is about to write to it.
-func TestAnEmptyPackGoes(t *testing.T) {
-	t.Parallel()
-	d := newDisk(t)
-	p := d.open()
-	name, err := lay(t, p, []byte("content"))
-	noError(t, err)
-	at := slot(t, name)
-	path := p.path(at.Pack)
-	noError(t, os.Truncate(path, 0))
-	look := func(p *Packs) error {
-		return p.Each(t.Context(), at.Pack, func(blob.Slot, int64) error { return errors.New("it has something") })
-	}
-	noError(t, look(p))
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("it has gone while it is open: %v", err)
-	}
-	noError(t, look(d.open()))
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is there: %v", err)
-	}
-}
-
-// The format of a pack stays what it was, and a newer one is refused.
-func TestAPackOfAnotherVersion(t *testing.T) {
-	t.Parallel()
-	for version, refused := range map[string]bool{"pack-v1": false, "pack-v9": true} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			d := newDisk(t)
-			b, err := os.ReadFile(filepath.Join("testdata", version))
-			noError(t, err)
-			const name = "put-3-01a21e12-c356-79f8-8420-84264dec5658"
-			noError(t, os.MkdirAll(filepath.Join(d.dir, "58"), 0o700))
-			noError(t, os.WriteFile(filepath.Join(d.dir, "58", name+Suffix), b, 0o600))
-			p := d.open()
-			var found []string
-			err = p.Each(context.Background(), name, func(at blob.Slot, _ int64) error {
-				b, err := p.Read(at)
-				found = append(found, at.Name()[len(name):]+" "+string(b[:min(5, len(b))]))
-				return err
-			})
-			_, readErr := p.Read(blob.Slot{Pack: name, First: 0, Blocks: 1})
-			if refused {
-				if err == nil || readErr == nil || drive.IsKind(readErr, drive.NotFound) {
-					t.Errorf("%v, %v", err, readErr)
-				}
-				return
-			}
-			if want := []string{".0000.01 hello", ".0002.02 aaaaa", ".0004.01 "}; err != nil || !slices.Equal(found, want) {
-				t.Errorf("%q, %v", found, err)
-			}
-		})
-	}
 }
