@@ -82,7 +82,7 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 	var nodes []Node
 	for _, part := range l.parts(at) {
 		where, args := childrenQuery(folder, column, part.at)
-		more, err := r.queryNodes(ctx, q, where.with(part.where), append(args, limit+1-len(nodes))...)
+		more, err := r.queryNodes(ctx, q, where.with(part.where)+q.Dialect().Limit(), append(args, limit+1-len(nodes))...)
 		if err != nil {
 			return Page{}, fmt.Errorf("list children: %w", err)
 		}
@@ -137,7 +137,7 @@ func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, 
 		if at.started {
 			s.where, args = s.where+" AND n.slot "+more+" ?", append(args, at.Text)
 		}
-		s.order = " ORDER BY n.slot " + order + " LIMIT ?"
+		s.order = " ORDER BY n.slot " + order
 		return s, args
 	}
 	if at.started {
@@ -148,7 +148,7 @@ func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, 
 			args = append(args, at.Number, at.Text)
 		}
 	}
-	s.order = fmt.Sprintf(" ORDER BY %s %s, n.slot %s LIMIT ?", column, order, order)
+	s.order = fmt.Sprintf(" ORDER BY %s %s, n.slot %s", column, order, order)
 	return s, args
 }
 

@@ -42,5 +42,15 @@ func (tx *Tx) ForUpdate() string {
 	return ""
 }
 
+// Limit is what to put at the end of a SELECT that is made often and whose plan must not depend on
+// how many rows are asked for: LIMIT and a placeholder. When the placeholder stands alone, SQLite
+// parses and plans the statement again each time that a number is bound to it.
+func (d Dialect) Limit() string {
+	if d == SQLite {
+		return " LIMIT (? + 0)"
+	}
+	return " LIMIT ?"
+}
+
 // Marks returns n placeholders for a list: "?, ?, ?".
 func Marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }

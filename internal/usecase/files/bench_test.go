@@ -45,16 +45,20 @@ func BenchmarkBatches(b *testing.B) {
 	}
 }
 
-// BenchmarkList measures a full page with paths and digests.
+// BenchmarkList measures a short and a full page with paths and digests.
 func BenchmarkList(b *testing.B) {
 	d := sit(b, files.Options{})
 	for i := range tree.MaxLimit {
 		d.put(b, fmt.Sprintf("/src/f%d", i), fmt.Sprint(i))
 	}
 	id := d.get(b, "/src").ID
-	for b.Loop() {
-		if _, err := d.Children(b.Context(), d.who, id, tree.List{Limit: tree.MaxLimit}); err != nil {
-			b.Fatal(err)
-		}
+	for _, limit := range []int{10, 100, tree.MaxLimit} {
+		b.Run(fmt.Sprint(limit), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := d.Children(b.Context(), d.who, id, tree.List{Limit: limit}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
