@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"smartdrive/internal/base/digest"
@@ -113,16 +112,16 @@ func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.
 // removed, and the auditor decides.
 func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
+	var refused []*arrival
 	for _, l := range all {
 		switch {
 		case sqldb.MaybeWritten(failed), failed == nil && l.err() == nil:
 			s.small.done(l.row, l.content.File)
 		default:
-			errs = append(errs, s.small.drop(ctx, &l.arrival))
+			refused = append(refused, &l.arrival)
 		}
 	}
-	return errors.Join(errs...)
+	return s.small.dropAll(ctx, refused)
 }
 
 // LinkOwned makes a file of content that the account has, as Begin would link it, within the

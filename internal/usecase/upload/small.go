@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -52,7 +53,7 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 // bring stores the content of a file that publish will make visible: what is little becomes durable
 // there, together with others.
 func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
-	if w.row.Size > f.Store.Caps().Little {
+	if little := f.Store.Caps().Little; little == 0 || w.row.Size > little {
 		return f.store(ctx, w, arrival{quick: quick}, body, storing{put: f.Store.Put})
 	}
 	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.laying(false))
@@ -132,6 +133,21 @@ func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
 func (f *smallFiles) drop(ctx context.Context, a *arrival) error {
 	defer f.done(a.row, a.content.File)
 	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
+}
+
+// dropAll is drop of many.
+func (f *smallFiles) dropAll(ctx context.Context, all []*arrival) error {
+	var errs []error
+	for some := range slices.Chunk(all, blob.MaxRemoved) {
+		names := make([]string, len(some))
+		for i, a := range some {
+			names[i] = a.content.File
+			defer f.done(a.row, a.content.File)
+		}
+		_, err := f.Store.RemoveAll(context.WithoutCancel(ctx), names)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // perDirectory is how many small files in a row go to one directory.

@@ -46,9 +46,9 @@ func put(t *testing.T, s blob.Store, b []byte) string {
 	name, body := PutName(), BodyOf(0, len(b), bytes.NewReader(b))
 	var got blob.Part
 	var err error
-	if l, ok := s.(layer); ok && body.Size() <= s.Caps().Little {
+	if l, ok := s.(layer); ok {
 		name = l.Name(name, body.Size())
-		got, err = l.Lay(t.Context(), name, body, false)
+		got, err = l.Lay(t.Context(), name, body, body.Size() > s.Caps().Little)
 		noError(t, l.Settle(t.Context(), []string{name}))
 	} else {
 		got, err = s.Put(t.Context(), name, body)

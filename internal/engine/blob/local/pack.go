@@ -116,29 +116,6 @@ func readAll(ctx context.Context, body io.Reader, b []byte) (n int, err error) {
 	}
 }
 
-// content is what a slot has, in memory: it may be removed while somebody reads it.
-type content struct{ bytes []byte }
-
-// ReadAt implements blob.Object.
-func (c content) ReadAt(b []byte, off int64) (n int, err error) {
-	if off < 0 {
-		return 0, errors.New("read content: negative offset")
-	}
-	if off < int64(len(c.bytes)) {
-		n = copy(b, c.bytes[off:])
-	}
-	if n < len(b) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Close implements blob.Object.
-func (content) Close() error { return nil }
-
-// Size implements blob.Object.
-func (c content) Size() drive.ByteSize { return drive.ByteSize(len(c.bytes)) }
-
 // inSlot reports whether content of that name lies in a pack.
 func (s *Store) inSlot(name string) bool {
 	at, ok := slotOf(name)
@@ -155,7 +132,7 @@ func (s *Store) openSlot(at blob.Slot) (blob.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open content: %w", err)
 	}
-	return content{b}, nil
+	return blob.InMemory(b), nil // it may be removed while somebody reads it
 }
 
 // setAside writes what lies in a slot to a file, and frees the slot. That nothing lies there is no

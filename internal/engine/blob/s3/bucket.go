@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/s3/pack"
 )
 
 // Options configure New. The zero value of each field is its default, where it has one.
@@ -83,6 +84,8 @@ type Bucket struct {
 
 	// unconditional: the store refuses If-None-Match; see Check.
 	unconditional atomic.Bool
+	// uncompared: it does not refuse If-Match for another ETag; see Check.
+	uncompared atomic.Bool
 	// singly: the store does not know DeleteObjects; see Store.RemoveAll.
 	singly atomic.Bool
 }
@@ -105,7 +108,7 @@ func New(o Options) (*Bucket, error) {
 	if p := strings.Trim(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}
-	b.Blobs, b.Quarantine = &Store{b}, &Quarantine{b}
+	b.Blobs, b.Quarantine = &Store{b, pack.New(packed{b})}, &Quarantine{b}
 	if o.Redis != nil {
 		b.Staging = &Staging{
 			b: b, j: journals{redis: o.Redis, batch: &batcher{redis: o.Redis}, prefix: o.Namespace}, lease: o.Lease, owner: uuid.NewString(),

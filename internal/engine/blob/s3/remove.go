@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -12,13 +13,18 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RemoveAll implements blob.Store with DeleteObjects, which takes 1,000 keys a request. A
-// store that does not know the request is not asked a second time: there each content is deleted by
-// itself, many at once.
+// RemoveAll implements blob.Store. Contents that lie in one pack leave it together. All names may be
+// those of objects, and go with DeleteObjects, which takes 1,000 keys a request. A store that does
+// not know the request is not asked a second time: there each content is deleted by itself, many at
+// once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
-	if s.b.singly.Load() {
-		return blob.RemoveEach(ctx, names, s.Remove)
-	}
+	gone, rest, err := s.removeFromPacks(ctx, names)
+	some, restErr := s.removeObjects(ctx, rest)
+	return append(gone, some...), errors.Join(err, restErr)
+}
+
+// removeObjects removes contents that lie in objects of their own, or nowhere.
+func (s *Store) removeObjects(ctx context.Context, names []string) (gone []string, err error) {
 	keys := make(map[string]string, len(names)) // names by key
 	for _, name := range names {
 		key, err := s.b.blobKey(name)
@@ -28,18 +34,26 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		}
 		keys[key] = name
 	}
-	removed, err := s.b.removeAll(ctx, keys)
-	if unknownRequest(err) {
-		s.b.singly.Store(true)
-		return blob.RemoveEach(ctx, names, s.Remove)
+	if len(keys) == 0 {
+		return gone, nil
 	}
+	removed, err := s.b.removeKeys(ctx, keys)
 	for _, key := range removed {
 		gone = append(gone, keys[key])
 	}
-	if err != nil {
-		return gone, fmt.Errorf("remove contents: %w", err)
+	return gone, wrapped("remove contents", err)
+}
+
+// removeKeys is removeAll, where the store knows it.
+func (b *Bucket) removeKeys(ctx context.Context, keys map[string]string) (gone []string, err error) {
+	if !b.singly.Load() {
+		gone, err = b.removeAll(ctx, keys)
+		if !unknownRequest(err) {
+			return gone, err
+		}
+		b.singly.Store(true)
 	}
-	return gone, nil
+	return blob.RemoveEach(ctx, slices.Collect(maps.Keys(keys)), b.remove)
 }
 
 // removeAll deletes objects and returns the keys that the store says are gone; a missing one is.

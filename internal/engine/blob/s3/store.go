@@ -11,10 +11,14 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/s3/pack"
 )
 
 // Store implements blob.Store.
-type Store struct{ b *Bucket }
+type Store struct {
+	b     *Bucket
+	packs *pack.Packs
+}
 
 var _ blob.Store = (*Store)(nil)
 
@@ -38,62 +42,80 @@ const attemptKey = "Smartdrive-Attempt"
 // only when all of it was checked. A crash before the reply leaves content that no row names; the
 // auditor knows what to do with a put- object of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	if err := s.notInPack(ctx, name); err != nil {
+		return blob.Part{}, fmt.Errorf("put: %w", err)
+	}
+	return s.put(ctx, name, body)
+}
+
+// put is Put of a name that no pack has.
+func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob.Part, err error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
 	}
-	attempt := randomID()
-	opts := minio.PutObjectOptions{UserMetadata: map[string]string{attemptKey: attempt}}
-	if !s.b.unconditional.Load() {
-		opts.SetMatchETagExcept("*")
-	} else if err := s.b.absent(ctx, key); err != nil {
+	err = s.b.once(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
+		part, stored, err = s.b.send(ctx, outgoing{
+			body: body, size: body.Size(), last: func(blob.Part) error { return nil },
+			put: func(ctx context.Context, r io.Reader, size int64) error {
+				return s.b.putObject(ctx, key, r, size, opts)
+			},
+		})
+		return stored, err
+	})
+	if err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
 	}
-	part, stored, err := s.b.send(ctx, outgoing{
-		body: body, size: body.Size(), last: func(blob.Part) error { return nil },
-		put: func(ctx context.Context, r io.Reader, size int64) error {
-			return s.b.putObject(ctx, key, r, size, opts)
-		},
+	return part, nil
+}
+
+// create stores bytes as a new object.
+func (b *Bucket) create(ctx context.Context, key string, content []byte) error {
+	return b.once(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
+		return true, classify(b.putObject(ctx, key, wholeOf(content), int64(len(content)), opts))
 	})
+}
+
+// once stores an object where there is none: put does it, and reports whether the store may have it
+// although its err is not nil. Then it is taken away again, unless it turns out that it is there
+// and only the reply was lost.
+func (b *Bucket) once(ctx context.Context, key string, put func(minio.PutObjectOptions) (stored bool, err error)) error {
+	attempt := randomID()
+	opts := minio.PutObjectOptions{UserMetadata: map[string]string{attemptKey: attempt}}
+	if !b.unconditional.Load() {
+		opts.SetMatchETagExcept("*")
+	} else if err := b.absent(ctx, key); err != nil {
+		return err
+	}
+	stored, err := put(opts)
 	taken := hasCode(err, minio.PreconditionFailed)
-	if err == nil || taken && s.isOf(ctx, key, attempt) { // by the first of two requests, whose reply was lost
-		return part, nil
+	if err == nil || taken && b.isOf(ctx, key, attempt) { // by the first of two requests, whose reply was lost
+		return nil
 	}
 	if stored && !taken {
-		s.undo(ctx, key, attempt)
+		b.undo(ctx, key, attempt)
 	}
-	return blob.Part{}, fmt.Errorf("put: %w", err)
+	return err
 }
-
-// Name implements blob.Store: each content is an object.
-func (s *Store) Name(own string, _ drive.ByteSize) string { return own }
-
-// Lay implements blob.Store: a store has what it has acknowledged.
-func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
-	return s.Put(ctx, name, body)
-}
-
-// Settle implements blob.Store.
-func (s *Store) Settle(context.Context, []string) error { return nil }
 
 // isOf reports whether an object is what an attempt has stored.
-func (s *Store) isOf(ctx context.Context, key, attempt string) bool {
+func (b *Bucket) isOf(ctx context.Context, key, attempt string) bool {
 	ctx, stop := detached(ctx)
 	defer stop()
-	info, err := s.b.stat(ctx, key)
+	info, err := b.stat(ctx, key)
 	return err == nil && info.UserMetadata[attemptKey] == attempt
 }
 
 // undo removes what a Put may have stored whose reply was lost, and nothing else.
-func (s *Store) undo(ctx context.Context, key, attempt string) {
+func (b *Bucket) undo(ctx context.Context, key, attempt string) {
 	ctx, stop := detached(ctx)
 	defer stop()
-	info, err := s.b.stat(ctx, key)
+	info, err := b.stat(ctx, key)
 	if err == nil && info.UserMetadata[attemptKey] == attempt {
-		err = s.b.remove(ctx, key)
+		err = b.remove(ctx, key)
 	}
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		s.b.log.Warn("content of a failed put not removed", "key", key, "err", err)
+		b.log.Warn("content of a failed put not removed", "key", key, "err", err)
 	}
 }
 
@@ -125,6 +147,9 @@ func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at, ok := blob.SlotOf(name); ok {
+		return s.openSlot(ctx, at, key)
+	}
 	return s.b.open(ctx, key)
 }
 
@@ -134,11 +159,21 @@ func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := s.b.stat(ctx, key)
-	if err != nil {
-		return 0, fmt.Errorf("stat content: %w", err)
+	if at, ok := blob.SlotOf(name); ok {
+		size, err := s.packs.Size(ctx, at)
+		if !drive.IsKind(err, drive.NotFound) {
+			return drive.ByteSize(size), wrapped("stat content", err)
+		}
 	}
-	return drive.ByteSize(info.Size), nil
+	info, err := s.b.stat(ctx, key)
+	return drive.ByteSize(info.Size), wrapped("stat content", err)
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Remove implements blob.Store.
@@ -147,10 +182,12 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return nil //nolint:nilerr // such a name was never given, so it is not there
 	}
-	if err := s.b.remove(ctx, key); err != nil {
-		return fmt.Errorf("remove content: %w", err)
+	if at, ok := blob.SlotOf(name); ok {
+		if unsent, err := s.packs.Remove(ctx, []blob.Slot{at}); unsent || err != nil {
+			return wrapped("remove content", err)
+		}
 	}
-	return nil
+	return wrapped("remove content", s.b.remove(ctx, key))
 }
 
 func (b *Bucket) remove(ctx context.Context, key string) error {
@@ -161,69 +198,16 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// List implements blob.Store.
-func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
-	return s.list(ctx, minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}, fn)
-}
-
-func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func(blob.Stray) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for o := range s.b.api.ListObjectsIter(ctx, s.b.name, opts) {
-		if o.Err != nil {
-			return fmt.Errorf("list contents: %w", classify(o.Err))
-		}
-		place := strings.TrimPrefix(o.Key, s.b.prefix)
-		if err := fn(blob.Stray{Place: place, Name: nameOf(place), Size: drive.ByteSize(o.Size)}); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// errFull ends a list.
-var errFull = errors.New("the page is full")
-
-// ListPage implements blob.Store with one request, if limit is at most what the store lists in one.
-func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
-	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit}
-	if after != "" {
-		opts.StartAfter = s.b.key(after)
-	}
-	err = s.list(ctx, opts, func(stray blob.Stray) error {
-		if page = append(page, stray); len(page) == limit {
-			return errFull
-		}
-		return nil
-	})
-	if errors.Is(err, errFull) {
-		return page, true, nil
-	}
-	return page, false, err
-}
-
-// ListOdd implements blob.Store. It lists the objects directly below blobs, and those below each
-// prefix that is not a shard.
-func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
-	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
-	return s.list(ctx, opts, func(stray blob.Stray) error {
-		below, isPrefix := strings.CutSuffix(strings.TrimPrefix(stray.Place, blobsDir), "/")
-		switch {
-		case isPrefix && blob.IsShard(below):
-			return nil
-		case isPrefix:
-			return s.list(ctx, minio.ListObjectsOptions{Prefix: s.b.key(stray.Place), Recursive: true, MaxKeys: pageSize}, fn)
-		default:
-			return fn(stray)
-		}
-	})
-}
-
 // Quarantine implements blob.Store: a copy at the store, then the original goes. A crash between
 // the two leaves both, and the next one makes a second copy.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	if !strings.HasPrefix(stray.Place, blobsDir) {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
+	}
+	if at, ok := slotOf(stray.Name); ok {
+		if err := s.setAside(ctx, at, stray.Place); err != nil {
+			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		}
 	}
 	if err := s.b.quarantine(ctx, s.b.key(stray.Place), stray.Place); err != nil {
 		return fmt.Errorf("quarantine %q: %w", stray.Place, err)
@@ -288,6 +272,9 @@ func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 
 // Presign implements blob.Store.
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
+	if _, ok := blob.SlotOf(name); ok {
+		return "", nil
+	}
 	key, err := s.b.blobKey(name)
 	if err != nil {
 		return "", err

@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // A disk whose syncs fail for long leaves no files open, and none behind.
@@ -73,10 +74,10 @@ func TestOneBadHeadAmongManyRemovals(t *testing.T) {
 		noError(t, err)
 		slots = append(slots, slot(t, name))
 	}
-	id, err := idOf(slots[1].Pack)
+	id, err := slothead.IDOf(slots[1].Pack)
 	noError(t, err)
 	head := make([]byte, HeadSize)
-	seal(head, id, slots[1])
+	slothead.Seal(head, id, slots[1].First)
 	head[4] = 9
 	binary.LittleEndian.PutUint32(head[36:], digest.CRC32C(head[:36]))
 	f, err := os.OpenFile(p.path(slots[1].Pack), os.O_WRONLY, 0)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // NameOf returns the name of the pack whose file has that name; false: it is none of a pack.
@@ -26,7 +27,7 @@ func NameOf(file string) (name string, ok bool) {
 // Each calls fn for each content of a pack, in the order of the slots. One that is gone has none,
 // and one that a crash has left with nothing is removed.
 func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, size int64) error) error {
-	id, err := idOf(name)
+	id, err := slothead.IDOf(name)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 			return 0, err
 		}
 		none = false
-		at := blob.Slot{Pack: name, First: first, Blocks: blocksFor(h.size)}
+		at := blob.Slot{Pack: name, First: first, Blocks: blocksFor(h.Size)}
 		return first + at.Blocks, fn(at, size)
 	}), f.Close())
 	if err == nil && none {

@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/wholesync"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // Disk is what packs lie on.
@@ -95,7 +96,7 @@ func (p *Packs) Close() error {
 // Name takes a slot for content of that size, and returns its name. own is one that nobody else
 // uses; it is returned where the content is too large.
 func (p *Packs) Name(own string, size int64) string {
-	id, err := idOf(own)
+	id, err := slothead.IDOf(own)
 	if size < 0 || size > MaxContent || err != nil {
 		return own
 	}
@@ -161,7 +162,7 @@ func (t *Taken) Write(b []byte) error {
 	if err != nil {
 		return err
 	}
-	seal(b, t.k.id, t.at)
+	slothead.Seal(b, t.k.id, t.at.First)
 	if _, err := f.WriteAt(b, t.at.First*Block); err != nil {
 		return errors.Join(err, t.p.disk.Free(f, t.at.First*Block, t.at.Blocks*Block))
 	}

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // Read returns the content of a slot; one that has none is NotFound. Nothing is said about whether
@@ -43,8 +44,8 @@ func read(f *os.File, at blob.Slot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		end := min(HeadSize+h.size, n) // of a pack that was cut off it has what is there
-		if again || digest.CRC32C(b[HeadSize:end]) == h.crc {
+		end := min(HeadSize+h.Size, n) // of a pack that was cut off it has what is there
+		if again || digest.CRC32C(b[HeadSize:end]) == h.CRC {
 			return b[HeadSize:end:end], nil
 		}
 		// Its bytes are not what was written, or it is being removed: then its head goes, too.
@@ -52,13 +53,13 @@ func read(f *os.File, at blob.Slot) ([]byte, error) {
 }
 
 // headIn reads the head of a slot from its first bytes.
-func headIn(b []byte, at blob.Slot) (head, error) {
-	id, err := idOf(at.Pack)
+func headIn(b []byte, at blob.Slot) (slothead.Head, error) {
+	id, err := slothead.IDOf(at.Pack)
 	if err != nil {
-		return head{}, drive.Wrap(err, drive.NotFound)
+		return slothead.Head{}, drive.Wrap(err, drive.NotFound)
 	}
 	h, ok, err := readHead(b, id, at.First)
-	if err == nil && (!ok || blocksFor(h.size) != at.Blocks) {
+	if err == nil && (!ok || blocksFor(h.Size) != at.Blocks) {
 		err = drive.Fail(drive.NotFound)
 	}
 	return h, err
@@ -79,25 +80,25 @@ func (p *Packs) Size(at blob.Slot) (int64, error) {
 }
 
 // sizeIn returns how many bytes of a content a file has: not all where it was cut off.
-func sizeIn(f *os.File, first int64, h head) (int64, error) {
+func sizeIn(f *os.File, first int64, h slothead.Head) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
-	return min(int64(h.size), max(0, info.Size()-first*Block-HeadSize)), nil
+	return min(int64(h.Size), max(0, info.Size()-first*Block-HeadSize)), nil
 }
 
-func headOf(f *os.File, at blob.Slot) (head, error) {
+func headOf(f *os.File, at blob.Slot) (slothead.Head, error) {
 	var b [HeadSize]byte
 	n, err := f.ReadAt(b[:], at.First*Block)
 	if err != nil && !isEOF(err) {
-		return head{}, err
+		return slothead.Head{}, err
 	}
 	return headIn(b[:n], at)
 }
 
 func (p *Packs) reader(name string) (*reader, error) {
-	if _, err := idOf(name); err != nil {
+	if _, err := slothead.IDOf(name); err != nil {
 		return nil, drive.Wrap(err, drive.NotFound)
 	}
 	r, err := p.readers.get(p.path(name))

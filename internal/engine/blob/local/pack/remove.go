@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // Remove durably frees slots of one pack. gone are those that had content, and missing those that
@@ -62,7 +63,7 @@ func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error)
 // unused reports whether no content has any block of a slot: one that was never given may have
 // those of others.
 func unused(f *os.File, at blob.Slot) (bool, error) {
-	id, err := idOf(at.Pack)
+	id, err := slothead.IDOf(at.Pack)
 	if err != nil {
 		return false, nil //nolint:nilerr // such a pack was never given
 	}
@@ -73,7 +74,7 @@ func unused(f *os.File, at blob.Slot) (bool, error) {
 			return false, err
 		}
 		h, ok, err := readHead(b[:n], id, first)
-		if err != nil || ok && first+blocksFor(h.size) > at.First {
+		if err != nil || ok && first+blocksFor(h.Size) > at.First {
 			return false, err
 		}
 	}

@@ -1,0 +1,33 @@
+package blob
+
+import (
+	"errors"
+	"io"
+
+	"smartdrive/internal/base/drive"
+)
+
+// InMemory is content all of which is in memory. It is an Object.
+type InMemory []byte
+
+var _ Object = InMemory(nil)
+
+// ReadAt implements Object.
+func (c InMemory) ReadAt(b []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, errors.New("read content: negative offset")
+	}
+	if off < int64(len(c)) {
+		n = copy(b, c[off:])
+	}
+	if n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close implements Object.
+func (InMemory) Close() error { return nil }
+
+// Size implements Object.
+func (c InMemory) Size() drive.ByteSize { return drive.ByteSize(len(c)) }

@@ -1,0 +1,212 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/s3/pack"
+)
+
+// List implements blob.Store.
+func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
+	var packs []string
+	show := func() error {
+		all, err := s.contentsOf(ctx, packs)
+		packs = packs[:0]
+		for _, stray := range all {
+			if err == nil {
+				err = fn(stray)
+			}
+		}
+		return err
+	}
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}
+	err := s.list(ctx, opts, func(stray blob.Stray) error {
+		name, ok := packAt(stray.Place)
+		if !ok {
+			return fn(stray)
+		}
+		if packs = append(packs, name); len(packs) < packsAtOnce {
+			return nil
+		}
+		return show()
+	})
+	if err == nil {
+		err = show()
+	}
+	return err
+}
+
+// list calls fn for objects, packs among them.
+func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func(blob.Stray) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range s.b.api.ListObjectsIter(ctx, s.b.name, opts) {
+		if o.Err != nil {
+			return fmt.Errorf("list contents: %w", classify(o.Err))
+		}
+		place := strings.TrimPrefix(o.Key, s.b.prefix)
+		if err := fn(blob.Stray{Place: place, Name: nameOf(place), Size: drive.ByteSize(o.Size)}); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// packAt returns the name of the pack that lies at a place; false: none does.
+func packAt(place string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(path.Base(place), pack.Suffix)
+	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
+		return "", false
+	}
+	shard, ok := blob.ShardOf(name)
+	return name, ok && blob.PlaceIn(shard, name+pack.Suffix) == place
+}
+
+// contentsOf returns what packs have, one pack after the other.
+func (s *Store) contentsOf(ctx context.Context, packs []string) (all []blob.Stray, err error) {
+	lists := make([][]pack.Content, len(packs))
+	var reads errgroup.Group
+	reads.SetLimit(packsAtOnce)
+	for i, name := range packs {
+		reads.Go(func() (err error) {
+			lists[i], err = s.packs.List(ctx, name)
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return nil, fmt.Errorf("list contents: %w", err)
+	}
+	for i, list := range lists {
+		shard, _ := blob.ShardOf(packs[i])
+		for _, c := range list {
+			name := c.Slot.Name()
+			all = append(all, blob.Stray{Place: blob.PlaceIn(shard, name), Name: name, Size: drive.ByteSize(c.Size)})
+		}
+	}
+	return all, nil
+}
+
+// errFull ends a list.
+var errFull = errors.New("the page is full")
+
+// ListPage implements blob.Store with one request, if limit is at most what the store lists in one,
+// and one for each pack of which it shows something.
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+	for more = true; more && len(page) == 0 && err == nil; { // all that a pack has may have been shown
+		page, after, more, err = s.page(ctx, shard, after, limit)
+	}
+	return page, more, err
+}
+
+// page is ListPage, but for that it may have nothing although more follow, those beyond end.
+func (s *Store) page(ctx context.Context, shard, after string, limit int) (page []blob.Stray, end string, more bool, err error) {
+	objects, more, err := s.objectsAfter(ctx, shard, after, limit)
+	for len(objects) > 0 && len(page) < limit && err == nil {
+		n := unbroken(objects, packsAtOnce)
+		var some []blob.Stray
+		some, err = s.shown(ctx, objects[:n], after)
+		page, end, objects = append(page, some...), objects[n-1].Place, objects[n:]
+	}
+	if err != nil {
+		return nil, "", false, err
+	}
+	more = more || len(objects) > 0
+	blob.SortPage(page)
+	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place })
+	if len(page) > limit {
+		page, more = page[:limit], true
+	}
+	return page, end, more, nil
+}
+
+// objectsAfter returns limit objects of a shard, or, so that they end with a pack's, some more:
+// what a pack has comes before its own place, among the objects with the names of its contents.
+func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int) (all []blob.Stray, more bool, err error) {
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit}
+	if after != "" {
+		opts.StartAfter = s.b.key(after)
+	}
+	err = s.list(ctx, opts, func(stray blob.Stray) error {
+		if n := len(all); n >= limit && stem(all[n-1]) != stem(stray) {
+			return errFull
+		}
+		all = append(all, stray)
+		if len(all) >= limit && last(stray) {
+			return errFull
+		}
+		return nil
+	})
+	if errors.Is(err, errFull) {
+		return all, true, nil
+	}
+	return all, false, err
+}
+
+// stem is what a pack and objects with the names of its contents have in common.
+func stem(stray blob.Stray) string {
+	before, _, _ := strings.Cut(path.Base(stray.Place), ".")
+	return before
+}
+
+// last reports whether no pack may follow that has what comes before an object.
+func last(stray blob.Stray) bool {
+	_, isPack := packAt(stray.Place)
+	_, mayFollow := packAt(path.Join(path.Dir(stray.Place), stem(stray)+pack.Suffix))
+	return isPack || !mayFollow || !strings.Contains(path.Base(stray.Place), ".")
+}
+
+// unbroken returns how many of the first objects have n packs among them, and all that belongs to
+// those.
+func unbroken(objects []blob.Stray, n int) int {
+	for i, stray := range objects {
+		if _, ok := packAt(stray.Place); ok {
+			n--
+		}
+		if n == 0 && (i+1 == len(objects) || stem(stray) != stem(objects[i+1])) {
+			return i + 1
+		}
+	}
+	return len(objects)
+}
+
+// shown returns what objects show beyond a place.
+func (s *Store) shown(ctx context.Context, objects []blob.Stray, after string) (all []blob.Stray, err error) {
+	var packs []string
+	for _, stray := range objects {
+		if name, ok := packAt(stray.Place); ok {
+			packs = append(packs, name)
+		} else {
+			all = append(all, stray)
+		}
+	}
+	contents, err := s.contentsOf(ctx, packs)
+	contents = slices.DeleteFunc(contents, func(stray blob.Stray) bool { return stray.Place <= after })
+	return append(all, contents...), err
+}
+
+// ListOdd implements blob.Store. It lists the objects directly below blobs, and those below each
+// prefix that is not a shard.
+func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
+	return s.list(ctx, opts, func(stray blob.Stray) error {
+		below, isPrefix := strings.CutSuffix(strings.TrimPrefix(stray.Place, blobsDir), "/")
+		switch {
+		case isPrefix && blob.IsShard(below):
+			return nil
+		case isPrefix:
+			return s.list(ctx, minio.ListObjectsOptions{Prefix: s.b.key(stray.Place), Recursive: true, MaxKeys: pageSize}, fn)
+		default:
+			return fn(stray)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package pack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
+)
+
+// Sizes in bytes.
+const (
+	// Unit is what slots are made of, and what their names count in.
+	Unit = 512
+	// IndexSize is what an object has in front of its slots.
+	IndexSize = 4 << 10
+	// MaxSize is the longest a pack becomes.
+	MaxSize = 1 << 20
+
+	indexHead  = 32
+	indexEntry = 8
+)
+
+const (
+	indexUnits  = IndexSize / Unit
+	maxUnits    = MaxSize / Unit
+	maxContents = 256
+)
+
+const (
+	magic         = "SDPI"
+	formatVersion = 1
+)
+
+// Suffix ends the name of a pack's object.
+const Suffix = ".pack"
+
+func unitsFor(size int) int64 { return (int64(size) + slothead.HeadSize + Unit - 1) / Unit }
+
+// entry is what the index says of a content.
+type entry struct {
+	first int64 // unit, as its name says
+	at    int64 // unit at which it lies
+	size  int   // bytes
+}
+
+func (e entry) units() int64 { return unitsFor(e.size) }
+
+// in returns the slot within an object.
+func (e entry) in(object []byte) ([]byte, bool) {
+	from, to := e.at*Unit, (e.at+e.units())*Unit
+	if to > int64(len(object)) {
+		return nil, false
+	}
+	return object[from:to:to], true
+}
+
+// slot returns the slot of a pack whose entry it is.
+func (e entry) slot(pack string) blob.Slot {
+	return blob.Slot{Pack: pack, First: e.first, Blocks: e.units()}
+}
+
+// errDamaged comes from an index that nobody has written so.
+var errDamaged = errors.New("the index of a pack is damaged")
+
+// putIndex writes the index of a pack to the beginning of its object.
+func putIndex(b []byte, id uuid.UUID, entries []entry) {
+	le := binary.LittleEndian
+	copy(b, magic)
+	le.PutUint32(b[4:], formatVersion)
+	copy(b[8:], id[:])
+	le.PutUint32(b[24:], uint32(len(entries)))
+	for i, e := range entries {
+		at := b[indexHead+i*indexEntry:]
+		le.PutUint16(at, uint16(e.first))
+		le.PutUint16(at[2:], uint16(e.at))
+		le.PutUint32(at[4:], uint32(e.size))
+	}
+	le.PutUint32(b[28:], indexSum(b[:indexHead+len(entries)*indexEntry]))
+}
+
+// indexSum is the CRC-32C of an index without its own place.
+func indexSum(b []byte) uint32 {
+	return digest.CRC32C(append(append(make([]byte, 0, len(b)), b[:28]...), b[indexHead:]...))
+}
+
+// readIndex reads what putIndex has written.
+func readIndex(b []byte, id uuid.UUID) ([]entry, error) {
+	le := binary.LittleEndian
+	if len(b) < IndexSize || string(b[:4]) != magic {
+		return nil, errDamaged
+	}
+	if v := le.Uint32(b[4:]); v != formatVersion {
+		return nil, fmt.Errorf("a pack has format version %d, this program reads %d", v, formatVersion)
+	}
+	count := int(le.Uint32(b[24:]))
+	if count > maxContents || uuid.UUID(b[8:24]) != id || le.Uint32(b[28:]) != indexSum(b[:indexHead+count*indexEntry]) {
+		return nil, errDamaged
+	}
+	entries := make([]entry, count)
+	for i := range entries {
+		at := b[indexHead+i*indexEntry:]
+		e := entry{first: int64(le.Uint16(at)), at: int64(le.Uint16(at[2:])), size: int(le.Uint32(at[4:]))}
+		if e.size > slothead.MaxContent || e.at < indexUnits || i > 0 && e.first <= entries[i-1].first {
+			return nil, errDamaged
+		}
+		entries[i] = e
+	}
+	return entries, nil
+}
+
+// scan finds the slots of an object without its index.
+func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
+	for at := int64(indexUnits); at*Unit < int64(len(object)); {
+		h, ok, err := slothead.Read(object[at*Unit:], id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			at++
+			continue
+		}
+		e := entry{first: h.First, at: at, size: h.Size}
+		entries, at = append(entries, e), at+e.units()
+	}
+	return entries, nil
+}
+
+// content returns what lies in a slot, and whether it has the sum that its head tells; nil: it is
+// the slot of something else.
+func content(b []byte, id uuid.UUID, at blob.Slot) (content []byte, whole bool, err error) {
+	h, ok, err := slothead.Read(b, id)
+	end := slothead.HeadSize + h.Size
+	if err != nil || !ok || h.First != at.First || unitsFor(h.Size) != at.Blocks || len(b) < end {
+		return nil, false, err
+	}
+	content = b[slothead.HeadSize:end:end]
+	return content, digest.CRC32C(content) == h.CRC, nil
+}
