@@ -44,8 +44,28 @@ func (c *checker) openContent(file string) (io.ReadCloser, error) {
 	return nil, missing
 }
 
+// ofBucket returns the contents of a pack that comes from a bucket, by their first units; nil: it
+// does not.
+func ofBucket(pack []byte) map[int64][]byte {
+	const unit, index = 512, 32
+	if len(pack) < 4096 || string(pack[:4]) != "SDPI" {
+		return nil
+	}
+	le := binary.LittleEndian
+	all := map[int64][]byte{}
+	for i := range int(le.Uint32(pack[24:])) {
+		e := pack[index+8*i:]
+		at, size := unit*int(le.Uint16(e[2:]))+slotHead, int(le.Uint32(e[4:]))
+		all[int64(le.Uint16(e))] = pack[at : at+size]
+	}
+	return all
+}
+
 // slotAt returns the content of the slot that begins at a block; nil: none does.
 func slotAt(pack []byte, name string, block int64) []byte {
+	if all := ofBucket(pack); all != nil {
+		return all[block]
+	}
 	if int64(len(pack)) < block*packBlock+slotHead {
 		return nil
 	}
@@ -70,6 +90,12 @@ func (c *checker) packed(path string, fn func(name string)) error {
 		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(path), packSuffix)
+	if all := ofBucket(pack); all != nil {
+		for unit, b := range all {
+			fn(fmt.Sprintf("%s.%04x.%02x", name, unit, (len(b)+slotHead+511)/512))
+		}
+		return nil
+	}
 	for block := int64(0); block*packBlock < int64(len(pack)); {
 		b := slotAt(pack, name, block)
 		if b == nil {

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bytes"
 	"database/sql"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -100,7 +102,7 @@ func (j *judge) contents() {
 		if err := scan(&file, &digest, &size); err != nil {
 			return err
 		}
-		got, read, err := j.hash(place(file))
+		got, read, err := j.hash(file)
 		if err != nil || got != digest || read != size {
 			j.t.Errorf("P1: %s of %d bytes has %d, digest %s instead of %s, %v", file, size, read, got, digest, err)
 		}
@@ -110,11 +112,15 @@ func (j *judge) contents() {
 	j.t.Logf("read %d contents of %d bytes", n, sum)
 }
 
-// place is the key of a content: the directory is the last two digits of its name.
-func place(file string) string { return "blobs/" + file[len(file)-2:] + "/" + file }
+// place is the key of a content: the directory is the last two digits of its name, or of that of
+// its pack.
+func place(file string) string {
+	stem, _, _ := strings.Cut(file, ".")
+	return "blobs/" + stem[len(stem)-2:] + "/" + file
+}
 
-func (j *judge) hash(key string) (digest string, size int64, err error) {
-	body, _, _, err := j.s3.GetObject(j.t.Context(), j.bucket, key, minio.GetObjectOptions{})
+func (j *judge) hash(file string) (digest string, size int64, err error) {
+	body, err := j.open(file)
 	if err != nil {
 		return "", 0, err
 	}
@@ -122,6 +128,42 @@ func (j *judge) hash(key string) (digest string, size int64, err error) {
 	h := blake3.New(32, nil)
 	size, err = io.Copy(h, body)
 	return hex.EncodeToString(h.Sum(nil)), size, err
+}
+
+func (j *judge) open(file string) (io.ReadCloser, error) {
+	if stem, _, packed := strings.Cut(file, "."); packed {
+		for name, content := range j.pack(place(stem + ".pack")) {
+			if name == file {
+				return io.NopCloser(bytes.NewReader(content)), nil
+			}
+		}
+	}
+	body, _, _, err := j.s3.GetObject(j.t.Context(), j.bucket, place(file), minio.GetObjectOptions{})
+	return body, err
+}
+
+// pack returns the contents of a pack by their names (docs/formats/pack.md).
+func (j *judge) pack(key string) map[string][]byte {
+	j.t.Helper()
+	all := map[string][]byte{}
+	body, _, _, err := j.s3.GetObject(j.t.Context(), j.bucket, key, minio.GetObjectOptions{})
+	if err != nil {
+		return all
+	}
+	defer body.Close()
+	object, err := io.ReadAll(body)
+	if err != nil || len(object) < 4096 || string(object[:4]) != "SDPI" {
+		j.t.Errorf("%s of %d bytes is no pack, %v", key, len(object), err)
+		return all
+	}
+	le := binary.LittleEndian
+	stem := strings.TrimSuffix(path.Base(key), ".pack")
+	for i := range le.Uint32(object[24:]) {
+		e := object[32+8*i:]
+		first, at, size := le.Uint16(e), 512*int(le.Uint16(e[2:])), int(le.Uint32(e[4:]))
+		all[fmt.Sprintf("%s.%04x.%02x", stem, first, (size+40+511)/512)] = object[at+40 : at+40+size]
+	}
+	return all
 }
 
 // strays looks for bytes in the bucket that no row explains, and counts those that an auditor may
@@ -135,7 +177,7 @@ func (j *judge) strays() (leftovers int) {
 		explained[place(file)] = true
 		return err
 	})
-	for key := range j.objects() {
+	for key := range j.keys() {
 		switch {
 		case explained[key], key == "installation":
 		case strings.HasPrefix(path.Base(key), "put-"):
@@ -182,6 +224,22 @@ func (j *judge) story(id string) string {
 		j.t.Fatal(err)
 	}
 	return fmt.Sprintf("upload %s, gen %d %s", state, gen, reason)
+}
+
+// keys are those of all objects, and what would be those of the contents of packs.
+func (j *judge) keys() map[string]bool {
+	j.t.Helper()
+	all := map[string]bool{}
+	for key := range j.objects() {
+		if !strings.HasSuffix(key, ".pack") {
+			all[key] = true
+			continue
+		}
+		for name := range j.pack(key) {
+			all[place(name)] = true
+		}
+	}
+	return all
 }
 
 func (j *judge) objects() map[string]int64 {

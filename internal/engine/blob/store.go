@@ -37,9 +37,9 @@ type Store interface {
 	// Free returns the bytes that may still be written, where Caps says that the store is Bounded.
 	Free(ctx context.Context) (drive.ByteSize, error)
 	// Presign returns a URL that a GET, ranges included, may use for l.Valid, where Caps says that
-	// the store has Links. It is made without asking whether the content is there, and is empty where
-	// the name tells that the content lies together with others, and cannot be had past this process.
-	// Whoever has the URL has the content until then: no revocation ends it early.
+	// the store has Links. It is made without asking whether the content is there, and is empty
+	// where the name tells that the content lies together with others, and cannot be had past this
+	// process. Whoever has the URL has the content until then: no revocation ends it early.
 	Presign(ctx context.Context, name string, l Link) (url string, err error)
 
 	// Remove deletes content; a missing one is not an error.

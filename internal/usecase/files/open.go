@@ -108,8 +108,8 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 
 // StoreURL returns an address of the store by which anybody can fetch the content of d, with the
 // given disposition: for so long, or as long as the signed link that opened it if that is shorter.
-// Empty: the store has no such thing, or the content was found damaged and must not leave without
-// somebody to answer for it.
+// Empty: the store has no such thing for this content, or it was found damaged and must not leave
+// without somebody to answer for it.
 func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
 	if !c.store.Caps().Links || d.damaged {
 		return "", nil
@@ -120,6 +120,9 @@ func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration
 	url, err := c.store.Presign(ctx, d.file, blob.Link{Valid: valid, ContentType: d.Version.Mime, Disposition: disposition})
 	if err != nil {
 		return "", fmt.Errorf("make an address for version %v: %w", d.Version.ID, err)
+	}
+	if url == "" {
+		return "", nil
 	}
 	c.begun(d.by, d.Node.ID)
 	return url, nil

@@ -4,6 +4,7 @@
 //	<prefix>/installation                        whose bytes these are, see blob.Mark
 //	<prefix>/blobs/c9/<upload id>                sealed content, named by the upload that brought it
 //	<prefix>/blobs/c9/put-<generation>-<id>      a small file that came in one request
+//	<prefix>/blobs/c9/put-<generation>-<id>.pack several small contents of batches: package pack
 //	<prefix>/quarantine/2026-11-20/...           what the auditor could not explain
 //	<prefix>/probe/...                           for the length of Check
 //

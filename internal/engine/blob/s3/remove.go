@@ -13,10 +13,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RemoveAll implements blob.Store. Contents that lie in one pack leave it together. All names may be
-// those of objects, and go with DeleteObjects, which takes 1,000 keys a request. A store that does
-// not know the request is not asked a second time: there each content is deleted by itself, many at
-// once.
+// RemoveAll implements blob.Store. Contents that lie in one pack leave it together. All names may
+// be those of objects, and go with DeleteObjects, which takes 1,000 keys a request. A store that
+// does not know the request is not asked a second time: there each content is deleted by itself,
+// many at once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone, rest, err := s.removeFromPacks(ctx, names)
 	some, restErr := s.removeObjects(ctx, rest)

@@ -16,14 +16,14 @@ import (
 
 // Objects are what packs lie in. A pack's name is that of its object without the suffix.
 type Objects interface {
-	// Create stores an object where there is none, durably when it returns nil. On an error it takes
-	// away what it may have stored, as far as it can.
+	// Create stores an object where there is none, durably when it returns nil. On an error it
+	// takes away what it may have stored, as far as it can.
 	Create(ctx context.Context, pack string, b []byte) error
 	// Replace stores an object in place of the one that has the tag. ErrChanged: it has another one
 	// now, or is gone. A store that cannot compare replaces whatever is there.
 	Replace(ctx context.Context, pack string, b []byte, tag string) error
-	// Read returns up to n bytes from off on, fewer at the end, and the tag of the object. One that
-	// is not there is NotFound; one that has another tag than the one given is ErrChanged.
+	// Read returns up to n bytes from off on, fewer at the end, and the tag of the object. One
+	// that is not there is NotFound; one that has another tag than the one given is ErrChanged.
 	Read(ctx context.Context, pack string, off, n int64, tag string) (b []byte, now string, err error)
 	// Delete deletes an object; a missing one is no error.
 	Delete(ctx context.Context, pack string) error
