@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -175,10 +176,7 @@ func (p *Packs) forgetLocked(k *pack, first int64) bool {
 
 // send puts a pack into the bucket.
 func (p *Packs) send(k *pack) {
-	var err error
-	if object := p.assemble(k); object != nil {
-		err = p.objects.Create(context.Background(), k.name, object)
-	}
+	err := p.put(k)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for first, b := range k.slots {
@@ -189,6 +187,19 @@ func (p *Packs) send(k *pack) {
 		delete(p.open, k.name)
 	}
 	close(k.done)
+}
+
+// put is send without its end. A panic in it is an error of those who wait for it.
+func (p *Packs) put(k *pack) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic while a pack is put: %v\n%s", v, debug.Stack())
+		}
+	}()
+	if object := p.assemble(k); object != nil {
+		return p.objects.Create(context.Background(), k.name, object)
+	}
+	return nil
 }
 
 // assemble returns the object of a pack, nil: it has nothing.

@@ -464,8 +464,12 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 	noError(t, p.Settle(t.Context(), names))
 	at := slot(t, names[0])
 	for _, forged := range []blob.Slot{
-		{Pack: at.Pack, First: at.First, Blocks: 9}, {Pack: at.Pack, First: at.First + 1, Blocks: at.Blocks}, {Pack: at.Pack, First: 0, Blocks: 8},
-		{Pack: at.Pack, First: 0xffff, Blocks: 0xff}, {Pack: own(), First: at.First, Blocks: at.Blocks}, {Pack: "put-7-../x", First: 8, Blocks: 1},
+		{Pack: at.Pack, First: at.First, Blocks: 9},
+		{Pack: at.Pack, First: at.First + 1, Blocks: at.Blocks},
+		{Pack: at.Pack, First: 0, Blocks: 8},
+		{Pack: at.Pack, First: 0xffff, Blocks: 0xff},
+		{Pack: own(), First: at.First, Blocks: at.Blocks},
+		{Pack: "put-7-../x", First: 8, Blocks: 1},
 	} {
 		if p.Awaits(forged) {
 			t.Errorf("%s can be laid", forged.Name())
