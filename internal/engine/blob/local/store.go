@@ -103,11 +103,10 @@ func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := openObject(path)
-	if at, ok := slotOf(name); ok && drive.IsKind(err, drive.NotFound) {
+	if at, ok := slotOf(name); ok && missing(path) {
 		return s.openSlot(at)
 	}
-	return o, err
+	return openObject(path)
 }
 
 // object is an open file with the size that it had when it was opened.

@@ -39,4 +39,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// missing reports whether nothing has that path. Nothing is allocated for an error, as Lstat does.
+func missing(path string) bool { return unix.Access(path, unix.F_OK) == unix.ENOENT } //nolint:errorlint // a bare errno
+
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
