@@ -24,7 +24,8 @@ type Objects interface {
 	// now, or is gone. A store that cannot compare replaces whatever is there.
 	Replace(ctx context.Context, pack string, b []byte, tag string) error
 	// Read returns up to n bytes from off on, fewer at the end, and the tag of the object. One
-	// that is not there is NotFound; one that has another tag than the one given is ErrChanged.
+	// that is not there is NotFound; one that has another tag than the one given is ErrChanged. A
+	// store that cannot compare reads whatever is there.
 	Read(ctx context.Context, pack string, off, n int64, tag string) (b []byte, now string, err error)
 	// Delete deletes an object; a missing one is no error.
 	Delete(ctx context.Context, pack string) error

@@ -52,13 +52,14 @@ func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid
 	if found, err := is(id, b); found || err != nil {
 		return err
 	}
+	asked := int64(0) // where it was not, although the index told so
 	for range tries {
 		entries, tag, _, err := p.index(ctx, at.Pack)
 		if err != nil {
 			return err
 		}
 		e, ok := find(entries, at)
-		if !ok {
+		if !ok || e.at == asked { // else it was moved on, and the store compares no tags
 			return drive.Fail(drive.NotFound)
 		}
 		b, _, err := p.objects.Read(ctx, at.Pack, e.at*Unit, n, tag)
@@ -68,7 +69,10 @@ func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid
 		if err != nil {
 			return err
 		}
-		return judged(is(id, b))
+		if found, err := is(id, b); found || err != nil {
+			return err
+		}
+		asked = e.at
 	}
 	return drive.Wrap(fmt.Errorf("pack %s is replaced again and again", at.Pack), drive.Unavailable)
 }

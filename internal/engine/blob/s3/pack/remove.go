@@ -111,6 +111,9 @@ func (p *Packs) without(ctx context.Context, pack string, slots []blob.Slot) err
 	if err != nil {
 		return goneOr(err)
 	}
+	if !isOf(object, pack, entries) {
+		return ErrChanged
+	}
 	smaller, err := only(object, pack, kept)
 	if err != nil {
 		return err
@@ -139,6 +142,17 @@ func (p *Packs) read(ctx context.Context, pack, tag string, kept []entry) ([]byt
 		err = drive.Wrap(fmt.Errorf("pack %s is read differently each time", pack), drive.Unavailable)
 	}
 	return again, err
+}
+
+// isOf reports whether an object has that index. A store that compares no tags may have given
+// another object than the one whose index was read, with its slots elsewhere.
+func isOf(object []byte, pack string, entries []entry) bool {
+	id, err := slothead.IDOf(pack)
+	if err != nil {
+		return false
+	}
+	its, err := readIndex(object, id)
+	return err == nil && slices.Equal(its, entries)
 }
 
 // sound reports whether slots have the sums that were written with them.
