@@ -263,12 +263,18 @@ func (p *Packs) wait(ctx context.Context, k *pack) error {
 	}
 }
 
-// inMemory returns the slot of a content that is not durable; nil: it is none.
-func (p *Packs) inMemory(at blob.Slot) []byte {
+// inMemory returns the slot of a content that is not durable; nil: it is none. One whose pack could
+// not be put is neither there nor missing: the error is that of its pack, as in Settle.
+func (p *Packs) inMemory(at blob.Slot) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.open[at.Pack]; k != nil {
-		return k.slots[at.First]
+	k := p.open[at.Pack]
+	if k == nil {
+		return nil, nil
 	}
-	return nil
+	b, laid := k.slots[at.First]
+	if laid && k.err != nil {
+		return nil, k.err
+	}
+	return b, nil
 }

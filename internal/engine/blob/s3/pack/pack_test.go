@@ -536,3 +536,30 @@ func TestAStoreThatComparesNothing(t *testing.T) {
 		wants(2)
 	}
 }
+
+// What lies in a pack that could not be put is not missing, until it is removed: who asks before
+// settling it hears what Settle would say.
+func TestAPackThatFailed(t *testing.T) {
+	t.Parallel()
+	b := newBucket()
+	p := New(b)
+	names := []string{lay(t, p, []byte("one")), lay(t, p, []byte("other"))}
+	b.fails = func() bool { return true }
+	if err := p.Settle(t.Context(), names[:1]); !errors.Is(err, errBucket) {
+		t.Errorf("settle: %v", err)
+	}
+	b.fails = nil
+	at := slot(t, names[1])
+	if _, err := p.Size(t.Context(), at); !errors.Is(err, errBucket) {
+		t.Errorf("size: %v", err)
+	}
+	for _, name := range names {
+		if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := p.Size(t.Context(), at); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("size of what was removed: %v", err)
+	}
+	wantForgotten(t, p)
+}

@@ -42,10 +42,14 @@ func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid
 	if err != nil || at.First < indexUnits {
 		return drive.Wrap(err, drive.NotFound)
 	}
-	if b := p.inMemory(at); b != nil {
+	b, err := p.inMemory(at)
+	if err != nil {
+		return err
+	}
+	if b != nil {
 		return judged(is(id, b))
 	}
-	b, _, err := p.objects.Read(ctx, at.Pack, at.First*Unit, n, "")
+	b, _, err = p.objects.Read(ctx, at.Pack, at.First*Unit, n, "")
 	if err != nil {
 		return err
 	}
