@@ -89,9 +89,11 @@ func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from
 	if err != nil {
 		from.Stop()
 	}
+	var rest []*pending
 	for p := range r.ahead {
-		err = errors.Join(err, r.discard(ctx, p))
+		rest = append(rest, p)
 	}
+	err = errors.Join(err, r.discard(ctx, rest...))
 	if readErr := <-read; err == nil { // else it may be that of Stop
 		err = readErr
 	}
@@ -109,14 +111,18 @@ func guarded(step func() error) (err error) {
 	return step()
 }
 
-// discard gives up an item that will not be done.
-func (r *run) discard(ctx context.Context, p *pending) error {
-	p.await()
-	if p.laid == nil {
-		return nil
+// discard gives up items that will not be done. Their contents are removed together: they may lie
+// together.
+func (r *run) discard(ctx context.Context, all ...*pending) error {
+	var laid []*upload.Laid
+	for _, p := range all {
+		p.await()
+		if p.laid != nil {
+			p.laid.Refuse(drive.Fail(drive.Unavailable))
+			laid = append(laid, p.laid)
+		}
 	}
-	p.laid.Refuse(drive.Fail(drive.Unavailable))
-	return guarded(func() error { return r.opt.Uploads.EndLaid(ctx, nil, []*upload.Laid{p.laid}) })
+	return guarded(func() error { return r.opt.Uploads.EndLaid(ctx, nil, laid) })
 }
 
 func (p *pending) await() {

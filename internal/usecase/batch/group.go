@@ -45,10 +45,7 @@ func (r *run) commitAll(ctx context.Context) error {
 		if next != nil {
 			broken = append(broken, next)
 		}
-		for _, p := range broken {
-			err = errors.Join(err, r.discard(ctx, p))
-		}
-		return err
+		return errors.Join(err, r.discard(ctx, broken...))
 	}
 }
 

@@ -1,0 +1,62 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/batch"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// What was laid ahead when a batch ends is removed together: in a bucket it may lie together, and
+// each removal writes what is left of it.
+func TestWhatABatchLeavesIsRemovedTogether(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	store := &counting{all: make(chan struct{}), laid: many}
+	f := newFixture(t, drive.GiB, uploadtest.Options{Store: func(s blob.Store) blob.Store { store.Store = s; return store }})
+	from := &list{}
+	for i := range many {
+		from.items = append(from.items, wish{op: batch.Put, path: fmt.Sprintf("/%d", i), content: fmt.Sprint("content ", i)}.item(t, i))
+	}
+	err := f.batches.Run(t.Context(), f.who, idem.Request{}, from, func([]batch.Answer) error { <-store.all; return errTold })
+	if !errors.Is(err, errTold) || store.removals > 2 {
+		t.Errorf("%d removals, %v", store.removals, err)
+	}
+	if left := f.CheckBlobs(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	f.CheckLedger(t, f.who)
+}
+
+// counting counts removals, and tells when so many contents are laid.
+type counting struct {
+	blob.Store
+	mu       sync.Mutex
+	laid     int // that are still to come
+	removals int
+	all      chan struct{}
+}
+
+func (s *counting) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	part, err := s.Store.Lay(ctx, name, body, many)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.laid--; s.laid == 0 {
+		close(s.all)
+	}
+	return part, err
+}
+
+func (s *counting) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	s.mu.Lock()
+	s.removals++
+	s.mu.Unlock()
+	return s.Store.RemoveAll(ctx, names)
+}
