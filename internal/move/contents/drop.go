@@ -3,6 +3,8 @@ package contents
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -145,14 +147,17 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 
 var errStopped = errors.New("the migration is paused, or is another")
 
+// dropPage removes together what may go of a page: contents that follow each other may lie
+// together.
 func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep int) error {
 	var mu sync.Mutex
 	var did migrate.OldContents
+	goes := map[string]drive.ByteSize{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Workers)
 	for _, s := range page {
 		g.Go(func() error {
-			kept, err := c.dropOne(gctx, old, s, deep)
+			kept, err := c.keeps(gctx, s, deep)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -161,13 +166,20 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 				did.Kept++
 				did.Worst = kept
 			default:
-				did.Removed++
-				did.Bytes += s.Size
+				goes[s.Name] = s.Size
 			}
 			return err
 		})
 	}
 	err := g.Wait()
+	if len(goes) > 0 {
+		gone, failed := old.Store.RemoveAll(ctx, slices.Sorted(maps.Keys(goes)))
+		for _, name := range gone {
+			did.Removed++
+			did.Bytes += goes[name]
+		}
+		err = errors.Join(err, failed)
+	}
 	if did == (migrate.OldContents{}) {
 		return err
 	}
@@ -179,24 +191,19 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 	}))
 }
 
-// dropOne removes content from the old place, unless a row tells of it and the new place does not
-// have it. kept says why it stays.
-func (c *Copier) dropOne(ctx context.Context, old Side, s blob.Stray, deep int) (kept string, err error) {
+// keeps says why content stays at the old place: a row tells of it, and the new place does not have
+// it. Empty: it may go.
+func (c *Copier) keeps(ctx context.Context, s blob.Stray, deep int) (kept string, err error) {
 	r, found, err := c.find(ctx, s.Name)
-	if err != nil {
+	if err != nil || !found {
 		return "", err
 	}
-	if found && r.bad != "" {
+	if r.bad != "" {
 		return r.bad, nil
 	}
-	if found {
-		err = c.opt.Pair.Check(ctx, First, r.content, sampled(r.content, deep), c.pace)
-		if wrong, ok := errors.AsType[*MismatchError](err); ok {
-			return wrong.Error(), nil
-		}
-		if err != nil {
-			return "", err
-		}
+	err = c.opt.Pair.Check(ctx, First, r.content, sampled(r.content, deep), c.pace)
+	if wrong, ok := errors.AsType[*MismatchError](err); ok {
+		return wrong.Error(), nil
 	}
-	return "", old.Store.Remove(ctx, s.Name)
+	return "", err
 }

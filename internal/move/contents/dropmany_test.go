@@ -1,0 +1,42 @@
+package contents
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"smartdrive/internal/engine/blob"
+)
+
+// removals counts what a store is asked to remove one by one, and together.
+type removals struct {
+	blob.Store
+	single, together atomic.Int64
+}
+
+func (r *removals) Remove(ctx context.Context, name string) error {
+	r.single.Add(1)
+	return r.Store.Remove(ctx, name)
+}
+
+func (r *removals) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	r.together.Add(1)
+	return r.Store.RemoveAll(ctx, names)
+}
+
+// What leaves the old place leaves it page by page: in a bucket, contents that lie together are
+// written anew for each removal.
+func TestOldContentsGoTogether(t *testing.T) {
+	t.Parallel()
+	s := leave(t, t.TempDir(), t.TempDir())
+	counts := &removals{Store: s.old.Store}
+	s.old.Store = counts
+	s.drop()
+	s.wantLeft(s.old)
+	if one, many := counts.single.Load(), counts.together.Load(); one > 0 || many != 2 {
+		t.Errorf("%d removals, and %d of many", one, many)
+	}
+	if s.did.Removed != int64(len(s.files)) || !s.did.Ended {
+		t.Errorf("noted: %+v", s.did)
+	}
+}
