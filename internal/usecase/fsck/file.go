@@ -46,7 +46,7 @@ func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 	}
 	if ended && !p.keep {
 		d := p.strayFile(s, "the row of a file of start "+strconv.FormatInt(generation, 10), found)
-		d.leftover, d.bytes = true, s.Size
+		d.leftover, d.bytes, d.file = true, s.Size, s.Name
 		d.fix = func(ctx context.Context) error {
 			p.Counters.Removed.Add(1)
 			return p.Store.Remove(ctx, s.Name)

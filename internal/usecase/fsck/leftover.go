@@ -2,6 +2,8 @@ package fsck
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"smartdrive/internal/engine/sqldb"
 )
@@ -9,6 +11,34 @@ import (
 // leftovers are what processes that died have left behind, and what rows or names explain. After a
 // kill there always are some, so they are no findings.
 type leftovers struct{ *pass }
+
+// takeAll takes contents. They are deleted together: in a bucket, what is left of a pack is written
+// anew for each removal. What stays is tried once more, by itself.
+func (l leftovers) takeAll(ctx context.Context, all []*defect) error {
+	files := map[string]*defect{}
+	for _, d := range all {
+		files[d.file] = d
+	}
+	if l.scope.Repair && len(files) > 1 {
+		l.opt.Log.InfoContext(ctx, "delete contents that processes that died have left behind", "contents", len(files))
+		gone, err := l.Store.RemoveAll(ctx, slices.Sorted(maps.Keys(files)))
+		if err != nil {
+			l.opt.Log.WarnContext(ctx, "contents that are left behind are not all deleted", "error", err)
+		}
+		for _, name := range gone {
+			files[name].fix = func(context.Context) error {
+				l.Counters.Removed.Add(1)
+				return nil
+			}
+		}
+	}
+	for _, d := range all {
+		if err := l.found(ctx, *d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // take counts a leftover, and deletes it in a pass that repairs. One that cannot be deleted is not
 // done: it is a finding.

@@ -84,3 +84,40 @@ func TestALeftoverThatStaysIsAFinding(t *testing.T) {
 		t.Errorf("%s findings are listed as not repaired", open)
 	}
 }
+
+// removals counts what a store is asked to delete one by one, and together.
+type removals struct {
+	blob.Store
+	single, together atomic.Int64
+}
+
+func (r *removals) Remove(ctx context.Context, name string) error {
+	r.single.Add(1)
+	return r.Store.Remove(ctx, name)
+}
+
+func (r *removals) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	r.together.Add(1)
+	return r.Store.RemoveAll(ctx, names)
+}
+
+// Contents that are left over are deleted together: in a bucket they may lie together.
+func TestLeftoversGoTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	s := &removals{Store: r.Local.Blobs}
+	r.audit = fsck.New(fsck.Parts{
+		DB: r.DB, Staging: r.Local.Staging, Store: s, Content: r.Content, Timers: engine{r.Queue}, Putting: r.Putting, Generation: generation,
+	}, fsck.Options{Now: r.Clock.Now, Log: slog.New(slog.DiscardHandler), Sleep: func(context.Context, time.Duration) error { return nil }})
+	const many = 20
+	for range many {
+		r.plant(t, blobPlace(fmt.Sprintf("put-%d-%s", generation-1, drive.NewID[drive.UploadID]())), 10)
+	}
+	report, err := r.audit.RunOnce(t.Context())
+	if err != nil || !report.Clean() || report.Leftovers.Count != many || r.audit.Counters.Removed.Load() != many {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if one, all := s.single.Load(), s.together.Load(); one > 0 || all != 1 {
+		t.Errorf("%d removals, and %d of many", one, all)
+	}
+}

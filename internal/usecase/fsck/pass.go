@@ -40,6 +40,7 @@ type defect struct {
 	// deletes it: no finding unless fix fails.
 	leftover bool
 	bytes    drive.ByteSize
+	file     string // name of the content that it is; empty: it is something else
 }
 
 // look finds a defect, or nil when all is well. It can be repeated and reads everything again.
@@ -122,22 +123,31 @@ func (p *pass) lookAgain(ctx context.Context) error {
 	if err := p.opt.Sleep(ctx, p.opt.Settle); err != nil {
 		return err
 	}
+	var left []*defect
 	for _, see := range p.suspicions {
 		if err := p.rest(ctx); err != nil {
 			return err
 		}
 		d, err := see(ctx)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+		case d.leftover && d.file != "":
+			left = append(left, d)
+		default:
+			err = p.found(ctx, *d)
+		}
+		if err == nil && len(left) == maxLookup {
+			err = leftovers{p}.takeAll(ctx, left)
+			left = nil
+		}
 		if err != nil {
 			return err
 		}
-		if d != nil {
-			if err := p.found(ctx, *d); err != nil {
-				return err
-			}
-		}
 	}
 	p.suspicions = nil
-	return nil
+	return leftovers{p}.takeAll(ctx, left)
 }
 
 // stint is how long a pass in the background works before it rests.
