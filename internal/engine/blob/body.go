@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -143,6 +144,30 @@ func (b *body) stop(err error) error {
 	}
 	b.err = err
 	return err
+}
+
+// ReadLittle reads all of a body into b, which has room for it and a byte more, by which the end is
+// seen.
+func ReadLittle(ctx context.Context, body Body, b []byte) (n int, part Part, err error) {
+	for err == nil {
+		if err := ctx.Err(); err != nil {
+			return n, Part{}, err
+		}
+		if n == len(b) {
+			return n, Part{}, drive.Fail(drive.PartSize, "limit", len(b)-1, "sent", n)
+		}
+		var m int
+		m, err = body.Read(b[n:])
+		n += m
+	}
+	if err != io.EOF {
+		return n, Part{}, err
+	}
+	part, err = body.Finish()
+	if err == nil && int64(part.Size) != int64(n) {
+		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n)
+	}
+	return n, part, err
 }
 
 func (b *body) Finish() (Part, error) {

@@ -15,11 +15,16 @@ const PutPrefix = "put-"
 // one that the project gives. A UUIDv7 begins with the time, so its first digits would be the same
 // for years; the last ones are random.
 func ShardOf(name string) (shard string, ok bool) {
-	id := name
 	if at, ok := SlotOf(name); ok {
-		id = at.Pack
+		name = at.Pack
 	}
-	if rest, ok := strings.CutPrefix(id, PutPrefix); ok {
+	return shardOf(name)
+}
+
+// shardOf is ShardOf, but for slots.
+func shardOf(name string) (shard string, ok bool) {
+	id := name
+	if rest, ok := strings.CutPrefix(name, PutPrefix); ok {
 		generation, after, ok := strings.Cut(rest, "-")
 		if n, err := strconv.ParseUint(generation, 10, 63); !ok || err != nil || strconv.FormatUint(n, 10) != generation {
 			return "", false
@@ -48,7 +53,7 @@ const slotDigits = ".ffff.ff"
 // Name returns the name of the content in a slot.
 func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%02x", s.Pack, s.First, s.Blocks) }
 
-// SlotOf reads the name of content in a pack. Whether a pack can have that name is not asked.
+// SlotOf reads the name of content in a pack; false: it is none that the project gives.
 func SlotOf(name string) (s Slot, ok bool) {
 	cut := len(name) - len(slotDigits)
 	if cut < 0 || !strings.HasPrefix(name, PutPrefix) {
@@ -62,7 +67,10 @@ func SlotOf(name string) (s Slot, ok bool) {
 	}
 	first, err := strconv.ParseInt(digits[1:5], 16, 64)
 	blocks, berr := strconv.ParseInt(digits[6:], 16, 64)
-	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, err == nil && berr == nil && blocks > 0
+	if _, ok := shardOf(name[:cut]); !ok || err != nil || berr != nil || blocks == 0 {
+		return Slot{}, false
+	}
+	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, true
 }
 
 // Admits keeps a part inside its file and its slot.

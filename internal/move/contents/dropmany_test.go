@@ -24,8 +24,8 @@ func (r *removals) RemoveAll(ctx context.Context, names []string) ([]string, err
 	return r.Store.RemoveAll(ctx, names)
 }
 
-// What leaves the old place leaves it page by page: in a bucket, contents that lie together are
-// written anew for each removal.
+// Contents are removed from the old place a page at a time. In a bucket each removal from a pack
+// writes the rest of that pack again.
 func TestOldContentsGoTogether(t *testing.T) {
 	t.Parallel()
 	s := leave(t, t.TempDir(), t.TempDir())

@@ -12,8 +12,8 @@ import (
 // kill there always are some, so they are no findings.
 type leftovers struct{ *pass }
 
-// takeAll takes contents. They are deleted together: in a bucket, what is left of a pack is written
-// anew for each removal. What stays is tried once more, by itself.
+// takeAll takes contents. It deletes them together, because in a bucket each removal from a pack
+// writes the rest of that pack again. One that could not be deleted is tried once more, alone.
 func (l leftovers) takeAll(ctx context.Context, all []*defect) error {
 	files := map[string]*defect{}
 	for _, d := range all {

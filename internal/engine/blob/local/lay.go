@@ -67,7 +67,7 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 
 // Lay implements blob.Store. What is torn by a crash no row names: see Put.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	if at, ok := slotOf(name); ok {
+	if at, ok := blob.SlotOf(name); ok {
 		if part, done, err := s.layInPack(ctx, at, body); err != nil {
 			return blob.Part{}, fmt.Errorf("lay: %w", classify(err))
 		} else if done {

@@ -206,7 +206,7 @@ func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
 
 // Quarantine implements blob.Store.
 func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
-	if at, ok := slotOf(stray.Name); ok {
+	if at, ok := blob.SlotOf(stray.Name); ok {
 		err := s.setAside(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
 		if err != nil {
 			return fmt.Errorf("quarantine: %w", classify(err))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,21 +57,12 @@ func (s *Store) Name(own string, size drive.ByteSize) string {
 	return s.d.packs.Name(own, int64(size))
 }
 
-// slotOf returns the slot that a name tells of, if it is in the pack of that name.
-func slotOf(name string) (at blob.Slot, ok bool) {
-	at, ok = blob.SlotOf(name)
-	if ok {
-		_, ok = blob.ShardOf(name)
-	}
-	return at, ok
-}
-
 // errThere refuses content whose name has some.
 var errThere = errors.New("content of this name is there already")
 
 // layInPack writes what the body yields to its slot. done is false where the slot is none of this
 // process: another store has given the name, and it is that of a file here.
-func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (part blob.Part, done bool, err error) {
+func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ blob.Part, done bool, err error) {
 	taken, ok := s.d.packs.Take(at)
 	if !ok {
 		return blob.Part{}, false, nil
@@ -80,13 +70,7 @@ func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (pa
 	defer taken.Done()
 	buf := s.d.buffers.takeFrame()
 	defer s.d.buffers.giveFrame(buf)
-	n, err := readAll(ctx, body, buf[pack.HeadSize:])
-	if err == nil {
-		part, err = body.Finish()
-	}
-	if err == nil && int64(part.Size) != int64(n) {
-		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n)
-	}
+	n, part, err := blob.ReadLittle(ctx, body, buf[pack.HeadSize:])
 	if err == nil {
 		err = taken.Write(buf[:pack.HeadSize+n])
 	}
@@ -96,29 +80,9 @@ func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (pa
 	return part, true, nil
 }
 
-// readAll reads to the end of a body that b has room for and a byte more.
-func readAll(ctx context.Context, body io.Reader, b []byte) (n int, err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		if n == len(b) {
-			return n, drive.Fail(drive.PartSize, "limit", len(b)-1, "sent", n)
-		}
-		m, err := body.Read(b[n:])
-		n += m
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-}
-
 // inSlot reports whether content of that name lies in a pack.
 func (s *Store) inSlot(name string) bool {
-	at, ok := slotOf(name)
+	at, ok := blob.SlotOf(name)
 	if !ok {
 		return false
 	}
@@ -167,7 +131,7 @@ func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error
 // ReadPacked reads a content that lies in a pack below a directory of blobs, without a Dir. One
 // that does not is NotFound.
 func ReadPacked(blobs, name string) ([]byte, error) {
-	at, ok := slotOf(name)
+	at, ok := blob.SlotOf(name)
 	if !ok {
 		return nil, drive.Fail(drive.NotFound)
 	}

@@ -32,7 +32,7 @@ func lay(t *testing.T, d *Dir, n, size int) (names []string) {
 	for i := range n {
 		b := blobtest.Bytes(uint64(i), drive.ByteSize(size))
 		name := d.Blobs.Name(blobtest.PutName(), drive.ByteSize(size))
-		if _, ok := slotOf(name); !ok {
+		if _, ok := blob.SlotOf(name); !ok {
 			t.Fatalf("%s lies in no pack", name)
 		}
 		_, err := d.Blobs.Lay(t.Context(), name, blobtest.BodyOf(0, size, bytes.NewReader(b)), true)
@@ -280,7 +280,7 @@ func TestPagesOfPacksAndFiles(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	names := lay(t, d, 20, 5000)
-	at, _ := slotOf(names[0])
+	at, _ := blob.SlotOf(names[0])
 	shard, _ := blob.ShardOf(at.Pack)
 	want := map[string]drive.ByteSize{}
 	for _, name := range names {
@@ -321,7 +321,7 @@ func TestAPackThatIsCutOff(t *testing.T) {
 	const size, left = 9000, 4096 - pack.HeadSize
 	for _, remove := range []bool{false, true} {
 		name := lay(t, d, 1, size)[0]
-		at, _ := slotOf(name)
+		at, _ := blob.SlotOf(name)
 		shard, _ := blob.ShardOf(name)
 		path := d.abs(blob.PlaceIn(shard, at.Pack+pack.Suffix))
 		noError(t, os.Truncate(path, at.First*pack.Block+4096))

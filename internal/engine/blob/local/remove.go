@@ -64,7 +64,7 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []string, errs []error) {
 	packs := map[string][]blob.Slot{} // by name
 	for _, name := range names {
-		if at, ok := slotOf(name); ok {
+		if at, ok := blob.SlotOf(name); ok {
 			packs[at.Pack] = append(packs[at.Pack], at)
 		} else {
 			rest = append(rest, name)

@@ -103,7 +103,7 @@ func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at, ok := slotOf(name); ok && missing(path) {
+	if at, ok := blob.SlotOf(name); ok && missing(path) {
 		return s.openSlot(at)
 	}
 	return openObject(path)
@@ -139,7 +139,7 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 		return 0, err
 	}
 	info, err := os.Lstat(path)
-	if at, ok := slotOf(name); ok && errors.Is(err, fs.ErrNotExist) {
+	if at, ok := blob.SlotOf(name); ok && errors.Is(err, fs.ErrNotExist) {
 		size, err := s.d.packs.Size(at)
 		return drive.ByteSize(size), err
 	}

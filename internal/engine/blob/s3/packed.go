@@ -102,26 +102,19 @@ func ofCondition(err error) error {
 	return classify(err)
 }
 
-// slotOf returns the slot that a name tells of, if it is in the pack of that name.
-func slotOf(name string) (at blob.Slot, ok bool) {
-	at, ok = blob.SlotOf(name)
-	if ok {
-		_, ok = blob.ShardOf(name)
-	}
-	return at, ok
-}
-
 // Name implements blob.Store.
 func (s *Store) Name(own string, size drive.ByteSize) string { return s.packs.Name(own, int64(size)) }
 
 // Lay implements blob.Store: what has a place in a pack of this process stays in memory. What comes
 // when that pack has gone is an object of its own, as all else is.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
-	at, ok := slotOf(name)
+	at, ok := blob.SlotOf(name)
 	if !ok || !s.packs.Awaits(at) {
 		return s.put(ctx, name, body)
 	}
-	b, part, err := readSlot(ctx, at, body)
+	b := make([]byte, at.Blocks*pack.Unit+1)
+	n, part, err := blob.ReadLittle(ctx, body, b[slothead.HeadSize:])
+	b = b[:slothead.HeadSize+n]
 	if err == nil {
 		ok, err = s.packs.Lay(at, b)
 	}
@@ -139,30 +132,6 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	return part, wrapped("lay", err)
 }
 
-// readSlot reads what a slot has room for, behind room for the head.
-func readSlot(ctx context.Context, at blob.Slot, body blob.Body) (b []byte, part blob.Part, err error) {
-	b = make([]byte, at.Blocks*pack.Unit+1) // one more: the end is read, too
-	n := slothead.HeadSize
-	for end := false; !end; {
-		if err := ctx.Err(); err != nil {
-			return nil, blob.Part{}, err
-		}
-		if n == len(b) {
-			return nil, blob.Part{}, drive.Fail(drive.PartSize, "limit", len(b)-1-slothead.HeadSize, "sent", n-slothead.HeadSize)
-		}
-		m, err := body.Read(b[n:])
-		n += m
-		if end = err == io.EOF; err != nil && !end {
-			return nil, blob.Part{}, err
-		}
-	}
-	part, err = body.Finish()
-	if err == nil && int64(part.Size) != int64(n-slothead.HeadSize) {
-		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n-slothead.HeadSize)
-	}
-	return b[:n], part, err
-}
-
 // Settle implements blob.Store.
 func (s *Store) Settle(ctx context.Context, names []string) error {
 	return wrapped("settle", s.packs.Settle(ctx, names))
@@ -170,7 +139,7 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 
 // notInPack refuses a name that a pack has content of.
 func (s *Store) notInPack(ctx context.Context, name string) error {
-	at, ok := slotOf(name)
+	at, ok := blob.SlotOf(name)
 	if !ok {
 		return nil
 	}
@@ -229,7 +198,7 @@ const packsAtOnce = 16
 func (s *Store) removeFromPacks(ctx context.Context, names []string) (gone, rest []string, err error) {
 	packs := map[string][]blob.Slot{}
 	for _, name := range names {
-		if at, ok := slotOf(name); ok {
+		if at, ok := blob.SlotOf(name); ok {
 			packs[at.Pack] = append(packs[at.Pack], at)
 		} else {
 			rest = append(rest, name)

@@ -204,7 +204,7 @@ func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	if !strings.HasPrefix(stray.Place, blobsDir) {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
 	}
-	if at, ok := slotOf(stray.Name); ok {
+	if at, ok := blob.SlotOf(stray.Name); ok {
 		if err := s.setAside(ctx, at, stray.Place); err != nil {
 			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
 		}

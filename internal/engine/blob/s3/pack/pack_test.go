@@ -537,8 +537,8 @@ func TestAStoreThatComparesNothing(t *testing.T) {
 	}
 }
 
-// What lies in a pack that could not be put is not missing, until it is removed: who asks before
-// settling it hears what Settle would say.
+// The contents of a pack that could not be put are not reported as missing before they are removed.
+// Whoever asks for one gets the same error as from Settle.
 func TestAPackThatFailed(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
