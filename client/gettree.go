@@ -36,11 +36,11 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	sweep(root)
 	defer sweep(root) // of those that were killed beside this one
 	ctx, w := newCrew(ctx, o, d.opt.Files)
-	t := &treeDown{Downloader: d, w: w, root: root, many: newCollector(d, w, root)}
+	t := &treeDown{Downloader: d, w: w, root: root, lists: newLister(d.c, w), many: newCollector(d, w, root)}
 	if strings.HasPrefix(remote, "//") { // in a space, or in what somebody shares: a stream is of one's own drive
 		t.many.off.Store(true)
 	}
-	err = t.getFolder(ctx, ".", n, &made{mixed: true})
+	err = t.getFolder(ctx, ".", n, &listing{folder: n.ID}, &made{mixed: true})
 	w.whole.foundAll()
 	if err == nil {
 		err = t.many.flush(ctx)
@@ -56,20 +56,22 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 // treeDown is a tree on its way to this computer.
 type treeDown struct {
 	*Downloader
-	w    *crew
-	root *os.Root
-	many *collector
+	w     *crew
+	root  *os.Root
+	lists *lister
+	many  *collector
 }
 
 // errClash is a name that the local file system takes for another one's.
 var errClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
 
 // getFolder fetches what is in one folder; it fails only when the whole is to stop.
-func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, m *made) error {
+func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, list *listing, m *made) error {
 	w, root := d.w, d.root
 	seen := make(map[string]bool)
 	empty := !w.opt.Keep && isEmpty(root, dir) // what comes meanwhile is to be kept, too
-	for n, err := range d.c.AllChildren(ctx, folder.ID) {
+	for e, err := range d.lists.children(ctx, list) {
+		n := e.Node
 		if err != nil {
 			w.ended(ctx, Item{Local: filepath.Join(root.Name(), dir), Path: folder.Path, Err: err})
 			return context.Cause(ctx)
@@ -93,7 +95,7 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, m *ma
 		}
 		if n.Type == Folder {
 			m.mixed = true
-			err = d.enterFolder(ctx, rel, n, item)
+			err = d.enterFolder(ctx, rel, e, item)
 		} else {
 			w.whole.found(n.Size)
 			err = d.getEntry(ctx, wanted{item: item, node: n, rel: rel, made: m}, empty)
@@ -106,7 +108,7 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, m *ma
 	return context.Cause(ctx)
 }
 
-func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Item) error {
+func (d *treeDown) enterFolder(ctx context.Context, rel string, e child, item Item) error {
 	w, root := d.w, d.root
 	err := root.Mkdir(rel, 0o777)
 	m := &made{mixed: err != nil || w.opt.Keep || !draftsFolders}
@@ -123,7 +125,7 @@ func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Ite
 		w.ended(ctx, item)
 		return context.Cause(ctx)
 	}
-	return d.getFolder(ctx, rel, n, m)
+	return d.getFolder(ctx, rel, e.Node, e.within, m)
 }
 
 // isEmpty reports whether there is nothing in a local folder, so that nothing is to be looked for

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/text/unicode/norm"
 )
 
 // TreeOptions say how a tree is transferred.
@@ -157,12 +158,12 @@ func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOption
 	}
 	ctx, w := newCrew(ctx, o, u.opt.Files)
 	w.whole.count(ctx, local)
-	t := &treeUp{Uploader: u, w: w, many: newBatcher(u, w)}
+	t := &treeUp{Uploader: u, w: w, lists: newLister(u.c, w), many: newBatcher(u, w)}
 	t.claims = &claims{b: t.many}
 	if strings.HasPrefix(dest, "//") { // in a space, or in what somebody shares: a batch is of one's own drive
 		t.many.off.Store(true)
 	}
-	err := t.putFolder(ctx, local, dest, false)
+	err := t.putFolder(ctx, local, dest, nil, false)
 	if err == nil {
 		err = t.many.flush(ctx)
 	}
@@ -176,13 +177,15 @@ func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOption
 type treeUp struct {
 	*Uploader
 	w      *crew
+	lists  *lister
 	many   *batcher
 	claims *claims
 }
 
-// putFolder sends what is in one folder; it fails only when the whole is to stop. fresh says that
-// nothing is at dest: what it would be in has just been made, or was listed.
-func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) error {
+// putFolder sends what is in one folder; it fails only when the whole is to stop. there is the list
+// of the folder at dest, where it is known. fresh says that nothing is at dest: what it would be in
+// has just been made, or was listed.
+func (u *treeUp) putFolder(ctx context.Context, local, dest string, there *listing, fresh bool) error {
 	w := u.w
 	entries, err := os.ReadDir(local)
 	var known map[string]Node
@@ -194,13 +197,15 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 			return err
 		}
 	default:
-		known, fresh, err = u.arrive(ctx, w, dest)
+		known, fresh, err = u.arrive(ctx, dest, there)
 	}
 	if err != nil {
 		w.ended(ctx, Item{Local: local, Path: dest, Err: err})
 		return context.Cause(ctx)
 	}
 	given := namesOf(entries)
+	next := u.lists.expect(ctx, foldersIn(entries, known))
+	defer next.end()
 	for _, entry := range entries {
 		if u.leavesOut(entry) {
 			continue
@@ -210,13 +215,15 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 		if err == nil {
 			err = checkPath(to)
 		}
-		_, there := known[name]
+		_, taken := known[name]
 		switch {
 		case err != nil:
 			w.ended(ctx, Item{Local: from, Path: to, Err: err})
 			err = context.Cause(ctx)
 		case entry.IsDir():
-			err = u.putFolder(ctx, from, to, (fresh || w.opt.SkipSame) && !there)
+			within := next.take(ctx, known[name].ID)
+			err = u.putFolder(ctx, from, to, within, (fresh || w.opt.SkipSame) && !taken)
+			u.lists.end(within)
 		default:
 			err = u.putEntry(ctx, from, to, known)
 		}
@@ -242,28 +249,54 @@ func (u *treeUp) leavesOut(entry os.DirEntry) bool {
 	return true
 }
 
-// arrive makes sure that the remote folder is there and returns what is in it. fresh: it was not
-// there.
-func (u *Uploader) arrive(ctx context.Context, w *crew, dest string) (known map[string]Node, fresh bool, err error) {
+// foldersIn returns the ids of the remote folders that local ones will go into, in their order.
+func foldersIn(entries []os.DirEntry, known map[string]Node) (ids []string) {
+	for _, e := range entries {
+		if n, ok := known[norm.NFC.String(e.Name())]; ok && e.IsDir() && n.Type == Folder {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// arrive makes sure that the remote folder is there and returns what is in it. there is its list,
+// where it is known. fresh: it was not there.
+func (u *treeUp) arrive(ctx context.Context, dest string, there *listing) (known map[string]Node, fresh bool, err error) {
+	if there != nil {
+		known, err = u.list(ctx, there)
+		if !IsCode(err, CodeNotFound) { // it may have gone since it was listed
+			return known, false, err
+		}
+	}
 	folder, created, err := u.c.MakeFolder(ctx, dest)
 	if err != nil {
 		return nil, false, err
 	}
-	known = make(map[string]Node)
 	if created {
-		w.count(func(s *Summary) { s.Folders++ })
-		return known, true, nil
+		u.w.count(func(s *Summary) { s.Folders++ })
+		return nil, true, nil
 	}
-	if !w.opt.SkipSame {
-		return known, false, nil
+	if !u.w.opt.SkipSame {
+		return nil, false, nil
 	}
-	for n, err := range u.c.AllChildren(ctx, folder.ID) {
-		if err != nil {
-			return nil, false, err
+	there = &listing{folder: folder.ID}
+	defer u.lists.end(there)
+	known, err = u.list(ctx, there)
+	return known, false, err
+}
+
+// list returns what is in a remote folder by its name.
+func (u *treeUp) list(ctx context.Context, folder *listing) (map[string]Node, error) {
+	known := make(map[string]Node)
+	for page := range u.lists.read(ctx, folder) {
+		if page.err != nil {
+			return nil, page.err
 		}
-		known[n.Name] = n
+		for _, n := range page.nodes {
+			known[n.Name] = n
+		}
 	}
-	return known, false, nil
+	return known, context.Cause(ctx)
 }
 
 // putEntry hands one file to the crew.

@@ -153,25 +153,32 @@ type List[T any] struct {
 	NextCursor *string `json:"next_cursor"` // nil on the last page
 }
 
-// all yields the items of all pages that fetch returns.
-func all[T any](fetch func(Page) (List[T], error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var zero T
+// pages yields the pages that fetch returns. An error is the last thing it yields.
+func pages[T any](fetch func(Page) (List[T], error)) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
 		for page := (Page{Limit: 1000}); ; {
 			list, err := fetch(page)
-			if err != nil {
-				yield(zero, err)
+			if !yield(list.Items, err) || err != nil || list.NextCursor == nil || *list.NextCursor == "" {
 				return
 			}
-			for _, item := range list.Items {
+			page.Cursor = *list.NextCursor
+		}
+	}
+}
+
+// all yields the items of all pages that fetch returns. An error is the last thing it yields.
+func all[T any](fetch func(Page) (List[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for items, err := range pages(fetch) {
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			for _, item := range items {
 				if !yield(item, nil) {
 					return
 				}
 			}
-			if list.NextCursor == nil || *list.NextCursor == "" {
-				return
-			}
-			page.Cursor = *list.NextCursor
 		}
 	}
 }

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"smartdrive/client/clienttest"
+)
+
+// storeFolders stores a file in each of some folders in /t, and returns the folders' ids by name.
+func storeFolders(t *testing.T, s *clienttest.Server, c *Client, names ...string) map[string]string {
+	t.Helper()
+	ids := map[string]string{}
+	for i, name := range names {
+		s.Store("/t/"+name+"/file", noise(uint64(i), 100), mtime)
+		n, err := c.NodeAt(t.Context(), "/t/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = n.ID
+	}
+	return ids
+}
+
+func isListOf(r *http.Request, id string) bool {
+	return strings.HasSuffix(r.URL.Path, "/"+id+"/children")
+}
+
+// barrier holds the lists of the first folders until all of them have been asked for.
+func barrier(ids map[string]string) func(*http.Request) clienttest.Fault {
+	var together sync.WaitGroup
+	together.Add(1 + foldersAhead)
+	return func(r *http.Request) clienttest.Fault {
+		for name, id := range ids {
+			if name <= "h" && isListOf(r, id) {
+				together.Done()
+				together.Wait()
+			}
+		}
+		return clienttest.None
+	}
+}
+
+// While the first folder is listed, the lists of those after it are on their way: of what comes,
+// and of what is sent once more.
+func TestTreesAreListedAhead(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	c := newClient(t, s)
+	ids := storeFolders(t, s, c, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	isList := func(_, path string) bool { return strings.HasSuffix(path, "/children") }
+	d, err := c.Downloader(DownloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s.Inject(barrier(ids))
+	if sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil || sum.Received != len(ids) || sum.Folders != len(ids) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if n := s.Requests(isList); n != 1+len(ids) {
+		t.Errorf("%d lists were asked for, want %d", n, 1+len(ids))
+	}
+	u, err := c.Uploader(UploadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Inject(barrier(ids))
+	if sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true}); err != nil || sum.Skipped != len(ids) || sum.Sent != 0 || sum.Folders != 0 {
+		t.Errorf("sent once more: %+v, %v", sum, err)
+	}
+	if n := s.Requests(isList); n != 2+2*len(ids) {
+		t.Errorf("%d lists were asked for in all, want %d", n, 2+2*len(ids))
+	}
+}
+
+// A folder that has gone since it was listed is made again.
+func TestPutTreeAFolderThatHasGone(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	c := newClient(t, s)
+	ids := storeFolders(t, s, c, "a", "b", "c")
+	dir := t.TempDir()
+	for name := range ids {
+		writeFile(t, filepath.Join(dir, name, "file"), noise(9, 101))
+	}
+	var once sync.Once
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		if isListOf(r, ids["b"]) {
+			once.Do(func() {
+				if err := c.DeleteNode(context.WithoutCancel(r.Context()), ids["b"], true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return clienttest.None
+	})
+	u, err := c.Uploader(UploadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true, Conflict: Replace})
+	if err != nil || sum.Sent != len(ids) || sum.Folders != 1 || sum.Failed != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	for name := range ids {
+		wantFile(t, s, "/t/"+name+"/file", noise(9, 101))
+	}
+}
+
+// A folder whose list fails ahead of its turn fails once, and the others come.
+func TestGetTreeOneListThatFails(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	c := newClient(t, s)
+	ids := storeFolders(t, s, c, "a", "b", "c")
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		if isListOf(r, ids["b"]) {
+			return clienttest.TooLarge
+		}
+		return clienttest.None
+	})
+	d, err := c.Downloader(DownloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
+	if err != nil || sum.Received != 2 || sum.Failed != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	for _, name := range []string{"a", "c"} {
+		if _, err := os.Stat(filepath.Join(dir, name, "file")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A download that is stopped waits for no list.
+func TestGetTreeStopsWhileItLists(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	c := newClient(t, s)
+	ids := storeFolders(t, s, c, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	ctx, stop := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		if isListOf(r, ids["a"]) {
+			stop(enough)
+			<-r.Context().Done()
+		}
+		return clienttest.None
+	})
+	d, err := c.Downloader(DownloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := d.GetTree(ctx, "/t", t.TempDir(), TreeOptions{}); !errors.Is(err, enough) || sum.Received != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// However deep a tree is, only so many lists wait for their turn; all of it comes.
+func TestListsAheadAreBounded(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	c := newClient(t, s)
+	w := &crew{}
+	l := newLister(c, w)
+	ctx, stop := context.WithCancel(t.Context())
+	var levels []*expected
+	for range listsAhead {
+		levels = append(levels, l.expect(ctx, []string{Root, "other", "third"}))
+	}
+	if len(l.ahead) != listsAhead {
+		t.Errorf("%d lists wait, want %d", len(l.ahead), listsAhead)
+	}
+	for _, x := range levels {
+		x.end()
+	}
+	if len(l.ahead) != 0 {
+		t.Errorf("%d lists hold their room after the end", len(l.ahead))
+	}
+	stop()
+	w.wait.Wait()
+}
