@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import * as firefox from "./firefox.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const shots = join(here, "screenshots"); // not in git: test output, to be looked at
@@ -57,7 +58,7 @@ export async function tokenOf(server, name, password) {
 }
 
 export const launch = () =>
-  chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+  firefox.chosen ? firefox.launch() : chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 
 /**
  * A page whose complaints are kept: what the CSP blocked, what went to another origin, what was thrown.

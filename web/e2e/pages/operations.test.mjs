@@ -1,6 +1,7 @@
 // Work on many files: everything in a folder chosen at once, an operation with its card, what failed, and the way back.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { onlyChromium } from "./firefox.mjs";
 import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
 
 let server, browser, token;
@@ -125,7 +126,7 @@ for (const width of [1280, 1000, 390])
     await context.close();
   });
 
-test("a finger that stays selects", { timeout: 600_000 }, async () => {
+test("a finger that stays selects", { timeout: 600_000, skip: onlyChromium }, async () => {
   for (const name of ["one", "two", "three"]) await folder(`/touch/${name}`);
   const { page, context } = await enter("/files/touch", { width: 390 });
   const client = await context.newCDPSession(page);

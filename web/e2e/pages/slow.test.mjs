@@ -2,6 +2,7 @@
 // usable when the first entries are there. The figures are in docs/performance.md; this fails when they are not kept.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { onlyChromium } from "./firefox.mjs";
 import { api, launch, logIn, openPage, startServer, tokenOf } from "./harness.mjs";
 
 const entries = 100;
@@ -50,7 +51,7 @@ async function first(page, line) {
 }
 
 for (const line of lines) {
-  test(`first use at ${line.name}, processor / ${line.cpu}`, { timeout: 300_000, skip: !process.env.SMARTDRIVE_MEASURE && "it measures: make deep runs it alone" }, async () => {
+  test(`first use at ${line.name}, processor / ${line.cpu}`, { timeout: 300_000, skip: onlyChromium || (!process.env.SMARTDRIVE_MEASURE && "it measures: make deep runs it alone") }, async () => {
     const all = [];
     for (let i = 0; i < times; i++) {
       const { page, context } = await openPage(browser, server, {});

@@ -1,6 +1,7 @@
 // What a page does that nobody notices until it does not: where the focus goes, what "Back" closes, what lies over what, which words it finds.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, afterEach, test } from "node:test";
+import { onlyChromium } from "./firefox.mjs";
 import { api, launch, logIn, openPage, startServer, tokenOf } from "./harness.mjs";
 import { png } from "./samples.mjs";
 
@@ -101,7 +102,7 @@ test("a preview has an address, and Back closes it", async () => {
   await page.waitForURL(/\/files$/);
 });
 
-test("a finger that goes over a picture goes to the next one", async () => {
+test("a finger that goes over a picture goes to the next one", { skip: onlyChromium }, async () => {
   await context.close();
   ({ page, context, complaints } = await openPage(browser, server, { width: 360 }));
   const id = (await api(server, token, "GET", "/nodes?path=/a.png")).id;
