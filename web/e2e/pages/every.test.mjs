@@ -112,6 +112,7 @@ for (const [look, options] of Object.entries(looks)) {
     await logIn(page, server, "admin", server.password);
     await page.locator("[data-entry]").first().waitFor();
     await page.locator(".el-message").first().waitFor({ state: "detached" });
+    await page.locator("[role=toolbar] .el-button--primary").hover(); // its colours are others then
     await see("files");
     await page.locator("[data-browser]").focus();
     await page.keyboard.press("Control+a");

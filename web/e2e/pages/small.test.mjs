@@ -131,6 +131,7 @@ test("on a phone what can be touched is 44 px, and actions say what they do", as
       .map(([name, r]) => `${name}: ${r.width} × ${r.height}`),
   );
   assert.deepEqual(small, []);
+  assert.ok(await page.locator("[data-browser]").evaluate((e) => e.scrollWidth <= e.clientWidth), "the list goes sideways");
   for (const label of await page.locator("[role=toolbar] .tools button span").all()) assert.ok(await label.isVisible(), await label.textContent());
 });
 

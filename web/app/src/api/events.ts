@@ -17,6 +17,7 @@ const listeners = new Set<Listener>();
 let source: EventSource | undefined;
 let hidden: ReturnType<typeof setTimeout> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;
+let deaf = false; // a stream was given up: what has happened since, no later stream says
 
 const tell = (hint: Hint | "reset") => listeners.forEach((listener) => listener(hint));
 
@@ -25,9 +26,15 @@ function open(): void {
   const mine = (source = new EventSource(apiURL("/events")));
   mine.addEventListener("changed", (e) => tell(JSON.parse((e as MessageEvent<string>).data) as Hint));
   mine.addEventListener("reset", () => tell("reset"));
+  mine.addEventListener("ready", () => {
+    if (deaf) tell("reset");
+    deaf = false;
+  });
   mine.addEventListener("error", () => {
     if (mine.readyState !== EventSource.CLOSED) return; // it comes again by itself, and says how far it was
+    // A refusal, such as a proxy's while the server restarts, and in Firefox a network that is gone.
     close();
+    deaf = true;
     retry = setTimeout(() => {
       retry = undefined;
       open();

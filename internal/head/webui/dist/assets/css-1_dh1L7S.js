@@ -1,1 +1,0 @@
-import"./base-gBR5C5wV.js";

@@ -1,0 +1,1 @@
+import"./base-BG3UgxNR.js";
