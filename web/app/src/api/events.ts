@@ -32,7 +32,7 @@ function open(): void {
   });
   mine.addEventListener("error", () => {
     if (mine.readyState !== EventSource.CLOSED) return; // it comes again by itself, and says how far it was
-    // A refusal, such as a proxy's while the server restarts, and in Firefox a network that is gone.
+    // A refusal, such as a proxy's while the server restarts.
     close();
     deaf = true;
     retry = setTimeout(() => {

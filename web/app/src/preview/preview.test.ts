@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { decodeText, guessEncoding } from "./decode";
 import { highlight } from "./highlight";
 import { renderMarkdown } from "./markdown";
+import { showsPdf } from "./pdf";
 
 const bytes = (...b: number[]) => new Uint8Array(b).buffer;
 
@@ -39,4 +40,17 @@ test("pictures beside a text are shown, those of other places are not", async ()
   await new Promise((done) => setTimeout(done));
   expect(asked).toEqual(["images/a b.png", "../c.png"]);
   expect([...box.querySelectorAll("img")].map((i) => [i.alt, i.getAttribute("src")])).toEqual([["one", "/api/images/a b.png"]]);
+});
+
+test("browsers that show a PDF in a frame", () => {
+  const linux = "Mozilla/5.0 (X11; Linux x86_64)";
+  const webkit = "AppleWebKit/605.1.15 (KHTML, like Gecko)";
+  const agents = {
+    [`${linux} ${webkit} Version/26.0 Safari/605.1.15`]: false, // WebKitGTK
+    [`Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) ${webkit} Version/18.4 Safari/605.1.15`]: true,
+    [`${linux} AppleWebKit/537.36 (KHTML, like Gecko) Chrome/148.0.0.0 Safari/537.36`]: true,
+    "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0": true,
+  };
+  for (const [userAgent, shows] of Object.entries(agents)) expect(showsPdf({ userAgent, pdfViewerEnabled: true }), userAgent).toBe(shows);
+  expect(showsPdf({ userAgent: Object.keys(agents)[2]!, pdfViewerEnabled: false })).toBe(false);
 });

@@ -1,1 +1,0 @@
-import"./base-BG3UgxNR.js";
