@@ -133,7 +133,7 @@ func TestAContentThatWaitsStopsNoSweep(t *testing.T) {
 	if err := s.pair.Blobs.Remove(t.Context(), lost); err != nil {
 		t.Fatal(err)
 	}
-	if at := s.struggle(); at.Ended == 0 || at.Done != pageSize+52 || at.Bad != 1 {
+	if at := s.struggle(); at.Ended == 0 || at.Done != pageSize+50 || at.Bad != 0 {
 		t.Errorf("the sweep is at %+v", at)
 	}
 	s.wantAt(Second, other, true)

@@ -157,6 +157,53 @@ func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
 	}
 }
 
+// Rows that come while contents are looked through are in the queue, so that a sweep ends however
+// many come.
+func TestASweepEndsWhileContentsCome(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*site) error{
+		"the first one": func(*site) error { return nil },
+		"asked for":     func(s *site) error { return s.Verify(t.Context(), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			seed := uint64(0)
+			come := func() (last string) {
+				for range pageSize {
+					last, seed = s.put(seed), seed+1
+				}
+				return last
+			}
+			come()
+			s.run()
+			come()
+			if name == "the first one" {
+				s.lead(Second)
+			}
+			if err := begin(s); err != nil {
+				t.Fatal(err)
+			}
+			var last string
+			busy := true
+			for round := 0; busy; round++ {
+				if round > 5 {
+					t.Fatal("two pages are not looked through because others come")
+				}
+				var err error
+				if busy, err = s.runOnce(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				last = come()
+			}
+			s.wantGate(migrate.Second, true)
+			s.run()
+			s.wantAt(Second, last, true)
+			s.wantAt(First, last, true)
+		})
+	}
+}
+
 // The old side is left only when nothing is there that is not at the new one, in that direction.
 func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func (c *Copier) drainAgain(ctx context.Context) error {
 
 // sweepOn brings the next page of the sweep. busy: there is another.
 func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
-	page, err := c.page(ctx, s.After)
+	page, err := c.page(ctx, s.After, s.Last)
 	if err != nil {
 		return false, err
 	}
@@ -180,8 +180,13 @@ func scanRow(r *row, scan func(dest ...any) error) error {
 	return nil
 }
 
-func (c *Copier) page(ctx context.Context, after string) ([]row, error) {
-	rows, err := c.opt.DB.Query(ctx, "SELECT "+rowColumns+" FROM blobs WHERE id > ? ORDER BY id LIMIT ?", after, pageSize)
+// page returns the next rows behind an id, up to another one; empty: up to the end.
+func (c *Copier) page(ctx context.Context, after, last string) ([]row, error) {
+	query, args := "SELECT "+rowColumns+" FROM blobs WHERE id > ? ORDER BY id LIMIT ?", []any{after, pageSize}
+	if last != "" {
+		query, args = "SELECT "+rowColumns+" FROM blobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", []any{after, last, pageSize}
+	}
+	rows, err := c.opt.DB.Query(ctx, query, args...)
 	page, err := sqldb.Scan(rows, err, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)

@@ -19,6 +19,7 @@ type sweep struct {
 	Of     string         `json:"of"`    // the migration and its term: another switch, another sweep
 	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
 	After  string         `json:"after"`
+	Last   string         `json:"last"` // the greatest id when it began: rows that came since are in the queue; empty: none is known
 	Done   int64          `json:"done"`
 	Total  int64          `json:"total"` // rows when it began, about
 	Copied int64          `json:"copied"`
@@ -63,7 +64,9 @@ func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
 	if s.Of == begun.Of {
 		begun.Deep = s.Deep
 	}
-	begun = c.fresh(ctx, begun)
+	if begun, err = c.fresh(ctx, begun); err != nil {
+		return sweep{}, err
+	}
 	begun.stored = s.stored
 	err = c.save(ctx, &begun)
 	if errors.Is(err, errBegunAgain) {
@@ -86,11 +89,15 @@ func (c *Copier) leave(ctx context.Context) error {
 	return c.save(ctx, &s)
 }
 
-// fresh is a sweep that begins now.
-func (c *Copier) fresh(ctx context.Context, s sweep) sweep {
+// fresh is a sweep that begins now. It ends with the rows that there are: to go on for as long as
+// others come might take for ever.
+func (c *Copier) fresh(ctx context.Context, s sweep) (sweep, error) {
 	s.Begun = drive.TimeOf(c.opt.Now())
 	s.Total = migrate.Count(ctx, c.opt.DB, "blobs")
-	return s
+	if err := c.opt.DB.QueryRow(ctx, "SELECT COALESCE(MAX(id), '') FROM blobs").Scan(&s.Last); err != nil {
+		return sweep{}, fmt.Errorf("find the last blob: %w", err)
+	}
+	return s, nil
 }
 
 func (c *Copier) load(ctx context.Context) (s sweep, err error) {
@@ -144,7 +151,10 @@ func (c *Copier) Verify(ctx context.Context, percent int) error {
 	if err != nil {
 		return err
 	}
-	s := c.fresh(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	s, err := c.fresh(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	if err != nil {
+		return err
+	}
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaSweep, s) })
 	if err != nil {
 		return fmt.Errorf("begin to look through contents: %w", err)
