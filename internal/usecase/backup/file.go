@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/wholesync"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/slothead"
 )
 
 // tempSuffix ends the names of files that are being written; a crash leaves them, and the next run
@@ -87,8 +88,8 @@ type carrier struct {
 	touched  map[string]bool
 	moved    Moved
 
-	whole   *os.File        // the directory of contents at to, opened before anything is written that sync makes durable; nil: not yet
-	unnamed map[string]bool // paths that sync gives to what was written beside them: what has its name is durable, whoever finds it
+	whole   *os.File        // the directory of contents at to, opened before anything is written that a sync of it makes durable; nil: not yet
+	unnamed map[string]bool // paths that are given to what was written beside them once it is synced: what has its name is durable, whoever finds it
 }
 
 // bring makes a file of this size be there. One of another size that is there already is handed to
@@ -139,6 +140,9 @@ func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, a
 		}
 		c.copies = true // another file system, or one without links
 	}
+	if size <= slothead.MaxContent {
+		return c.copySmall(from, to, size)
+	}
 	return c.copy(ctx, from, to, size)
 }
 
@@ -149,8 +153,7 @@ func unlessNotFound(err error) error {
 	return err
 }
 
-// unpack writes a content that lies in a pack to a file, which sync makes durable and gives its
-// name.
+// unpack copies a content that lies in a pack to a file of its own.
 func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
 	b, err := c.packed(c.from, file)
 	if err != nil {
@@ -162,19 +165,46 @@ func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
 	if err := c.touch(filepath.Dir(to)); err != nil {
 		return err
 	}
+	return c.writeSmall(to, b)
+}
+
+func (c *carrier) copySmall(from, to string, size drive.ByteSize) error {
+	b, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return drive.Wrap(err, drive.NotFound)
+	}
+	if err == nil && drive.ByteSize(len(b)) != size {
+		err = fmt.Errorf("%s has %d bytes, not %d", from, len(b), size)
+	}
+	if err != nil {
+		return err
+	}
+	return c.writeSmall(to, b)
+}
+
+// maxUnnamed is how many small contents wait for one sync: what a run that is stopped has to do
+// again.
+const maxUnnamed = 4096
+
+// writeSmall writes a small content to a file. It becomes durable, and gets its name, together with
+// others.
+func (c *carrier) writeSmall(to string, b []byte) (err error) {
 	if c.whole == nil {
 		if c.whole, err = os.Open(filepath.Join(c.to, blobsDir)); err != nil { // which may be a link to another disk
 			return err
 		}
 		c.unnamed = map[string]bool{}
 	}
-	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil {
+	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil { //nolint:gosec // placeOf takes only names that a store gives
 		return err
 	}
 	c.moved.Copied++
-	c.moved.Bytes += size
+	c.moved.Bytes += drive.ByteSize(len(b))
 	c.unnamed[to] = true
-	return nil
+	if len(c.unnamed) < maxUnnamed {
+		return nil
+	}
+	return c.nameSmall()
 }
 
 func sizeOf(path string) (drive.ByteSize, error) {
@@ -246,7 +276,7 @@ func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, er
 // those of a small file are in the log beside the blobs, from which a start writes them to the file
 // that is linked here.
 func (c *carrier) sync() error {
-	if err := c.nameUnpacked(); err != nil {
+	if err := c.nameSmall(); err != nil {
 		return err
 	}
 	for dir := range c.touched {
@@ -261,7 +291,7 @@ func (c *carrier) sync() error {
 	return syncDir(c.to)
 }
 
-func (c *carrier) nameUnpacked() error {
+func (c *carrier) nameSmall() error {
 	if c.whole == nil {
 		return nil
 	}
@@ -278,7 +308,7 @@ func (c *carrier) nameUnpacked() error {
 	return nil
 }
 
-// syncWritten makes durable what unpack has written.
+// syncWritten makes durable what writeSmall has written.
 func syncWritten(whole *os.File, paths map[string]bool) error {
 	if wholesync.Can(whole) {
 		return wholesync.Sync(whole)

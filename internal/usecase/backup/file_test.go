@@ -2,6 +2,7 @@ package backup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,5 +63,55 @@ func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 || err != nil {
 		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+// A run that is stopped has not read all small contents for nothing: what was synced has its name,
+// and the next one goes on behind it.
+func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
+	t.Parallel()
+	const text = "small"
+	c, times := unpacking(t, text)
+	named := func(n int) string {
+		return fmt.Sprintf("put-1-01a21e12-c356-79f8-8420-84264dec5658.%04x.01", n)
+	}
+	for n := range maxUnnamed + 1 {
+		bring(t, c, named(n), drive.ByteSize(len(text)))
+	}
+	if err := c.close(); err != nil { // as at the end of a run that has failed
+		t.Fatal(err)
+	}
+	*times = 0
+	for n := range maxUnnamed + 1 {
+		bring(t, c, named(n), drive.ByteSize(len(text)))
+	}
+	if *times != 1 {
+		t.Errorf("%d of %d were read once more, want the last one", *times, maxUnnamed+1)
+	}
+}
+
+// Small contents that are copied from file to file are durable together as well.
+func TestSmallFilesAreSyncedTogether(t *testing.T) {
+	t.Parallel()
+	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658"
+	c, _ := unpacking(t, text)
+	c.copies = true
+	place, err := placeOf(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := filepath.Join(c.from, blobsDir, place)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(from), 0o700), os.WriteFile(from, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	path := bring(t, c, file, drive.ByteSize(len(text)))
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || !c.unnamed[path] {
+		t.Errorf("before the sync: %v, of %v", err, c.unnamed)
+	}
+	if err := c.sync(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); string(b) != text || err != nil {
+		t.Errorf("%q, %v", b, err)
 	}
 }
