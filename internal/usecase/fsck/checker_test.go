@@ -395,6 +395,33 @@ func TestTheBackgroundStepsAsideAndKeepsItsShare(t *testing.T) {
 	}
 }
 
+// That contents were read is noted for many of them together, by a check and in the background.
+func TestSmallContentsAreNotedTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	const files = 150
+	for n := range files {
+		r.put(t, fmt.Sprintf("/small-%d", n), fmt.Appendf(nil, "text %d", n))
+	}
+	r.audit = r.auditor(fsck.Options{Scrub: time.Hour})
+	for name, read := range map[string]func() error{
+		"a check":        func() error { _, err := r.audit.Check(t.Context(), fsck.Scope{Deep: true}); return err },
+		"the background": func() error { _, err := r.audit.RunOnce(t.Context()); return err },
+	} {
+		r.Clock.Advance(2 * time.Hour)
+		writes := r.DB.Stats().Writes.Load()
+		if err := read(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := r.DB.Stats().Writes.Load() - writes; n > files/2 {
+			t.Errorf("%s: %d transactions for %d contents", name, n, files)
+		}
+		if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE scrubbed_at < ?`, drive.TimeOf(r.Clock.Now())); n != "0" {
+			t.Errorf("%s: %s blobs are overdue", name, n)
+		}
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})

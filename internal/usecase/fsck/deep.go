@@ -21,8 +21,9 @@ const readBuffer = 128 << 10
 
 // checkDeep reads every blob and compares it with its digest.
 func (p *pass) checkDeep(ctx context.Context) error {
-	return each(ctx, p, selectStored+`WHERE id > ? ORDER BY id LIMIT ?`, pageSize, scanStored, func(b stored) any { return b.id },
+	err := each(ctx, p, selectStored+`WHERE id > ? ORDER BY id LIMIT ?`, pageSize, scanStored, func(b stored) any { return b.id },
 		func(b stored) error { return p.reread(ctx, b.id) })
+	return errors.Join(err, p.unnoted.note(ctx, p))
 }
 
 // scrub reads the blobs that were not read for too long, the oldest first: its place is in the
@@ -36,8 +37,11 @@ func (p *pass) scrub(ctx context.Context) error {
 		}
 		for _, id := range due {
 			if err := p.reread(ctx, id); err != nil {
-				return err
+				return errors.Join(err, p.unnoted.note(ctx, p))
 			}
+		}
+		if err := p.unnoted.note(ctx, p); err != nil { // else the next page is this one
+			return err
 		}
 	}
 }
@@ -51,7 +55,7 @@ type whole struct {
 	parts    []byte
 }
 
-// reread compares one blob with its digest, and notes when.
+// reread compares one blob with its digest. When that was is noted soon.
 func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	if err := p.rest(ctx); err != nil {
 		return err
@@ -78,7 +82,7 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	default: // such as an error of the disk: the next scrub sees whether it stays
 		err = unreadable(ctx, p, w.stored, err)
 	}
-	return errors.Join(err, p.scrubbed(ctx, w.stored))
+	return errors.Join(err, p.unnoted.add(ctx, p, w.stored))
 }
 
 // unreadable reports a blob whose bytes cannot be read, and does not mark it.
@@ -110,7 +114,7 @@ func (p *pass) hash(ctx context.Context, w whole) (h hashed, err error) {
 		}
 		return file.ReadAt(b, off)
 	})
-	buf := make([]byte, readBuffer)
+	buf := make([]byte, max(1, min(int64(w.size), readBuffer)))
 	if w.size <= w.partSize {
 		one := digest.NewPart(0)
 		h.crc, err = one.Load(ctx, src, int64(w.size), buf)
@@ -160,7 +164,7 @@ func (p *pass) compare(ctx context.Context, w whole, h hashed) error {
 		if err == nil {
 			err = p.found(ctx, *d)
 		}
-		return errors.Join(err, p.scrubbed(ctx, w.stored))
+		return errors.Join(err, p.unnoted.add(ctx, p, w.stored))
 	}
 	if w.damaged != 0 {
 		if err := p.found(ctx, w.sound()); err != nil {
@@ -173,7 +177,7 @@ func (p *pass) compare(ctx context.Context, w whole, h hashed) error {
 			return err
 		}
 	}
-	return p.scrubbed(ctx, w.stored)
+	return p.unnoted.add(ctx, p, w.stored)
 }
 
 // changed says which parts of damaged content are not what they were.
@@ -212,9 +216,45 @@ func (w whole) partSums(packed []byte, crc uint32) defect {
 	}}
 }
 
-func (p *pass) scrubbed(ctx context.Context, b stored) error {
+// A note for each of many small blobs would cost more than to read them. What is not noted when a
+// pass is cut off is read once more.
+const (
+	maxUnnoted      = 100 // blobs
+	maxUnnotedBytes = 64 * drive.MiB
+)
+
+// unnoted are blobs that were read and are not noted yet.
+type unnoted struct {
+	blobs []stored
+	bytes drive.ByteSize
+}
+
+// add has it noted, together with others, that a blob was read.
+func (u *unnoted) add(ctx context.Context, p *pass, b stored) error {
+	u.blobs, u.bytes = append(u.blobs, b), u.bytes+b.size
+	if len(u.blobs) < maxUnnoted && u.bytes < maxUnnotedBytes {
+		return nil
+	}
+	return u.note(ctx, p)
+}
+
+// note notes that blobs were read. Of one that lies in another file since then it says nothing.
+func (u *unnoted) note(ctx context.Context, p *pass) error {
+	read := u.blobs
+	*u = unnoted{}
+	if len(read) == 0 {
+		return nil
+	}
+	args := []any{p.now()}
+	for _, b := range read {
+		args = append(args, b.id)
+	}
+	for _, b := range read {
+		args = append(args, b.file)
+	}
+	marks := sqldb.Marks(len(read))
 	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE blobs SET scrubbed_at = ? WHERE id = ? AND file = ?`, p.now(), b.id, b.file)
+		_, err := tx.Exec(ctx, `UPDATE blobs SET scrubbed_at = ? WHERE id IN (`+marks+`) AND file IN (`+marks+`)`, args...)
 		return err
 	})
 }

@@ -18,6 +18,7 @@ type pass struct {
 	born       drive.UploadID // uploads whose begin may still be on its way have greater ids
 	report     Report
 	suspicions []look
+	unnoted    unnoted
 	resumed    time.Time // when it last began to work after a rest
 
 	// Where it is; see resume.go.
