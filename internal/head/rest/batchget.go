@@ -21,6 +21,7 @@ import (
 
 const (
 	perLook   = 100             // files that are looked up at a time
+	firstMost = 64 * drive.KiB  // a file up to this is read before its line is sent, so that one that cannot be read breaks off no stream
 	aheadMost = 256 * drive.KiB // a file up to this is read before its turn from a store that is far
 	aheadOf   = 8               // files of one request that are read before their turn
 )
@@ -79,7 +80,8 @@ type manyFiles struct {
 	to    *bufio.Writer
 	lang  problem.Lang
 	begun bool
-	n     int // of the next file
+	n     int    // of the next file
+	small []byte // what was read of a file before its line
 
 	minimal bool // a line has the revision of its node and not the node
 }
@@ -151,7 +153,11 @@ func (s *manyFiles) one(l files.Listed, got opened) (err error) {
 	} else {
 		line.Node = &l.Node
 	}
-	if refused := errors.Join(l.Err, got.err); refused != nil {
+	refused := errors.Join(l.Err, got.err)
+	if refused == nil && got.bytes == nil && l.Size <= firstMost {
+		got.bytes, refused = s.read(got.object, int(l.Size))
+	}
+	if refused != nil {
 		d := problem.From(refused, s.lang, s.c.w.Header().Get("X-Request-Id"))
 		return s.line(batchLine{N: &n, Status: d.Status, Problem: d})
 	}
@@ -169,6 +175,13 @@ func (s *manyFiles) one(l files.Listed, got opened) (err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// read reads a small file; the next one takes its memory.
+func (s *manyFiles) read(o blob.Object, n int) ([]byte, error) {
+	s.small = slices.Grow(s.small[:0], n)[:n]
+	_, err := io.ReadFull(io.NewSectionReader(o, 0, int64(n)), s.small)
+	return s.small, err
 }
 
 // opened is a file that is to be sent, or why it cannot be.

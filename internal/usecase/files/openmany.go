@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,6 +83,10 @@ func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error
 	o, err := c.store.Open(ctx, l.file)
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
+	}
+	if err == nil && o.Size() != l.Size { // known before anybody is told how many bytes follow
+		err = drive.Wrap(fmt.Errorf("it has %d bytes, not %d", o.Size(), l.Size), drive.Internal)
+		err = errors.Join(err, o.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the content of node %v: %w", l.node.ID, err)
