@@ -138,8 +138,8 @@ func (s *server) sendBatch(body []byte) error {
 }
 
 // BenchmarkTree moves a folder of 10,000 files of 10 KiB with the client: put -r and get -r on this
-// machine, put -r over a line with a round trip of 50 ms, and beside them the same files as a tar,
-// which is unpacked as it comes, and as files that are written and synced.
+// machine and over a line with a round trip of 50 ms, get -r also without syncs, and beside them the
+// same files as a tar, which is unpacked as it comes, and as files that are written and synced.
 func BenchmarkTree(b *testing.B) {
 	real := startReal(b, b.TempDir())
 	from := b.TempDir()
@@ -177,9 +177,9 @@ func BenchmarkTree(b *testing.B) {
 	}
 	put(real)()
 	first := fmt.Sprintf("/tree-%d", no)
-	get := func(s *server) func() {
+	get := func(s *server, o client.DownloadOptions) func() {
 		return func() {
-			d, err := s.client(b).Downloader(client.DownloadOptions{})
+			d, err := s.client(b).Downloader(o)
 			must(b, err)
 			sum, err := d.GetTree(b.Context(), first, b.TempDir(), client.TreeOptions{SkipSame: true})
 			must(b, err)
@@ -195,8 +195,9 @@ func BenchmarkTree(b *testing.B) {
 	}{
 		{name: "put -r", do: put(real)},
 		{name: "put -r, a round trip of 50 ms", do: put(&far)},
-		{name: "get -r", do: get(real)},
-		{name: "get -r, a round trip of 50 ms", do: get(&far)},
+		{name: "get -r", do: get(real, client.DownloadOptions{})},
+		{name: "get -r, a round trip of 50 ms", do: get(&far, client.DownloadOptions{})},
+		{name: "get -r --no-sync", do: get(real, client.DownloadOptions{NoSync: true})},
 		{name: "tar over HTTP, unpacked", do: func() { untar(b, "http://"+l.Addr().String(), b.TempDir(), false) }},
 		{name: "tar over HTTP, unpacked, each file synced", do: func() { untar(b, "http://"+l.Addr().String(), b.TempDir(), true) }},
 	}
@@ -212,12 +213,13 @@ func BenchmarkTree(b *testing.B) {
 	}
 	rows := [][]any{{"", "s", "rate, of tar", "rate, of tar with each file synced"}}
 	for _, w := range ways {
-		rows = append(rows, []any{w.name, w.took, ways[4].took.over(w.took), ways[5].took.over(w.took)})
+		rows = append(rows, []any{w.name, w.took, ways[5].took.over(w.took), ways[6].took.over(w.took)})
 	}
 	table(b, "a folder of 10,000 files of 10 KiB", rows...)
 	b.ReportMetric(ways[1].took.median(), "far-s")
 	b.ReportMetric(ways[3].took.median(), "get-far-s")
-	b.ReportMetric(ways[4].took.over(ways[2].took).median(), "get-of-tar")
+	b.ReportMetric(ways[5].took.over(ways[2].took).median(), "get-of-tar")
+	b.ReportMetric(ways[5].took.over(ways[4].took).median(), "get-unsynced-of-tar")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -26,6 +26,11 @@ type DownloadOptions struct {
 	GiveUp   time.Duration // how long to go on while nothing succeeds; default 15 minutes
 	Files    int           // connections that a tree may use at once; default 16
 	Single   bool          // small files of a tree come one by one, and not many in one stream
+
+	// NoSync gives the small files of a tree their names before they are durable. With the power
+	// goes what was written in the last half minute or so; it is missing then or too short, and the
+	// same download fetches it once more.
+	NoSync bool
 }
 
 // Downloader returns a Downloader of c.

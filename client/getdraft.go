@@ -95,7 +95,7 @@ func (c *collector) placeIn(parent string, drafts []*draft, all []arrived, errs 
 		c.run.remove(c.root, d.path)
 	}
 	if len(placed) > 0 {
-		fail(placed, errs, errors.Join(syncFolder(at), stays(c.root, parent, at)))
+		fail(placed, errs, errors.Join(c.syncNames(at), stays(c.root, parent, at)))
 	}
 }
 

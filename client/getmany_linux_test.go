@@ -44,3 +44,39 @@ func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 		})
 	}
 }
+
+// The power goes when a tree was received that is not synced: what is not there is fetched by the
+// same download, and nothing is taken for whole that is not.
+func TestWhatWasNotSyncedIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	disk := disktest.New(t, "4096")
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	const n = 2 * syncedWhole
+	at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
+	for i := range n {
+		s.Store("/"+at(i), noise(uint64(i), 5000), mtime)
+	}
+	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(root string) Summary {
+		sum, err := d.GetTree(t.Context(), "/t", filepath.Join(root, "t"), TreeOptions{SkipSame: true})
+		if err != nil || sum.Received+sum.Skipped != n {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		return sum
+	}
+	get(disk.Root)
+	after := disk.Cut(t)
+	defer after.Unmount(t)
+	if sum := get(after.Root); sum.Received == 0 {
+		t.Error("all of it was synced")
+	}
+	for i := range n {
+		if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, noise(uint64(i), 5000)) {
+			t.Errorf("%s: %d bytes, %v, or they differ", at(i), len(got), err)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func (c *collector) name(dir string, files []int, all []arrived, errs []error) {
 				errs[i] = c.root.Rename(filepath.Join(f.dir, f.part), f.rel)
 			}
 		}
-		err = errors.Join(syncFolder(at), stays(c.root, dir, at))
+		err = errors.Join(c.syncNames(at), stays(c.root, dir, at))
 	}
 	fail(files, errs, err)
 }
@@ -95,6 +95,9 @@ func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 // it can be relied on, unless that takes long or fails: what it failed about may be somebody
 // else's, and each file tells of its own. names: those that they have now are durable, too.
 func (c *collector) sync(all []arrived, whole *os.File) (errs []error, names bool) {
+	if c.d.opt.NoSync {
+		return make([]error, len(all)), true
+	}
 	if !c.together(all, whole) {
 		return c.syncEach(all), false
 	}
@@ -148,6 +151,14 @@ func syncFile(root *os.Root, name string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncNames makes the names in a folder durable, where they are to be.
+func (c *collector) syncNames(at *os.Root) error {
+	if c.d.opt.NoSync {
+		return nil
+	}
+	return syncFolder(at)
 }
 
 // syncFolder makes renames in a folder durable; Windows has no such call, and needs none.

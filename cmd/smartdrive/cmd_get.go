@@ -17,6 +17,7 @@ type getFlags struct {
 	keep      bool
 	force     bool
 	zip       bool
+	noSync    bool
 	tune      transferFlags
 }
 
@@ -54,6 +55,7 @@ second of two files that end in the same name. Folders that do become one. Names
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "download folders recursively")
 	flags.BoolVarP(&f.keep, "keep", "n", false, "never replace a local file")
 	flags.BoolVarP(&f.force, "force", "f", false, "also download files that seem to exist already")
+	flags.BoolVar(&f.noSync, "no-sync", false, "small files of a folder get their names before they are on the disk, as with cp: faster, and if the power goes, run it again")
 	flags.BoolVar(&f.zip, "zip", false, "download all of them as one zip, LOCAL; a second run resumes as long as no file has changed")
 	cmd.MarkFlagsMutuallyExclusive("zip", "recursive")
 	f.tune.add(cmd)
@@ -121,7 +123,9 @@ func aimArchive(ctx context.Context, api *client.Client, remotes []string) (in c
 
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	api, down, err := transfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
-		return api.Downloader(client.DownloadOptions(o))
+		return api.Downloader(client.DownloadOptions{
+			Parallel: o.Parallel, PartSize: o.PartSize, GiveUp: o.GiveUp, Files: o.Files, Single: o.Single, NoSync: f.noSync,
+		})
 	})
 	if err != nil {
 		return err
