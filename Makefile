@@ -5,6 +5,8 @@ SHELL := /bin/bash
 GOLANGCI_VERSION := v2.15.0
 GOFUMPT_VERSION  := v0.12.0
 TOOLS := $(CURDIR)/.tools
+# As the binary that is shipped is built; and what lint, tests and the binary need is compiled once and not twice.
+export CGO_ENABLED := 0
 
 # Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone, in a deep run on all.
 # What it skips is long and has one thing happen after the other.
@@ -24,7 +26,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/smartdrive, a static binary, optimized for what cmd/smartdrive/serve.pgo shows
-	CGO_ENABLED=0 go build -trimpath -pgo cmd/smartdrive/serve.pgo -ldflags "-s -w" -o bin/smartdrive ./cmd/smartdrive
+	go build -trimpath -pgo cmd/smartdrive/serve.pgo -ldflags "-s -w" -o bin/smartdrive ./cmd/smartdrive
 
 .PHONY: profile
 profile: ## make cmd/smartdrive/serve.pgo again, which "make build" optimizes for
