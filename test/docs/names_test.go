@@ -188,7 +188,7 @@ func TestNamedVariablesExist(t *testing.T) {
 	for _, m := range variable.FindAllString(documents(t)["docs/configuration.md"], -1) {
 		known[m], known[m+"_FILE"] = true, true
 	}
-	for _, suffix := range []string{".go", ".sh", ".ts", "Makefile"} {
+	for _, suffix := range []string{".go", ".sh", ".ts", ".mjs", "Makefile"} {
 		walk(t, suffix, func(_, text string) {
 			for _, m := range variable.FindAllString(text, -1) {
 				known[m] = true
