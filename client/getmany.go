@@ -102,9 +102,7 @@ func (c *collector) fetch(ctx context.Context, all []wanted) {
 	c.run.expect(all)
 	changed := c.stream(ctx, all, true)
 	noDrafts(changed)
-	for _, f := range c.stream(ctx, changed, false) {
-		c.afresh(ctx, f)
-	}
+	c.alone(ctx, c.stream(ctx, changed, false), true)
 }
 
 // stream fetches files in one stream, in several if it breaks off. known: nodes are taken from the
@@ -132,9 +130,7 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 			return nil
 		case LacksBatch(err):
 			c.off.Store(true)
-			for _, f := range all {
-				c.alone(ctx, f)
-			}
+			c.alone(ctx, all, false)
 			return changed
 		}
 		failures++
@@ -148,18 +144,22 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 	return changed
 }
 
-// afresh fetches a file by itself, as it is now: its time may be all that has changed.
-func (c *collector) afresh(ctx context.Context, f wanted) {
-	if n, err := c.d.c.Node(ctx, f.node.ID); err == nil {
-		f.node = n
+// alone fetches files each by itself, beside each other: what is wrong with one takes a while to
+// tell. afresh: as they are now, since they have changed; the time of one may be all that has.
+func (c *collector) alone(ctx context.Context, all []wanted, afresh bool) {
+	for _, f := range all {
+		err := c.w.run(ctx, 1, f.item, func(ctx context.Context) (Result, error) {
+			if afresh {
+				if n, err := c.d.c.Node(ctx, f.node.ID); err == nil {
+					f.node = n
+				}
+			}
+			return c.d.get(ctx, c.root, f.rel, f.node, f.opt)
+		})
+		if err != nil {
+			return
+		}
 	}
-	c.alone(ctx, f)
-}
-
-// alone fetches a file by itself, which also tells what is wrong with it.
-func (c *collector) alone(ctx context.Context, f wanted) {
-	f.item.Result, f.item.Err = c.d.get(ctx, c.root, f.rel, f.node, f.opt)
-	c.w.ended(ctx, f.item)
 }
 
 // over ends a file.

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -140,5 +141,41 @@ func TestGetTreeKeepsWhatComesMeanwhile(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "mine")); err != nil || !bytes.Equal(got, mine) {
 		t.Errorf("what was there is %q, %v", got, err)
+	}
+}
+
+// Files that a stream cannot bring are fetched beside each other: each of them takes a while to
+// fail.
+func TestGetTreeOddFilesComeTogether(t *testing.T) {
+	t.Parallel()
+	const odd = 8
+	s := clienttest.New(t)
+	s.TakesBatches(true)
+	for i := range odd {
+		s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), 100), mtime)
+	}
+	var grown sync.Once
+	var together sync.WaitGroup
+	together.Add(odd)
+	s.Inject(func(r *http.Request) clienttest.Fault {
+		switch {
+		case isStream(r.Method, r.URL.Path):
+			grown.Do(func() {
+				for i := range odd {
+					s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), streamedFile+1), mtime)
+				}
+			})
+		case isContent(r.Method, r.URL.Path):
+			together.Done()
+			together.Wait()
+		}
+		return clienttest.None
+	})
+	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{}); err != nil || sum.Received != odd {
+		t.Errorf("%+v, %v", sum, err)
 	}
 }

@@ -77,9 +77,7 @@ func (c *collector) attempt(ctx context.Context, s *stream) error {
 	}
 	s.at.leave()
 	c.settle(ctx, s, whole)
-	for _, f := range s.odd {
-		c.afresh(ctx, f)
-	}
+	c.alone(ctx, s.odd, true)
 	return err
 }
 
