@@ -29,7 +29,7 @@ type DownloadOptions struct {
 
 	// NoSync gives the small files of a tree their names before they are durable. With the power
 	// goes what was written in the last half minute or so; it is missing then or too short, and the
-	// same download fetches it once more.
+	// same download fetches it once more. It is nothing to a tree with Keep.
 	NoSync bool
 }
 

@@ -16,9 +16,10 @@ import (
 // synced together or one by one.
 func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 	t.Parallel()
-	for name, n := range map[string]int{"together": 2 * syncedWhole, "one by one": syncedWhole - 1} {
+	for name, n := range map[string]int{"together": 2 * syncedWhole, "one by one": syncedWhole - 1, "what is there is kept": syncedWhole} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			keep := name == "what is there is kept" // which is synced, whatever is asked for
 			disk := disktest.New(t, "4096")
 			s := clienttest.New(t)
 			s.TakesBatches(true)
@@ -26,11 +27,11 @@ func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 			for i := range n {
 				s.Store("/"+at(i), noise(uint64(i), 5000), mtime)
 			}
-			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
+			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: keep})
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, err := d.GetTree(t.Context(), "/t", filepath.Join(disk.Root, "t"), TreeOptions{})
+			sum, err := d.GetTree(t.Context(), "/t", filepath.Join(disk.Root, "t"), TreeOptions{Keep: keep})
 			if err != nil || sum.Received != n {
 				t.Fatalf("%+v, %v", sum, err)
 			}

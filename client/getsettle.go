@@ -95,7 +95,7 @@ func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 // it can be relied on, unless that takes long or fails: what it failed about may be somebody
 // else's, and each file tells of its own. names: those that they have now are durable, too.
 func (c *collector) sync(all []arrived, whole *os.File) (errs []error, names bool) {
-	if c.d.opt.NoSync {
+	if c.unsynced() {
 		return make([]error, len(all)), true
 	}
 	if !c.together(all, whole) {
@@ -153,9 +153,13 @@ func syncFile(root *os.Root, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// unsynced reports whether files need not be durable: what a loss of power has cut short would be
+// kept for ever where local files are not replaced.
+func (c *collector) unsynced() bool { return c.d.opt.NoSync && !c.w.opt.Keep }
+
 // syncNames makes the names in a folder durable, where they are to be.
 func (c *collector) syncNames(at *os.Root) error {
-	if c.d.opt.NoSync {
+	if c.unsynced() {
 		return nil
 	}
 	return syncFolder(at)
