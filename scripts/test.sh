@@ -36,9 +36,10 @@ plans=smartdrive/test/plans
 # Whole clusters that are killed and cut off want the machine for themselves: they come last.
 alone=smartdrive/test/cluster
 
-# What takes longest begins first, so that nothing long is left to run alone at the end of a part.
+# What takes longest begins first, so that nothing long is left to run alone at the end of a part; but not several that each make
+# hundreds of partitions in Kafka.
 long=$(printf 'smartdrive/%s\n' internal/{app,domain/access,engine/blob/s3,export,head/rest,move/migrate,usecase/bulk,usecase/upload} \
-	test/{columns,ingest,memory,migration,system,tus})
+	test/{memory,migration,system,tus})
 longest_first() {
 	local all
 	all=$(cat)

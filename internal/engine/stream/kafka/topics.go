@@ -143,8 +143,9 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	return nil
 }
 
-// spread is how long the brokers may take to hear of a new topic.
-const spread = 30 * time.Second
+// spread is how long the brokers may take to hear of a new topic: one that makes a thousand
+// partitions for others meanwhile was seen to take longer than half a minute.
+const spread = 2 * time.Minute
 
 // await waits until the brokers know topics that were created.
 func (s *Stream) await(ctx context.Context, topics []spec) error {
