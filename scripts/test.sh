@@ -36,23 +36,11 @@ plans=smartdrive/test/plans
 # Whole clusters that are killed and cut off want the machine for themselves: they come last.
 alone=smartdrive/test/cluster
 
-# What takes longest begins first, so that nothing long is left to run alone at the end of a part; but not several that each make
-# hundreds of partitions in Kafka.
-long=$(printf 'smartdrive/%s\n' internal/{app,domain/access,engine/blob/s3,export,head/rest,move/migrate,usecase/bulk,usecase/upload} \
-	test/{memory,migration,system,tus})
-longest_first() {
-	local all
-	all=$(cat)
-	grep -xF "$long" <<<"$all"
-	grep -vxF "$long" <<<"$all"
-	true # also where nothing is left
-}
-
 # run TITLE FLAG...: the tests of the packages on standard input. They wait more than they work, for services, programs and the disk:
 # four packages run beside each other. Vetting is make check's and CI's. A landing believes no result of an earlier run.
 run() {
 	echo "=== $1"
-	longest_first | xargs -r go test -json -p 4 -vet=off ${CI:+-count=1} -exec "$bin/testcost" -timeout "${SMARTDRIVE_TEST_TIMEOUT:-20m}" "${@:2}" 2>&1
+	xargs -r go test -json -p 4 -vet=off ${CI:+-count=1} -exec "$bin/testcost" -timeout "${SMARTDRIVE_TEST_TIMEOUT:-20m}" "${@:2}" 2>&1
 }
 
 parts() {
