@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -89,5 +90,23 @@ func once(n int64, fault clienttest.Fault, match func(method, path string) bool)
 			return fault
 		}
 		return clienttest.None
+	}
+}
+
+// meeting returns a function that returns once n calls of it have come: those that are made beside
+// each other.
+func meeting(t *testing.T, n int32) func() {
+	var came atomic.Int32
+	all, met := context.WithCancel(t.Context())
+	return func() {
+		if came.Add(1) == n {
+			met()
+		}
+		select {
+		case <-all.Done():
+		case <-time.After(20 * time.Second):
+			t.Errorf("%d came beside each other, want %d", came.Load(), n)
+			met() // the others need not wait as long
+		}
 	}
 }

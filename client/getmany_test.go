@@ -155,8 +155,7 @@ func TestGetTreeOddFilesComeTogether(t *testing.T) {
 		s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), 100), mtime)
 	}
 	var grown sync.Once
-	var together sync.WaitGroup
-	together.Add(odd)
+	meet := meeting(t, odd)
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		switch {
 		case isStream(r.Method, r.URL.Path):
@@ -166,16 +165,11 @@ func TestGetTreeOddFilesComeTogether(t *testing.T) {
 				}
 			})
 		case isContent(r.Method, r.URL.Path):
-			together.Done()
-			together.Wait()
+			meet()
 		}
 		return clienttest.None
 	})
-	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{}); err != nil || sum.Received != odd {
+	if sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{}); err != nil || sum.Received != odd {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }

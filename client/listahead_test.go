@@ -33,14 +33,12 @@ func isListOf(r *http.Request, id string) bool {
 }
 
 // barrier holds the lists of the first folders until all of them have been asked for.
-func barrier(ids map[string]string) func(*http.Request) clienttest.Fault {
-	var together sync.WaitGroup
-	together.Add(1 + foldersAhead)
+func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest.Fault {
+	meet := meeting(t, 1+foldersAhead)
 	return func(r *http.Request) clienttest.Fault {
 		for name, id := range ids {
 			if name <= "h" && isListOf(r, id) {
-				together.Done()
-				together.Wait()
+				meet()
 			}
 		}
 		return clienttest.None
@@ -56,23 +54,17 @@ func TestTreesAreListedAhead(t *testing.T) {
 	c := newClient(t, s)
 	ids := storeFolders(t, s, c, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	isList := func(_, path string) bool { return strings.HasSuffix(path, "/children") }
-	d, err := c.Downloader(DownloadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newDownloader(t, s)
 	dir := t.TempDir()
-	s.Inject(barrier(ids))
+	s.Inject(barrier(t, ids))
 	if sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil || sum.Received != len(ids) || sum.Folders != len(ids) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	if n := s.Requests(isList); n != 1+len(ids) {
 		t.Errorf("%d lists were asked for, want %d", n, 1+len(ids))
 	}
-	u, err := c.Uploader(UploadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Inject(barrier(ids))
+	u := newUploader(t, s)
+	s.Inject(barrier(t, ids))
 	if sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true}); err != nil || sum.Skipped != len(ids) || sum.Sent != 0 || sum.Folders != 0 {
 		t.Errorf("sent once more: %+v, %v", sum, err)
 	}
@@ -103,10 +95,7 @@ func TestPutTreeAFolderThatHasGone(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	u, err := c.Uploader(UploadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := newUploader(t, s)
 	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true, Conflict: Replace})
 	if err != nil || sum.Sent != len(ids) || sum.Folders != 1 || sum.Failed != 0 {
 		t.Errorf("%+v, %v", sum, err)
@@ -129,10 +118,7 @@ func TestGetTreeOneListThatFails(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	d, err := c.Downloader(DownloadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newDownloader(t, s)
 	dir := t.TempDir()
 	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
 	if err != nil || sum.Received != 2 || sum.Failed != 1 {
@@ -161,10 +147,7 @@ func TestGetTreeStopsWhileItLists(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	d, err := c.Downloader(DownloadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newDownloader(t, s)
 	if sum, err := d.GetTree(ctx, "/t", t.TempDir(), TreeOptions{}); !errors.Is(err, enough) || sum.Received != 0 {
 		t.Errorf("%+v, %v", sum, err)
 	}

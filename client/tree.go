@@ -215,13 +215,16 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, there *listi
 		if err == nil {
 			err = checkPath(to)
 		}
-		_, taken := known[name]
+		n, taken := known[name]
 		switch {
 		case err != nil:
 			w.ended(ctx, Item{Local: from, Path: to, Err: err})
 			err = context.Cause(ctx)
 		case entry.IsDir():
-			within := next.take(ctx, known[name].ID)
+			var within *listing
+			if taken {
+				within = next.take(ctx, n.ID)
+			}
 			err = u.putFolder(ctx, from, to, within, (fresh || w.opt.SkipSame) && !taken)
 			u.lists.end(within)
 		default:
