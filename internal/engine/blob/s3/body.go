@@ -191,6 +191,18 @@ func wholeOf(content []byte) whole {
 	return whole{bytes.NewReader(content), content, hex.EncodeToString(sum[:])}
 }
 
+// ready is a body of this process, of size bytes, as it is sent best: a small one as a whole.
+func ready(r io.Reader, size int64) (io.Reader, error) {
+	if size > wholeSize {
+		return r, nil
+	}
+	content := make([]byte, size)
+	if _, err := io.ReadFull(r, content); err != nil {
+		return nil, err
+	}
+	return wholeOf(content), nil
+}
+
 // wholeKey is the key of the context under which the transport finds the whole that it sends.
 type wholeKey struct{}
 
@@ -243,9 +255,9 @@ func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, 
 	if err != nil {
 		return blob.Part{}, false, err
 	}
-	var r io.Reader = io.NewSectionReader(f, 0, int64(part.Size))
-	if part.Size == 0 {
-		r = wholeOf(nil)
+	r, err := ready(io.NewSectionReader(f, 0, int64(part.Size)), int64(part.Size))
+	if err != nil {
+		return blob.Part{}, false, fmt.Errorf("spool: %w", err)
 	}
 	return part, true, ofStore(o.put(context.WithoutCancel(ctx), r, int64(part.Size)))
 }

@@ -29,6 +29,12 @@ func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n i
 	return etag, classify(err)
 }
 
+// putNothing puts an empty part in the place of part n: no part can be removed alone.
+func (b *Bucket) putNothing(ctx context.Context, id drive.UploadID, mpu string, n int) error {
+	_, err := b.putPart(ctx, id, mpu, n, wholeOf(nil), 0)
+	return err
+}
+
 // sendPart sends part n of the object with that key; its error is the client's. See putObject.
 func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
 	ctx, r, sum := unwrap(ctx, r)

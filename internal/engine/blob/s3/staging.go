@@ -162,7 +162,7 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	}
 	left := l.before
 	if left > 0 {
-		_, err = s.b.putPart(context.WithoutCancel(ctx), ref.ID, l.mpu, n, nil, 0)
+		err = s.b.putNothing(context.WithoutCancel(ctx), ref.ID, l.mpu, n)
 	}
 	if err == nil {
 		left = 0

@@ -183,9 +183,9 @@ func TestAStoreWithoutIfNoneMatch(t *testing.T) {
 func TestNothingEmptyIsSentInChunks(t *testing.T) {
 	t.Parallel()
 	o := target(t)
-	puts := 0
+	puts, full := 0, false
 	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPut && (strings.Contains(r.URL.Path, "/put-") || r.URL.Query().Has("partNumber")) {
+		if r.Method == http.MethodPut && (strings.Contains(r.URL.Path, "/put-") || r.URL.Query().Has("partNumber")) && !full {
 			puts++
 			if r.Body != nil || r.ContentLength != 0 {
 				t.Errorf("sent with a body of %d bytes: %v", r.ContentLength, r.Header)
@@ -201,6 +201,14 @@ func TestNothingEmptyIsSentInChunks(t *testing.T) {
 	noError(t, err)
 	if putObject(t, b.Objects(), "acc/empty.zip", upload, 0, nil); puts != 2 {
 		t.Errorf("a part was sent %d times", puts-1)
+	}
+	full = true
+	ref, file := begun(t, b.Staging)
+	send(t, b.Staging, ref, 0, slicePart(file, 0))
+	full = false
+	noError(t, b.Staging.Drop(t.Context(), ref, 1, 0))
+	if puts != 3 {
+		t.Errorf("in the place of a dropped part something was put %d times", puts-2)
 	}
 }
 

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,7 +252,11 @@ func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) err
 func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part) error {
 	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.old.pieces)
 	defer pieces.close()
-	etag, err := x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, io.MultiReader(pieces, f.reader()), int64(part.Size))
+	var etag string
+	r, err := ready(io.MultiReader(pieces, f.reader()), int64(part.Size))
+	if err == nil {
+		etag, err = x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, r, int64(part.Size))
+	}
 	if err != nil {
 		return x.s.explain(ctx, x.ref, x.l, err)
 	}
@@ -275,7 +278,7 @@ func (x *extension) emptyPart(ctx context.Context) int64 {
 	ctx, stop := detached(ctx)
 	defer stop()
 	if x.l.alive() == nil { // else somebody else may have the part
-		if _, err := x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, nil, 0); err == nil {
+		if err := x.s.b.putNothing(ctx, x.ref.ID, x.l.mpu, x.e.N); err == nil {
 			return 0
 		}
 	}
@@ -293,8 +296,10 @@ func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part
 	piece := storedPiece{Place: fmt.Sprintf("%d-%d-%s", x.e.N, int64(part.Size)-size, randomID()), Size: size}
 	before := x.s.b.openPieces(ctx, x.ref.ID, merged)
 	defer before.close()
-	_, err := x.s.b.api.PutObject(ctx, x.s.b.name, x.s.b.pieceKey(x.ref.ID, piece), io.MultiReader(before, f.reader()), size, "", "",
-		minio.PutObjectOptions{})
+	r, err := ready(io.MultiReader(before, f.reader()), size)
+	if err == nil {
+		err = x.s.b.putObject(ctx, x.s.b.pieceKey(x.ref.ID, piece), r, size, minio.PutObjectOptions{})
+	}
 	if err != nil {
 		return classify(err)
 	}
@@ -364,12 +369,7 @@ func (b *Bucket) newSpool() (*spoolFile, error) {
 	return &spoolFile{File: f}, nil
 }
 
-func (f *spoolFile) reader() io.Reader {
-	if f.size == 0 {
-		return bytes.NewReader(nil)
-	}
-	return io.NewSectionReader(f.File, 0, f.size)
-}
+func (f *spoolFile) reader() io.Reader { return io.NewSectionReader(f.File, 0, f.size) }
 
 func (f *spoolFile) close() {
 	_ = f.Close()

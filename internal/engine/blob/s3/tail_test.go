@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -73,6 +76,29 @@ func TestPiecesOfATailAreFew(t *testing.T) {
 		t.Errorf("%d objects are left of a tail that is a part", n)
 	}
 	wantHeld(t, b.Staging, ref, false)
+}
+
+// The small pieces of a tail are sent again where the store has failed for the moment.
+func TestSmallPiecesAreSentAgain(t *testing.T) {
+	t.Parallel()
+	o := target(t)
+	var refused atomic.Int32
+	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/tails/") && refused.Add(1)%2 == 1 {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return answerXML(r, http.StatusServiceUnavailable, "SlowDown"), nil
+		}
+		return sharedTransport.RoundTrip(r)
+	})
+	b := at(t, o)
+	ref, file := begun(t, b.Staging)
+	for at := 0; at < 3000; at += 1000 {
+		noError(t, extend(t, b.Staging, ref, 1, file[:at], file[at:at+1000]))
+	}
+	wantTail(t, b.Staging, ref, file[:3000], false)
+	if n := refused.Load(); n != 6 {
+		t.Errorf("3 pieces were sent %d times", n)
+	}
 }
 
 // An offset that was promised is there although all of Redis is lost.
