@@ -52,7 +52,9 @@ type known struct {
 func newProvider(opt Options) *provider {
 	transport := opt.Transport
 	if transport == nil {
-		transport = http.DefaultTransport
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.DisableKeepAlives = true // a code is good once: a request must not meet a connection that the provider is about to close
+		transport = own
 	}
 	return &provider{opt: opt, client: &http.Client{Transport: bounded{transport}, Timeout: answerWithin, CheckRedirect: onlyReading}}
 }

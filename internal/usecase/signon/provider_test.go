@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -338,4 +339,26 @@ func FuzzGroups(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A provider may close a connection at any time that nothing is sent over it, also when a code that
+// is good once comes by it.
+func TestNoRequestMeetsAConnectionThatTheProviderCloses(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	id := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if seen[r.RemoteAddr] {
+			panic(http.ErrAbortHandler)
+		}
+		seen[r.RemoteAddr] = true
+	}))
+	t.Cleanup(id.Close)
+	p := newProvider(Options{})
+	for range 2 {
+		resp, err := p.client.Post(id.URL, "text/plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
 }

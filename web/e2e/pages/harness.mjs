@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { mkdtemp, mkdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { afterEach } from "node:test";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -40,6 +41,17 @@ export async function startServer(...flags) {
   return { url, password, stop, log: () => log };
 }
 
+const open = new Map(); // the pages that no test has closed yet, with their servers
+
+afterEach(async (t) => {
+  if (t.passed === false)
+    for (const [page, server] of open) {
+      const shown = await page.locator("body").innerText({ timeout: 5_000 }).catch((error) => error.message);
+      console.error(`"${t.name}" has failed. ${page.url()} shows:\n${shown.slice(0, 2_000)}\nThe server has said:\n${server.log().split("\n").slice(-30).join("\n")}`);
+    }
+  open.clear();
+});
+
 /** Calls the API as a program would. */
 export async function api(server, token, method, path, body, headers = {}) {
   const raw = body instanceof Uint8Array || typeof body === "string";
@@ -77,6 +89,8 @@ export async function openPage(browser, server, options = {}) {
   });
   await context.addInitScript(listen);
   const page = await context.newPage();
+  open.set(page, server);
+  page.on("close", () => open.delete(page));
   page.setDefaultTimeout(90_000); // for what takes a moment; the machine may be busy
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(`thrown: ${error.message}`));
