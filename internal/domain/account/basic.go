@@ -31,7 +31,9 @@ const (
 
 // passwords remember which passwords of accounts were right, so that a client that sends one with
 // each request does not cost a hash of 50 ms each time. What is kept is an HMAC under a key of this
-// process; who may act on it is asked of the database every five seconds (see trustFor).
+// process; who may act on it is asked of the database every five seconds (see trustFor). One is
+// remembered for the address that it came from: elsewhere, and where too many others were tried,
+// memory would tell a guesser without end what is right.
 type passwords struct {
 	key    []byte
 	flight singleflight.Group // many requests with one password are one hash
@@ -55,9 +57,9 @@ func newPasswords() *passwords {
 	return &passwords{key: random(sha256.Size), known: map[passwordKey]*knownPassword{}}
 }
 
-func (p *passwords) keyOf(slot, password string) (key passwordKey) {
+func (p *passwords) keyOf(slot, source, password string) (key passwordKey) {
 	mac := hmac.New(sha256.New, p.key)
-	mac.Write([]byte(slot + "\x00" + password)) // no name has a NUL
+	mac.Write([]byte(slot + "\x00" + source + "\x00" + password)) // no name and no address has a NUL
 	mac.Sum(key[:0])
 	return key
 }
@@ -110,7 +112,11 @@ func (s *Sessions) Basic(ctx context.Context, in Basic) (drive.Who, error) {
 }
 
 func (s *Sessions) byPassword(ctx context.Context, slot string, in Basic) (drive.Who, error) {
-	key := s.passwords.keyOf(slot, in.Password)
+	tried := s.attempt(Login{Name: in.Name, Client: in.Client}, s.opt.Now())
+	if err := s.failures.refuses(s.opt.Now(), tried.counters...); err != nil {
+		return drive.Who{}, err
+	}
+	key := s.passwords.keyOf(slot, source(in.Client), in.Password)
 	if k, ok := s.passwords.find(key, s.opt.Now()); ok {
 		who, err := s.stillRight(ctx, key, k)
 		if !drive.IsKind(err, drive.Unauthenticated) {
@@ -118,7 +124,7 @@ func (s *Sessions) byPassword(ctx context.Context, slot string, in Basic) (drive
 		}
 	}
 	for {
-		who, err, shared := s.passwords.flight.Do(string(key[:])+source(in.Client), func() (any, error) { return s.firstTime(ctx, key, in) })
+		who, err, shared := s.passwords.flight.Do(string(key[:]), func() (any, error) { return s.firstTime(ctx, key, in) })
 		if shared && err != nil && ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 			continue // it was another request that ended
 		}

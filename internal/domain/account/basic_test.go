@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"runtime"
 	"sync"
 	"testing"
@@ -91,6 +92,37 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 	}
 	if len(f.sessions.passwords.known) != 1 {
 		t.Errorf("%d passwords are remembered", len(f.sessions.passwords.known))
+	}
+}
+
+// What is remembered must not answer guesses that a login would not look at any more.
+func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]netip.Addr{"another address": netip.MustParseAddr("198.51.100.7"), "the same address": client} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.add(t, "ann", false)
+			if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
+				t.Fatal(err)
+			}
+			guess := func(password string) error {
+				_, err := f.sessions.Basic(t.Context(), Basic{Name: "ann", Password: password, Head: drive.HeadDAV, Client: from})
+				return err
+			}
+			for range maxPair {
+				wantReason(t, guess("wrong horse"), drive.Unauthenticated, "invalid")
+			}
+			wantKind(t, guess("wrong horse"), drive.Rate)
+			wantKind(t, guess(secret), drive.Rate)
+			if _, err := f.basic(t, "ann", secret, drive.HeadDAV); from != client && err != nil {
+				t.Errorf("guesses from elsewhere keep the user out: %v", err)
+			}
+			f.clock.Advance(failureWindow)
+			if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
