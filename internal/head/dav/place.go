@@ -250,12 +250,12 @@ func (c *call) href(segments []string, folder bool) string {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		b.WriteString(strings.ReplaceAll(url.PathEscape(s), "&", "%26")) // it stands in XML
+		b.WriteString(url.PathEscape(s))
 	}
 	if folder && len(segments) > 0 {
 		b.WriteByte('/')
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "&", "%26") // it stands in XML; the prefix may have the name of a user
 }
 
 // withMe lists what is shared with the caller by name.

@@ -1,6 +1,8 @@
 package nextcloud_test
 
 import (
+	"encoding/base64"
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"slices"
@@ -37,6 +39,21 @@ func TestWhatClientsAskFirst(t *testing.T) {
 	s.Do(t, "POST /index.php/login/v2/poll", "Content-Type: application/x-www-form-urlencoded", "", "token="+begun.Between(t, `"token":"`, `"`)).Want(t, 404)
 	if got := s.Do(t, "GET /index.php/login/flow").Want(t, 303).Header.Get("Location"); got != "https://drive.example.org/grant" {
 		t.Errorf("%q", got)
+	}
+}
+
+// What stands in an address stands in the XML of the answer, too.
+func TestANameWithAnAmpersand(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "r&d")
+	login := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("r&d:x"))
+	for _, address := range []string{"/remote.php/dav/files/r&d/", "/remote.php/dav/files/r%26d/"} {
+		s.Do(t, "MKCOL "+address+"a%26b", login)
+		got := s.Do(t, "PROPFIND "+address, "Depth: 1", login).Want(t, 207).Has(t, "<D:href>/remote.php/dav/files/r%26d/a%26b/</D:href>")
+		if err := xml.Unmarshal([]byte(got.Body), new(struct{})); err != nil {
+			t.Errorf("%v: %s", err, got.Body)
+		}
 	}
 }
 
