@@ -170,6 +170,9 @@ func (c *call) sendJSON(status int, v any) error {
 	return nil
 }
 
+// newPassword makes an app password, by a GET.
+const newPassword = "core/getapppassword"
+
 // ocsData finds what an address of OCS is about.
 func (c *call) ocsData(ctx context.Context) (any, error) {
 	what := strings.Join(c.path[2:], "/")
@@ -184,7 +187,7 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 		defer release()
 		return c.capabilities(), nil
 	}
-	leave, err := c.enter(!reads(c.r.Method))
+	leave, err := c.enter(!reads(c.r.Method) || what == newPassword)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +197,7 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 		return c.user(ctx)
 	case strings.HasPrefix(what, "cloud/users/"):
 		return c.userNamed(ctx, strings.TrimPrefix(what, "cloud/users/"))
-	case what == "core/getapppassword":
+	case what == newPassword:
 		return c.getAppPassword(ctx)
 	case what == "core/apppassword" && c.r.Method == http.MethodDelete:
 		if c.who.Session.IsZero() { // it came with the password of the account

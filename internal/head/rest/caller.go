@@ -39,11 +39,18 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 
 // Basic is Writer for a head whose protocol sends a name and a password with each request, or a
 // token that is good for that head. A cookie lets nobody in: what a browser adds by itself another
-// site could use. What only reads needs no more than the scope for it.
+// site could use. It adds a name and a password that somebody has typed in, too: see
+// ownForm. What only reads needs no more than the scope for it.
 func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
 	need := read
 	if changes {
 		need = write
+	}
+	if changes {
+		err = a.front.ownForm(r)
+	}
+	if err != nil {
+		return drive.Who{}, nil, err
 	}
 	if name, password, ok := r.BasicAuth(); ok {
 		who, err = a.front.logins.Basic(r.Context(), account.Basic{Name: name, Password: password, Head: head, Client: clientOf(r)})

@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -79,6 +80,18 @@ func (f *front) ownPage(r *http.Request) error {
 		return drive.Wrap(err, drive.CrossOrigin)
 	}
 	return nil
+}
+
+// ownForm is ownPage for a change that another site's page can make a browser send with a name and a
+// password that it has kept, without the browser asking us first: of other methods, and of those
+// with a header of the clients, it asks (Fetch standard §2.2.2, CORS-preflight).
+func (f *front) ownForm(r *http.Request) error {
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) || r.Header.Get("Ocs-Apirequest") != "" {
+		return nil
+	}
+	one := *r // a GET that changes something is no better than a POST
+	one.Method = http.MethodPost
+	return f.ownPage(&one)
 }
 
 // setCookie hands the secret to the browser; the empty one takes it away.

@@ -3,6 +3,7 @@ package rest_test
 import (
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -164,4 +165,39 @@ func TestOtherSitesCannotUseTheCookie(t *testing.T) {
 	b.send(t, "POST", "/nodes", map[string]any{"path": "/a", "type": "folder"}, "Authorization", "Bearer "+token).json(t, http.StatusCreated)
 	b.header = map[string]string{"Origin": home, "Sec-Fetch-Site": "same-origin"}
 	b.send(t, "POST", "/nodes", map[string]any{"path": "/b", "type": "folder"}).json(t, http.StatusCreated)
+}
+
+// A browser keeps a name and a password that were typed in, and sends them whoever's page asks.
+func TestAnotherSiteUsesNoPasswordThatABrowserKeeps(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	s.newUser(t, "ann", 0)
+	for _, c := range []struct {
+		method  string
+		changes bool
+		header  map[string]string
+		refused bool
+	}{
+		{"POST", true, map[string]string{"Sec-Fetch-Site": "cross-site"}, true},
+		{"POST", true, map[string]string{"Origin": "https://elsewhere.example.org"}, true},
+		{"GET", true, map[string]string{"Sec-Fetch-Site": "cross-site"}, true},
+		{"GET", false, map[string]string{"Sec-Fetch-Site": "cross-site"}, false},
+		{"POST", true, map[string]string{"Origin": home}, false},
+		{"POST", true, nil, false}, // a program
+		{"POST", true, map[string]string{"Origin": "capacitor://localhost", "OCS-APIRequest": "true"}, false},
+		{"PUT", true, map[string]string{"Origin": "https://elsewhere.example.org"}, false}, // no browser sends it without asking
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/ocs/v2.php/x", nil)
+		r.SetBasicAuth("ann", password)
+		for name, value := range c.header {
+			r.Header.Set(name, value)
+		}
+		_, release, err := s.api.Basic(r, drive.HeadNextcloud, c.changes)
+		if err == nil {
+			release()
+		}
+		if drive.IsKind(err, drive.CrossOrigin) != c.refused || err != nil && !c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
 }
