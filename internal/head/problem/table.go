@@ -179,8 +179,8 @@ var requestRows = []row{
 		kind: drive.CrossOrigin, status: http.StatusForbidden,
 		title: text{"The request came from another site", "请求来自其他网站"},
 		says: []text{{
-			"The browser is logged in by a cookie, and the page that sent the request does not belong to this server.",
-			"浏览器以 Cookie 登录，而发出该请求的网页不属于本服务器。",
+			"The browser added a login that it keeps (a cookie, or a name and password), and the page that sent the request does not belong to this server.",
+			"浏览器附上了其保存的登录（Cookie 或用户名和密码），而发出该请求的网页不属于本服务器。",
 		}},
 		advice: text{
 			"Open the server's own address. Behind a proxy the server must know that address: set --base-url, or forward the Host header. Programs should send a token instead of the cookie.",
