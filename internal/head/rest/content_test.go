@@ -23,6 +23,19 @@ func TestAFileOfTheEpoch(t *testing.T) {
 	}
 }
 
+// A browser takes parts for answers of their own.
+func TestAContentOfSeveralPartsIsBytes(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	for sent, want := range map[string]string{"Multipart/x-mixed-replace; boundary=a": drive.UnknownMime, "text/html": "text/html"} {
+		node := u.send(t, "PUT", "/files/"+want[:4], []byte("--a\r\nContent-Type: text/html\r\n\r\n"), "Content-Type", sent).json(t, http.StatusCreated)
+		got := u.get(t, "/nodes/"+node["id"].(string)+"/content?inline=true").Header.Get("Content-Type")
+		if got != want {
+			t.Errorf("%q is sent as %q", sent, got)
+		}
+	}
+}
+
 func TestContentIsReadByRangesAndConditions(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

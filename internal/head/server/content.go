@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +13,13 @@ import (
 // SendContent answers with size bytes of content, or with the ranges of them that were asked for
 // (RFC 9110 §13, §14), by http.ServeContent. What that would say in plain text, refuse says as its
 // head says errors: Range or Precondition.
+//
+// A content of several parts is sent as bytes: a browser takes its parts for answers with headers
+// of their own (multipart/x-mixed-replace), beside those that keep the content harmless.
 func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, content io.ReaderAt, size drive.ByteSize, refuse func(err error)) {
+	if h := w.Header(); strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/") {
+		h.Set("Content-Type", drive.UnknownMime)
+	}
 	http.ServeContent(&contentWriter{ResponseWriter: w, size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
 }
 
