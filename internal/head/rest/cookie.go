@@ -82,9 +82,9 @@ func (f *front) ownPage(r *http.Request) error {
 	return nil
 }
 
-// ownForm is ownPage for a change that another site's page can make a browser send with a name and a
-// password that it has kept, without the browser asking us first: of other methods, and of those
-// with a header of the clients, it asks (Fetch standard §2.2.2, CORS-preflight).
+// ownForm is ownPage for a change that another site's page can make a browser send, with a name and
+// a password that it has kept, without asking us first. Before other methods, and before a header
+// of the clients, it asks (Fetch standard, CORS-preflight).
 func (f *front) ownForm(r *http.Request) error {
 	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) || r.Header.Get("Ocs-Apirequest") != "" {
 		return nil
