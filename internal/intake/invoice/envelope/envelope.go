@@ -257,10 +257,22 @@ func ofZip(err error) error {
 
 // openZip reads the directory of an archive.
 func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
-	if err := checkDirectory(in, size); err != nil {
+	room, err := checkDirectory(in, size)
+	if err != nil {
 		return nil, err
 	}
-	return zip.NewReader(within{in, size}, size)
+	archive, err := zip.NewReader(within{in, size}, size)
+	if err != nil {
+		return nil, err
+	}
+	const header = 30 // bytes before each member, at least
+	for _, f := range archive.File {
+		if room -= header; room < 0 || f.CompressedSize64 > uint64(room) { // some share bytes, which would be read as often as they are named
+			return nil, zip.ErrFormat
+		}
+		room -= int64(f.CompressedSize64)
+	}
+	return archive, nil
 }
 
 // within reads a file at places that its own text names, which may lie outside of it.
@@ -280,25 +292,31 @@ func (w within) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-// checkDirectory refuses an archive whose directory would take much memory, before it is read.
-func checkDirectory(in io.ReaderAt, size int64) error {
+// checkDirectory refuses an archive whose directory would take much memory, before it is read. That
+// must be where and as large as its end says: the reader goes by where it begins, to whatever end.
+// room is how many bytes the members have before it.
+func checkDirectory(in io.ReaderAt, size int64) (room int64, err error) {
 	const endBytes, commentMost = 22, 1<<16 - 1
 	tail := make([]byte, min(size, endBytes+commentMost))
 	if _, err := in.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return 0, err
 	}
 	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
 	if at < 0 || at+endBytes > len(tail) {
-		return &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
+		return 0, &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
 	}
 	end := tail[at:]
 	members := int(end[10]) | int(end[11])<<8
 	directory := int64(end[12]) | int64(end[13])<<8 | int64(end[14])<<16 | int64(end[15])<<24
-	large := directory == 1<<16-1 || bytes.Equal(end[16:20], []byte{255, 255, 255, 255}) // ask for a second record
+	begins := int64(end[16]) | int64(end[17])<<8 | int64(end[18])<<16 | int64(end[19])<<24
+	large := directory == 1<<16-1 || begins == 1<<32-1 // ask for a second record
 	if members > maxMembers || directory > maxDirectory || large {
-		return &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf("the archive has more than %d members or a directory larger than %d bytes", maxMembers, maxDirectory)}
+		return 0, &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf("the archive has more than %d members or a directory larger than %d bytes", maxMembers, maxDirectory)}
 	}
-	return nil
+	if begins+directory != size-int64(len(end)) {
+		return 0, &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
+	}
+	return begins, nil
 }
 
 // Count says how many documents Decode finds, without reading them: for a sender that has to

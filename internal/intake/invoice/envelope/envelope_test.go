@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,30 @@ func TestArchivesAreBounded(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "limit") {
 			t.Errorf("a bomb: %v", err)
 		}
+	}
+}
+
+// What the end of an archive says of its directory bounds what is read of it, and each byte belongs
+// to one member: else a small file takes all the memory, or all the time, that there is.
+func TestADirectoryIsWhatItsEndSays(t *testing.T) {
+	t.Parallel()
+	one := archive(t, "1.xml", "<EInvoice>"+strings.Repeat("0123456789", 100)+"</EInvoice>")
+	end, at := bytes.LastIndex(one, []byte("PK\x05\x06")), bytes.Index(one, []byte("PK\x01\x02"))
+	with := func(times, said int) []byte {
+		size := (end - at) * said
+		in := slices.Concat(one[:at], bytes.Repeat(one[at:end], times), one[end:])
+		tail := in[len(in)-22:]
+		tail[8], tail[9], tail[10], tail[11] = byte(times), byte(times>>8), byte(times), byte(times>>8)
+		tail[12], tail[13], tail[14] = byte(size), byte(size>>8), byte(size>>16)
+		return in
+	}
+	for name, in := range map[string][]byte{"longer than said": with(1<<16+1, 1), "one member, twenty names": with(20, 20)} {
+		if docs, errs := decodeAll(in); len(docs) != 0 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "damaged") {
+			t.Errorf("%s: %d documents, %v", name, len(docs), errs)
+		}
+	}
+	if docs, errs := decodeAll(with(1, 1)); len(docs) != 1 || errs != nil {
+		t.Errorf("a good one: %d documents, %v", len(docs), errs)
 	}
 }
 
