@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -33,7 +34,8 @@ const (
 // each request does not cost a hash of 50 ms each time. What is kept is an HMAC under a key of this
 // process; who may act on it is asked of the database every five seconds (see trustFor). One is
 // remembered for the address that it came from: elsewhere, and where too many others were tried,
-// memory would tell a guesser without end what is right.
+// memory would tell a guesser without end what is right. A wrong one is remembered, too: a client
+// that goes on with an old password is told so as often as it asks, and keeps nobody else out.
 type passwords struct {
 	key    []byte
 	flight singleflight.Group // many requests with one password are one hash
@@ -44,8 +46,9 @@ type passwords struct {
 
 type passwordKey [sha256.Size]byte
 
-// knownPassword is a password that was right, and what its user was then.
+// knownPassword is a password that was right, or wrong, and what its user was then.
 type knownPassword struct {
+	wrong  bool
 	user   drive.UserID
 	epoch  int64 // the users' link_epoch: a change of the password raises it
 	who    drive.Who
@@ -112,15 +115,21 @@ func (s *Sessions) Basic(ctx context.Context, in Basic) (drive.Who, error) {
 }
 
 func (s *Sessions) byPassword(ctx context.Context, slot string, in Basic) (drive.Who, error) {
+	key := s.passwords.keyOf(slot, source(in.Client), in.Password)
+	k, ok := s.passwords.find(key, s.opt.Now())
+	if ok && k.wrong {
+		if err := s.stillAsItWas(ctx, key, &k); !drive.IsKind(err, drive.Unauthenticated) {
+			return drive.Who{}, cmp.Or(err, unauthenticated("invalid"))
+		}
+		ok = false
+	}
 	tried := s.attempt(Login{Name: in.Name, Client: in.Client}, s.opt.Now())
 	if err := s.failures.refuses(s.opt.Now(), tried.counters...); err != nil {
 		return drive.Who{}, err
 	}
-	key := s.passwords.keyOf(slot, source(in.Client), in.Password)
-	if k, ok := s.passwords.find(key, s.opt.Now()); ok {
-		who, err := s.stillRight(ctx, key, k)
-		if !drive.IsKind(err, drive.Unauthenticated) {
-			return who, err
+	if ok {
+		if err := s.stillAsItWas(ctx, key, &k); !drive.IsKind(err, drive.Unauthenticated) {
+			return k.who, err
 		}
 	}
 	for {
@@ -135,24 +144,24 @@ func (s *Sessions) byPassword(ctx context.Context, slot string, in Basic) (drive
 	}
 }
 
-// stillRight asks whether what was right once is right now: the password was not changed, and the
-// user may log in. Unauthenticated: it is to be checked again.
-func (s *Sessions) stillRight(ctx context.Context, key passwordKey, k knownPassword) (drive.Who, error) {
+// stillAsItWas asks whether what was right or wrong once is so now: the password was not changed,
+// and the user may log in. Unauthenticated: it is to be checked again.
+func (s *Sessions) stillAsItWas(ctx context.Context, key passwordKey, k *knownPassword) error {
 	now := s.opt.Now()
-	if now.Sub(k.readAt) < trustFor && !now.Before(k.readAt) {
-		return k.who, nil
+	if !k.wrong && now.Sub(k.readAt) < trustFor && !now.Before(k.readAt) {
+		return nil
 	}
 	c, err := s.readCredential(ctx, "id = ?", k.user)
 	switch {
 	case drive.IsKind(err, drive.NotFound), err == nil && (!c.atHeads() || c.epoch != k.epoch):
 		s.passwords.forget(key)
-		return drive.Who{}, unauthenticated("invalid")
+		return unauthenticated("invalid")
 	case err != nil:
-		return drive.Who{}, err
+		return err
 	}
 	k.readAt, k.usedAt = now, now
-	s.passwords.keep(key, k)
-	return k.who, nil
+	s.passwords.keep(key, *k)
+	return nil
 }
 
 func (s *Sessions) firstTime(ctx context.Context, key passwordKey, in Basic) (drive.Who, error) {
@@ -163,6 +172,9 @@ func (s *Sessions) firstTime(ctx context.Context, key passwordKey, in Basic) (dr
 	}
 	cred.known = cred.atHeads() // one that is not taken is as a wrong one, after the same work
 	if _, err := s.check(ctx, cred, Login{Name: in.Name, Password: in.Password, Client: in.Client}); err != nil {
+		if cred.known && drive.IsKind(err, drive.Unauthenticated) {
+			s.passwords.keep(key, knownPassword{wrong: true, user: cred.user.ID, epoch: cred.epoch, readAt: now, usedAt: now})
+		}
 		return drive.Who{}, fmt.Errorf("check a password: %w", err)
 	}
 	who := drive.Who{User: cred.user.ID, Account: cred.user.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -90,7 +91,7 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 	if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.sessions.passwords.known) != 1 {
+	if len(f.sessions.passwords.known) != 2 { // the wrong one, too
 		t.Errorf("%d passwords are remembered", len(f.sessions.passwords.known))
 	}
 }
@@ -110,10 +111,14 @@ func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
 				_, err := f.sessions.Basic(t.Context(), Basic{Name: "ann", Password: password, Head: drive.HeadDAV, Client: from})
 				return err
 			}
-			for range maxPair {
+			for range 3 * maxPair { // a client that goes on with an old password
 				wantReason(t, guess("wrong horse"), drive.Unauthenticated, "invalid")
 			}
-			wantKind(t, guess("wrong horse"), drive.Rate)
+			for i := range maxPair - 1 {
+				wantReason(t, guess(fmt.Sprintf("wrong horse %d", i)), drive.Unauthenticated, "invalid")
+			}
+			wantKind(t, guess("another wrong horse"), drive.Rate)
+			wantReason(t, guess("wrong horse"), drive.Unauthenticated, "invalid")
 			wantKind(t, guess(secret), drive.Rate)
 			if _, err := f.basic(t, "ann", secret, drive.HeadDAV); from != client && err != nil {
 				t.Errorf("guesses from elsewhere keep the user out: %v", err)
@@ -123,6 +128,25 @@ func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What was wrong may be made the password.
+func TestAWrongPasswordIsRememberedUntilItIsRight(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.add(t, "ann", false)
+	const next = "a password to be"
+	for range 2 {
+		_, err := f.basic(t, "ann", next, drive.HeadDAV)
+		wantReason(t, err, drive.Unauthenticated, "invalid")
+	}
+	f.add(t, "root", true)
+	if err := f.update(t, u.ID, Patch{Password: f.hash(t, next)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.basic(t, "ann", next, drive.HeadDAV); err != nil {
+		t.Error(err)
 	}
 }
 
