@@ -14,8 +14,6 @@ const (
 
 var errHost = errors.New("services run on Linux and macOS only")
 
-func tryLock(*os.File) error { return errHost }
-
 func waitLock(*os.File) error { return errHost }
 
 func kill(int, syscall.Signal) error { return errHost }

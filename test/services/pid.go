@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"smartdrive/internal/base/filelock"
 )
 
 // errLocked says that another process holds a lock.
@@ -20,9 +23,10 @@ func lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(f); err != nil {
+	held, err := filelock.Try(f)
+	if held || err != nil {
 		f.Close()
-		return nil, err
+		return nil, cmp.Or(err, errLocked)
 	}
 	return f, nil
 }

@@ -13,14 +13,17 @@ const lockOffset = 1 << 30
 
 // Try takes an exclusive lock that the system gives back when the process ends, however it ends.
 // held is true when somebody else has it.
-func Try(f *os.File) (held bool, err error) {
-	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err = windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{Offset: lockOffset})
+func Try(f *os.File) (held bool, err error) { return try(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
+// TryShared takes a lock that others may share, and gives it back with the file. held is true when
+// somebody has it for himself alone. A file that a program of another kind has for itself alone
+// cannot be opened here.
+func TryShared(f *os.File) (held bool, err error) { return try(f, 0) }
+
+func try(f *os.File, flags uint32) (held bool, err error) {
+	err = windows.LockFileEx(windows.Handle(f.Fd()), flags|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{Offset: lockOffset})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return true, nil
 	}
 	return false, err
 }
-
-// TryShared says nothing here: a file that another program has for itself alone cannot be opened.
-func TryShared(*os.File) (held bool, err error) { return false, nil }

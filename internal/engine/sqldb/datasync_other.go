@@ -2,5 +2,5 @@
 
 package sqldb
 
-// fileSystem is that of SQLite.
+// fileSystem is SQLite's own, which has no name here.
 func fileSystem() (string, error) { return "", nil }

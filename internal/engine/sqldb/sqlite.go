@@ -76,7 +76,11 @@ func writeDSN(path, vfs string, unchecked bool) string {
 	if unchecked {
 		keys = "OFF"
 	}
-	return dsn(path) + fmt.Sprintf("&vfs=%s&_pragma=temp_store(MEMORY)&_pragma=foreign_keys(%s)&_pragma=wal_autocheckpoint(%d)", vfs, keys, logPages)
+	source := dsn(path) + fmt.Sprintf("&_pragma=temp_store(MEMORY)&_pragma=foreign_keys(%s)&_pragma=wal_autocheckpoint(%d)", keys, logPages)
+	if vfs != "" { // an empty name is one that SQLite does not know
+		source += "&vfs=" + vfs
+	}
+	return source
 }
 
 func readDSN(path string) string { return dsn(path) + "&_pragma=query_only(ON)" }

@@ -43,7 +43,8 @@ type Options struct {
 
 	// Life is how long a login is good. Default: a week.
 	Life time.Duration
-	// Transport sends the requests to the provider. Default: as http.DefaultTransport does, by a connection each.
+	// Transport sends the requests to the provider. Default: as http.DefaultTransport does, by a
+	// connection each.
 	Transport http.RoundTripper
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time

@@ -29,7 +29,18 @@ async function enter(path, options = {}) {
   await logIn(opened.page, server, "admin", server.password);
   await opened.page.goto(server.url + path);
   await opened.page.locator("[data-entry]").first().waitFor();
+  await opened.page.evaluate(underThePointer);
   return opened;
+}
+
+/** Runs in the page: the pointer is at each card as soon as there is one, so that none goes by itself before a busy machine comes to press its button. */
+function underThePointer() {
+  new MutationObserver(() => {
+    for (const it of document.querySelectorAll("[data-operation]:not([data-pointer])")) {
+      it.dataset.pointer = "";
+      it.dispatchEvent(new PointerEvent("pointerenter"));
+    }
+  }).observe(document.body, { childList: true, subtree: true });
 }
 
 /** Counts the requests that a page makes to change something. */
@@ -141,13 +152,32 @@ test("a finger that stays selects", { timeout: 600_000, skip: onlyChromium }, as
   await context.close();
 });
 
+const running = { id: "00000000-0000-7000-8000-000000000001", kind: "trash", state: "running", done: 31_400, failed: 2, total: 100_000, error: "", parent: null, undoable: true, undoes: null, undone_by: null, created_at: "", updated_at: "" };
+
+test("a card stays under a pointer that was there before its end", { timeout: 600_000 }, async () => {
+  await folder("/stays/x");
+  const { page, context } = await enter("/files/stays");
+  await page.clock.install();
+  let op = { ...running, failed: 0 };
+  await page.route("**/api/v1/operations**", (route) => route.fulfill({ json: op }));
+  await entry(page, "x").locator("input[type=checkbox]").click();
+  await page.locator("[data-browser]").focus();
+  await page.keyboard.press("Delete");
+  await page.locator("[data-operation][data-pointer] [role=progressbar]").waitFor();
+  op = { ...op, state: "done", done: op.total };
+  const undo = page.locator("[data-operation]").getByRole("button", { name: "Undo" });
+  await undo.waitFor();
+  await page.clock.fastForward(60_000);
+  assert.ok(await undo.isVisible());
+  await context.close();
+});
+
 for (const look of [{}, { dark: true, lang: "zh-CN" }, { width: 390 }, { width: 390, dark: true }]) {
   test(`an operation that runs, ${JSON.stringify(look)}`, { timeout: 600_000 }, async () => {
     const place = `looked at ${look.width ?? "wide"} ${look.dark ?? "light"}`;
     await folder(`/${place}/x`);
     const { page, context } = await enter(`/files/${encodeURIComponent(place)}`, look);
-    const op = { id: "00000000-0000-7000-8000-000000000001", kind: "trash", state: "running", done: 31_400, failed: 2, total: 100_000, error: "", parent: null, undoable: true, undoes: null, undone_by: null, created_at: "", updated_at: "" };
-    await page.route("**/api/v1/operations**", (route) => route.fulfill({ json: op }));
+    await page.route("**/api/v1/operations**", (route) => route.fulfill({ json: running }));
     await page.route("**/api/v1/operations/*/failures**", (route) =>
       route.fulfill({ json: { items: [{ id: "1", name: "report.pdf", path: "/looked at/report.pdf", type: "file", code: "not-found", title: "Not found" }], next_cursor: null } }),
     );

@@ -19,7 +19,7 @@ export interface Shown {
 
 const firstPoll = 250; // ms; then longer and longer
 const longestPoll = 2000;
-const quiet = 8000; // ms for which one that ended well stays
+const quiet = 8000; // ms for which one that ended well stays, unless somebody has been at it
 
 /** Work on many items, from the request to what failed. */
 export const useOperations = defineStore("operations", () => {
@@ -27,6 +27,7 @@ export const useOperations = defineStore("operations", () => {
   /** The operation that ended last: what is shown of its items may have changed. */
   const ended = shallowRef<Operation>();
   const timers = new Map<string, ReturnType<typeof setTimeout>>();
+  const kept = new Set<string>(); // those somebody has been at
 
   const find = (id: string) => shown.value.find((s) => s.op.id === id);
 
@@ -61,17 +62,19 @@ export const useOperations = defineStore("operations", () => {
     if (op.state === "running") return;
     ended.value = op;
     void useSession().refresh().catch(() => {}); // the figures come with the next page
-    if (op.failed === 0 && op.state === "done") timers.set(op.id, setTimeout(() => hide(op.id), quiet));
+    if (op.failed === 0 && op.state === "done" && !kept.has(op.id)) timers.set(op.id, setTimeout(() => hide(op.id), quiet));
   }
 
   function hide(id: string): void {
     clearTimeout(timers.get(id));
     timers.delete(id);
+    kept.delete(id);
     shown.value = shown.value.filter((s) => s.op.id !== id);
   }
 
-  /** Keeps one that would go by itself while somebody is at it. */
+  /** Keeps one that would go by itself: somebody is at it, be it before its end. */
   function keep(id: string): void {
+    kept.add(id);
     clearTimeout(timers.get(id));
   }
 

@@ -66,7 +66,8 @@ func (l *Log) restore() error {
 		if err := s.clear(l.contents); err != nil {
 			return err
 		}
-		if err := os.Remove(s.path); err != nil {
+		s.number = 0
+		if err := s.close(); err != nil { // which removes it: Windows does so with no open file
 			return err
 		}
 	}

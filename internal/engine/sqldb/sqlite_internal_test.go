@@ -1,0 +1,21 @@
+package sqldb
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+)
+
+// Where SQLite's own file system serves, its name is not told: an empty one opens nothing.
+func TestSQLitesOwnFileSystemIsNotNamed(t *testing.T) {
+	t.Parallel()
+	connector, err := NewConnector(writeDSN(filepath.Join(t.TempDir(), "own.db"), "", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE t (id INTEGER PRIMARY KEY)"); err != nil {
+		t.Error(err)
+	}
+}

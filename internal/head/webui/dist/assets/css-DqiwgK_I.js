@@ -1,1 +1,0 @@
-import"./base-BLbVlb-_.js";

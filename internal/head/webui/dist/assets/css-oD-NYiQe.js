@@ -1,0 +1,1 @@
+import"./base-D__lM-oc.js";
