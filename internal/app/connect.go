@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -21,7 +22,9 @@ func (g *ground) openFile(ctx context.Context) (err error) {
 
 // openServer opens the database on a server.
 func (g *ground) openServer(ctx context.Context) error {
-	db, err := sqldb.Open(ctx, sqldb.Options{MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log})
+	db, err := sqldb.Open(ctx, sqldb.Options{
+		MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log, Change: alone,
+	})
 	if err != nil {
 		return err
 	}
@@ -36,6 +39,10 @@ func (g *ground) openServer(ctx context.Context) error {
 	g.db = db
 	return nil
 }
+
+// alone lets the format of the database be changed once nobody uses it: whoever has opened it in an
+// older release does not ask for its number again, and takes what a newer one lays for strays.
+func alone(ctx context.Context, db *sqldb.DB) error { return instance.EndAll(ctx, db, db.Now) }
 
 // maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and
 // leases go by the database's clock, the ends of logins and links by each machine's own.

@@ -345,3 +345,28 @@ func TestHoldKeepsTheEndAway(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who was frozen while all were ended is one of them, and notices it by its first heartbeat.
+func TestAllAreEndedOnceNoneIsAlive(t *testing.T) {
+	t.Parallel()
+	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
+	synctest.Test(t, func(t *testing.T) {
+		db := sqldbtest.Open(t)
+		frozen, n := join(t, db, 1)
+		left, _ := join(t, db, 2)
+		time.Sleep(ttl - time.Second)
+		if err := EndAll(t.Context(), db, n.now); !drive.IsKind(err, drive.Unavailable) || !strings.Contains(err.Error(), "stop it first") {
+			t.Errorf("two are alive: %v", err)
+		}
+		if err := errors.Join(left.Leave(t.Context()), frozen.beat(t.Context())); err != nil {
+			t.Errorf("ended although one was alive: %v", err)
+		}
+		time.Sleep(ttl)
+		if err := EndAll(t.Context(), db, n.now); err != nil {
+			t.Errorf("nobody is alive: %v", err)
+		}
+		if err := frozen.Run(t.Context()); !errors.Is(err, ErrEnded) {
+			t.Errorf("goes on: %v", err)
+		}
+	})
+}

@@ -41,6 +41,25 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
+// EndAll ends for good all that have used the database, so that one which was frozen notices when
+// it goes on, and stops. It is Unavailable, and ends nobody, while any instance is alive.
+func EndAll(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error)) error {
+	if err := NoneAlive(ctx, db, now); err != nil {
+		return err
+	}
+	at, err := now(ctx)
+	if err == nil {
+		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE instances SET ended_at = ? WHERE ended_at IS NULL`, at)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("end the instances: %w", err)
+	}
+	return nil
+}
+
 func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.Time, error)) ([]Instance, error) {
 	now, err := clock(ctx)
 	if err != nil {

@@ -41,6 +41,9 @@ type Options struct {
 	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and
 	// Write refuses. A file that is not there is fs.ErrNotExist.
 	Look bool
+	// Change is asked, under the lock on the schema, before the schema of a database on a server is
+	// changed that is not new. Its error keeps all as it is. Default: nobody is asked.
+	Change func(ctx context.Context, db *DB) error
 	// Connector opens a data source; tests count calls and inject faults with it. Default:
 	// NewConnector.
 	Connector func(dsn string) (driver.Connector, error)

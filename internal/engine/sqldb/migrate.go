@@ -25,8 +25,9 @@ func Migrations() fs.FS { return migrations }
 
 // migrate brings the schema up to date. Only one process may do it at a time (goose by itself
 // breaks when two begin at once): for SQLite the lock on the data directory sees to that, for MySQL
-// migrateLocked.
-func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+// migrateLocked. What is there already is changed only if the function change, unless it is nil,
+// has nothing against it.
+func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change func(context.Context, *DB) error) error {
 	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -44,8 +45,14 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
 	sources := provider.ListSources()
-	if newest := sources[len(sources)-1].Version; have > newest {
+	newest := sources[len(sources)-1].Version
+	if have > newest {
 		return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, newest)
+	}
+	if change != nil && have >= firstShared && have < newest {
+		if err := change(ctx, onePool(db, dialect)); err != nil {
+			return fmt.Errorf("the database has format %d, and is not brought to format %d: %w", have, newest, err)
+		}
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("apply the migrations: %w", err)
@@ -53,13 +60,23 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	return nil
 }
 
+// onePool is a database whose only connections are these. It is not closed.
+func onePool(db *sql.DB, dialect Dialect) *DB {
+	one := &DB{engine: &engine{dialect: dialect, reads: db}}
+	one.writer = &pool{db: db, stats: &one.stats}
+	return one
+}
+
+// firstShared is the format from which on the rows of a database on a server say who uses it.
+const firstShared = 10
+
 // migrateTime is how long a starter waits for another one that migrates.
 const migrateTime = 5 * time.Minute
 
 // migrateLocked is migrate under a lock of the server's, held by a connection that does nothing
 // else: if the process dies the server gives it back. DDL is not transactional, so every file can
 // be run again from its beginning.
-func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
+func migrateLocked(ctx context.Context, db *sql.DB, name string, change func(context.Context, *DB) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return classify(err)
@@ -81,7 +98,7 @@ func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
 	if err := mendVersions(ctx, db); err != nil {
 		return err
 	}
-	return migrate(ctx, db, MySQL)
+	return migrate(ctx, db, MySQL, change)
 }
 
 // mendVersions completes goose's table of versions if the process that made it died before it wrote

@@ -71,6 +71,52 @@ func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
+// Whoever is asked before the schema is changed reads and writes, and has the last word; nobody is
+// asked about a database that is new, or as it shall be.
+func TestASchemaIsChangedOnlyIfWhoIsAskedLetsIt(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	source, admin := sqldbtest.Empty(t)
+	name := source[strings.LastIndexByte(source, '/')+1:]
+	asked, answer := 0, error(nil)
+	open := func() error {
+		db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: source, Change: func(ctx context.Context, db *sqldb.DB) error {
+			asked++
+			if _, err := db.Now(ctx); err != nil {
+				return err
+			}
+			return errors.Join(db.Write(ctx, put(fmt.Sprint("asked ", asked), "1")), answer)
+		}})
+		if err == nil {
+			err = db.Close()
+		}
+		return err
+	}
+	for range 2 {
+		if err := open(); err != nil || asked != 0 {
+			t.Fatalf("asked %d times about a database that need not be changed: %v", asked, err)
+		}
+	}
+	older := "DELETE FROM " + name + ".goose_db_version WHERE version_id > 100"
+	if _, err := admin.ExecContext(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	version := func() (n int64) {
+		if err := admin.QueryRowContext(t.Context(), "SELECT MAX(version_id) FROM "+name+".goose_db_version").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	answer = drive.Fail(drive.Unavailable)
+	if err := open(); !drive.IsKind(err, drive.Unavailable) || !strings.Contains(err.Error(), "format 100") || asked != 1 || version() != 100 {
+		t.Errorf("refused: %v; asked %d times, format %d", err, asked, version())
+	}
+	answer = nil
+	if err := open(); err != nil || asked != 2 || version() <= 100 {
+		t.Errorf("allowed: %v; asked %d times, format %d", err, asked, version())
+	}
+}
+
 func TestBothDialectsHaveTheSameColumns(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
