@@ -40,9 +40,11 @@ func (g *ground) openServer(ctx context.Context) error {
 	return nil
 }
 
-// alone lets the format of the database be changed once nobody uses it: whoever has opened it in an
-// older release does not ask for its number again, and takes what a newer one lays for strays.
-func alone(ctx context.Context, db *sqldb.DB) error { return instance.EndAll(ctx, db, db.Now) }
+// alone changes the format of the database once nobody uses it: whoever has opened it in an older
+// release does not know what a newer one stores, and takes it for strays.
+func alone(ctx context.Context, db *sqldb.DB, apply func() error) error {
+	return instance.Between(ctx, db, db.Now, apply)
+}
 
 // maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and
 // leases go by the database's clock, the ends of logins and links by each machine's own.

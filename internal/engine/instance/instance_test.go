@@ -346,27 +346,43 @@ func TestHoldKeepsTheEndAway(t *testing.T) {
 	}
 }
 
-// Who was frozen while all were ended is one of them, and notices it by its first heartbeat.
-func TestAllAreEndedOnceNoneIsAlive(t *testing.T) {
+// Who was frozen, and who comes during the change, notices it by the next heartbeat.
+func TestWhatAllRelyOnIsChangedWhileNoneIsAlive(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {
 		db := sqldbtest.Open(t)
 		frozen, n := join(t, db, 1)
 		left, _ := join(t, db, 2)
+		var late *Member
+		change := func() error {
+			late, _ = join(t, db, 3)
+			return nil
+		}
 		time.Sleep(ttl - time.Second)
-		if err := EndAll(t.Context(), db, n.now); !drive.IsKind(err, drive.Unavailable) || !strings.Contains(err.Error(), "stop it first") {
+		if err := Between(t.Context(), db, n.now, change); !drive.IsKind(err, drive.Unavailable) || late != nil {
 			t.Errorf("two are alive: %v", err)
 		}
 		if err := errors.Join(left.Leave(t.Context()), frozen.beat(t.Context())); err != nil {
 			t.Errorf("ended although one was alive: %v", err)
 		}
 		time.Sleep(ttl)
-		if err := EndAll(t.Context(), db, n.now); err != nil {
+		if err := Between(t.Context(), db, n.now, change); err != nil || late == nil {
 			t.Errorf("nobody is alive: %v", err)
 		}
-		if err := frozen.Run(t.Context()); !errors.Is(err, ErrEnded) {
-			t.Errorf("goes on: %v", err)
+		for _, m := range []*Member{frozen, late} {
+			if err := m.Run(t.Context()); !errors.Is(err, ErrEnded) {
+				t.Errorf("goes on: %v", err)
+			}
+		}
+		after, _ := join(t, db, 4)
+		if err := after.beat(t.Context()); err != nil {
+			t.Errorf("who comes afterwards: %v", err)
+		}
+		failed := errors.New("failed")
+		time.Sleep(2 * ttl)
+		if err := Between(t.Context(), db, n.now, func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("a change that fails: %v", err)
 		}
 	})
 }

@@ -41,23 +41,34 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
-// EndAll ends for good all that have used the database, so that one which was frozen notices when
-// it goes on, and stops. It is Unavailable, and ends nobody, while any instance is alive.
-func EndAll(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error)) error {
+// Between changes what all instances rely on while there are none. It is Unavailable while any is
+// alive. All that have used the database are ended for good: one that was frozen stops when it goes
+// on, and so does one that has come during the change and does not know of it.
+func Between(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
 	if err := NoneAlive(ctx, db, now); err != nil {
 		return err
 	}
-	at, err := now(ctx)
-	if err == nil {
+	end := func() error {
+		at, err := now(ctx)
+		if err != nil {
+			return fmt.Errorf("ask the database for the time: %w", err)
+		}
 		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE instances SET ended_at = ? WHERE ended_at IS NULL`, at)
 			return err
 		})
+		if err != nil {
+			return fmt.Errorf("end the instances: %w", err)
+		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("end the instances: %w", err)
+	if err := end(); err != nil {
+		return err
 	}
-	return nil
+	if err := change(); err != nil {
+		return err
+	}
+	return end()
 }
 
 func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.Time, error)) ([]Instance, error) {
