@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -21,7 +22,9 @@ func (g *ground) openFile(ctx context.Context) (err error) {
 
 // openServer opens the database on a server.
 func (g *ground) openServer(ctx context.Context) error {
-	db, err := sqldb.Open(ctx, sqldb.Options{MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log})
+	db, err := sqldb.Open(ctx, sqldb.Options{
+		MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log, Change: alone,
+	})
 	if err != nil {
 		return err
 	}
@@ -35,6 +38,12 @@ func (g *ground) openServer(ctx context.Context) error {
 	}
 	g.db = db
 	return nil
+}
+
+// alone changes the format of the database once nobody uses it: whoever has opened it in an older
+// release does not know what a newer one stores, and takes it for strays.
+func alone(ctx context.Context, db *sqldb.DB, apply func() error) error {
+	return instance.Between(ctx, db, db.Now, apply)
 }
 
 // maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and

@@ -51,7 +51,12 @@ func (g *ground) joinOthers(ctx context.Context, only bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return g.start(component{"database", g.checkConnections})(ctx)
+	return g.start(component{"database", func(ctx context.Context) error {
+		if err := g.db.CheckFormat(ctx); err != nil { // a newer release may have come between
+			return err
+		}
+		return g.checkConnections(ctx)
+	}})(ctx)
 }
 
 // leave tells the others, who take over at once.

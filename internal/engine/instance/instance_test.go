@@ -345,3 +345,44 @@ func TestHoldKeepsTheEndAway(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who was frozen, and who comes during the change, notices it by the next heartbeat.
+func TestWhatAllRelyOnIsChangedWhileNoneIsAlive(t *testing.T) {
+	t.Parallel()
+	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
+	synctest.Test(t, func(t *testing.T) {
+		db := sqldbtest.Open(t)
+		frozen, n := join(t, db, 1)
+		left, _ := join(t, db, 2)
+		var late *Member
+		change := func() error {
+			late, _ = join(t, db, 3)
+			return nil
+		}
+		time.Sleep(ttl - time.Second)
+		if err := Between(t.Context(), db, n.now, change); !drive.IsKind(err, drive.Unavailable) || late != nil {
+			t.Errorf("two are alive: %v", err)
+		}
+		if err := errors.Join(left.Leave(t.Context()), frozen.beat(t.Context())); err != nil {
+			t.Errorf("ended although one was alive: %v", err)
+		}
+		time.Sleep(ttl)
+		if err := Between(t.Context(), db, n.now, change); err != nil || late == nil {
+			t.Errorf("nobody is alive: %v", err)
+		}
+		for _, m := range []*Member{frozen, late} {
+			if err := m.Run(t.Context()); !errors.Is(err, ErrEnded) {
+				t.Errorf("goes on: %v", err)
+			}
+		}
+		after, _ := join(t, db, 4)
+		if err := after.beat(t.Context()); err != nil {
+			t.Errorf("who comes afterwards: %v", err)
+		}
+		failed := errors.New("failed")
+		time.Sleep(2 * ttl)
+		if err := Between(t.Context(), db, n.now, func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("a change that fails: %v", err)
+		}
+	})
+}

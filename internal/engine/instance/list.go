@@ -41,6 +41,36 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
+// Between changes what all instances rely on while there are none. It is Unavailable while any is
+// alive. All that have used the database are ended for good: one that was frozen stops when it goes
+// on, and so does one that has come during the change and does not know of it.
+func Between(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
+	if err := NoneAlive(ctx, db, now); err != nil {
+		return err
+	}
+	end := func() error {
+		at, err := now(ctx)
+		if err != nil {
+			return fmt.Errorf("ask the database for the time: %w", err)
+		}
+		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE instances SET ended_at = ? WHERE ended_at IS NULL`, at)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("end the instances: %w", err)
+		}
+		return nil
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	return end()
+}
+
 func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.Time, error)) ([]Instance, error) {
 	now, err := clock(ctx)
 	if err != nil {

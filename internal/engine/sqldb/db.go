@@ -41,6 +41,8 @@ type Options struct {
 	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and
 	// Write refuses. A file that is not there is fs.ErrNotExist.
 	Look bool
+	// Change changes the schema of a database on a server that is not new. Default: at once.
+	Change Change
 	// Connector opens a data source; tests count calls and inject faults with it. Default:
 	// NewConnector.
 	Connector func(dsn string) (driver.Connector, error)
@@ -50,6 +52,10 @@ type Options struct {
 	// Log receives what no caller can be told. Default: slog.Default.
 	Log *slog.Logger
 }
+
+// Change calls apply, which changes the schema, once nobody uses the database; else its error keeps
+// all as it is. It runs under the lock on the schema, and db is good until it returns.
+type Change func(ctx context.Context, db *DB, apply func() error) error
 
 // DB is an open database. It is safe for concurrent use. While an installation moves to another
 // database it hands what it is asked on to a Router.

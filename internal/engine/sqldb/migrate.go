@@ -25,8 +25,8 @@ func Migrations() fs.FS { return migrations }
 
 // migrate brings the schema up to date. Only one process may do it at a time (goose by itself
 // breaks when two begin at once): for SQLite the lock on the data directory sees to that, for MySQL
-// migrateLocked.
-func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+// migrateLocked. What is there already is changed by change, which may refuse it; nil: at once.
+func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) error {
 	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -44,14 +44,58 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
 	sources := provider.ListSources()
-	if newest := sources[len(sources)-1].Version; have > newest {
-		return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, newest)
+	newest := sources[len(sources)-1].Version
+	if have > newest {
+		return tooNew(have, newest)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("apply the migrations: %w", err)
+	apply := func() error {
+		if _, err := provider.Up(ctx); err != nil {
+			return fmt.Errorf("apply the migrations: %w", err)
+		}
+		return nil
+	}
+	if change == nil || have < firstShared || have == newest {
+		return apply()
+	}
+	if err := change(ctx, onePool(db, dialect), apply); err != nil {
+		return fmt.Errorf("bring the database from format %d to %d: %w", have, newest, err)
 	}
 	return nil
 }
+
+func tooNew(have, known int64) error {
+	return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, known)
+}
+
+// CheckFormat refuses a database that a newer release has changed since it was opened.
+func (db *DB) CheckFormat(ctx context.Context) error {
+	files, err := fs.ReadDir(migrations, "migrations/"+db.Dialect().String())
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	known, err := goose.NumericComponent(files[len(files)-1].Name())
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	var have int64
+	if err := db.QueryRow(ctx, "SELECT MAX(version_id) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	if have > known {
+		return tooNew(have, known)
+	}
+	return nil
+}
+
+// onePool is a database whose only connections are these. It is not closed.
+func onePool(db *sql.DB, dialect Dialect) *DB {
+	one := &DB{engine: &engine{dialect: dialect, reads: db}}
+	one.writer = &pool{db: db, stats: &one.stats}
+	return one
+}
+
+// firstShared is the format from which on the rows of a database on a server say who uses it.
+const firstShared = 10
 
 // migrateTime is how long a starter waits for another one that migrates.
 const migrateTime = 5 * time.Minute
@@ -59,7 +103,7 @@ const migrateTime = 5 * time.Minute
 // migrateLocked is migrate under a lock of the server's, held by a connection that does nothing
 // else: if the process dies the server gives it back. DDL is not transactional, so every file can
 // be run again from its beginning.
-func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
+func migrateLocked(ctx context.Context, db *sql.DB, name string, change Change) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return classify(err)
@@ -81,7 +125,7 @@ func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
 	if err := mendVersions(ctx, db); err != nil {
 		return err
 	}
-	return migrate(ctx, db, MySQL)
+	return migrate(ctx, db, MySQL, change)
 }
 
 // mendVersions completes goose's table of versions if the process that made it died before it wrote

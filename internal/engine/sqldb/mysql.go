@@ -133,7 +133,7 @@ func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server,
 		err = s.check()
 	}
 	if err == nil && !opt.Look {
-		err = migrateLocked(ctx, db, cfg.DBName)
+		err = migrateLocked(ctx, db, cfg.DBName, opt.Change)
 	}
 	if err == nil && !s.durable {
 		opt.Log.WarnContext(ctx, "the database server does not sync each commit: a power loss may take acknowledged changes",

@@ -71,6 +71,61 @@ func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 	}
 }
 
+// Whoever is asked to change the schema reads and writes, and has the last word; nobody is asked
+// about a database that is new, or as it shall be.
+func TestASchemaIsChangedByWhoIsAsked(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	source, admin := sqldbtest.Empty(t)
+	name := source[strings.LastIndexByte(source, '/')+1:]
+	asked, answer := 0, error(nil)
+	open := func() error {
+		db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: source, Change: func(ctx context.Context, db *sqldb.DB, apply func() error) error {
+			asked++
+			if _, err := db.Now(ctx); err != nil {
+				return err
+			}
+			if err := db.Write(ctx, put(fmt.Sprint("asked ", asked), "1")); err != nil || answer != nil {
+				return errors.Join(err, answer)
+			}
+			return apply()
+		}})
+		if err == nil {
+			err = errors.Join(db.CheckFormat(t.Context()), db.Close())
+		}
+		return err
+	}
+	for range 2 {
+		if err := open(); err != nil || asked != 0 {
+			t.Fatalf("asked %d times about a database that need not be changed: %v", asked, err)
+		}
+	}
+	change := func(statement string) (version int64) {
+		t.Helper()
+		if _, err := admin.ExecContext(t.Context(), fmt.Sprintf(statement, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.QueryRowContext(t.Context(), "SELECT MAX(version_id) FROM "+name+".goose_db_version").Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	older := change("DELETE FROM %s.goose_db_version WHERE version_id > 100")
+	answer = drive.Fail(drive.Unavailable)
+	if err := open(); !drive.IsKind(err, drive.Unavailable) || asked != 1 || change("DO '%s'") != older {
+		t.Errorf("refused: %v; asked %d times", err, asked)
+	}
+	answer = nil
+	if err := open(); err != nil || asked != 2 || change("DO '%s'") <= older {
+		t.Errorf("allowed: %v; asked %d times", err, asked)
+	}
+	db := openSource(t, source)
+	change("INSERT INTO %s.goose_db_version (version_id, is_applied) VALUES (9999, 1)")
+	if err := db.CheckFormat(t.Context()); err == nil || !strings.Contains(err.Error(), "use a newer release") {
+		t.Errorf("changed by a newer release since it was opened: %v", err)
+	}
+}
+
 func TestBothDialectsHaveTheSameColumns(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)

@@ -28,7 +28,7 @@ func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	}
 	writes := sql.OpenDB(writeConn)
 	writes.SetMaxOpenConns(1)
-	if err := migrate(ctx, writes, SQLite); err != nil {
+	if err := migrate(ctx, writes, SQLite, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate %s: %w", opt.Path, err), writes.Close())
 	}
 	readConn, err := opt.Connector(readDSN(opt.Path))
