@@ -151,6 +151,7 @@ func TestStatuses(t *testing.T) {
 	s.Do(t, "PUT /dav/files/dir", "", "no file").Want(t, http.StatusMethodNotAllowed)
 	s.Do(t, "PUT /dav/files/none/below", "", "no folder").Want(t, http.StatusConflict)
 	s.Do(t, "PUT /dav/files/f", "Content-Range: bytes 0-1/5", "", "no").Want(t, http.StatusBadRequest)
+	s.Do(t, "PUT /dav/files/f-chunking-1795831507-5-0", "OC-Chunked: 1", "", "no").Want(t, http.StatusBadRequest).Has(t, "OC-Chunked")
 	s.Do(t, "PROPFIND /dav//files//dir//f", "Depth: 0").Want(t, http.StatusMultiStatus).Has(t, "<D:href>/dav/files/dir/f</D:href>")
 	s.Do(t, "PROPFIND /dav/files/dir", "Depth: infinity").Want(t, http.StatusForbidden).Has(t, "<D:propfind-finite-depth>")
 	s.Do(t, "MOVE /dav/files/dir", "Destination: /dav/files/dir/below").Want(t, http.StatusForbidden)
