@@ -58,7 +58,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 	s.Do(t, "MKCOL "+home+"folder").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	s.Do(t, "PUT "+home+"old", "", "before").Want(t, 201)
-	tag := s.find(t, home+"old").Between(t, "<D:getetag>&#34;", "&#34;")
+	tag := s.find(t, home+"old").Between(t, "<d:getetag>&#34;", "&#34;")
 	large := strings.Repeat("x", int(upload.LaidSize)+1)
 	status, got := s.bulk(t, "ann",
 		part("/a", "one", "OC-Checksum: SHA1:fe05bcdcdc4928012781a5f1a2a77cbb5398e106"),
