@@ -86,9 +86,15 @@ func render(d problem.Document, cond condition) string {
 	return b.String()
 }
 
-// escape makes text of XML. What no XML can say becomes U+FFFD.
+// quotes has the names of what package xml writes as numbers: some programs, the library webdav of
+// npm among them, read the five entities that XML names, and take a tag of numbers for another one.
+var quotes = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;")
+
+// Escape makes text of XML. What no XML can say becomes U+FFFD.
+func Escape(s string) string { return escape(s) }
+
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
-	return b.String()
+	return quotes.Replace(b.String())
 }

@@ -375,7 +375,7 @@ func (d describer) header(ctx context.Context, h http.Header, who drive.Who, e d
 	if !folder {
 		tag = e.Tag()
 	} else {
-		tag = strings.ReplaceAll(tag, "&#34;", `"`)
+		tag = strings.ReplaceAll(tag, "&quot;", `"`)
 	}
 	h["OC-FileId"], h["OC-ETag"], h["OC-Perm"] = []string{id}, []string{tag}, []string{perm}
 }
