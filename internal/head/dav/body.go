@@ -8,6 +8,11 @@ import (
 	"net/http"
 	"strings"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/server"
 )
@@ -63,7 +68,12 @@ func readBody(r *http.Request) (root element, found bool, err error) {
 }
 
 func parseXML(raw []byte) (element, error) {
+	raw, _, err := transform.Bytes(unicode.BOMOverride(encoding.Nop.NewDecoder()), raw)
+	if err != nil {
+		return element{}, malformed(err)
+	}
 	d := xml.NewDecoder(bytes.NewReader(raw))
+	d.CharsetReader = charset
 	for {
 		t, err := d.Token()
 		switch t := t.(type) {
@@ -85,7 +95,20 @@ func parseXML(raw []byte) (element, error) {
 	}
 }
 
+// charset reads the encodings that programs declare beside UTF-8. What is in UTF-16 has its mark in
+// front of it (XML 1.0 §4.3.3), and has been converted by it.
+func charset(label string, in io.Reader) (io.Reader, error) {
+	switch strings.ToLower(label) {
+	case "us-ascii", "ascii", "utf8", "utf-16": // what is no ASCII and no UTF-8 either is found by package xml
+		return in, nil
+	case "iso-8859-1", "latin1", "windows-1252":
+		return charmap.Windows1252.NewDecoder().Reader(in), nil
+	}
+	return nil, errCharset
+}
+
 var (
+	errCharset   = errors.New("an encoding that is not read here")
 	errDirective = errors.New("a document type")
 	errDeep      = errors.New("too deep")
 	errName      = errors.New("a name with a prefix that nobody declared")

@@ -82,6 +82,8 @@ type View struct {
 	// text, or removes it. Nil: none is.
 	Sets func(Name) bool
 	Set  func(ctx context.Context, e Entry, name Name, text string, remove bool) error
+	// Sabre: answers are spelled as sabre/dav spells them (spelling.go).
+	Sabre bool
 	// Describe adds to the header of the answer about a file or folder that was made, changed or
 	// read. Nil: nothing is added.
 	Describe func(ctx context.Context, h http.Header, who drive.Who, e Entry)

@@ -40,7 +40,7 @@ func TestPutAndGet(t *testing.T) {
 		t.Errorf("PUT answered the tag %s; GET has the headers %v", tag, got.Header)
 	}
 	s.Do(t, "PROPFIND /dav/files/a%20b.txt", "Depth: 0").Want(t, http.StatusMultiStatus).Has(t,
-		"<D:href>/dav/files/a%20b.txt</D:href>", strings.ReplaceAll(tag, `"`, "&#34;"), "<D:getcontentlength>5</D:getcontentlength>")
+		"<D:href>/dav/files/a%20b.txt</D:href>", strings.ReplaceAll(tag, `"`, "&quot;"), "<D:getcontentlength>5</D:getcontentlength>")
 	part := s.Do(t, "GET /dav/files/a%20b.txt", "Range: bytes=1-2").Want(t, http.StatusPartialContent)
 	if part.Body != "el" {
 		t.Errorf("bytes 1-2 are %q", part.Body)
@@ -151,6 +151,10 @@ func TestStatuses(t *testing.T) {
 	s.Do(t, "PUT /dav/files/dir", "", "no file").Want(t, http.StatusMethodNotAllowed)
 	s.Do(t, "PUT /dav/files/none/below", "", "no folder").Want(t, http.StatusConflict)
 	s.Do(t, "PUT /dav/files/f", "Content-Range: bytes 0-1/5", "", "no").Want(t, http.StatusBadRequest)
+	s.Do(t, "GET /dav/files/dir", "Accept: application/zip").Want(t, http.StatusNotAcceptable)
+	s.Do(t, "GET /dav/files/dir?accept=zip", "Accept: */*").Want(t, http.StatusNotAcceptable)
+	s.Do(t, "GET /dav/files/dir", "Accept: application/xml;q=0.9, */*;q=0.8").Want(t, http.StatusOK)
+	s.Do(t, "PUT /dav/files/f-chunking-1795831507-5-0", "OC-Chunked: 1", "", "no").Want(t, http.StatusBadRequest).Has(t, "OC-Chunked")
 	s.Do(t, "PROPFIND /dav//files//dir//f", "Depth: 0").Want(t, http.StatusMultiStatus).Has(t, "<D:href>/dav/files/dir/f</D:href>")
 	s.Do(t, "PROPFIND /dav/files/dir", "Depth: infinity").Want(t, http.StatusForbidden).Has(t, "<D:propfind-finite-depth>")
 	s.Do(t, "MOVE /dav/files/dir", "Destination: /dav/files/dir/below").Want(t, http.StatusForbidden)
@@ -159,7 +163,7 @@ func TestStatuses(t *testing.T) {
 	s.Do(t, "MOVE /dav/files/dir/f", "Destination: http://other.example/else/where").Want(t, http.StatusForbidden)
 	s.Do(t, "COPY /dav/files/dir/f", "Destination: /dav/files/none/below").Want(t, http.StatusConflict)
 	s.Do(t, "COPY /dav/files/dir/f", "Destination: /dav/files/dir", "Overwrite: F").Want(t, http.StatusPreconditionFailed).
-		Has(t, "name-taken", "&#34;dir&#34;").Lacks(t, "If-Match")
+		Has(t, "name-taken", "&quot;dir&quot;").Lacks(t, "If-Match")
 	opt := s.Do(t, "OPTIONS /dav/")
 	if !slices.Contains(slices.Collect(maps.Keys(opt.Header)), "DAV") { // as it is written: some clients compare it with its case
 		t.Errorf("OPTIONS has the headers %v", opt.Header)

@@ -68,7 +68,7 @@ func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Reques
 			entries = append(entries, c.entry(n, at, segments))
 		}
 	}
-	out := newMultistatus(w)
+	out := newMultistatus(c)
 	for page := range slices.Chunk(entries, 500) {
 		if err := c.describer(f.want, false, top).page(ctx, out, page); err != nil {
 			return c.broken(out, err)

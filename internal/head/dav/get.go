@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/server"
@@ -36,6 +37,9 @@ func (c *call) get(ctx context.Context) error {
 }
 
 func (c *call) getFolder(ctx context.Context, e Entry) error {
+	if !takesText(c.r) { // libraries for Nextcloud would keep the line as the archive that they ask for
+		return condition{drive.Bad("Accept", drive.NotAllowed, "allowed", []string{"text/plain"}), http.StatusNotAcceptable, "", ""}
+	}
 	const text = "This is a folder. Open this address with a WebDAV client.\n这是一个文件夹。请用 WebDAV 客户端打开此地址。\n"
 	h := c.w.Header()
 	setClasses(h)
@@ -46,6 +50,15 @@ func (c *call) getFolder(ctx context.Context, e Entry) error {
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = io.WriteString(c.w, text) // it fails only when the client is gone
 	return nil
+}
+
+// takesText reports whether a request may be answered with text.
+func takesText(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	if r.URL.Query().Get("accept") != "" { // as in addresses of Nextcloud: zip
+		return false
+	}
+	return accept == "" || strings.Contains(accept, "text/") || strings.Contains(accept, "*/*")
 }
 
 // describe adds what the view says of an entry to the answer.

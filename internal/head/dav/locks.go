@@ -158,7 +158,7 @@ func (c *call) locked(ctx context.Context, e Entry, all []lock.Lock, status int)
 	if err != nil {
 		return err
 	}
-	body := xml.Header + `<D:prop xmlns:D="DAV:"><D:lockdiscovery>` + inner + "</D:lockdiscovery></D:prop>\n"
+	body := c.view.spelling().dav(xml.Header + `<D:prop xmlns:D="DAV:"><D:lockdiscovery>` + inner + "</D:lockdiscovery></D:prop>\n")
 	h := c.w.Header()
 	h.Set("Content-Type", xmlType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -133,7 +133,7 @@ func TestAFileThatIsSharedByItself(t *testing.T) {
 	for _, other := range []string{"PUT /dav/shared/other.txt", "MKCOL /dav/shared/other", "MKCOL /dav/spaces/other", "PUT /dav/spaces/other"} {
 		s.Do(t, other, bob).Want(t, http.StatusForbidden).Has(t, "part of how the drive is laid out")
 	}
-	s.Do(t, "MKCOL /dav/shared", bob).Want(t, http.StatusMethodNotAllowed).Has(t, "&#34;shared&#34;")
+	s.Do(t, "MKCOL /dav/shared", bob).Want(t, http.StatusMethodNotAllowed).Has(t, "&quot;shared&quot;")
 	s.unshare(t, s.Who, at)
 	s.Do(t, "PUT /dav/shared/solo.txt", bob, "", "too late").Want(t, http.StatusForbidden)
 	s.Do(t, "GET /dav/files/solo.txt").Has(t, "last")

@@ -14,12 +14,15 @@ type multistatus struct {
 	out     *bufio.Writer
 	started bool
 	sent    bool
+	*spelling
 }
 
 // writeAhead is how many bytes are gathered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
-func newMultistatus(w http.ResponseWriter) *multistatus { return &multistatus{w: w} }
+func newMultistatus(c *call) *multistatus {
+	return &multistatus{w: c.w, spelling: c.view.spelling()}
+}
 
 func (m *multistatus) begin() {
 	if m.started {
@@ -27,7 +30,11 @@ func (m *multistatus) begin() {
 	}
 	m.started = true
 	m.out = bufio.NewWriterSize(sender{m}, writeAhead)
-	m.text(xml.Header + `<D:multistatus xmlns:D="DAV:">`)
+	m.text(xml.Header, m.dav(`<D:multistatus xmlns:D="DAV:"`))
+	if m.sabre {
+		m.text(` xmlns:s="`, sabreSpace, `" xmlns:oc="`, ownCloud, `" xmlns:nc="`, nextcloud, `"`)
+	}
+	m.text(">")
 }
 
 // sender is the other end of the buffer.
@@ -61,39 +68,44 @@ type prop struct {
 // response writes what is known of one address, each status with its properties.
 func (m *multistatus) response(href string, found, missing []prop, minimal bool) {
 	m.begin()
-	m.text("\n<D:response><D:href>", href, "</D:href>")
+	m.open(href)
 	if len(found) > 0 || len(missing) == 0 || minimal {
 		m.propstat(http.StatusOK, found, "")
 	}
 	if len(missing) > 0 && !minimal {
 		m.propstat(http.StatusNotFound, missing, "")
 	}
-	m.text("</D:response>")
+	m.shut()
 }
 
+// open begins the response of one address, and shut ends it.
+func (m *multistatus) open(href string) {
+	m.text(m.dav("\n<D:response><D:href>"), href, m.dav("</D:href>"))
+}
+
+func (m *multistatus) shut() { m.text(m.dav("</D:response>")) }
+
 func (m *multistatus) propstat(status int, props []prop, cond string) {
-	m.text("<D:propstat><D:prop>")
+	m.text(m.dav("<D:propstat><D:prop>"))
 	for _, p := range props {
 		m.prop(p)
 	}
-	m.text("</D:prop><D:status>", statusLine(status), "</D:status>")
+	m.text(m.dav("</D:prop><D:status>"), statusLine(status), m.dav("</D:status>"))
 	if cond != "" {
-		m.text("<D:error><D:", cond, "/></D:error>")
+		m.text(m.dav("<D:error><D:" + cond + "/></D:error>"))
 	}
-	m.text("</D:propstat>")
+	m.text(m.dav("</D:propstat>"))
 }
 
 func (m *multistatus) prop(p prop) {
-	name := "D:" + p.name.Local
-	if p.name.Space != "DAV:" {
-		name = p.name.Local
-		m.text("<", name, ` xmlns="`, escape(p.name.Space), `"`)
-	} else {
-		m.text("<", name)
-	}
+	name, declared := m.name(p.name)
+	m.text("<", name, declared)
 	if p.inner == "" {
 		m.text("/>")
 		return
+	}
+	if p.name.Space == "DAV:" {
+		p.inner = m.dav(p.inner)
 	}
 	m.text(">", p.inner, "</", name, ">")
 }
@@ -101,7 +113,7 @@ func (m *multistatus) prop(p prop) {
 // end writes the end. Without it an XML parser knows that something is missing.
 func (m *multistatus) end() {
 	m.begin()
-	m.text("\n</D:multistatus>\n")
+	m.text(m.dav("\n</D:multistatus>\n"))
 	_ = m.out.Flush() // it fails only when the client is gone
 }
 

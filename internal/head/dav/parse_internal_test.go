@@ -1,6 +1,7 @@
 package dav
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,44 @@ func TestParseIf(t *testing.T) {
 	for _, text := range []string{"", "x", "()", "(<a>", "(<a>) x", "<a>", "<> (<a>)", "(a)", "(not)", `(["a)`, "(<>)", "([])"} {
 		if got, err := parseIf(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+// Python's ElementTree declares us-ascii unless it is told otherwise; every XML processor reads
+// UTF-16.
+func TestEncodingsOfXML(t *testing.T) {
+	t.Parallel()
+	wide := func(text string, big bool) string {
+		var b strings.Builder
+		for _, c := range "\ufeff" + text {
+			if low, high := byte(c), byte(c>>8); big {
+				b.Write([]byte{high, low})
+			} else {
+				b.Write([]byte{low, high})
+			}
+		}
+		return b.String()
+	}
+	for _, text := range []string{
+		`<?xml version='1.0' encoding='us-ascii'?><a>&#252;</a>`,
+		`<?xml version="1.0" encoding="UTF-8"?><a>ü</a>`,
+		"\ufeff" + `<?xml version="1.0" encoding="utf-8"?><a>ü</a>`,
+		`<?xml version="1.0" encoding="ISO-8859-1"?>` + "<a>\xfc</a>",
+		wide(`<?xml version="1.0" encoding="UTF-16"?><a>ü</a>`, true),
+		wide(`<a>ü</a>`, false),
+	} {
+		if root, err := parseXML([]byte(text)); err != nil || root.Text != "ü" {
+			t.Errorf("%q: %q, %v", text, root.Text, err)
+		}
+	}
+	for _, text := range []string{
+		`<?xml version="1.0" encoding="ebcdic"?><a/>`,
+		`<?xml version="1.0" encoding="us-ascii"?>` + "<a>\xfc</a>",
+		wide(`<!DOCTYPE a><a/>`, true),
+	} {
+		if root, err := parseXML([]byte(text)); err == nil {
+			t.Errorf("%q was read as %v", text, root)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (c *call) propfind(ctx context.Context) error {
 	setClasses(c.w.Header())
 	wish := c.prefer()
 	show := c.describer(want, wish.minimal, top)
-	out := newMultistatus(c.w)
+	out := newMultistatus(c)
 	if depth == "0" || !wish.noRoot {
 		if err := show.page(ctx, out, []Entry{top}); err != nil {
 			return err

@@ -72,7 +72,7 @@ func (c *call) proppatch(ctx context.Context) error {
 		}
 	}
 	wish := c.prefer()
-	out := newMultistatus(c.w)
+	out := newMultistatus(c)
 	refused := map[Name]bool{}
 	for _, in := range all {
 		if _, isTime := in.mtime(); !isTime && isLive(in.name) {
@@ -94,7 +94,7 @@ func (c *call) proppatch(ctx context.Context) error {
 // patched answers a PROPPATCH.
 func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]bool) {
 	out.begin()
-	out.text("\n<D:response><D:href>", e.href, "</D:href>")
+	out.open(e.href)
 	var ok, no, dependent []prop
 	seen := map[Name]bool{}
 	for _, in := range all {
@@ -119,7 +119,7 @@ func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map
 	if len(dependent) > 0 {
 		out.propstat(http.StatusFailedDependency, dependent, "")
 	}
-	out.text("</D:response>")
+	out.shut()
 	out.end()
 }
 

@@ -25,6 +25,9 @@ func (c *call) put(ctx context.Context) error {
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be taken for the whole
 		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
 	}
+	if c.r.Header.Get(ocChunked) != "" { // nor must a chunk, whose client takes the file for stored with the last one
+		return drive.Bad(ocChunked, drive.NotAllowed, "allowed", []string{})
+	}
 	err := server.RefuseEncoding(c.r)
 	if err == nil {
 		err = c.opt.Litter().takes(c.at.last())
@@ -229,6 +232,10 @@ func (p *promised) Read(buf []byte) (int, error) {
 // ocMTime is the header by which clients of ownCloud and Nextcloud keep the time of a file: seconds
 // since 1970, perhaps with a fraction.
 const ocMTime = "X-OC-Mtime"
+
+// ocChunked is the header of the chunks that clients of ownCloud sent before version 10, each as a
+// file NAME-chunking-ID-COUNT-N of its own. Libraries still do.
+const ocChunked = "OC-Chunked"
 
 // The times that X-OC-Mtime may say, in ms: what RFC 3339 can say, years 1 to 9999.
 const (

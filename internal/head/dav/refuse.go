@@ -32,7 +32,9 @@ func (c *call) refuse(err error) {
 	}
 	problem.WriteAs(c.w, c.r, err, problem.Dialect{
 		Status: c.status(err, cond), Challenge: `Basic realm="SmartDrive", charset="UTF-8"`,
-		Render: func(d problem.Document) (string, []byte) { return xmlType, render(d, cond) },
+		Render: func(d problem.Document) (string, []byte) {
+			return xmlType, []byte(c.view.spelling().dav(render(d, cond)))
+		},
 	})
 }
 
@@ -74,19 +76,25 @@ func (c *call) status(err error, cond condition) int {
 
 // render writes the body of a refusal. The second namespace is what clients of sabre/dav look for:
 // they show the message.
-func render(d problem.Document, cond condition) []byte {
+func render(d problem.Document, cond condition) string {
 	var b strings.Builder
 	b.WriteString(xml.Header + `<D:error xmlns:D="DAV:" xmlns:s="http://sabredav.org/ns">`)
 	if cond.name != "" {
 		b.WriteString("<D:" + cond.name + ">" + cond.inner + "</D:" + cond.name + ">")
 	}
 	b.WriteString("<s:exception>" + escape(d.Code) + "</s:exception><s:message>" + escape(d.Title+": "+d.Detail) + "</s:message></D:error>\n")
-	return []byte(b.String())
+	return b.String()
 }
 
-// escape makes text of XML. What no XML can say becomes U+FFFD.
+// quotes has the names of what package xml writes as numbers: some programs, the library webdav of
+// npm among them, read the five entities that XML names, and take a tag of numbers for another one.
+var quotes = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;")
+
+// Escape makes text of XML. What no XML can say becomes U+FFFD.
+func Escape(s string) string { return escape(s) }
+
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
-	return b.String()
+	return quotes.Replace(b.String())
 }

@@ -58,7 +58,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 	s.Do(t, "MKCOL "+home+"folder").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	s.Do(t, "PUT "+home+"old", "", "before").Want(t, 201)
-	tag := s.find(t, home+"old").Between(t, "<D:getetag>&#34;", "&#34;")
+	tag := s.find(t, home+"old").Between(t, "<d:getetag>&quot;", "&quot;")
 	large := strings.Repeat("x", int(upload.LaidSize)+1)
 	status, got := s.bulk(t, "ann",
 		part("/a", "one", "OC-Checksum: SHA1:fe05bcdcdc4928012781a5f1a2a77cbb5398e106"),
@@ -81,7 +81,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 	}
 	for path, content := range map[string]string{"/a": "one", "/large": large, "/old": "after", "/last": "eight"} {
 		r, have, listed := got[path], s.read(t, path[1:]), s.find(t, home+path[1:])
-		if listed.Has(t, ">"+r.FileID+"<", ">"+r.Permissions+"<", "&#34;"+r.ETag+"&#34;"); have != content || r.Error || r.ETag == "" || r.FileID == "" || r.Permissions == "" {
+		if listed.Has(t, ">"+r.FileID+"<", ">"+r.Permissions+"<", "&quot;"+r.ETag+"&quot;"); have != content || r.Error || r.ETag == "" || r.FileID == "" || r.Permissions == "" {
 			t.Errorf("%s has %.20q, and the client is told %+v", path, have, r)
 		}
 	}

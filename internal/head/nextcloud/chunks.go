@@ -56,6 +56,18 @@ func (k chunks) text() string {
 	return string(raw)
 }
 
+// maxNumber is more than any client numbers its chunks up to.
+const maxNumber = 10_000
+
+// isPlace reports whether the number of a chunk is where its bytes begin: clients of ownCloud name
+// chunks so, without an end. It is known from the second chunk on.
+func (k chunks) isPlace(n chunkName) bool {
+	if n.bytes || k.None {
+		return false
+	}
+	return k.Bytes || k.First == 0 && k.Last == 0 && n.number > maxNumber && drive.ByteSize(n.number) == k.Upto
+}
+
 // verdict is what becomes of a chunk.
 type verdict uint8
 

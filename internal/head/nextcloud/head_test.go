@@ -34,7 +34,7 @@ func TestWhatClientsAskFirst(t *testing.T) {
 	s.Do(t, "PROPFIND /remote.php/dav/files/bob/", "Depth: 0").Want(t, 404) // somebody else's
 	s.Do(t, "PROPFIND //remote.php/dav/files/ANN", "Depth: 0").Want(t, 400) // nothing begins with two slashes
 	s.Do(t, "PROPFIND /remote.php//dav/files/ANN", "Depth: 0").Want(t, 207)
-	s.Do(t, "PROPFIND /remote.php/webdav/", "Depth: 0").Want(t, 207).Has(t, "<D:href>/remote.php/webdav/</D:href>")
+	s.Do(t, "PROPFIND /remote.php/webdav/", "Depth: 0").Want(t, 207).Has(t, "<d:href>/remote.php/webdav/</d:href>")
 	begun := s.Do(t, "POST /index.php/login/v2").Want(t, 200)
 	s.Do(t, "POST /index.php/login/v2/poll", "Content-Type: application/x-www-form-urlencoded", "", "token="+begun.Between(t, `"token":"`, `"`)).Want(t, 404)
 	if got := s.Do(t, "GET /index.php/login/flow").Want(t, 303).Header.Get("Location"); got != "https://drive.example.org/grant" {
@@ -67,7 +67,7 @@ func (s *stack) find(t testing.TB, path string) davtest.Answer {
 
 func (s *stack) tag(t testing.TB, path string) string {
 	t.Helper()
-	return s.find(t, path).Between(t, "<D:getetag>", "</D:getetag>")
+	return s.find(t, path).Between(t, "<d:getetag>", "</d:getetag>")
 }
 
 // N1: whatever happens somewhere below, the tags of all folders above it change, and no other one's
@@ -173,7 +173,7 @@ func TestClientsAreToldOfARestore(t *testing.T) {
 		return s.Do(t, "PROPFIND "+path, "Depth: 0", "", ask).Want(t, 207)
 	}
 	top, folder := s.tag(t, home), s.tag(t, home+"a")
-	fingerprint(home).Has(t, `<data-fingerprint xmlns="http://owncloud.org/ns"/>`, "200 OK")
+	fingerprint(home).Has(t, `<oc:data-fingerprint/>`, "200 OK")
 	s.fingerprint = "RESTORED"
 	s.restart(t)
 	for _, kept := range []string{"", "a", "Spaces"} { // clients may keep a part of the drive
@@ -189,7 +189,7 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	number := func(path string) string {
-		return s.find(t, home+path).Between(t, `<fileid xmlns="http://owncloud.org/ns">`, "<")
+		return s.find(t, home+path).Between(t, `<oc:fileid>`, "<")
 	}
 	made := s.Do(t, "PUT "+home+"f", "", "one").Want(t, 201)
 	first := number("f")
@@ -236,13 +236,33 @@ func TestWhatMayBeDone(t *testing.T) {
 	s.Do(t, "MKCOL "+home+"d").Want(t, 201)
 	s.Do(t, "PUT "+home+"d/f", "", "12345").Want(t, 201)
 	for path, want := range map[string]string{"": "GCK", "d": "GDNVCK", "d/f": "GDNVW"} {
-		if got := s.find(t, home+path).Between(t, `<permissions xmlns="http://owncloud.org/ns">`, "<"); got != want {
+		if got := s.find(t, home+path).Between(t, `<oc:permissions>`, "<"); got != want {
 			t.Errorf("%q: %s, want %s", path, got, want)
 		}
 	}
-	if got := s.find(t, home).Between(t, `<size xmlns="http://owncloud.org/ns">`, "<"); got != "5" {
+	if got := s.find(t, home).Between(t, `<oc:size>`, "<"); got != "5" {
 		t.Errorf("the size of all is %s", got)
 	}
 	s.Do(t, "GET /index.php/core/preview?fileId=99999&x=64").Want(t, http.StatusNotFound)
 	s.Do(t, "GET /index.php/core/preview?file=d/f&x=64").Want(t, http.StatusNotFound) // no picture
+}
+
+// The client of iOS and several libraries look for the letters that sabre/dav writes, and know
+// nothing of namespaces: to them a listing of others is empty.
+func TestPrefixesAreThoseOfSabre(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Do(t, "PUT "+home+"f", "", "x").Want(t, 201)
+	const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns" xmlns:nc="http://nextcloud.org/ns" xmlns:a="urn:a" xmlns:b="urn:b"><d:prop>` +
+		`<d:resourcetype/><oc:fileid/><nc:has-preview/><a:p/><b:p/><a:q/><p/></d:prop></d:propfind>`
+	s.Do(t, "PROPFIND "+home, "Depth: 1", "", ask).Want(t, 207).Has(t,
+		`<d:multistatus xmlns:d="DAV:" xmlns:s="http://sabredav.org/ns" xmlns:oc="http://owncloud.org/ns" xmlns:nc="http://nextcloud.org/ns">`,
+		"<d:response><d:href>"+home+"f</d:href><d:propstat><d:prop><d:resourcetype/><oc:fileid>", "<d:resourcetype><d:collection/></d:resourcetype>",
+		"<nc:has-preview>false</nc:has-preview></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>",
+		`<x1:p xmlns:x1="urn:a"/><x2:p xmlns:x2="urn:b"/><x1:q xmlns:x1="urn:a"/><p xmlns=""/></d:prop>`)
+	s.Do(t, "PROPPATCH "+home+"f", "", `<d:propertyupdate xmlns:d="DAV:"><d:set><d:prop><d:getetag>x</d:getetag></d:prop></d:set></d:propertyupdate>`).
+		Want(t, 207).Has(t, "<d:error><d:cannot-modify-protected-property/></d:error>")
+	s.Do(t, "PROPFIND "+home+"missing", "Depth: 0", "", ask).Want(t, 404).Has(t, `<d:error xmlns:d="DAV:" xmlns:s="http://sabredav.org/ns"><s:exception>`, "</d:error>")
+	s.Do(t, "LOCK "+home+"f", "", `<d:lockinfo xmlns:d="DAV:"><d:lockscope><d:exclusive/></d:lockscope><d:locktype><d:write/></d:locktype><d:owner><x:D xmlns:x="urn:x"/></d:owner></d:lockinfo>`).
+		Want(t, 200).Has(t, `<d:prop xmlns:d="DAV:"><d:lockdiscovery><d:activelock>`, `<d:owner><D xmlns="urn:x"/></d:owner>`)
 }

@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/usecase/share"
 )
@@ -91,11 +92,7 @@ func writeXML(b *strings.Builder, name string, value any) {
 }
 
 // escape makes text of XML.
-func escape(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
-	return b.String()
-}
+func escape(s string) string { return dav.Escape(s) }
 
 // ocs answers /ocs/v1.php/... and /ocs/v2.php/....
 func (c *call) ocs(ctx context.Context) error {

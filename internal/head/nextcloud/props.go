@@ -201,7 +201,7 @@ func (k *known) own(e dav.Entry, local string) (string, bool) {
 		return strconv.FormatInt(k.size(e), 10), true
 	case "checksums":
 		sums := checksums(e)
-		return "<checksum xmlns=\"" + owncloud + "\">" + escape(sums) + "</checksum>", sums != ""
+		return "<oc:checksum>" + escape(sums) + "</oc:checksum>", sums != ""
 	case "favorite":
 		if k.stars[e.Node] && !e.Virtual {
 			return "1", true
@@ -342,7 +342,7 @@ func (k *known) shareTypes(e dav.Entry) string {
 		kind int
 	}{{ways.Users, toUser}, {ways.Groups, toGroup}, {ways.Links, byLink}} {
 		if t.has {
-			fmt.Fprintf(&all, `<share-type xmlns="%s">%d</share-type>`, owncloud, t.kind)
+			fmt.Fprintf(&all, `<oc:share-type>%d</oc:share-type>`, t.kind)
 		}
 	}
 	return all.String()
@@ -375,7 +375,7 @@ func (d describer) header(ctx context.Context, h http.Header, who drive.Who, e d
 	if !folder {
 		tag = e.Tag()
 	} else {
-		tag = strings.ReplaceAll(tag, "&#34;", `"`)
+		tag = strings.ReplaceAll(tag, "&quot;", `"`)
 	}
 	h["OC-FileId"], h["OC-ETag"], h["OC-Perm"] = []string{id}, []string{tag}, []string{perm}
 }

@@ -88,7 +88,7 @@ func (c *call) view(_ context.Context, prefix string) dav.View {
 	d := describer{c}
 	return dav.View{
 		Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header,
-		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite,
+		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite, Sabre: true,
 	}
 }
 

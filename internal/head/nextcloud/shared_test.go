@@ -55,7 +55,7 @@ func (s *stack) bobsTag(t *testing.T, path string) string {
 	if a.Status == 404 {
 		return ""
 	}
-	return a.Want(t, 207).Between(t, "<D:getetag>", "</D:getetag>")
+	return a.Want(t, 207).Between(t, "<d:getetag>", "</d:getetag>")
 }
 
 // N1 holds for what others share, too: whatever happens in it, and to what the caller may do and
@@ -249,7 +249,7 @@ func TestFavouritesAreStars(t *testing.T) {
 	)
 	is := func(path, who, want string) {
 		t.Helper()
-		got := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As(who), "", get).Want(t, 207).Between(t, "favorite", "</favorite>")
+		got := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As(who), "", get).Want(t, 207).Between(t, "favorite", "</oc:favorite>")
 		if !strings.HasSuffix(got, ">"+want) {
 			t.Errorf("%s is a favourite of %s: %s, want %s", path, who, got, want)
 		}
@@ -264,11 +264,11 @@ func TestFavouritesAreStars(t *testing.T) {
 	if err != nil || len(stars) != 1 || stars[0] != s.node(t, "team/a&b") {
 		t.Errorf("ann has the stars %v (%v)", stars, err)
 	}
-	anns := s.Do(t, "REPORT "+home, "", all).Want(t, 207).Has(t, "<D:href>"+home+"team/a%26b</D:href>", ">1</favorite>")
+	anns := s.Do(t, "REPORT "+home, "", all).Want(t, 207).Has(t, "<d:href>"+home+"team/a%26b</d:href>", ">1</oc:favorite>")
 	if strings.Contains(anns.Body, "own<") {
 		t.Error(anns.Body)
 	}
-	s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Has(t, "<D:href>"+shared+"/team/a%26b</D:href>")
+	s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Has(t, "<d:href>"+shared+"/team/a%26b</d:href>")
 	if none := s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).Want(t, 207); strings.Contains(none.Body, "href") {
 		t.Error(none.Body)
 	}

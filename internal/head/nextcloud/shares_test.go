@@ -311,9 +311,9 @@ func TestWhatIsSharedInAFolder(t *testing.T) {
 		t.Helper()
 		body := s.Do(t, "PROPFIND "+path, "Depth: 1", davtest.As(who), "", types).Want(t, 207).Body
 		found := map[string]string{}
-		for _, m := range regexp.MustCompile(`(?s)<D:href>([^<]*)</D:href>.*?</D:response>`).FindAllStringSubmatch(body, -1) {
+		for _, m := range regexp.MustCompile(`(?s)<d:href>([^<]*)</d:href>.*?</d:response>`).FindAllStringSubmatch(body, -1) {
 			name := strings.TrimSuffix(m[1], "/")
-			for _, one := range regexp.MustCompile(`<share-type[^>]*>(\d)<`).FindAllStringSubmatch(m[0], -1) {
+			for _, one := range regexp.MustCompile(`<oc:share-type>(\d)<`).FindAllStringSubmatch(m[0], -1) {
 				found[name[strings.LastIndex(name, "/")+1:]] += one[1]
 			}
 		}

@@ -42,7 +42,7 @@ func TestStatementsDoNotGrow(t *testing.T) {
 			return count.Total() - before
 		}
 		a := s.Do(t, "PROPFIND "+what, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
-		if got := strings.Count(a.Body, "<D:response>"); got < entries {
+		if got := strings.Count(a.Body, "<d:response>"); got < entries {
 			t.Fatalf("%s lists %d", what, got)
 		}
 		return count.Total() - before

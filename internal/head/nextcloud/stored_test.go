@@ -36,7 +36,7 @@ func TestTheTagIsOfWhatWasSent(t *testing.T) {
 	}
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: connector}})
 	s.Do(t, "PUT "+home+"same", "", "sent").Want(t, 201)
-	want := strings.ReplaceAll(s.Do(t, "PROPFIND "+home+"same", "Depth: 0", "", ask).Between(t, "<D:getetag>", "</D:getetag>"), "&#34;", `"`)
+	want := strings.ReplaceAll(s.Do(t, "PROPFIND "+home+"same", "Depth: 0", "", ask).Between(t, "<d:getetag>", "</d:getetag>"), "&quot;", `"`)
 	between = func() {
 		p := upload.PutFile{Path: drive.Path{"f"}, Conflict: drive.ConflictReplace, Size: 5}
 		if _, _, err := s.PutFile(t.Context(), s.Who, p, strings.NewReader("other")); err != nil {

@@ -27,7 +27,7 @@ import (
 // the transfer and numbers the chunks, or names each by its range of bytes:
 //
 //	MKCOL    uploads/USER/ID            begins it; with a Destination (version 2) it knows its place
-//	PUT      uploads/USER/ID/00001      a chunk; or ID/000000000000000-000000010485760
+//	PUT      uploads/USER/ID/00001      a chunk; or ID/000000000000000-000000010485760, or where it begins
 //	PROPFIND uploads/USER/ID            what has come, for clients that go on
 //	MOVE     uploads/USER/ID/.file      makes the file (N4)
 //	DELETE   uploads/USER/ID            gives it up
@@ -372,6 +372,9 @@ func (c *call) tryChunk(
 		size = blob.UnknownSize
 	}
 	t.has.From1 = t.has.From1 || first
+	if t.has.isPlace(n) {
+		n.bytes, t.has.Bytes = true, true
+	}
 	skip, verdict := t.has.judge(n, size, t.pos.Offset)
 	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
 	verify, sum := digest.NewVerifier(declared), sha256.New()

@@ -145,6 +145,33 @@ func TestChunksFromZeroAtTheSameTime(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
+// Clients of ownCloud name a chunk by where it begins, and send several at a time.
+func TestChunksNamedByWhereTheyBegin(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	const size = 12_000
+	s.Do(t, "MKCOL "+staged+"own").Want(t, 201)
+	var all sync.WaitGroup
+	for i, text := range []string{"2", "1", "0"} {
+		all.Go(func() {
+			if got := s.Do(t, fmt.Sprintf("PUT %sown/%016d", staged, (2-i)*size), "", strings.Repeat(text, size)); got.Status != http.StatusCreated {
+				t.Errorf("chunk %s: %d %s", text, got.Status, got.Body)
+			}
+		})
+	}
+	all.Wait()
+	again := fmt.Sprintf("PUT %sown/%016d", staged, size)
+	s.Do(t, again, "", strings.Repeat("1", size)).Want(t, 201)
+	if got := s.Do(t, again, "", strings.Repeat("x", size)); got.Status < 400 {
+		t.Errorf("another content for a chunk that has come: %d", got.Status)
+	}
+	s.Do(t, "MOVE "+staged+"own/.file", "Destination: "+home+"f", fmt.Sprintf("OC-Total-Length: %d", 3*size)).Want(t, 201)
+	if got := s.read(t, "f"); got != strings.Repeat("0", size)+strings.Repeat("1", size)+strings.Repeat("2", size) {
+		t.Error("the chunks are in another order")
+	}
+	s.CheckLedger(t, s.Who)
+}
+
 // broken is a body that ends in the middle.
 type broken struct{ io.Reader }
 
