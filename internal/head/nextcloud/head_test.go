@@ -50,7 +50,7 @@ func TestANameWithAnAmpersand(t *testing.T) {
 	login := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("r&d:x"))
 	for _, address := range []string{"/remote.php/dav/files/r&d/", "/remote.php/dav/files/r%26d/"} {
 		s.Do(t, "MKCOL "+address+"a%26b", login)
-		got := s.Do(t, "PROPFIND "+address, "Depth: 1", login).Want(t, 207).Has(t, "<D:href>/remote.php/dav/files/r%26d/a%26b/</D:href>")
+		got := s.Do(t, "PROPFIND "+address, "Depth: 1", login).Want(t, 207).Has(t, "<d:href>/remote.php/dav/files/r%26d/a%26b/</d:href>")
 		if err := xml.Unmarshal([]byte(got.Body), new(struct{})); err != nil {
 			t.Errorf("%v: %s", err, got.Body)
 		}
