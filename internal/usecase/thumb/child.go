@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -98,7 +99,7 @@ func (l limits) args(size int) []string {
 func (l limits) exceeded(end *os.ProcessState, complaint []byte, err error) error {
 	err = fmt.Errorf("decode apart: %w", err)
 	switch {
-	case bytes.Contains(complaint, []byte("out of memory")): // as Go's runtime says it
+	case outOfMemory.Match(complaint):
 		return refused(reasonTooLarge, errors.Join(errTooLarge, err))
 	case !end.Exited() && end.UserTime()+end.SystemTime() > l.time/2: // the system counts the two in different ways
 		return refused("too-large", err)
@@ -192,3 +193,7 @@ func parseArgs(args []string) (size int, limit limits, err error) {
 	}
 	return int(numbers[0]), limits{memory: drive.ByteSize(numbers[1]), time: time.Duration(numbers[2]) * time.Second}, nil
 }
+
+// outOfMemory is how Go's runtime says it: of the heap, of what it keeps beside that, and of
+// threads.
+var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate|failed to create new OS thread`)
