@@ -196,4 +196,4 @@ func parseArgs(args []string) (size int, limit limits, err error) {
 
 // outOfMemory is how Go's runtime says it: of the heap, of what it keeps beside that, and of
 // threads.
-var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate|failed to create new OS thread`)
+var outOfMemory = regexp.MustCompile(`out of memory|failed to reserve page summary memory|runtime: cannot (allocate|map) |failed to create new OS thread`)
