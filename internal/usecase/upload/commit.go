@@ -43,9 +43,12 @@ type committer struct {
 // writer, and of the lock on an account.
 const maxTogether = 64
 
+// patience is how long files wait for others that are likely to come, at most (decision 163).
+const patience = 10 * time.Millisecond
+
 func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
 	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop, late: lateAfter}
-	c.queue = combine.New(maxTogether, c.commitGroup)
+	c.queue = combine.New(maxTogether, patience, c.commitGroup)
 	return c
 }
 

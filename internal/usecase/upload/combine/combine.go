@@ -10,6 +10,11 @@
 //	b, c, d come and wait            a has ended: b works [b c d]
 //	                                 e comes and waits           b, c, d return; e works [e]
 //
+// Who returns often comes again at once, a moment too late for the group that has begun: without
+// more, two halves would take turns in groups of half the size. So the one who is to work waits, as
+// long as the group before it took at most, until as many ask as asked when that had ended, in it
+// and behind it. Who was alone then waits for nobody.
+//
 // The work is done by the goroutines of those who ask for it: nothing runs when nobody asks, there
 // is nothing to stop, and nobody does more than one group.
 //
@@ -22,30 +27,44 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // Queue does jobs of the type J, together those with the same key. It is safe for concurrent use.
 type Queue[K comparable, J any] struct {
-	most int
-	work func(ctx context.Context, key K, jobs []J)
+	most     int
+	patience time.Duration
+	work     func(ctx context.Context, key K, jobs []J)
 
 	mu    sync.Mutex
 	lines map[K]*line[J] // of the keys for which somebody works
+	gone  struct {       // the last line that went
+		key  K
+		line *line[J]
+		at   time.Time
+	}
 }
 
 // line is what waits for one key, in the order of its coming.
-type line[J any] struct{ waiting []*place[J] }
+type line[J any] struct {
+	waiting  []*place[J]
+	expected int           // calls of Do that are likely to ask at the same time
+	patience time.Duration // how long they are waited for
+	enough   chan struct{} // closed when as many do; nil: nobody waits for it
+}
 
 type place[J any] struct {
 	job  J
+	last bool      // of its call of Do
 	turn chan bool // true: do the work of the line; false: the job was done by another
 }
 
-// New returns a Queue whose groups have at most most jobs. work does the jobs of a group, which are
-// in the order in which they came, and writes into each what came of it. It must not call Do for
-// the same key. The context is that of the one whose goroutine it runs in, and is not cancelled.
-func New[K comparable, J any](most int, work func(ctx context.Context, key K, jobs []J)) *Queue[K, J] {
-	return &Queue[K, J]{most: most, work: work, lines: map[K]*line[J]{}}
+// New returns a Queue whose groups have at most most jobs, and which waits for at most patience
+// before it begins one. work does the jobs of a group, which are in the order in which they came,
+// and writes into each what came of it. It must not call Do for the same key. The context is that
+// of the one whose goroutine it runs in, and is not cancelled.
+func New[K comparable, J any](most int, patience time.Duration, work func(ctx context.Context, key K, jobs []J)) *Queue[K, J] {
+	return &Queue[K, J]{most: most, patience: patience, work: work, lines: map[K]*line[J]{}}
 }
 
 // Do returns when the jobs have been done, each in a group with whatever else waits. They come one
@@ -69,19 +88,25 @@ func (q *Queue[K, J]) Do(ctx context.Context, key K, jobs ...J) {
 func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
 	places := make([]*place[J], len(jobs))
 	for i, job := range jobs {
-		places[i] = &place[J]{job, make(chan bool, 1)}
+		places[i] = &place[J]{job, i == len(jobs)-1, make(chan bool, 1)}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	idle := l == nil
 	if idle {
-		l = &line[J]{}
+		if l = q.gone.line; l == nil || q.gone.key != key || time.Since(q.gone.at) >= l.patience {
+			l = &line[J]{}
+		}
 		q.lines[key] = l
 	}
 	l.waiting = append(l.waiting, places...)
 	if idle {
 		q.nextLocked(key, l)
+	}
+	if l.enough != nil && q.isEnough(l) {
+		close(l.enough)
+		l.enough = nil
 	}
 	return places
 }
@@ -90,6 +115,7 @@ func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
 // error is a panic of the work.
 func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken error) {
 	group := q.take(key)
+	begun := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
 			broken = fmt.Errorf("panic in the work of a group: %v\n%s", r, debug.Stack())
@@ -101,7 +127,9 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.nextLocked(key, q.lines[key])
+		l := q.lines[key]
+		l.expected, l.patience = ends(group)+ends(l.waiting), min(q.patience, time.Since(begun))
+		q.nextLocked(key, l)
 	}()
 	jobs := make([]J, len(group))
 	for i := range group {
@@ -111,20 +139,49 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 	return nil
 }
 
+// take waits for those who are likely to come, and takes the group that is to be worked on.
 func (q *Queue[K, J]) take(key K) []*place[J] {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	l := q.lines[key]
+	if !q.isEnough(l) {
+		enough := make(chan struct{})
+		l.enough = enough
+		patience := l.patience
+		q.mu.Unlock()
+		select {
+		case <-enough:
+		case <-time.After(patience):
+		}
+		q.mu.Lock()
+		l.enough = nil
+	}
+	defer q.mu.Unlock()
 	n := min(q.most, len(l.waiting))
 	group := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
 	return group
 }
 
+func (q *Queue[K, J]) isEnough(l *line[J]) bool {
+	return len(l.waiting) >= q.most || ends(l.waiting) >= l.expected
+}
+
+// ends is how many calls of Do have their last job among these.
+func ends[J any](places []*place[J]) (n int) {
+	for _, p := range places {
+		if p.last {
+			n++
+		}
+	}
+	return n
+}
+
 // nextLocked gives the turn to the first who waits; the line of a key for which nobody waits goes.
 func (q *Queue[K, J]) nextLocked(key K, l *line[J]) {
 	if len(l.waiting) == 0 {
 		delete(q.lines, key)
+		l.waiting = nil // or what it was would be held
+		q.gone.key, q.gone.line, q.gone.at = key, l, time.Now()
 		return
 	}
 	l.waiting[0].turn <- true

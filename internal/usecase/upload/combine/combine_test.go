@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"smartdrive/internal/usecase/upload/combine"
 )
@@ -24,7 +25,7 @@ func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 		var mu sync.Mutex
 		var groups []string
 		gate := make(chan struct{})
-		q := combine.New(3, func(_ context.Context, key string, jobs []*job) {
+		q := combine.New(3, 0, func(_ context.Context, key string, jobs []*job) {
 			if jobs[0].name == "first" {
 				<-gate
 			}
@@ -76,12 +77,86 @@ func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 	})
 }
 
+// Those who come again a moment after their group has ended are done together, all of them, and not
+// by halves in turn.
+func TestThoseWhoComeAgainAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		q := combine.New(64, 2*time.Millisecond, func(_ context.Context, _ int, jobs []*job) {
+			sizes = append(sizes, len(jobs))
+			time.Sleep(5 * time.Millisecond)
+		})
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for range 5 {
+					time.Sleep(time.Duration(i+1) * 400 * time.Microsecond)
+					q.Do(t.Context(), 1, &job{})
+				}
+			})
+		}
+		all.Wait()
+		if want := []int{1, 4, 4, 4, 4, 3}; !slices.Equal(sizes, want) {
+			t.Errorf("groups of %v, want %v", sizes, want)
+		}
+	})
+}
+
+// Who does not come again is waited for once, as long as the group before took and no longer than the
+// patience lasts, and who is alone never; a call with more jobs than a group may have is one that
+// asks.
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		work := 5 * time.Millisecond
+		q := combine.New(3, 2*time.Millisecond, func(context.Context, int, []*job) { time.Sleep(work) })
+		took := func(jobs int) time.Duration {
+			start := time.Now()
+			q.Do(t.Context(), 1, make([]*job, jobs)...)
+			return time.Since(start)
+		}
+		together := func() { // one, and two who come while it is done
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { took(1) })
+			}
+			all.Wait()
+		}
+		together()
+		for _, c := range []struct {
+			what string
+			jobs int
+			want time.Duration
+		}{
+			{"after two", 1, 7 * time.Millisecond},
+			{"after one", 1, 5 * time.Millisecond},
+			{"many jobs at once", 7, 15 * time.Millisecond},
+			{"after those", 1, 5 * time.Millisecond},
+		} {
+			if got := took(c.jobs); got != c.want {
+				t.Errorf("%s: %v, want %v", c.what, got, c.want)
+			}
+		}
+		together()
+		time.Sleep(2 * time.Millisecond)
+		if got := took(1); got != 5*time.Millisecond {
+			t.Errorf("long after two: %v", got)
+		}
+		work = time.Millisecond
+		together()
+		if got := took(1); got != 2*time.Millisecond {
+			t.Errorf("after two that took a millisecond: %v", got)
+		}
+	})
+}
+
 // A panic reaches one who asked for the work, and everybody returns.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		q := combine.New(2, func(_ context.Context, _ int, jobs []*job) {
+		q := combine.New(2, 0, func(_ context.Context, _ int, jobs []*job) {
 			<-gate
 			for _, j := range jobs {
 				if j.failed {
