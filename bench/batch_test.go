@@ -140,8 +140,8 @@ func (s *server) sendBatch(body []byte) error {
 
 // BenchmarkTree moves a folder of 10,000 files of 10 KiB with the client: put -r and get -r on this
 // machine and over a line with a round trip of 50 ms, get -r also without syncs, and beside them
-// the same files as a tar, which is unpacked as it comes: not synced, the file system synced once at
-// its end, and each file synced.
+// the same files as a tar, which is unpacked as it comes: not synced, synced once at its end, and
+// each file synced.
 func BenchmarkTree(b *testing.B) {
 	real := startReal(b, b.TempDir())
 	from := b.TempDir()

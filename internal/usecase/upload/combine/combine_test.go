@@ -103,9 +103,9 @@ func TestThoseWhoComeAgainAreWaitedFor(t *testing.T) {
 	})
 }
 
-// Who does not come again is waited for once, as long as the group before took and no longer than the
-// patience lasts, and who is alone never; a call with more jobs than a group may have is one that
-// asks.
+// Who does not come again is waited for once, as long as the group before took and no longer than
+// the patience lasts, and who is alone never; a call with more jobs than a group may have is one
+// that asks.
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
