@@ -102,13 +102,14 @@ var openReasons = map[string]text{
 // sizeReasons has a sentence for each limit that is a number of things and not of bytes, and for
 // what is one of several texts together.
 var sizeReasons = map[string]text{
-	"properties": {"The properties that programs have given the file, or all files of the account, are more than is kept.", "程序为该文件或该账户所有文件设置的属性超过了可保存的上限。"},
-	"entries":    {"At most {limit} entries are possible in one list. Split it into several.", "一个列表最多 {limit} 项，请拆分为多个。"},
-	"files":      {"At most {limit} files and as many folders are possible in one zip. Download its folders one by one.", "一个压缩包最多包含 {limit} 个文件和同样多的文件夹，请按文件夹分别下载。"},
-	"picked":     {"At most {limit} files and folders can be chosen at a time; a folder counts once.", "一次最多选择 {limit} 个文件和文件夹，文件夹只计一次。"},
-	"folders":    {"At most {limit} folders are possible below one that is exported. Export folders below it.", "所导出的文件夹之下最多 {limit} 个文件夹，请分别导出其下的文件夹。"},
-	"names":      {"The names in one zip or list are {sent:size} together; at most {limit:size} are possible. Split it into several.", "一个压缩包或列表中的名称合计 {sent:size}，最多 {limit:size}，请拆分为多个。"},
-	"lists":      {"The lists of all exports of the account are too much with this one of {sent:size}: together at most {limit:size} are possible. End an export that is not needed any more.", "该账户所有导出的列表连同此列表超过上限：此列表 {sent:size}，合计最多 {limit:size}。请结束不再需要的导出。"},
-	"nodes":      {"The account has as many files and folders as it may have: {limit}, those in the trash included.", "该账户的文件和文件夹数量已达上限 {limit}（含回收站）。"},
-	"versions":   {"The account has as many older versions of files as it may have: {limit}. Delete some of them.", "该账户的历史版本数量已达上限 {limit}，请删除一些历史版本。"},
+	"properties":    {"The properties that programs have given the file, or all files of the account, are more than is kept.", "程序为该文件或该账户所有文件设置的属性超过了可保存的上限。"},
+	"entries":       {"At most {limit} entries are possible in one list. Split it into several.", "一个列表最多 {limit} 项，请拆分为多个。"},
+	"files":         {"At most {limit} files and as many folders are possible in one zip. Download its folders one by one.", "一个压缩包最多包含 {limit} 个文件和同样多的文件夹，请按文件夹分别下载。"},
+	"picked":        {"At most {limit} files and folders can be chosen at a time; a folder counts once.", "一次最多选择 {limit} 个文件和文件夹，文件夹只计一次。"},
+	"folders":       {"At most {limit} folders are possible below one that is exported. Export folders below it.", "所导出的文件夹之下最多 {limit} 个文件夹，请分别导出其下的文件夹。"},
+	"names":         {"The names in one zip or list are {sent:size} together; at most {limit:size} are possible. Split it into several.", "一个压缩包或列表中的名称合计 {sent:size}，最多 {limit:size}，请拆分为多个。"},
+	"lists":         {"The lists of all exports of the account are too much with this one of {sent:size}: together at most {limit:size} are possible. End an export that is not needed any more.", "该账户所有导出的列表连同此列表超过上限：此列表 {sent:size}，合计最多 {limit:size}。请结束不再需要的导出。"},
+	"nodes":         {"The account has as many files and folders as it may have: {limit}, those in the trash included.", "该账户的文件和文件夹数量已达上限 {limit}（含回收站）。"},
+	"collect-files": {"By one file request at most {limit} files can be sent. The owner can make another one.", "通过一个文件收集链接最多可发送 {limit} 个文件。其创建者可以另建一个链接。"},
+	"versions":      {"The account has as many older versions of files as it may have: {limit}. Delete some of them.", "该账户的历史版本数量已达上限 {limit}，请删除一些历史版本。"},
 }

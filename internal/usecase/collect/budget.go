@@ -14,6 +14,10 @@ const (
 	maxOpen       = 200 // uploads of a link that are not done: an account may have 1,000, its owner's included
 	maxOpenSender = 50
 	maxOpenLinks  = 500 // of all links of an account: the rest is its owner's
+
+	// maxFiles is how many files may come by a link. They are nodes of its owner, who may have
+	// 1,000,000, and empty ones use up nothing else.
+	maxFiles = 100_000
 )
 
 // totals are what counts of a link (C1).
@@ -25,6 +29,8 @@ type totals struct {
 }
 
 func (t totals) all() drive.ByteSize { return t.received + t.open }
+
+func (t totals) allFiles() int64 { return t.files + int64(t.uploads) }
 
 // with adds what was settled of a link.
 func (t totals) with(l Link) totals {
@@ -152,6 +158,8 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 		return drive.Fail(drive.TooLarge, "field", "size", "limit", *l.MaxFile, "sent", size)
 	case l.MaxBytes != nil && sum.all()+size > *l.MaxBytes:
 		return &ExceededError{drive.Fail(drive.Quota, "needed", size, "available", max(0, *l.MaxBytes-sum.all()))}
+	case sum.allFiles() >= maxFiles:
+		return drive.Fail(drive.TooLarge, "field", "files", "reason", "collect-files", "limit", maxFiles, "sent", sum.allFiles()+1)
 	case sum.uploads >= maxOpen:
 		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpen, "sent", sum.uploads+1)
 	case all >= maxOpenLinks:

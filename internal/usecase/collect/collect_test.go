@@ -297,6 +297,29 @@ func TestALinkLetsInSoManyAtOnce(t *testing.T) {
 	}
 }
 
+// A link takes so many files, or whoever has it fills up what its owner may have.
+func TestALinkLetsInSoManyFiles(t *testing.T) {
+	t.Parallel()
+	d := sit(t, uploadtest.Options{})
+	l := d.link(t, 1<<40)
+	by := d.sender(t, l)
+	err := d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE collects SET files = 99999 WHERE id = ?", l.ID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begin(t.Context(), d.Sessions, d.Links, by, "last", 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = begin(t.Context(), d.Sessions, d.Links, by, "over", 0)
+	wantKind(t, err, drive.TooLarge)
+	if got, err := d.Find(t.Context(), d.who, l.ID); err != nil || got.State != collect.Full {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestPurgeDropsWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})

@@ -189,6 +189,9 @@ func (s *Links) state(v View, live bool) State {
 // nil: the link has no limit of its own, and the account has some room, which is nobody's business.
 func left(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
 	room := balance.Available()
+	if sum.allFiles() >= maxFiles {
+		room = 0
+	}
 	switch {
 	case l.MaxBytes != nil:
 		left := min(room, max(0, *l.MaxBytes-sum.all()))
