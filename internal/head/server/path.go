@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -31,6 +32,24 @@ func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
 	}
 	stripSubPath(u, subPath)
 	return nil
+}
+
+// leaveSlash sends a browser that asks for a page with a slash at its end to the one without it, as
+// somebody types the address, or a chat shows a link. It is told a relative address: a proxy may
+// have taken a sub-path off.
+func leaveSlash(w http.ResponseWriter, r *http.Request) bool {
+	page, ok := strings.CutSuffix(r.URL.EscapedPath(), "/")
+	if !ok || page == "" || checkSegments(page) != nil || r.Method != http.MethodGet && r.Method != http.MethodHead ||
+		!strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return false
+	}
+	to := "../" + page[strings.LastIndexByte(page, '/')+1:]
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusPermanentRedirect)
+	return true
 }
 
 // oneSlash leaves one slash where several stand together.

@@ -163,7 +163,9 @@ func (s *Server) pass(rec *recorder, r *http.Request) {
 		return
 	}
 	if err := checkPath(r.URL, s.opt.SubPath, s.opt.Slashed, s.opt.Loose); err != nil {
-		problem.Write(rec, r, err)
+		if !leaveSlash(rec, r) {
+			problem.Write(rec, r, err)
+		}
 		return
 	}
 	s.route(rec, plainRanges(r))

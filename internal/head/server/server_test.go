@@ -177,6 +177,31 @@ func TestRoutesSayTheirRefusalsAsProblems(t *testing.T) {
 	}
 }
 
+// A browser that asks for a page with a slash at its end is sent to the one without, wherever a
+// proxy has put it; nobody else is, and nowhere else.
+func TestABrowserLeavesTheSlash(t *testing.T) {
+	t.Parallel()
+	s := running(t, Options{SubPath: "/drive/"}, func(*http.ServeMux) {})
+	for _, tt := range []struct{ line, accept, want string }{
+		{"GET /login/", "text/html,*/*", "../login"},
+		{"HEAD /drive/s/abc%3F/?lang=en", "text/html", "../abc%3F?lang=en"},
+		{"GET /login/", "*/*", ""},
+		{"PUT /login/", "text/html", ""},
+		{"GET //evil.example/", "text/html", ""},
+		{"GET /../", "text/html", ""},
+		{"GET /login//", "text/html", ""},
+	} {
+		resp := exchange(t, s, tt.line+" HTTP/1.1\r\nHost: x\r\nAccept: "+tt.accept+"\r\n\r\n")
+		want := http.StatusPermanentRedirect
+		if tt.want == "" {
+			want = http.StatusBadRequest
+		}
+		if got := resp.Header.Get("Location"); got != tt.want || resp.StatusCode != want {
+			t.Errorf("%s: %d to %q, want %d to %q", tt.line, resp.StatusCode, got, want, tt.want)
+		}
+	}
+}
+
 func TestSubPathMayBeStrippedOrNot(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{SubPath: "/drive/"}, func(mux *http.ServeMux) {
