@@ -80,6 +80,9 @@ func TestExitCodes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	if got := codeOf(ctx, &exitError{exitFailed, errors.New("the database does not answer"), true}); got != exitFailed {
+		t.Errorf("a server that has failed to stop ends with %d", got)
+	}
 	if got := codeOf(ctx, problem(client.CodeNotFound)); got != exitInterrupted {
 		t.Errorf("interrupted: %d", got)
 	}

@@ -38,7 +38,7 @@ func newServeCommand() *cobra.Command {
 		err := serve(cmd)
 		var usage *exitError
 		if err != nil && !errors.As(err, &usage) {
-			err = withCode(exitFailed, err) // a missing file or a full disk is the server's here, not what a client asked for
+			err = &exitError{exitFailed, err, true} // a missing file or a full disk is the server's here, not what a client asked for
 		}
 		return err
 	}

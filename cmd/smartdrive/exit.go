@@ -25,21 +25,22 @@ const (
 
 // exitError is an error that says how the process ends.
 type exitError struct {
-	code int
-	err  error
+	code    int
+	err     error
+	stopped bool // it counts also when the process was told to stop: that is how a server ends
 }
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // withCode gives err an exit code.
-func withCode(code int, err error) error { return &exitError{code, err} }
+func withCode(code int, err error) error { return &exitError{code: code, err: err} }
 
 // codeOf returns the exit code for err.
 func codeOf(ctx context.Context, err error) int {
 	var exit *exitError
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !(errors.As(err, &exit) && exit.stopped):
 		return exitInterrupted
 	case errors.As(err, &exit):
 		return exit.code

@@ -2,6 +2,7 @@ package sqldb_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -338,6 +339,43 @@ func TestConnectionsAreLost(t *testing.T) {
 	})
 	if _, there := get(t, db, "torn"); !drive.IsKind(err, drive.Unavailable) || there {
 		t.Errorf("a transaction that lost its connection: %v, its row is there: %v", err, there)
+	}
+}
+
+// farewell is a connection whose server cannot be told that it ends.
+type farewell struct{ driver.Connector }
+
+func (f farewell) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := f.Connector.Connect(ctx)
+	return untold{c}, err
+}
+
+type untold struct{ driver.Conn }
+
+func (u untold) Close() error { return errors.Join(u.Conn.Close(), errors.New("connection reset by peer")) }
+
+func (u untold) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	return u.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
+}
+
+// A process whose connections were lost before its end has ended well: what it has committed was
+// answered.
+func TestCloseAfterConnectionsWereLost(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	source, _ := sqldbtest.Empty(t)
+	db, err := sqldb.Open(t.Context(), sqldb.Options{MySQL: source, Connections: 1, Connector: func(dsn string) (driver.Connector, error) {
+		c, err := sqldb.NewConnector(dsn)
+		return farewell{c}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Write(t.Context(), put("a", "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
