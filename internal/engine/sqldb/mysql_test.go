@@ -352,7 +352,9 @@ func (f farewell) Connect(ctx context.Context) (driver.Conn, error) {
 
 type untold struct{ driver.Conn }
 
-func (u untold) Close() error { return errors.Join(u.Conn.Close(), errors.New("connection reset by peer")) }
+func (u untold) Close() error {
+	return errors.Join(u.Conn.Close(), errors.New("connection reset by peer"))
+}
 
 func (u untold) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	return u.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
