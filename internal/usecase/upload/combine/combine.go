@@ -120,15 +120,15 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 		if r := recover(); r != nil {
 			broken = fmt.Errorf("panic in the work of a group: %v\n%s", r, debug.Stack())
 		}
-		for _, other := range group {
-			if other != p {
-				other.turn <- false
-			}
-		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		l := q.lines[key]
 		l.expected, l.patience = ends(group)+ends(l.waiting), min(q.patience, time.Since(begun))
+		for _, other := range group { // counted before they can come again
+			if other != p {
+				other.turn <- false
+			}
+		}
 		q.nextLocked(key, l)
 	}()
 	jobs := make([]J, len(group))

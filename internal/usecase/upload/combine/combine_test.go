@@ -151,6 +151,32 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
+// Who comes again at once counts as one, not as one of the group that has ended and as one behind
+// it: nobody waits for more than there are.
+func TestNobodyIsCountedTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var worked time.Duration
+		q := combine.New(1000, time.Millisecond, func(context.Context, int, []*job) {
+			worked += time.Millisecond
+			time.Sleep(time.Millisecond)
+		})
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				for range 50 {
+					q.Do(t.Context(), 1, &job{})
+				}
+			})
+		}
+		all.Wait()
+		if waited := time.Since(start) - worked; waited > time.Millisecond { // once at the end, for those who were first
+			t.Errorf("waited for %v", waited)
+		}
+	})
+}
+
 // A panic reaches one who asked for the work, and everybody returns.
 func TestPanic(t *testing.T) {
 	t.Parallel()
