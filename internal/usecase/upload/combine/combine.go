@@ -36,18 +36,20 @@ type Queue[K comparable, J any] struct {
 	patience time.Duration
 	work     func(ctx context.Context, key K, jobs []J)
 
-	mu    sync.Mutex
-	lines map[K]*line[J] // of the keys for which somebody works
-	gone  struct {       // the last line that went
-		key  K
-		line *line[J]
-		at   time.Time
-	}
+	mu     sync.Mutex
+	lines  map[K]*line[J] // of the keys for which somebody works, or has done so a moment ago
+	rested []rest[K]      // when nobody did any more, the oldest first
+}
+
+type rest[K comparable] struct {
+	key K
+	at  time.Time
 }
 
 // line is what waits for one key, in the order of its coming.
 type line[J any] struct {
 	waiting  []*place[J]
+	rests    time.Time     // since when nobody works; zero: somebody does
 	expected int           // calls of Do that are likely to ask at the same time
 	patience time.Duration // how long they are waited for
 	enough   chan struct{} // closed when as many do; nil: nobody waits for it
@@ -93,11 +95,9 @@ func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
-	idle := l == nil
-	if idle {
-		if l = q.gone.line; l == nil || q.gone.key != key || time.Since(q.gone.at) >= l.patience {
-			l = &line[J]{}
-		}
+	idle := l == nil || !l.rests.IsZero()
+	if l == nil || idle && time.Since(l.rests) >= l.patience {
+		l = &line[J]{}
 		q.lines[key] = l
 	}
 	l.waiting = append(l.waiting, places...)
@@ -120,15 +120,15 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 		if r := recover(); r != nil {
 			broken = fmt.Errorf("panic in the work of a group: %v\n%s", r, debug.Stack())
 		}
-		for _, other := range group {
-			if other != p {
-				other.turn <- false
-			}
-		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		l := q.lines[key]
 		l.expected, l.patience = ends(group)+ends(l.waiting), min(q.patience, time.Since(begun))
+		for _, other := range group { // counted before they can come again
+			if other != p {
+				other.turn <- false
+			}
+		}
 		q.nextLocked(key, l)
 	}()
 	jobs := make([]J, len(group))
@@ -176,13 +176,30 @@ func ends[J any](places []*place[J]) (n int) {
 	return n
 }
 
-// nextLocked gives the turn to the first who waits; the line of a key for which nobody waits goes.
+// nextLocked gives the turn to the first who waits; the line of a key for which nobody waits rests.
 func (q *Queue[K, J]) nextLocked(key K, l *line[J]) {
 	if len(l.waiting) == 0 {
-		delete(q.lines, key)
 		l.waiting = nil // or what it was would be held
-		q.gone.key, q.gone.line, q.gone.at = key, l, time.Now()
+		l.rests = time.Now()
+		q.rested = append(q.rested, rest[K]{key, l.rests})
+		q.forgetLocked(l.rests)
 		return
 	}
+	l.rests = time.Time{}
 	l.waiting[0].turn <- true
+}
+
+// forgetLocked lets the lines go that have rested for longer than anybody is waited for.
+func (q *Queue[K, J]) forgetLocked(now time.Time) {
+	n := 0
+	for _, r := range q.rested {
+		if now.Sub(r.at) < q.patience {
+			break
+		}
+		if l := q.lines[r.key]; l != nil && l.rests.Equal(r.at) { // else it has been used since
+			delete(q.lines, r.key)
+		}
+		n++
+	}
+	q.rested = q.rested[n:]
 }

@@ -151,6 +151,64 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
+// Those of one key are waited for whoever else comes meanwhile.
+func TestEachKeyIsRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		sizes := map[int][]int{}
+		q := combine.New(64, 2*time.Millisecond, func(_ context.Context, key int, jobs []*job) {
+			mu.Lock()
+			sizes[key] = append(sizes[key], len(jobs))
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+		})
+		var all sync.WaitGroup
+		for key := range 3 {
+			for i := range 4 {
+				all.Go(func() {
+					for range 5 {
+						time.Sleep(time.Duration(4*i+key+1) * 100 * time.Microsecond)
+						q.Do(t.Context(), key, &job{})
+					}
+				})
+			}
+		}
+		all.Wait()
+		for key, got := range sizes {
+			if want := []int{1, 4, 4, 4, 4, 3}; !slices.Equal(got, want) {
+				t.Errorf("groups of %v for key %d, want %v", got, key, want)
+			}
+		}
+	})
+}
+
+// Who comes again at once counts as one, not as one of the group that has ended and as one behind
+// it: nobody waits for more than there are.
+func TestNobodyIsCountedTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var worked time.Duration
+		q := combine.New(1000, time.Millisecond, func(context.Context, int, []*job) {
+			worked += time.Millisecond
+			time.Sleep(time.Millisecond)
+		})
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				for range 50 {
+					q.Do(t.Context(), 1, &job{})
+				}
+			})
+		}
+		all.Wait()
+		if waited := time.Since(start) - worked; waited > time.Millisecond { // once at the end, for those who were first
+			t.Errorf("waited for %v", waited)
+		}
+	})
+}
+
 // A panic reaches one who asked for the work, and everybody returns.
 func TestPanic(t *testing.T) {
 	t.Parallel()
