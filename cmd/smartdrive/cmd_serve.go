@@ -35,14 +35,19 @@ func newServeCommand() *cobra.Command {
 	}
 	config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		err := serve(cmd)
-		var usage *exitError
-		if err != nil && !errors.As(err, &usage) {
-			err = &exitError{exitFailed, err, true} // a missing file or a full disk is the server's here, not what a client asked for
-		}
-		return err
+		return asServer(serve(cmd))
 	}
 	return cmd
+}
+
+// asServer gives what ended a server its exit code. A missing file or a full disk is the server's
+// here, not what a client asked for; and who is stopped may fail at that, but not because of it.
+func asServer(err error) error {
+	var coded *exitError
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return &exitError{exitFailed, err, !errors.Is(err, context.Canceled)}
 }
 
 func serve(cmd *cobra.Command) error {
