@@ -89,6 +89,10 @@ bench: ## the figures of docs/performance.md, each a ratio against a baseline in
 	go test ./bench -run XXX -bench . -benchtime 1x -count 1 -timeout 60m && \
 	go test ./internal/engine/blob/s3 -run XXX -bench PartEvents -benchtime 1x -count 3
 
+.PHONY: compare
+compare: ## the comparisons of the articles with numbers, for docs/comparisons.md (NAMES="structures rows" for some; needs "make services")
+	go run ./test/compare $(NAMES)
+
 .PHONY: web
 web: ## build the pages into internal/head/webui/dist; fails when that is not what is committed
 	./scripts/web.sh build

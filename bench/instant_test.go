@@ -5,21 +5,30 @@ package bench
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"smartdrive/client"
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload"
+	"smartdrive/test/process"
 )
 
 // BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by
-// its digest. (Of what others have only files up to 64 MiB are linked, after a proof:
-// docs/decisions/0022.)
+// its digest.
 func BenchmarkInstant(b *testing.B) {
 	const size = 10 * gib
 	s := startReal(b, b.TempDir())
@@ -128,4 +137,71 @@ func plantNodes(b *testing.B, path string, n int) {
 	})
 	must(b, err)
 	must(b, db.Close())
+}
+
+// BenchmarkInstantLarge has a second user put a file of 1 GiB that another one has over a link of
+// 100 Mbit/s, and then has 100 accounts answer questions about 128 MiB wrongly beside a neighbour.
+func BenchmarkInstantLarge(b *testing.B) {
+	const size, asked, link = gib, 128 * mib, 12_500 // bytes, bytes, kB/s
+	for b.Loop() {
+		s := startReal(b, b.TempDir())
+		put := func(user *server, size int64) (client.Result, float64) {
+			local := filepath.Join(b.TempDir(), "large")
+			f, err := os.Create(local)
+			must(b, err)
+			_, err = io.CopyN(f, rand.NewChaCha8([32]byte{38}), size)
+			must(b, errors.Join(err, f.Close()))
+			u, err := user.client(b).Uploader(client.UploadOptions{Parallel: 1}) // the proxy limits each connection
+			must(b, err)
+			src, err := client.FileSource(local)
+			must(b, err)
+			start := time.Now()
+			res, err := u.Put(b.Context(), src, fmt.Sprint("/large", size), client.PutOptions{})
+			must(b, err)
+			return res, time.Since(start).Seconds()
+		}
+		first := s.user(b, "first")
+		put(first, size)
+		small, _ := put(first, asked)
+
+		shaped := *s.user(b, "second")
+		proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+		proxy := toxiproxy.NewProxy(proxies, "link", process.Address(b), strings.TrimPrefix(s.url, "http://"))
+		must(b, proxy.Start())
+		_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name":"rate","type":"bandwidth","stream":"upstream","attributes":{"rate":%d}}`, link)))
+		must(b, err)
+		shaped.url = "http://" + proxy.Listen
+		second, took := put(&shaped, size)
+		proxy.Stop()
+		table(b, "a second user's file of 1 GiB over 100 Mbit/s", []any{"state", second.State}, []any{"seconds", took}, []any{"of the time of sending it", took / (float64(size) / (link * 1000))})
+
+		neighbour := newQuiet(b, s)
+		before := neighbour.measure(b)
+		answered := make([]*server, 100)
+		ids := make([]string, len(answered))
+		wrong := strings.Repeat("00", 32)
+		for i := range answered {
+			answered[i] = s.user(b, fmt.Sprintf("wrong%d", i))
+			var up struct{ ID string }
+			answered[i].call(b, "POST", "/uploads", map[string]any{"path": "/f", "size": int64(asked), "digests": map[string]string{"blake3": small.Node.Digest()}}, &up)
+			answered[i].call(b, "POST", "/uploads/"+up.ID+"/proof", map[string]any{"alg": "blake3", "answer": wrong}, nil)
+			ids[i] = up.ID
+		}
+		during := neighbour.measure(b)
+		left := 0
+		for i, user := range answered {
+			var up struct{ State string }
+			user.call(b, "GET", "/uploads/"+ids[i], nil, &up)
+			if up.State == upload.Verifying {
+				left++
+			}
+		}
+		rows := [][]any{{"answers that still wait after it", left}}
+		for i, name := range []string{"list", "me", "folder", "file"} {
+			rows = append(rows, []any{name + ", p99 before and during, ms", before[i].p99(), during[i].p99()})
+		}
+		table(b, "a neighbour of 100 accounts with wrong answers about 128 MiB", rows...)
+		s.stop(b)
+	}
+	b.ReportMetric(0, "ns/op")
 }

@@ -126,6 +126,14 @@ func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
 	return c.do(ctx, &call{method: http.MethodPost, path: letterPath(id) + "/replay", key: true})
 }
 
+// ReplayDeadLetters hands dead letters to their handlers again, 1,000 at most, and returns how many
+// of them were still there.
+func (c *Client) ReplayDeadLetters(ctx context.Context, ids []string) (int, error) {
+	in := map[string][]string{"ids": ids}
+	out, err := fetch[struct{ Replayed int }](ctx, c, &call{method: http.MethodPost, path: "/admin/dead-letters/replay", in: in, key: true})
+	return out.Replayed, err
+}
+
 // DropDeadLetter forgets a dead letter.
 func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
 	return c.do(ctx, &call{method: http.MethodDelete, path: letterPath(id)})

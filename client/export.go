@@ -33,6 +33,7 @@ type Export struct {
 	ETag      string     `json:"etag"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
+	Joined    bool       `json:"joined"` // there was one of the same folder and month, and this is it
 }
 
 // Ended reports whether nothing more will come of it by itself.
@@ -91,6 +92,7 @@ type NewExport struct {
 	Names    string       `json:"names,omitempty"` // pattern of the paths in the zip
 	Index    bool         `json:"index,omitempty"` // index.csv in the zip
 	Priority int64        `json:"priority,omitempty"`
+	Again    bool         `json:"again,omitempty"` // another one of a folder's month
 }
 
 // CreateExport asks for a zip.

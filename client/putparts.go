@@ -127,7 +127,7 @@ func (f *flight) begin(ctx context.Context) error {
 // earlier run was told the same nothing changes: nobody has seen what has come since, and it is not
 // overwritten.
 func (f *flight) tell(ctx context.Context) error {
-	if f.up.Conflict == f.opt.Conflict || f.up.State != Active && f.up.State != Parked {
+	if f.up.Conflict == f.opt.Conflict || f.up.State != Active && f.up.State != Parked && f.up.State != Verifying {
 		return nil
 	}
 	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Conflict: f.opt.Conflict}, f.patience)
@@ -191,7 +191,7 @@ func (f *flight) judge(up Upload) error {
 		return errSealing
 	case Gone:
 		return errBeginAnew
-	case Active, Parked:
+	case Active, Parked, Verifying: // parts that are sent while the server verifies find out that it is done
 		return nil
 	}
 	return fmt.Errorf("upload %s is in state %q, which this client does not know", up.ID, up.State)

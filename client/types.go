@@ -35,7 +35,7 @@ const (
 	Folder NodeType = "folder"
 )
 
-// Digests maps an algorithm ("blake3", "sha256", "md5", "sm3") to lower-case hex.
+// Digests maps an algorithm ("blake3", "sha256", "sm3", "sha1", "md5") to lower-case hex.
 type Digests map[string]string
 
 // blake3Name is how the API spells the canonical digest.
@@ -77,8 +77,11 @@ const (
 	Active  UploadState = "active"
 	Parked  UploadState = "parked" // quiet; the next part wakes it
 	Sealing UploadState = "sealing"
-	Done    UploadState = "done"
-	Gone    UploadState = "gone"
+	// Verifying is active while the server checks the answer to a challenge: parts may be sent, and
+	// the upload may become done by itself.
+	Verifying UploadState = "verifying"
+	Done      UploadState = "done"
+	Gone      UploadState = "gone"
 )
 
 // Span is a range, both ends included.

@@ -106,8 +106,8 @@ func (c *Client) parts(ctx context.Context, id string, p Page, pt *patience) (Li
 	return fetch[List[Part]](ctx, c, &call{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), patience: pt})
 }
 
-// Prove answers a challenge; alg is "blake3" or "hmac-sha256". The upload is done, or goes on as
-// any other.
+// Prove answers a challenge; alg is "blake3" or "hmac-sha256". The upload is done, goes on as
+// any other, or is Verifying: Upload tells later which of the two it has become.
 func (c *Client) Prove(ctx context.Context, id, alg, answer string) (Upload, error) {
 	return c.prove(ctx, id, alg, answer, nil)
 }

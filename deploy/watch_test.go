@@ -44,8 +44,11 @@ var later = map[string]string{
 	"smartdrive_audit_corrections": "one series for each invariant with a repaired finding",
 }
 
-// diskOnly are figures of a directory, which a bucket does not have.
-var diskOnly = map[string]bool{"smartdrive_disk_free_bytes": true}
+// diskOnly are figures of directories of this machine, which a cluster does not have.
+var diskOnly = map[string]bool{
+	"smartdrive_disk_free_bytes": true, "smartdrive_data_disk_free_bytes": true,
+	"smartdrive_backup_last_success_timestamp_seconds": true, "smartdrive_database_copy_last_success_timestamp_seconds": true,
+}
 
 type rule struct {
 	Alert, Expr, For    string

@@ -173,7 +173,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		a.broken = nil
 		if ctx.Err() == nil && err != nil {
-			a.log.Error("cannot go on, trying again", "err", err)
+			a.log.Error("cannot go on, trying again", "error", err)
 			a.broken = err
 		}
 		a.show(true)

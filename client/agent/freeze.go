@@ -140,7 +140,7 @@ func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Memb
 		case err != nil:
 			s.why, s.asleep = reason(err), time.Now().Add(again)
 			a.held[name] = s.why
-			a.log.Warn("a file cannot be read", "file", name, "err", err)
+			a.log.Warn("a file cannot be read", "file", name, "error", err)
 			return nil, nil, nil
 		}
 		members = append(members, m)

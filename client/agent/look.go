@@ -12,11 +12,12 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/bundle"
 )
 
-// mostDepth is how many directories deep files are looked for.
-const mostDepth = 16
+// mostDepth is how many directories deep files are looked for: as deep as a drive is.
+const mostDepth = drive.MaxDepth
 
 // seen is a file as the looks found it.
 type seen struct {

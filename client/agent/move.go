@@ -118,7 +118,7 @@ func (a *Agent) move() error {
 			a.nextMove = time.Now().Add(again)
 		}
 		a.moveErr = failed
-		a.log.Error("files that were dealt with stay where they are; they are not sent again", "err", a.moveErr)
+		a.log.Error("files that were dealt with stay where they are; they are not sent again", "error", a.moveErr)
 	}
 	if len(done) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (a *Agent) putBack(m move) {
 		return
 	}
 	if err := a.root.Rename(m.To, m.From); err != nil {
-		a.log.Warn("a file was changed while it was moved and cannot be put back", "file", m.To, "err", err)
+		a.log.Warn("a file was changed while it was moved and cannot be put back", "file", m.To, "error", err)
 	}
 }
 

@@ -23,7 +23,7 @@ func (a *Agent) renew(refused error) {
 		return
 	}
 	if err := a.use(api); err != nil {
-		a.log.Warn("cannot go on with the new login", "err", err)
+		a.log.Warn("cannot go on with the new login", "error", err)
 		return
 	}
 	a.log.Info("going on with the new login")

@@ -244,7 +244,7 @@ func (a *Agent) judge(err error) error {
 	a.fails++
 	pause := a.pause(err)
 	a.trouble, a.nextTry = err, time.Now().Add(pause)
-	a.log.Warn("cannot send, trying again", "bundle", f.Manifest.ID, "in", pause.Round(time.Second), "tries", a.fails, "err", err)
+	a.log.Warn("cannot send, trying again", "bundle", f.Manifest.ID, "in", pause.Round(time.Second), "tries", a.fails, "error", err)
 	return nil
 }
 
@@ -318,7 +318,7 @@ func (a *Agent) tidy(ctx context.Context) error {
 				if client.CodeOf(err) == "" || client.IsCode(err, client.CodeUnauthenticated) {
 					return nil // the server is away; the next bundle will say so
 				}
-				a.log.Warn("a folder that is of no use stays on the server", "folder", l.Path, "err", err)
+				a.log.Warn("a folder that is of no use stays on the server", "folder", l.Path, "error", err)
 			}
 		}
 		err := a.commit("tidy", func(s *state) {

@@ -156,7 +156,7 @@ func (a *Agent) show(now bool) {
 		err = overwrite(a.root, liveName, raw) // the disk may be full, and that is to be told
 	}
 	if err != nil {
-		a.log.Debug("the status cannot be written", "err", err)
+		a.log.Debug("the status cannot be written", "error", err)
 	}
 }
 

@@ -267,6 +267,21 @@ func TestMarkersAndPatterns(t *testing.T) {
 	equal(t, "left", w.left(t), []string{"b.xml", "draft-d.ok", "draft-d.xml"})
 }
 
+// Files are found as deep as the server's folders go.
+func TestFilesFarDownAreTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.drop(t, strings.Repeat("d/", 30)+"a.xml", "a")
+	synctest.Test(t, func(t *testing.T) {
+		if err := w.once(t, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := w.contents(t); len(got) != 1 || !strings.HasSuffix(got[0], "a.xml=a") {
+		t.Errorf("sent were %q", got)
+	}
+}
+
 func TestWhatIsNotTakenIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -48,7 +48,7 @@ func (a *Agent) ask(ctx context.Context) error {
 func (a *Agent) hear(ctx context.Context, open map[string]bool) error {
 	known, err := verdicts(ctx, a.opt.Client, a.source, open)
 	if err != nil {
-		a.log.Debug("the server does not say what became of bundles", "err", err)
+		a.log.Debug("the server does not say what became of bundles", "error", err)
 		a.renew(err)
 	} else {
 		a.contact()

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,10 @@ func (a *adminCLI) backupCommand() *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Copy the database and the files into DIR while the server runs",
 		Long: `Copy the database and the files into DIR while the server runs. A second run copies only what is new. On the same file system
-files are hard-linked, which protects against mistakes but not against the loss of the disk. Unfinished uploads are not copied.`,
+files are hard-linked, which protects against mistakes but not against the loss of the disk. Unfinished uploads are not copied.
+
+Every file is compared with its checksum when it is linked or copied. If the installation lacks files or has damaged ones, the backup is
+made all the same, the command names them and exits with 7. Files that DIR has from earlier runs are read again only with --verify.`,
 		Example: "  smartdrive admin backup /mnt/usb/drive",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,13 +44,34 @@ files are hard-linked, which protects against mistakes but not against the loss 
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteBackup, in, &out); err != nil {
 					return err
 				}
-				return a.done(out, "backed up to %s: %d files linked, %d copied (%s)",
-					dir, out.Moved.Linked, out.Moved.Copied, sizeText(int64(out.Moved.Bytes)))
+				if err := a.done(out, "backed up to %s: %d files linked, %d copied (%s)",
+					dir, out.Moved.Linked, out.Moved.Copied, sizeText(int64(out.Moved.Bytes))); err != nil {
+					return err
+				}
+				return unsound("the installation", out.Missing, out.Damaged)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&in.Copy, "copy", false, "copy files even where they could be linked")
+	cmd.Flags().BoolVar(&in.Verify, "verify", false, "also read the files that DIR has already, there and in the installation, and replace damaged ones of DIR")
 	return cmd
+}
+
+// mostNamed is how many files an error names; the result in JSON has them all.
+const mostNamed = 10
+
+// unsound tells that contents are missing or damaged, though the rest is done.
+func unsound(where string, missing, damaged []string) error {
+	if len(missing)+len(damaged) == 0 {
+		return nil
+	}
+	names := slices.Concat(missing, damaged)
+	more := ""
+	if len(names) > mostNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-mostNamed)
+	}
+	return withCode(exitSome, fmt.Errorf(`%s lacks %d contents and has %d damaged ones: %s%s; "smartdrive admin fsck --deep" names the files of people that they belong to`,
+		where, len(missing), len(damaged), strings.Join(names[:min(mostNamed, len(names))], ", "), more))
 }
 
 const restoreLong = `Restore the backup in DIR to the data directory; the server must not be running. A data directory that is not empty is refused.
@@ -54,6 +80,9 @@ With --force the backup replaces the database of the same installation; the repl
 Without DIR: accept the database that is in place as the one that the blobs belong to. That can be a nightly snapshot from
 <data>/backups that you copied to <data>/smartdrive.db, or a database on the server that --db names, into which you loaded a
 dump. No instance may be running.
+
+Every file is compared with its checksum, also one that is in place already: a damaged one is replaced if the backup has it undamaged. If
+files are missing or damaged after that, the command names them and exits with 7.
 
 Open uploads are ended. The restored installation deletes nothing until "smartdrive admin fsck" has been clean.`
 
@@ -87,10 +116,10 @@ func (a *adminCLI) restoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(out.Missing) > 0 {
-			fmt.Fprintf(a.err, "%d files are not in the backup; fsck names them\n", len(out.Missing))
+		if err := a.done(out, "restored to %s; %d open uploads ended", cfg.Data, out.Uploads); err != nil {
+			return err
 		}
-		return a.done(out, "restored to %s; %d open uploads ended", cfg.Data, out.Uploads)
+		return unsound("the restored installation", out.Missing, out.Damaged)
 	}
 	return cmd
 }

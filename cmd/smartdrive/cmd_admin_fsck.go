@@ -11,7 +11,8 @@ import (
 )
 
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
-is changed. A repair deletes only content that a row lists as released. Bytes that no row explains are moved to the quarantine
+is changed, except that damaged content is marked: nothing links to it then, and the next upload of the same file replaces it. A repair
+deletes only content that a row lists as released. Bytes that no row explains are moved to the quarantine
 beside the blobs; only --purge deletes them. What a process that died has left behind, and rows explain, is counted as leftovers: the audit in
 the background deletes it, or a repair. Exit code 8: there are findings that were not repaired.`
 
@@ -58,6 +59,9 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 	if !a.json {
 		for _, f := range out.Findings {
 			_ = printVisible(a.out, "%s\n", finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired}) // the verdict is in the exit code, too
+		}
+		if out.DatabaseDamaged {
+			fmt.Fprintln(a.err, "The other checks were skipped, and nothing was repaired: what a damaged database lists cannot be relied on.\n"+app.WayOut(""))
 		}
 		if out.EndedRestored {
 			fmt.Fprintln(a.err, "The restored backup is clean; restart the server to leave the report-only mode.")

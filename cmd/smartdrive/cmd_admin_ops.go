@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,6 +97,9 @@ func timerText(raw json.RawMessage) string {
 			At, Began              time.Time
 			Gen                    int64
 			Step, Instance, Reason string
+			PushBacks              *int64    `json:"push_backs"`
+			LastPushBack           time.Time `json:"last_push_back"`
+			Shard, Slice           string
 		}
 	}
 	var facts map[string]json.RawMessage
@@ -109,6 +114,13 @@ func timerText(raw json.RawMessage) string {
 	lines := []string{string(text)}
 	for _, s := range way.Trace {
 		line := fmt.Sprintf("%s  gen %d  %-9s  %6d ms  instance %s", s.At.UTC().Format("2006-01-02 15:04:05.000"), s.Gen, s.Step, s.At.Sub(s.Began).Milliseconds(), s.Instance)
+		if s.PushBacks != nil {
+			line += fmt.Sprintf("  %d push-backs", *s.PushBacks)
+			if !s.LastPushBack.IsZero() {
+				line += ", the last at " + s.LastPushBack.UTC().Format("15:04:05.000")
+			}
+			line += "  shard " + cmp.Or(s.Shard, "-") + "  slice " + cmp.Or(s.Slice, "-")
+		}
 		lines = append(lines, strings.TrimSpace(line+"  "+s.Reason))
 	}
 	return strings.Join(lines, "\n")
@@ -152,26 +164,104 @@ func (a *adminCLI) dlqCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		a.letterCommand("ls", "List dead letters", cobra.NoArgs, func(cmd *cobra.Command, c *connection, _ string) error {
-			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
-				return show(a, raw, func(v json.RawMessage) string { return string(v) })
-			})
+			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error { return show(a, raw, deadLetter.String) })
 		}),
 		a.letterCommand("show ID", "Show one dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
 			var raw json.RawMessage
 			if err := c.call(cmd.Context(), http.MethodGet, path, nil, &raw); err != nil {
 				return err
 			}
-			return show(a, raw, func(v json.RawMessage) string { return string(v) })
+			return show(a, raw, deadLetter.full)
 		}),
-		a.letterCommand("replay ID", "Pass a dead letter to its handler again", cobra.ExactArgs(1),
-			func(cmd *cobra.Command, c *connection, path string) error {
-				return c.call(cmd.Context(), http.MethodPost, path+"/replay", nil, nil)
-			}),
+		a.replayCommand(),
 		a.letterCommand("drop ID", "Delete a dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
 			return c.call(cmd.Context(), http.MethodDelete, path, nil, nil)
 		}),
 	)
 	return cmd
+}
+
+// deadLetter is a message whose handler failed for good.
+type deadLetter struct {
+	ID       string          `json:"id"`
+	Consumer string          `json:"consumer"` // failed, and gets the message when it is replayed
+	Topic    string          `json:"topic"`
+	Failures int             `json:"failures"`
+	Code     string          `json:"code"`
+	Error    string          `json:"error"`
+	DiedAt   time.Time       `json:"died_at"`
+	Event    json.RawMessage `json:"event"`
+}
+
+func (d deadLetter) String() string {
+	return fmt.Sprintf("%-6s %s  %-12s %-10s %d failures  %s: %s", d.ID, timeText(d.DiedAt), d.Consumer, d.Topic, d.Failures, d.Code, d.Error)
+}
+
+func (d deadLetter) full() string { return d.String() + "\n" + string(d.Event) }
+
+// replayPage is how many dead letters one request replays.
+const replayPage = 1000
+
+// letterFilter chooses dead letters; an empty member matches all.
+type letterFilter struct{ code, consumer string }
+
+func (f letterFilter) matches(d deadLetter) bool {
+	return (f.code == "" || d.Code == f.code) && (f.consumer == "" || d.Consumer == f.consumer)
+}
+
+func (a *adminCLI) replayCommand() *cobra.Command {
+	var filter letterFilter
+	cmd := &cobra.Command{
+		Use:     "replay [ID...]",
+		Short:   "Pass dead letters to their handlers again",
+		Long:    "Pass dead letters to their handlers again: those with these ids, or all that failed for one reason or at one consumer.",
+		Example: "  smartdrive admin dlq replay 17 18\n  smartdrive admin dlq replay --reason unavailable --consumer ingest",
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if (len(ids) == 0) == (filter == letterFilter{}) {
+				return usage(cmd, errors.New("give either ids, or --reason or --consumer"))
+			}
+			return a.with(cmd.Context(), func(c *connection) error { return a.replay(cmd, c, ids, filter) })
+		},
+	}
+	cmd.Flags().StringVar(&filter.code, "reason", "", "all with this code, as \"dlq ls\" shows it")
+	cmd.Flags().StringVar(&filter.consumer, "consumer", "", "all of this consumer")
+	return cmd
+}
+
+// replay lists the letters that the filter chooses before it replays the first, so that one that
+// fails again meanwhile is not replayed for ever.
+func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filter letterFilter) error {
+	if len(ids) == 0 {
+		err := c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
+			var d deadLetter
+			if err := json.Unmarshal(raw, &d); err != nil {
+				return err
+			}
+			if filter.matches(d) {
+				ids = append(ids, d.ID)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var sum struct {
+		Asked    int `json:"asked"`
+		Replayed int `json:"replayed"`
+	}
+	sum.Asked = len(ids)
+	for page := range slices.Chunk(ids, replayPage) {
+		var out struct{ Replayed int }
+		if err := c.call(cmd.Context(), http.MethodPost, lettersPath+"/replay", map[string][]string{"ids": page}, &out); err != nil {
+			return err
+		}
+		sum.Replayed += out.Replayed
+	}
+	if len(ids) == 1 && sum.Replayed == 0 {
+		return withCode(exitNotFound, fmt.Errorf("there is no dead letter %s", ids[0]))
+	}
+	return a.done(sum, "%d of %d dead letters replayed", sum.Replayed, sum.Asked)
 }
 
 const lettersPath = apiPath + "/admin/dead-letters"

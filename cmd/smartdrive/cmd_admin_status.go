@@ -66,6 +66,9 @@ func statusText(s rest.Status) string {
 	if s.Unsent != nil {
 		lines = append(lines, fmt.Sprintf("unsent  %d records, the oldest for %s", s.Unsent.Records, time.Duration(s.Unsent.OldestMs)*time.Millisecond))
 	}
+	if b := s.Backup; b != nil {
+		lines = append(lines, fmt.Sprintf("backup  %s, %d contents, %d missing, %d damaged", b.TakenAt, b.Contents, b.Missing, b.Damaged))
+	}
 	for _, part := range slices.Sorted(slices.Values(s.Failing)) {
 		lines = append(lines, "not known just now: "+part)
 	}

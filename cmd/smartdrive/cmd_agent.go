@@ -48,7 +48,7 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	flags.BoolVar(&f.once, "once", false, "send what is there and exit, for cron")
 	flags.DurationVar(&f.opt.Outcomes, "outcomes", 5*time.Minute, "with --once: how long to wait for what became of the documents; 0: not at all")
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
-	c.join(cmd, c.agentStatus())
+	c.join(cmd, c.agentStatus(), newAgentBucketCommand(c))
 	return cmd
 }
 

@@ -68,6 +68,7 @@ func (c *cli) exportCreate() *cobra.Command {
 	f.StringVar(&in.Filter.From, "from", "", "only files last modified on this day or later, such as 2026-10-01")
 	f.StringVar(&in.Filter.To, "to", "", "only files last modified on this day or earlier")
 	f.BoolVar(&in.Filter.SinceLast, "since-last", false, "only what has changed since the last export of this folder with the same filter")
+	f.BoolVar(&in.Again, "again", false, "make another export of a folder's --month, although there is one")
 	exportFilterFlags(cmd, &in.Filter)
 	exportNameFlags(cmd, &in.Names, &in.Index)
 	f.Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
@@ -160,6 +161,9 @@ func (c *cli) showExport(x client.Export) error {
 	}
 	if x.Error != "" {
 		line += "  " + x.Error
+	}
+	if x.Joined {
+		line += "  joined: the same month was requested before, use --again for another export"
 	}
 	return c.show(x, "%s%s", line, ending(x.ExpiresAt))
 }

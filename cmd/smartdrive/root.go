@@ -9,14 +9,14 @@ import (
 
 // serverCommands are the commands that open the data directory or speak to a running server's
 // socket.
-var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, newMigrateCommand}
+var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, newMigrateCommand, newDemoCommand}
 
 // clientCommands are the commands that speak the native API. Each has a file of its own,
 // cmd_<name>.go.
 var clientCommands = []func(*cli) *cobra.Command{
 	newLoginCommand, newPasswdCommand, newPutCommand, newGetCommand, newLsCommand, newStarCommand, newUnstarCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
 	newRestoreCommand, newShareCommand, newCollectCommand, newSpaceCommand, newGroupCommand, newGrantCommand, newActivityCommand, newWebhookCommand, newNoticesCommand, newExportCommand, newUsageCommand, newTokenCommand, newUploadsCommand, newVerifyCommand, newDoctorCommand, newVersionCommand,
-	newAgentCommand, newBundlesCommand, newDocsCommand,
+	newAgentCommand, newBundlesCommand, newDocsCommand, newKeyConflictsCommand,
 }
 
 const rootLong = `SmartDrive is a self-hosted cloud drive. This binary is both the server and its client.

@@ -24,8 +24,10 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/retention"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/turn"
 	"smartdrive/internal/export"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/intake/ingest"
@@ -83,6 +85,7 @@ type App struct {
 	settings     *setting.Settings
 	sessions     *account.Sessions
 	keys         *idem.Keys
+	keyConflicts *idem.Conflicts
 	prepared     *idem.PreparedIDs
 	admin        *admin.Admin
 
@@ -101,7 +104,8 @@ type App struct {
 // directory, when something that it stands on is not as it must be, when database and blobs do not
 // belong together, or when the database is of a newer release; nothing is changed then.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
-	return open(ctx, cfg, log, func(context.Context, *ground) error { return nil })
+	a, err := open(ctx, cfg, log, func(context.Context, *ground) error { return nil })
+	return a, explainDamage(explainOwner(err, cfg.Data, cfg.Blobs), cfg.Data)
 }
 
 // open is Open with a look at what was found, before anything is made.
@@ -156,14 +160,14 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.composeTimers(); err != nil {
 		return err
 	}
-	a.tree = tree.New(tree.Options{
-		Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node,
-		Replaces: files.KeepLocked(g.stamp), Leaves: files.KeepPlace(g.stamp),
-	})
-	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
-		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
-	})
 	a.access = access.New(access.Options{DB: g.db, Now: g.stamp, Shared: g.bytes.staging.Caps().Shared})
+	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node}
+	trees.Trashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return a.access.Moved(ctx, tx, n.Account) }
+	files.KeepLocks(&trees, files.LockRules(g.stamp, a.access))
+	a.tree = tree.New(trees)
+	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
+		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Damaged: func() bool { return a.auditor.DatabaseDamaged() }, Log: log,
+	})
 	a.uploads = upload.New(upload.Parts{
 		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Tree: a.tree, Timers: a.timers.engine, Events: a.events,
 		Content: g.content(), Access: a.access,
@@ -180,12 +184,13 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if a.vault, err = g.openVault(ctx); err != nil {
 		return err
 	}
-	a.keys = idem.NewKeys(g.db, idem.Options{Sealer: a.vault})
+	a.keys, a.keyConflicts = idem.NewKeys(g.db, idem.Options{Sealer: a.vault}), idem.NewConflicts(g.db, idem.Options{})
 	a.downloads = history.NewDownloads(history.Parts{DB: g.db, Log: a.activity, Tree: a.tree}, nil, log)
+	long := turn.NewLong(g.db.Concurrency)
 	a.files = files.New(files.Options{
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store,
 		Start: a.timers.startOperation, Access: a.access, Handed: a.handed, Downloaded: a.downloads.File,
-		Fingerprint: g.Fingerprint,
+		Fingerprint: g.Fingerprint, Turns: long, Log: log,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
@@ -197,8 +202,9 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.shares = share.New(share.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Events: a.events, Now: g.stamp, Kept: g.kept.Now, Log: log,
+		Turns: long,
 	})
-	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys})
+	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys, Turns: long})
 	a.collects = collect.New(collect.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {
@@ -266,13 +272,13 @@ func (a *App) introduce() {
 	a.timers.uploads, a.timers.operations, a.timers.bulk = a.uploads, a.files.Operations, a.bulk
 	a.courier.intake, a.courier.told = a.intake, a.notices.teller.Consumers()
 	*a.house = house{
-		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
+		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, damaged: a.auditor.DatabaseDamaged, outbox: a.outbox,
 		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: g.cfg.TrashKeep, Kept: g.kept.Now}), marks: files.NewMarks(a.files),
 		bulk: a.bulk, shares: a.shares, shareNumbers: a.shareNumbers, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, activity: a.activity, webhooks: a.webhooks, notices: a.notices, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, activity: a.activity, webhooks: a.webhooks, notices: a.notices, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, keyConflicts: a.keyConflicts, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
-	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records, store: g.bytes.store, growth: a.growth}
+	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records, store: g.bytes.store, growth: a.growth, tree: a.tree}
 }
 
 func (g *ground) defaultQuota() *drive.ByteSize { return g.live.Now().DefaultQuota }
@@ -287,7 +293,7 @@ func (g *ground) uploadOptions() upload.Options {
 	cfg := g.cfg
 	return upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
-		MinFree: orLeast(cfg.MinFree), Instant: func() upload.Scope { return upload.Scope(g.live.Now().InstantScope) },
+		MinFree: orLeast(cfg.MinFree), Rows: g.rowsFit, InstantMax: cfg.InstantMax, Instant: func() upload.Scope { return upload.Scope(g.live.Now().InstantScope) },
 		Generation: g.Generation, Restored: g.Restored, Kept: g.kept.Now, Clock: g.mode.clock, Hold: g.mode.hold, Log: g.log,
 	}
 }

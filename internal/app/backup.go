@@ -15,14 +15,16 @@ import (
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/rest"
 	"smartdrive/internal/usecase/backup"
 )
 
 // BackupRequest names the directory of a backup, absolute because the server's working directory is
 // not the caller's.
 type BackupRequest struct {
-	Dir  string `json:"dir"`
-	Copy bool   `json:"copy"` // never link
+	Dir    string `json:"dir"`
+	Copy   bool   `json:"copy"`   // never link
+	Verify bool   `json:"verify"` // read what is there already
 }
 
 // ErrServerDatabase is why a backup of a database on a server is made elsewhere.
@@ -41,8 +43,24 @@ func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, 
 	if !filepath.IsAbs(in.Dir) {
 		return backup.Result{}, drive.Bad("dir", drive.Malformed, "expected", "an absolute path", "sent", in.Dir)
 	}
-	return backup.Run(ctx, c.ground.db, c.ground.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Packed: local.ReadPacked, Log: c.ground.log})
+	out, err := backup.Run(ctx, c.ground.db, c.ground.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Verify: in.Verify, Packs: local.Packed{}, Log: c.ground.log})
+	if err != nil {
+		return out, err
+	}
+	if n := len(out.Missing) + len(out.Damaged); n > 0 {
+		c.ground.log.ErrorContext(ctx, "backup: the installation has lost contents", "missing", len(out.Missing), "damaged", len(out.Damaged), "directory", in.Dir)
+	}
+	last := rest.Backup{TakenAt: out.Taken, Contents: out.Blobs, Missing: int64(len(out.Missing)), Damaged: int64(len(out.Damaged))}
+	return out, c.ground.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := meta.Save(ctx, tx, metaBackup, last); err != nil || last.Missing+last.Damaged > 0 {
+			return err
+		}
+		return c.ground.noteGoodBackup(ctx, tx)
+	})
 }
+
+// metaBackup names what came of the last backup, for the status.
+const metaBackup = "backup"
 
 const (
 	snapshotDir   = "backups"
@@ -59,7 +77,7 @@ func (g *ground) snapshot(ctx context.Context, now time.Time) error {
 
 // spare is how many bytes of the disk of the database something may take that is not needed.
 func (g *ground) spare() (drive.ByteSize, error) {
-	free, err := local.Free(g.cfg.Data)
+	free, err := g.dataFree()
 	return free - orLeast(g.cfg.MinFree), err
 }
 
@@ -118,7 +136,7 @@ func Restore(ctx context.Context, cfg config.Config, from string, force bool, lo
 		return backup.Restored{}, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Packed: local.ReadPacked, Log: log})
+	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Packs: local.Packed{}, Log: log})
 }
 
 // Adopt accepts a database that was put in place by other means, such as a nightly snapshot or the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/head/probe"
 	"smartdrive/internal/head/server"
 )
@@ -15,7 +16,13 @@ func (g *ground) room(ctx context.Context) (probe.Disk, error) {
 		return probe.Boundless, nil
 	}
 	free, err := store.Free(ctx)
-	return probe.DiskOf(free, orLeast(g.cfg.MinFree)), err
+	switch {
+	case err != nil:
+		return probe.DiskOf(free, orLeast(g.cfg.MinFree)), err
+	case g.rowsFit() != nil: // the database's disk is full, whatever that of the contents is
+		return probe.Full, nil //nolint:nilerr // full is the answer
+	}
+	return probe.DiskOf(free, orLeast(g.cfg.MinFree)), nil
 }
 
 // checks is what /readyz looks at. What an instance can do without, for a while and for some
@@ -35,6 +42,11 @@ func (g *ground) checks() []server.Check {
 				return nil // contents have left the disk since the start
 			}
 			return err
+		}}, server.Check{Name: "disk-writable", Soft: true, Func: func(context.Context) error { // reads go on
+			if !disk.Caps().Bounded {
+				return nil
+			}
+			return local.Writable(g.cfg.Blobs)
 		}})
 	} else {
 		all = append(all, server.Check{Name: "contents", Func: func(ctx context.Context) error {
@@ -44,6 +56,9 @@ func (g *ground) checks() []server.Check {
 			}
 			return err
 		}})
+	}
+	if g.hasDataDisk() {
+		all = append(all, server.Check{Name: "database-disk", Soft: true, Func: func(context.Context) error { return g.dataDiskLow() }})
 	}
 	return append(all, g.shared.checks()...)
 }

@@ -20,7 +20,7 @@ func (a *App) composeExports(ctx context.Context) error {
 	opt := export.Options{
 		DB: g.db, Events: a.events, Tree: a.tree, Store: g.bytes.store, Secret: a.vault.Links, Users: a.users,
 		Instance: strconv.FormatInt(g.Generation, 10), Machine: info.Host, Generation: g.Generation,
-		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
+		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Life: cfg.ExportKeep, Late: cfg.ExportLate, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
 		Fetch:   fetch.Options{Hosts: func() []string { return a.ground.live.Now().ExportHosts }, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
 		Content: g.content(), Kept: g.kept.Now, Hold: g.mode.hold,
 		Log: g.log,

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/retention"
 	"smartdrive/internal/engine/sqldb"
@@ -32,12 +34,14 @@ type ground struct {
 	member *instance.Member
 	kept   *retention.Clock
 
+	freeAt func(dir string) (drive.ByteSize, error) // of a disk; tests have disks of their own
+
 	stepped func(by time.Duration) // is told that the clock of a queue has stepped; nil while a start is under way
 }
 
 // newGround does no I/O.
 func newGround(cfg config.Config, log *slog.Logger) *ground {
-	g := &ground{cfg: cfg, live: setting.NewLive(cfg), log: log}
+	g := &ground{cfg: cfg, live: setting.NewLive(cfg), log: log, freeAt: local.Free}
 	g.mode = g.modeOf()
 	return g
 }

@@ -38,9 +38,10 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		Exports: a.exports, Intake: a.intake,
 		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions, SignOn: a.signOn},
 		LimitParts: rest.LimitParts{
-			Clicks: idem.NewDoubleClick(idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](cfg.AddressRequests),
+			Clicks: idem.NewDoubleClick(idem.Options{}), Intervals: idem.NewIntervals(cfg.CreationIntervals, idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](cfg.AddressRequests),
+			Writes: server.NewDaily[drive.UserID](server.WritesADay, time.Now),
 		},
-		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
+		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared, Conflicts: a.keyConflicts},
 		AdminParts: rest.AdminParts{
 			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.ways.stepsOf, Findings: a.ground.findings,
 			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Mail: a.notices.check, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
@@ -57,7 +58,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 		Listen: cfg.Listen, TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey, SubPath: cfg.SubPath(),
 		TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
 		Routes: mux, Slashed: []string{tus.Prefix}, Loose: []string{dav.Prefix}, Admin: api.IsAdmin, OnReady: ready, OnStop: api.EndStreams,
-		Metrics: a.metrics, Log: a.ground.log, Checks: a.ground.checks(),
+		Metrics: a.metrics, Log: a.ground.log, Checks: append(a.ground.checks(), a.damageCheck()...), TranslateError: a.translateError,
 	}
 	if !cfg.Roles.API {
 		return server.New(opt), nil

@@ -33,6 +33,7 @@ import (
 type house struct {
 	ground       *ground
 	moved        func() bool // the truth is in another place by now
+	damaged      func() bool // the database is known to be damaged
 	outbox       *outbox.Outbox
 	uploads      *upload.Sessions
 	expiry       *files.Expiry
@@ -51,6 +52,7 @@ type house struct {
 	stars        *star.Stars
 	sessions     *account.Sessions
 	keys         *idem.Keys
+	keyConflicts *idem.Conflicts
 	ledger       quota.Ledger
 
 	ways          *trace.Recorder
@@ -104,6 +106,10 @@ func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err 
 	h.ground.keepBallast(ctx)
 	if h.ground.Restored {
 		h.ground.log.WarnContext(ctx, "a backup was restored: nothing is deleted, and no copy is made, before \"smartdrive admin fsck\" is clean and the server is started again")
+		return left{}, nil
+	}
+	if h.damaged() {
+		h.ground.log.WarnContext(ctx, "the database is damaged: nothing is deleted before it is repaired")
 		return left{}, nil
 	}
 	kept := h.ground.kept
@@ -180,6 +186,7 @@ func (h *house) chores(now time.Time) []chore {
 		simply(h.shares.Purge), simply(h.shareNumbers.Purge), simply(h.exports.Purge),
 		simply(func(ctx context.Context) error { return h.ways.Trim(ctx, now) }),
 		simply(h.notices.store.Purge), simply(h.activity.Purge), simply(h.marks.Purge), simply(h.stars.Purge),
+		simply(func(ctx context.Context) error { return h.keyConflicts.Purge(ctx, now) }),
 		simply(func(ctx context.Context) error { return h.purgeUsers(ctx, now) }),
 		simply(func(ctx context.Context) error { return h.purgeSpaces(ctx, now) }),
 		h.bulk.Purge,
@@ -205,7 +212,7 @@ func (h *house) purgeUsers(ctx context.Context, now time.Time) error {
 
 func (h *house) purgeUser(ctx context.Context, u account.User) error {
 	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		return errors.Join(h.stars.Forget(ctx, tx, u.ID), h.notices.store.Forget(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
+		return errors.Join(h.stars.Forget(ctx, tx, u.ID), h.keyConflicts.Forget(ctx, tx, u.ID), h.notices.store.Forget(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
 	})
 }
 

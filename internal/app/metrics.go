@@ -37,6 +37,7 @@ func (a *App) observe() {
 			return float64(free)
 		})
 	}
+	a.ground.observeDisks(m)
 	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
 	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
 	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
@@ -44,6 +45,7 @@ func (a *App) observe() {
 	counts(m, "thumbnails_apart_total", "Images that were decoded in a process of their own.", &a.thumbs.Counters.Apart)
 	counts(m, "unlinked_files_total", "Contents that nobody had any more and that were deleted.", &a.unlinker.Unlinked.Files)
 	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Unlinked.Bytes)
+	counts(m, "unlink_deferred_total", "Contents that nobody had any more and that stay until more of their packs is to be deleted.", &a.unlinker.Unlinked.Deferred)
 	counts(m, "unlink_failures_total", "Deletions of contents that failed and will be tried again.", &a.unlinker.Unlinked.Failed)
 	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
 	observeIntake(m, a.intake)
@@ -142,6 +144,15 @@ func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	counts(m, "audit_repaired_total", "Defects that were repaired.", &c.Repaired)
 	counts(m, "audit_quarantined_total", "Things that nobody could explain and that were moved aside.", &c.Quarantined)
 	counts(m, "audit_damaged_total", "Blobs found missing or changed.", &c.Damaged)
+	m.Gauge("database_damaged", "1: the last check of the pages of the SQLite database has found damage; 0: it has not, or the database is on a server.", func() float64 {
+		if auditor.DatabaseDamaged() {
+			return 1
+		}
+		return 0
+	})
+	m.Gauge("database_checked_timestamp_seconds", "When the pages of the SQLite database were checked last, in Unix time; 0: not since the start.", func() float64 {
+		return float64(c.PagesAt.Load() / 1000)
+	})
 }
 
 // observeExports shows what this instance has done for batches of documents.
@@ -150,6 +161,7 @@ func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)
 	counts(m, "exports_aborted_total", "Tries of batches that failed and are repeated.", &c.Aborted)
 	counts(m, "exports_failed_total", "Batches that failed for good.", &c.Failed)
+	counts(m, "exports_late_total", "Batches that ran for longer than --export-late.", &c.Late)
 	counts(m, "exports_taken_over_total", "Batches and jobs that were taken from a worker whose lease had ended.", &c.TakenOver)
 	counts(m, "exports_lost_total", "Batches and jobs that this instance worked on and that are another's.", &c.Lost)
 	counts(m, "exports_handed_over_total", "Batches that were given to a machine that would be quicker.", &c.HandedOver)

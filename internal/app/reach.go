@@ -50,7 +50,7 @@ func reachWithin(ctx context.Context, patience time.Duration, cfg config.Config,
 		}
 		locked, ok := errors.AsType[*LockedError](err)
 		if !ok {
-			return nil, nil, err
+			return nil, nil, explainDamage(err, cfg.Data)
 		}
 		if c, done, err = reachRunning(ctx, cfg, locked); err == nil {
 			return c, done, nil

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,6 +16,11 @@ import (
 func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, ready func(url string)) error {
 	g := a.ground
 	api := a.api(version, server.NewGate[drive.UserID](g.cfg.UserRequests))
+	for operation := range g.cfg.CreationIntervals {
+		if !api.HasIntervals(operation) {
+			return fmt.Errorf("--creation-intervals: %q has no interval; use operations that take an Idempotency-Key (docs/api.md), except POST /admin/users and POST /batch", operation)
+		}
+	}
 	srv, err := a.server(ctx, api, ready)
 	if err != nil {
 		return err
@@ -57,7 +63,7 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 // loops come first; what only one instance does it does under a lease.
 func (a *App) loops() []loop {
 	g, roles := a.ground, a.ground.cfg.Roles
-	all := append(g.shared.loops(), g.member.Run, g.kept.Run, a.timers.engine.Run, a.ways.recorder.Run, a.settings.Run, a.mover.rows.Run)
+	all := append(g.shared.loops(), g.member.Run, g.kept.Run, a.timers.engine.Run, a.ways.recorder.Run, a.settings.Run, a.mover.rows.Run, g.watchDataDisk)
 	if roles.API {
 		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run, a.downloads.Run)
 	}
@@ -65,7 +71,7 @@ func (a *App) loops() []loop {
 		all = append(all, a.courier.relay...)
 	}
 	if roles.Worker {
-		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), under(g.member, leaseSample, a.sampler.run), under(g.member, leaseCopies, a.house.keepCopies), under(g.member, leaseHooks, a.webhooks.Run))
+		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), a.auditor.RunSuspicions, under(g.member, leaseSample, a.sampler.run), under(g.member, leaseCopies, a.house.keepCopies), under(g.member, leaseHooks, a.webhooks.Run))
 		all = append(all, a.courier.work...)
 		if post := a.notices.postman; post != nil {
 			all = append(all, under(g.member, leaseMail, post.Run))

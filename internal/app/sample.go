@@ -10,6 +10,7 @@ import (
 
 	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/growth"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
@@ -31,6 +32,7 @@ type samples struct {
 	exports     map[string]int64 // batches of documents that hold something, by state
 	bundles     map[string]int64 // those that have not ended, by state
 	dead        int64            // dead letters; -1: not known
+	crowded     int64            // accounts near the limit of nodes; -1: not known
 }
 
 // leaseSample is that of who takes samples.
@@ -51,6 +53,7 @@ type sampler struct {
 	records records
 	store   blob.Store
 	growth  *growth.Growth
+	tree    *tree.Tree
 	last    atomic.Pointer[samples]
 }
 
@@ -60,13 +63,23 @@ func (k *sampler) run(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	var grown time.Time // when the figures of the day were noted
+	var blind telemetry.Outage
+	crowded := int64(-1)
 	for {
 		s, err := k.take(ctx)
-		if err != nil && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "some figures could not be taken", "error", err)
+		blind.Note(ctx, k.log, "some figures could not be taken", err)
+		hourly := time.Since(grown) >= growEvery
+		if hourly {
+			if crowded, err = tree.Crowded(ctx, k.tree, k.db); err != nil {
+				crowded = -1
+				if ctx.Err() == nil {
+					k.log.WarnContext(ctx, "the accounts near the limit of nodes could not be counted", "error", err)
+				}
+			}
 		}
+		s.crowded = crowded
 		k.last.Store(&s)
-		if time.Since(grown) >= growEvery {
+		if hourly {
 			if err := k.grow(ctx); err == nil {
 				grown = time.Now()
 			} else if ctx.Err() == nil {
@@ -214,6 +227,11 @@ func (k *sampler) observe(m *telemetry.Metrics) {
 			if s.bundles != nil {
 				set(float64(s.bundles[state]), state)
 			}
+		}
+	})
+	gauges("accounts_near_max_nodes", "Accounts that have more than nine tenths of --max-nodes. Counted every hour.", nil, func(s *samples, set func(float64, ...string)) {
+		if s.crowded >= 0 {
+			set(float64(s.crowded))
 		}
 	})
 	gauges("dead_letters", "Dead letters that nobody has replayed or dropped.", nil, func(s *samples, set func(float64, ...string)) {

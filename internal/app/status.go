@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
 )
@@ -24,7 +25,7 @@ func (o overview) status(ctx context.Context) (rest.Status, error) {
 	if err := o.addInstances(ctx, &s); err != nil {
 		return s, err
 	}
-	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": o.addTimers, "consumers": o.addLags, "unsent": o.addUnsent} {
+	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": o.addTimers, "consumers": o.addLags, "unsent": o.addUnsent, "backup": o.addBackup} {
 		if err := add(ctx, &s); err != nil {
 			o.ground.log.WarnContext(ctx, "a part of the status is missing", "part", name, "error", err)
 			s.Failing = append(s.Failing, name)
@@ -78,4 +79,8 @@ func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
 		s.Unsent = &rest.Unsent{Records: n, OldestMs: oldest.Milliseconds()}
 	}
 	return err
+}
+
+func (o overview) addBackup(ctx context.Context, s *rest.Status) error {
+	return meta.Load(ctx, o.ground.db, metaBackup, &s.Backup)
 }

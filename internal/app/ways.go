@@ -42,6 +42,10 @@ func (w *ways) stepsOf(ctx context.Context, key timer.Key) ([]rest.TimerStep, er
 		shown[i] = rest.TimerStep{
 			Gen: s.Gen, Step: string(s.Step), Began: s.Began, At: s.At, Delivery: s.Delivery, Instance: s.Instance, Reason: s.Reason,
 		}
+		if s.Step == timer.Started {
+			shown[i].PushBacks, shown[i].LastPushBack = &s.Queued.PushBacks, s.Queued.LastPushBack
+			shown[i].Shard, shown[i].Slice = s.Queued.Shard, s.Queued.Slice
+		}
 	}
 	return shown, nil
 }

@@ -156,7 +156,7 @@ type dealt struct {
 // pin is an entry that has arrived.
 type pin struct {
 	w       want
-	blob    drive.BlobID
+	blob    drive.BlobID // zero: a folder
 	size    drive.ByteSize
 	crc32   uint32
 	mtime   drive.Time
@@ -235,6 +235,8 @@ func (r *run) one(w want, nodes map[int64]tree.Node, found map[drive.BlobID]cont
 	switch {
 	case !there || !r.live.has(n):
 		fail(reasonMissing)
+	case n.IsFolder() && w.isFolder():
+		page.pins = append(page.pins, pin{w: w, mtime: pick(w.MTime, n.MTime)})
 	case n.IsFolder():
 		fail(reasonFolder)
 	case !stored: // replaced and purged between two reads
@@ -319,7 +321,7 @@ func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) 
 	if len(args) == 0 {
 		return nil, nil
 	}
-	rows, err := r.opt.DB.Query(ctx, `SELECT n, blob_id, size, crc32, mtime, charged FROM export_pins WHERE export_id = ? AND account_id = ?
+	rows, err := r.opt.DB.Query(ctx, `SELECT n, NULLIF(blob_id, ''), size, crc32, mtime, charged FROM export_pins WHERE export_id = ? AND account_id = ?
 		AND n IN (`+sqldb.Marks(len(args))+`)`, append([]any{from, r.b.Account}, args...)...)
 	type row struct {
 		n int64
@@ -425,11 +427,22 @@ func (r *run) refer(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(co
 	return err
 }
 
+// blobsOf returns the contents of pins, once for each pin that has one.
 func blobsOf(pins []pin) (ids []drive.BlobID) {
 	for _, p := range pins {
-		ids = append(ids, p.blob)
+		if !p.blob.IsZero() {
+			ids = append(ids, p.blob)
+		}
 	}
 	return ids
+}
+
+// blobColumn is the value of the column blob_id, which is not NULL: that of a folder is empty.
+func (p *pin) blobColumn() string {
+	if p.blob.IsZero() {
+		return ""
+	}
+	return p.blob.String()
 }
 
 func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
@@ -438,7 +451,7 @@ func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
 	}
 	var args []any
 	for _, p := range pins {
-		args = append(args, b.ID, p.w.N, b.Account, p.blob, p.size, p.crc32, p.mtime, p.charged)
+		args = append(args, b.ID, p.w.N, b.Account, p.blobColumn(), p.size, p.crc32, p.mtime, p.charged)
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO export_pins (export_id, n, account_id, blob_id, size, crc32, mtime, charged) VALUES "+
 		rowMarks(len(pins), 8), args...)

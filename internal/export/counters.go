@@ -10,6 +10,7 @@ type Counters struct {
 	Sealed  atomic.Int64 // batches
 	Aborted atomic.Int64 // tries of batches that failed and will be repeated
 	Failed  atomic.Int64 // batches that failed for good
+	Late    atomic.Int64 // batches that ran for longer than expected
 
 	Collected atomic.Int64 // entries that have arrived
 	Missing   atomic.Int64 // entries that could not be had

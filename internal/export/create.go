@@ -21,6 +21,7 @@ type Request struct {
 	Names    string         `json:"names,omitempty"` // a pattern of the paths in the zip, of what lies in folders; see naming
 	Index    bool           `json:"index,omitempty"` // a list of all entries is in the zip, as CSV
 	Priority int64          `json:"-"`               // MinPriority to MaxPriority; higher goes first
+	Again    bool           `json:"-"`               // a folder's month is exported although there is an export of it
 }
 
 // asked is what is kept of a request for people to see.
@@ -65,11 +66,16 @@ type want struct {
 	Node  drive.NodeID
 	URL   string
 	Path  string
-	Name  string
+	Name  string // in the zip; that of an empty folder ends with '/'
 	MTime drive.Time
 	From  drive.ExportID
 	FromN int64
+
+	size drive.ByteSize // of the file when the list is made; 0: it is not known
 }
+
+// isFolder reports whether the entry is a folder with nothing in it: it has no content.
+func (w *want) isFolder() bool { return strings.HasSuffix(w.Name, "/") && !w.Node.IsZero() }
 
 const wantColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
 
@@ -84,6 +90,8 @@ type orders struct {
 }
 
 // Create asks for a zip, or for several where the list is too long for one; it returns the first.
+// A request for a folder's month joins the export that was made for the same request before, unless
+// that has ended or the request says Again.
 // The list is frozen now; what the entries hold is looked up when they are collected. An empty one
 // is BadRequest, one that is too long TooLarge, a priority above 0 of somebody who is no
 // administrator Forbidden, and a batch more than an account may have TooManyOpen.
@@ -112,7 +120,11 @@ func (o *orders) create(ctx context.Context, who drive.Who, in Request, hook Hoo
 		return View{}, drive.Fail(drive.WrongState, "state", "empty")
 	}
 	a := asked{Request: in, Entries: len(in.Manifest), Mark: w.end}
-	return o.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook})
+	d := draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook}
+	if !in.Again && !in.Folder.IsZero() && in.Filter.Month != "" {
+		return o.join(ctx, d)
+	}
+	return o.make(ctx, d)
 }
 
 // draft is a batch that shall be made.
@@ -142,7 +154,10 @@ func (o *orders) make(ctx context.Context, d draft) (v View, err error) {
 	if err != nil {
 		return View{}, err
 	}
-	pieces := o.lists.split(d.list)
+	pieces, err := o.lists.split(d.list)
+	if err != nil {
+		return View{}, err
+	}
 	set, err := d.batches(pieces, now)
 	if err != nil {
 		return View{}, err

@@ -11,7 +11,7 @@ import (
 // Direct returns a zip of what the files of a request hold just now, at once: it makes no row, no
 // reference and no file, and it needs no place of a batch. Its bytes stay the same while the files
 // do, which its ETag tells; a file that is deleted for good while it is sent breaks it off. Filter,
-// Manifest and Priority are not looked at. A list without files is BadRequest, one that is too long
+// Manifest and Priority are not looked at. A list of nothing is BadRequest, one that is too long
 // TooLarge. Its memory is taken in the name of client, a user or an address; when there is none it
 // is Unavailable. The caller closes the download.
 func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"smartdrive/internal/base/drive"
@@ -67,5 +68,44 @@ func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
 	}
 	if _, err := e.Direct(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("one too many: %v", err)
+	}
+}
+
+// Folders with nothing in them are entries: a tree that is unpacked has them all.
+func TestAZipMadeAtOnceHasEmptyFolders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	w.put(t, "/d/full/a", "first")
+	for _, at := range []string{"/d/none/below/x", "/d/none/other/x", "/empty/x"} {
+		w.purge(t, w.put(t, at, "x"))
+	}
+	for _, c := range []struct {
+		in   Request
+		want string
+	}{
+		{Request{Folder: w.folder(t, "/d")}, "d/full/a d/none/below/ d/none/other/"},
+		{Request{Folder: w.folder(t, "/d/none")}, "none/below/ none/other/"},
+		{Request{Folder: w.folder(t, "/empty")}, "empty/"},
+		{Request{Nodes: []drive.NodeID{w.folder(t, "/empty"), w.folder(t, "/d/full")}}, "export/empty/ export/full/a"},
+	} {
+		d, err := e.Direct(t.Context(), w.who, "somebody", c.in)
+		if err != nil {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		rec := httptest.NewRecorder()
+		d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "somebody", nil)
+		d.Close()
+		z, err := zip.NewReader(bytes.NewReader(rec.Body.Bytes()), int64(rec.Body.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range z.File {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

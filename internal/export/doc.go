@@ -48,7 +48,7 @@
 //	X1  an entry is in export_pins or in export_errors or in neither, never in both; the counts of the batch are those of the rows
 //	X2  a batch is sealed only when collected + failed = total; it stays so (a CHECK)
 //	X3  a statement of a worker whose epoch has passed changes no row
-//	X4  each row of export_pins is one reference of its blob, and its charged bytes are in the ledger's finished
+//	X4  each row of export_pins is one reference of its blob (that of a folder has none), and its charged bytes are in the ledger's finished
 //	X5  a batch that has ended gives all its references back, and then none is left
 //	X6  of a schedule there is one batch for each month
 //	X7  of a batch that is sealed there is one record (stream.ExportSealed), at most one that it ends soon, and one job for the bucket if its schedule sends it there,

@@ -42,9 +42,13 @@ type Options struct {
 	// be.
 	Hold func(ctx context.Context, tx *sqldb.Tx) error
 
-	MaxEntries int           // of a batch; default 10,000. A longer list becomes several
-	Life       time.Duration // of a sealed batch; default 7 d
-	Fetch      fetch.Options // Hosts empty: nothing is fetched
+	MaxEntries int // of a batch; default 10,000. A longer list becomes several
+	// MaxSize is how large the files of a batch may be together when it is made; default 256 GiB.
+	// More become several.
+	MaxSize drive.ByteSize
+	Life    time.Duration // of a sealed batch; default 7 d
+	Late    time.Duration // a batch that runs for longer is late, and its owner is told; default 1 h
+	Fetch   fetch.Options // Hosts empty: nothing is fetched
 	// MinFree is the room that fetching leaves at the store, where that can say. Default 10 GiB;
 	// negative: none.
 	MinFree drive.ByteSize
@@ -126,8 +130,14 @@ func New(opt Options) *Exports {
 	if opt.MaxEntries == 0 {
 		opt.MaxEntries = 10_000
 	}
+	if opt.MaxSize == 0 {
+		opt.MaxSize = 256 * drive.GiB
+	}
 	if opt.Life == 0 {
 		opt.Life = 7 * 24 * time.Hour
+	}
+	if opt.Late == 0 {
+		opt.Late = time.Hour
 	}
 	if opt.MinFree == 0 {
 		opt.MinFree = 10 * drive.GiB
@@ -300,6 +310,7 @@ type View struct {
 	BegunAt   *drive.Time `json:"begun_at" nullable:"true"`
 	EndedAt   *drive.Time `json:"ended_at" nullable:"true"`
 	ExpiresAt *drive.Time `json:"expires_at" nullable:"true"`
+	Joined    bool        `json:"joined,omitempty" doc:"of an answer to a request: there was an export of the same folder and month, and this is it"`
 }
 
 func (b batch) view(now drive.Time) View {

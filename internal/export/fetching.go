@@ -219,9 +219,13 @@ func (r *run) arrived(ctx context.Context, w want, doc *fetch.Document, part blo
 	if err != nil {
 		return err
 	}
+	n.Account = r.b.Account
+	inspector := content.Inspector{Content: r.opt.Content, DB: r.opt.DB, Store: r.opt.Store, Log: r.opt.Log}
+	if err := inspector.Prepare(ctx, &n); err != nil {
+		return err
+	}
 	p := pin{w: w, size: part.Size, crc32: part.CRC32, mtime: pick(w.MTime, pick(doc.Modified, now)), charged: part.Size}
 	err = r.record(ctx, dealt{pins: []pin{p}}, 0, func(ctx context.Context, tx *sqldb.Tx) (drive.BlobID, error) {
-		n.Account = r.b.Account
 		id, _, err := r.opt.Content.Attach(ctx, tx, n)
 		return id, err
 	})

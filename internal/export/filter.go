@@ -31,6 +31,11 @@ type Filter struct {
 	Of Selection `json:"of,omitzero"`
 }
 
+// takesAll reports whether the filter leaves nothing out.
+func (f Filter) takesAll() bool {
+	return f.Month == "" && f.From == "" && f.To == "" && !f.SinceLast && len(f.Ext) == 0 && f.Pattern == "" && !f.Documents
+}
+
 // Selection says which documents are meant: those that all fields agree to; empty ones mean all.
 type Selection struct {
 	Seller   string `json:"seller,omitempty" doc:"its id or name"`

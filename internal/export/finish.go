@@ -141,14 +141,14 @@ func (r *releases) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.Expor
 // held is a reference of a batch.
 type held struct {
 	n       int64
-	blob    drive.BlobID
+	blob    drive.BlobID // zero: of a folder
 	size    drive.ByteSize
 	charged drive.ByteSize
 }
 
 // pinsOf reads up to releaseBatch references of a batch.
 func pinsOf(ctx context.Context, q sqldb.Querier, id drive.ExportID, where string) ([]held, error) {
-	rows, err := q.Query(ctx, "SELECT n, blob_id, size, charged FROM export_pins WHERE export_id = ? "+where+" ORDER BY n LIMIT ?", id, releaseBatch)
+	rows, err := q.Query(ctx, "SELECT n, NULLIF(blob_id, ''), size, charged FROM export_pins WHERE export_id = ? "+where+" ORDER BY n LIMIT ?", id, releaseBatch)
 	return sqldb.Scan(rows, err, func(h *held, scan func(...any) error) error { return scan(&h.n, &h.blob, &h.size, &h.charged) })
 }
 
@@ -165,9 +165,11 @@ func (r *releases) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []h
 		return nil
 	}
 	args := []any{b.ID}
-	blobs := make([]drive.BlobID, len(pins))
-	for i, p := range pins {
-		args, blobs[i] = append(args, p.n), p.blob
+	var blobs []drive.BlobID
+	for _, p := range pins {
+		if args = append(args, p.n); !p.blob.IsZero() {
+			blobs = append(blobs, p.blob)
+		}
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Marks(len(pins))+")", args...); err != nil {
 		return err

@@ -283,7 +283,7 @@ func (w *world) check(t testing.TB) {
 	for what, query := range map[string]string{
 		"a blob has other references than rows": `SELECT COUNT(*) FROM blobs b WHERE refs <> (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id) +
 			(SELECT COUNT(*) FROM export_pins p WHERE p.blob_id = b.id)`,
-		"a pin has no blob": `SELECT COUNT(*) FROM export_pins p LEFT JOIN blobs b ON b.id = p.blob_id WHERE b.id IS NULL`,
+		"a pin has no blob": `SELECT COUNT(*) FROM export_pins p LEFT JOIN blobs b ON b.id = p.blob_id WHERE p.blob_id <> '' AND b.id IS NULL`,
 		"a balance is wrong": `SELECT COUNT(*) FROM ledgers l WHERE finished <> (SELECT COALESCE(SUM(size), 0) FROM versions v WHERE v.account_id = l.account_id) +
 			(SELECT COALESCE(SUM(charged), 0) FROM export_pins p WHERE p.account_id = l.account_id)`,
 		"an entry is in both tables": `SELECT COUNT(*) FROM export_pins p JOIN export_errors x ON x.export_id = p.export_id AND x.n = p.n`,

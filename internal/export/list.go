@@ -26,7 +26,7 @@ func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, e
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{orders: o, account: who.Account, match: m}
+	w := &walk{orders: o, account: who.Account, match: m, whole: in.Names == "" && in.Filter.takesAll()}
 	if w.naming, err = parseNaming(in.Names, m.documents); err != nil {
 		return nil, err
 	}
@@ -59,6 +59,7 @@ type walk struct {
 	list    []want
 	text    int64 // of the list, bytes
 	naming  naming
+	whole   bool  // nothing is left out, and paths stay: folders with nothing in them are entries
 	since   mark  // what has changed behind it is meant; zero: all
 	end     *mark // where the tree was before the list was made; nil: no later export follows this one
 }
@@ -107,6 +108,12 @@ func (w *walk) folder(ctx context.Context, in *Request) error {
 	return w.below(ctx, n, at.String(), "")
 }
 
+// emptyFolder adds an entry for a folder with nothing in it, which would be missing in what is
+// unpacked. Without a name it is the directory of the zip.
+func (w *walk) emptyFolder(n tree.Node, at, name string) error {
+	return w.add(want{Node: n.ID, Path: at, Name: name + "/"})
+}
+
 func (w *walk) nodes(ctx context.Context, ids []drive.NodeID) error {
 	seen := map[drive.NodeID]bool{}
 	for page := range slices.Chunk(ids, folderPage) {
@@ -148,7 +155,7 @@ func (w *walk) chosen(ctx context.Context, n tree.Node, spots map[drive.NodeID]t
 	if n.IsFolder() {
 		return w.below(ctx, n, at, string(n.Name))
 	}
-	return w.add(want{Node: n.ID, Path: at, Name: w.naming.ofFile("", n.Name, w.match.local(n.MTime))})
+	return w.add(want{Node: n.ID, Path: at, Name: w.naming.ofFile("", n.Name, w.match.local(n.MTime)), size: n.Size})
 }
 
 // The walk through folders is by sets: one statement reads the children of many folders. All
@@ -160,11 +167,15 @@ const (
 	maxFolders = 100_000 // below one that is asked for
 )
 
-// below adds the files below a folder by name, those of folders where the folder stands.
+// below adds the files below a folder by name, those of folders where the folder stands. Of a
+// request for the whole folder, it adds the empty folders, too.
 func (w *walk) below(ctx context.Context, folder tree.Node, at, in string) error {
 	kids, err := w.kids(ctx, folder)
 	if err != nil {
 		return err
+	}
+	if w.whole && len(kids[folder.ID]) == 0 {
+		return w.emptyFolder(folder, at, in)
 	}
 	return w.lay(kids, folder.ID, at, in)
 }
@@ -172,10 +183,13 @@ func (w *walk) below(ctx context.Context, folder tree.Node, at, in string) error
 func (w *walk) lay(kids map[drive.NodeID][]tree.Node, folder drive.NodeID, at, in string) (err error) {
 	for _, n := range kids[folder] {
 		here, name := path.Join(at, string(n.Name)), path.Join(in, string(n.Name))
-		if n.IsFolder() {
+		switch {
+		case !n.IsFolder():
+			err = w.add(want{Node: n.ID, Path: here, Name: w.naming.ofFile(in, n.Name, w.match.local(n.MTime)), size: n.Size})
+		case w.whole && len(kids[n.ID]) == 0:
+			err = w.emptyFolder(n, here, name)
+		default:
 			err = w.lay(kids, n.ID, here, name)
-		} else {
-			err = w.add(want{Node: n.ID, Path: here, Name: w.naming.ofFile(in, n.Name, w.match.local(n.MTime))})
 		}
 		if err != nil {
 			return err

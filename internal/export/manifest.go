@@ -91,6 +91,9 @@ func (it Item) aim(w *want) (err error) {
 	if w.Name == "." || w.Name == "/" {
 		w.Name = ""
 	}
+	if strings.HasSuffix(w.Name, "/") { // in a zip it is the name of a folder
+		return badItem("name", "the name of a file")
+	}
 	return nil
 }
 
@@ -98,8 +101,9 @@ func (it Item) aim(w *want) (err error) {
 const maxLine = 64 << 10
 
 // ReadManifest reads a list of up to limit items, as JSON lines or as CSV with a header line (id,
-// path, url, node, name in any order). Which it is, the first byte says. An error names the line.
-func ReadManifest(r io.Reader, limit int) ([]Item, error) {
+// path, url, node, name in any order). Which it is, the first byte says. An error names the line; a
+// list without an item is BadRequest.
+func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3) // they were peeked at
@@ -112,9 +116,14 @@ func ReadManifest(r io.Reader, limit int) ([]Item, error) {
 		return nil, err
 	}
 	if first[0] == '{' {
-		return readLines(in, limit)
+		items, err = readLines(in, limit)
+	} else {
+		items, err = readCSV(in, limit)
 	}
-	return readCSV(in, limit)
+	if err == nil && len(items) == 0 {
+		err = drive.Bad("manifest", drive.Malformed, "expected", "a list that is not empty")
+	}
+	return items, err
 }
 
 func atLine(n int, err error) error {

@@ -41,7 +41,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 		t.Errorf("entry %d of usual length: %v", n, err)
 	}
 	const fit = int(maxListNames / 4000)
-	if pieces := e.lists.split(slices.Repeat([]want{{Name: long}}, fit+1)); len(pieces) != 2 || len(pieces[0]) > fit {
+	if pieces, err := e.lists.split(slices.Repeat([]want{{Name: long}}, fit+1)); err != nil || len(pieces) != 2 || len(pieces[0]) > fit {
 		t.Errorf("%d long names become %d lists", fit+1, len(pieces))
 	}
 }

@@ -31,26 +31,31 @@ func (p part) suffix() string {
 	return fmt.Sprintf("-%dof%d", p.Part, p.Parts)
 }
 
-// split cuts a list into those of zips, by their entries and the bytes of their names.
-func (l *lists) split(list []want) (pieces [][]want) {
+// split cuts a list into those of zips, by their entries, the bytes of their names, and the sizes
+// that their files have now. A file that is larger than MaxSize has a zip to itself. A list that
+// takes more than maxParts because of its size is TooLarge.
+func (l *lists) split(list []want) (pieces [][]want, err error) {
 	for i := range list {
 		if list[i].Name == "" {
 			list[i].Name = fmt.Sprintf("document-%05d", i+1)
 		}
 	}
-	begin, names := 0, int64(0)
+	begin, names, size, total := 0, int64(0), drive.ByteSize(0), drive.ByteSize(0)
 	for i := range list {
-		n := int64(len(list[i].Name))
-		if i-begin == l.opt.MaxEntries || i > begin && names+n > maxListNames {
-			pieces, begin, names = append(pieces, list[begin:i]), i, 0
+		n, bytes := int64(len(list[i].Name)), list[i].size
+		if i-begin == l.opt.MaxEntries || i > begin && (names+n > maxListNames || bytes > l.opt.MaxSize-size) {
+			pieces, begin, names, size = append(pieces, list[begin:i]), i, 0, 0
 		}
-		names += n
+		names, size, total = names+n, size+bytes, total+bytes
 	}
 	pieces = append(pieces, list[begin:])
+	if limit := maxParts * l.opt.MaxSize; len(pieces) > maxParts && total > l.opt.MaxSize {
+		return nil, drive.Fail(drive.TooLarge, "reason", "size", "limit", int64(limit), "sent", int64(total))
+	}
 	if len(pieces) > 1 {
 		tellApart(list)
 	}
-	return pieces
+	return pieces, nil
 }
 
 // tellApart gives the entries names that no two of them share.

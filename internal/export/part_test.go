@@ -132,3 +132,40 @@ func TestAMonthIsSplit(t *testing.T) {
 		t.Errorf("%d batches, skipped %v", n, s.Skipped)
 	}
 }
+
+// Files that are larger together than a zip may be become several zips, before anything is
+// collected; more than a set may hold is refused, also of a schedule, which says so and goes on.
+func TestFilesOfManyBytesBecomeSeveralZips(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(t, "/in/a.pdf", "12345")
+	w.put(t, "/in/b.pdf", "123456")
+	w.put(t, "/in/c.pdf", "1234")
+	in := Request{Folder: w.folder(t, "/in")}
+	first := w.create(t, w.process(w.db, "one", func(o *Options) { o.MaxSize = 10 }), in)
+	if first.Parts != 2 || first.Total != 1 {
+		t.Errorf("of 5, 6 and 4 bytes the first of zips of 10 is %+v", first)
+	}
+	if v := w.create(t, w.process(w.db, "two", func(o *Options) { o.MaxSize = 1 }), in); v.Parts != 3 {
+		t.Errorf("a file that is too large for a zip has none to itself: %+v", v)
+	}
+	for i := range maxParts {
+		w.put(t, fmt.Sprintf("/in/%d.pdf", i), "123456")
+	}
+	e := w.process(w.db, "three", func(o *Options) { o.MaxSize = 6 })
+	if _, err := e.Create(t.Context(), w.who, in, nil); !drive.IsKind(err, drive.TooLarge) {
+		t.Errorf("thirteen zips: %v", err)
+	}
+	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: in.Folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Store(int64(s.DueAt))
+	if err := e.calendar.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := e.Schedules(t.Context(), w.who)
+	if err != nil || len(all) != 1 || all[0].Skipped == nil || all[0].Skipped.Reason != "too-large" || all[0].Month == s.Month {
+		t.Errorf("the schedules are %+v: %v", all, err)
+	}
+}

@@ -83,6 +83,9 @@ func (p *plan) folder(ctx context.Context, in *Request) error {
 	if err := p.below(ctx, tops); err != nil {
 		return err
 	}
+	if len(p.kids[top.id]) == 0 {
+		return p.add(top, in.Name)
+	}
 	return p.lay(p.kids[top.id], in.Name)
 }
 
@@ -177,25 +180,40 @@ func (p *plan) take(ctx context.Context, n drive.ByteSize) error {
 	return p.grant.Grow(ctx, max(directStep, p.need+directWindow-p.grant.Bytes))
 }
 
-// lay adds the files among kids and below them, those of folders where the folder stands.
+// lay adds the files among kids and below them, those of folders where the folder stands. A folder
+// with nothing in it has an entry of its own: it would be missing in what is unpacked.
 func (p *plan) lay(kids []kid, in string) error {
 	for _, k := range kids {
 		name := path.Join(in, string(k.name))
 		if k.folder {
-			below := p.kids[k.id]
-			delete(p.kids, k.id) // it is not needed any more
-			if err := p.lay(below, name); err != nil {
-				return err
+			if below := p.kids[k.id]; len(below) > 0 {
+				delete(p.kids, k.id) // it is not needed any more
+				if err := p.lay(below, name); err != nil {
+					return err
+				}
+				continue
 			}
-			continue
 		}
-		if p.names += drive.ByteSize(len(name)); p.names > directNames {
-			return drive.Fail(drive.TooLarge, "field", "name", "reason", "names", "limit", directNames, "sent", p.names)
+		if err := p.add(k, name); err != nil {
+			return err
 		}
-		p.newest = max(p.newest, k.mtime)
-		p.wanted = append(p.wanted, name)
-		p.entries = append(p.entries, zipline.Entry{Size: k.size, Time: k.mtime, Blob: k.blob.String()})
 	}
+	return nil
+}
+
+// add adds a file, or a folder with nothing in it.
+func (p *plan) add(k kid, name string) error {
+	e := zipline.Entry{Size: k.size, Time: k.mtime, Blob: k.blob.String()}
+	if k.folder {
+		name += "/"
+		e = zipline.Folder(name, k.mtime)
+	}
+	if p.names += drive.ByteSize(len(name)); p.names > directNames {
+		return drive.Fail(drive.TooLarge, "field", "name", "reason", "names", "limit", directNames, "sent", p.names)
+	}
+	p.newest = max(p.newest, k.mtime)
+	p.wanted = append(p.wanted, name)
+	p.entries = append(p.entries, e)
 	return nil
 }
 
@@ -217,6 +235,11 @@ func (p *plan) fill(ctx context.Context) error {
 			return err
 		}
 		for i := at; i < end; i++ {
+			if p.entries[i].Blob == "" {
+				p.entries[kept], p.wanted[kept] = p.entries[i], p.wanted[i]
+				kept++
+				continue
+			}
 			b, stored := found[ids[i-at]]
 			if !stored || b.Damaged != 0 {
 				reason := reasonDamaged
@@ -247,10 +270,13 @@ func sumOf(names []string) (n drive.ByteSize) {
 	return n
 }
 
-// blobsIn returns the content of each entry. An empty file has one, too.
+// blobsIn returns the content of each entry. An empty file has one, too; a folder has none.
 func blobsIn(entries []zipline.Entry) ([]drive.BlobID, error) {
 	ids := make([]drive.BlobID, len(entries))
 	for i, e := range entries {
+		if e.Blob == "" {
+			continue
+		}
 		var err error
 		if ids[i], err = drive.ParseID[drive.BlobID](e.Blob); err != nil {
 			return nil, drive.Wrap(err, drive.Internal)

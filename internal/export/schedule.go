@@ -253,6 +253,12 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 		}
 		return err
 	}
+	if err == nil {
+		_, err = c.orders.make(ctx, draft{
+			who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
+			slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
+		})
+	}
 	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
 		c.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
 		return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -262,13 +268,6 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 			return s.skip(ctx, tx, drive.KindOf(err).String())
 		})
 	}
-	if err != nil {
-		return err
-	}
-	_, err = c.orders.make(ctx, draft{
-		who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
-		slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
-	})
 	return err
 }
 

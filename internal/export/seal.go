@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/instance/lease"
@@ -97,7 +98,8 @@ func (c *collector) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
 type sealRow struct {
 	n      int64
 	name   string
-	blob   drive.BlobID // zero: it failed
+	pinned bool         // it has arrived
+	blob   drive.BlobID // of one that has arrived; zero: it is a folder
 	size   drive.ByteSize
 	crc32  uint32
 	mtime  drive.Time
@@ -135,10 +137,10 @@ func (g *ground) entries(ctx context.Context, b *batch, indexed bool, soFar func
 		}
 		for _, r := range page {
 			after = r.n
-			if soFar != nil && r.blob.IsZero() && r.reason == "" {
+			if soFar != nil && !r.pinned && r.reason == "" {
 				r.reason = string(Pending)
 			}
-			if r.blob.IsZero() == (r.reason == "") {
+			if r.pinned == (r.reason != "") {
 				return nil, fmt.Errorf("batch %s: entry %d is not dealt with, or twice", b.ID, r.n)
 			}
 			s.add(r, b.Name)
@@ -151,12 +153,17 @@ func (g *ground) entries(ctx context.Context, b *batch, indexed bool, soFar func
 }
 
 func (s *sealing) add(r sealRow, in string) {
-	at := -1
-	if r.blob.IsZero() {
+	at := len(s.entries)
+	name := strings.TrimRight(in+"/"+r.name, "/") // that of a file does not end with "/"
+	switch {
+	case !r.pinned:
+		at = -1
 		writeError(&s.report, r)
-	} else {
-		at = len(s.entries)
-		s.wanted = append(s.wanted, in+"/"+r.name)
+	case r.blob.IsZero():
+		s.wanted = append(s.wanted, name+"/")
+		s.entries = append(s.entries, zipline.Folder("", r.mtime))
+	default:
+		s.wanted = append(s.wanted, name)
 		s.entries = append(s.entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
 	}
 	if s.indexed {
@@ -191,12 +198,12 @@ func writeError(to *bytes.Buffer, r sealRow) {
 const sealRows = 1000
 
 func (g *ground) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
-	rows, err := g.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
+	rows, err := g.opt.DB.Query(ctx, `SELECT w.n, w.name, p.n IS NOT NULL, NULLIF(p.blob_id, ''), COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
 		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n WHERE w.export_id = ? AND w.n > ? ORDER BY w.n LIMIT ?`,
 		b.ID, after, sealRows)
 	page, err := sqldb.Scan(rows, err, func(r *sealRow, scan func(...any) error) error {
-		return scan(&r.n, &r.name, &r.blob, &r.size, &r.crc32, &r.mtime, &r.doc, &r.path, &r.reason, &r.detail)
+		return scan(&r.n, &r.name, &r.pinned, &r.blob, &r.size, &r.crc32, &r.mtime, &r.doc, &r.path, &r.reason, &r.detail)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the entries of batch %s: %w", b.ID, err)

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -134,7 +135,7 @@ func (w *walk) supplement(b batch, mode Mode, l listed, given map[int64]Item) er
 			it.ID = l.w.Doc
 		}
 		if it.Name == "" {
-			it.Name = l.w.Name
+			it.Name = strings.TrimSuffix(l.w.Name, "/") // of a folder that is gone
 		}
 		if next, err = it.want(); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 )
 
 // What people want to be told of a batch is a record of the stream, written by the transaction that
-// makes it true: sealed, failed for good, about to end. Of each there is one at most.
+// makes it true: sealed, failed for good, about to end, late. Of each there is one at most.
 
 // endingSoon is how long before its end a sealed batch is told to be about to end. One that lives
 // no longer than that is not: who is told that it is ready is told until when.
@@ -84,6 +84,39 @@ func (r *releases) tellEnding(ctx context.Context) error {
 		})
 		if err != nil {
 			return fmt.Errorf("tell that batch %s is about to end: %w", b.ID, err)
+		}
+	}
+	return nil
+}
+
+// tellLate tells of batches that have run for longer than Options.Late and have not ended: once
+// each, with a record of the stream, a line in the log and a counter.
+func (r *releases) tellLate(ctx context.Context) error {
+	now, err := r.now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := r.opt.DB.Query(ctx, selectViews+`WHERE state IN ('pending', 'running', 'aborted') AND begun_at > 0 AND begun_at <= ? AND late_at = 0
+		LIMIT ?`, now.Add(-r.opt.Late), endingPage)
+	all, err := sqldb.Scan(rows, err, scanBatch)
+	if err != nil {
+		return fmt.Errorf("look for late batches: %w", err)
+	}
+	for _, b := range all {
+		var told bool
+		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			n, err := tx.Exec(ctx, "UPDATE exports SET late_at = ? WHERE id = ? AND late_at = 0 AND state IN ('pending', 'running', 'aborted')", now, b.ID)
+			if told = err == nil && n == 1; !told { // another instance told it, or it has ended
+				return err
+			}
+			return r.tell(ctx, tx, stream.ExportLate, b)
+		})
+		if err != nil {
+			return fmt.Errorf("tell that batch %s is late: %w", b.ID, err)
+		}
+		if told {
+			r.counters.Late.Add(1)
+			r.opt.Log.WarnContext(ctx, "export runs for longer than --export-late", "export", b.ID, "collected", b.Collected, "failed", b.Failed, "total", b.Total)
 		}
 	}
 	return nil

@@ -53,3 +53,37 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 		t.Errorf("%d records of the one that failed", says("export.failed", bad.ID))
 	}
 }
+
+// The owner of a batch that runs for longer than expected is told once, whatever instances look; of
+// one that has ended, or was never begun, nobody is.
+func TestALateExportIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	in := Request{Nodes: []drive.NodeID{w.put(t, "/a.pdf", "a")}}
+	ended := w.create(t, e, in)
+	w.finish(t, e)
+	slow := w.create(t, e, in)
+	b := w.claim(t, e)
+	waiting := w.create(t, e, in)
+	says := func(id drive.ExportID) int64 {
+		return w.count(t, "SELECT COUNT(*) FROM outbox WHERE event LIKE '%export.late%' AND event LIKE ?", "%"+id.String()+"%")
+	}
+	for _, c := range []struct {
+		pass time.Duration
+		want int64
+	}{{time.Hour - time.Minute, 0}, {2 * time.Minute, 1}, {time.Hour, 1}} {
+		w.pass(c.pass)
+		for _, process := range []*Exports{e, w.process(w.db, "two")} {
+			if err := process.releases.tellLate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := says(slow.ID); n != c.want || says(ended.ID)+says(waiting.ID) != 0 {
+			t.Errorf("it was told %d times, want %d; others %d, %d", n, c.want, says(ended.ID), says(waiting.ID))
+		}
+	}
+	if b.ID != slow.ID {
+		t.Errorf("%s was claimed", b.ID)
+	}
+}

@@ -96,3 +96,36 @@ func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
 }
+
+// In a zip a name that ends with a slash is a folder, which has no content.
+func TestAManifestNamesFiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a/", "/", "a//"} {
+		if _, err := ReadManifest(strings.NewReader(`{"path":"/f","name":"`+name+`"}`), 10); name != "/" && !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	w.put(t, "/f", "text")
+	v := w.create(t, e, Request{Manifest: []Item{{Path: "/f", Name: "a"}, {Path: "/f", Name: "b"}}})
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // a list that was taken before such names were refused
+		_, err := tx.Exec(ctx, "UPDATE export_wants SET name = CASE name WHEN 'a' THEN 'dir/' ELSE '/' END")
+		return err
+	})
+	w.finish(t, e)
+	if _, files := w.download(t, e, v.ID); files["export/dir"] != "text" || len(files) != 2 {
+		t.Errorf("%q", files)
+	}
+}
+
+func TestAManifestWithoutItemsIsSaidToBeEmpty(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"path,name\n", "path", "\ufeffid,url\r\n"} {
+		_, err := ReadManifest(strings.NewReader(text), 10)
+		bad, _ := errors.AsType[*drive.Error](err)
+		if bad == nil || bad.Kind != drive.BadRequest || bad.Args["field"] != "manifest" || bad.Args["expected"] != "a list that is not empty" {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

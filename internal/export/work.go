@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/instance/lease"
 )
 
@@ -43,11 +44,10 @@ func (e *Exports) Run(ctx context.Context) error {
 func (w *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		found, err := w.runOnce(ctx, &working)
-		if err != nil && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "the look for batches failed and will be repeated", "error", err)
-		}
+		outage.Note(ctx, w.log, "the look for batches failed and will be repeated", err)
 		if found {
 			continue
 		}
@@ -81,7 +81,7 @@ func (w *workers) drain(ctx context.Context) error {
 // runOnce takes one piece of work and begins it, if there is one and there is room for it here.
 func (w *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
 	scheduleErr := w.calendar.run(ctx)
-	endErr := errors.Join(w.releases.tellEnding(ctx), w.releases.ended(ctx))
+	endErr := errors.Join(w.releases.tellEnding(ctx), w.releases.tellLate(ctx), w.releases.ended(ctx))
 	select {
 	case w.slots <- struct{}{}:
 	default:

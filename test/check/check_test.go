@@ -256,6 +256,9 @@ func TestDamageIsFound(t *testing.T) {
 			SELECT 1, account_id, 0, 1, 'upload.done', 'u', '', 'api', '', '', '', '', json_object('upload', id) FROM uploads WHERE state = 'active'`)},
 
 		"a number of a node that is gone": {"N6: x (node) has a number", sql(`INSERT INTO node_numbers (node_id) VALUES ('x')`)},
+		"a sum of a folder that is gone":  {"N7: x (folder) has a sum", sql(`INSERT INTO folder_sums VALUES ('x', 0, 0, 0, 0)`)},
+		"a sum that is wrong":             {"N7: dir (folder) has a sum that", sql(`INSERT INTO folder_sums VALUES ('dir', 9, 1, 0, 1)`)},
+		"a sum above one that is missing": {"N7: root (folder) has a sum, and", sql(`INSERT INTO folder_sums VALUES ('root', 9, 2, 1, 3)`)},
 		"a lock in another account":       {"N6: l (lock) is", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'other', 'u', 'exclusive', 0, 0, '', 1, 1, 9)`)},
 		"two exclude each other":          {"N6: m (lock) was", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'acc', 'u', 'exclusive', 0, 0, '', 1, 1, 9), ('m', 'n1', 'acc', 'v', 'shared', 0, 0, '', 1, 5, 19)`)},
 		"a property of another account":   {"N6: n1 (node) has properties", sql(`INSERT INTO dav_properties VALUES ('n1', 'urn:x', 'a', 'other', 'v', 107)`)},

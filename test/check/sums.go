@@ -111,6 +111,8 @@ func (c *checker) tree() error {
 		{"E5", "(user) has more notices than one may have", `SELECT user_id FROM notices GROUP BY user_id HAVING COUNT(*) > 1000`},
 		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},
+		{"N1", "(user) has refused creations and is not there", `SELECT user_id FROM key_conflicts WHERE user_id NOT IN (SELECT id FROM users)
+			AND user_id <> '00000000-0000-0000-0000-000000000001'`},
 		{"N6", "(node) has a number and is not there", `SELECT node_id FROM node_numbers WHERE node_id NOT IN (SELECT id FROM nodes)`},
 		{"N6", "(lock) is on a node of another account, or of a kind that there is none of", `SELECT l.id FROM dav_locks l LEFT JOIN nodes n
 			ON n.id = l.node_id WHERE n.account_id <> l.account_id OR l.scope NOT IN ('exclusive', 'shared')`},
@@ -122,6 +124,14 @@ func (c *checker) tree() error {
 		{"N6", "(account) has more properties than one may have", `SELECT account_id FROM dav_properties GROUP BY account_id HAVING SUM(size) > 16777216`},
 		{"N6", "(share) has two numbers, or one of nothing that can be shared", `SELECT number FROM share_numbers WHERE node_id = '' OR subject = ''
 			OR number > 2147483647`},
+		{"N7", "(folder) has a sum and is not there", `SELECT folder_id FROM folder_sums WHERE folder_id NOT IN (SELECT id FROM nodes WHERE type = 'folder')`},
+		{"N7", "(folder) has a sum, and a folder in it has none", `SELECT s.folder_id FROM folder_sums s JOIN nodes n ON n.parent_id = s.folder_id
+			WHERE n.type = 'folder' AND n.trashed_at = 0 AND n.id NOT IN (SELECT folder_id FROM folder_sums)`},
+		{"N7", "(folder) has a sum that is not that of what is in it", `SELECT s.folder_id FROM folder_sums s
+			LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0 LEFT JOIN versions v ON v.id = n.version_id
+			LEFT JOIN folder_sums b ON b.folder_id = n.id GROUP BY s.folder_id
+			HAVING s.files <> TOTAL(CASE n.type WHEN 'file' THEN 1 ELSE b.files END) OR s.folders <> TOTAL(CASE n.type WHEN 'folder' THEN 1 + b.folders END)
+			OR s.size <> TOTAL(CASE n.type WHEN 'file' THEN v.size ELSE b.size END)`},
 		{"P3", "(tombstone's node) is still there", `SELECT t.node_id FROM tombstones t JOIN nodes n
 			ON n.id = t.node_id AND n.account_id = t.account_id`},
 	} {
@@ -142,7 +152,7 @@ func (c *checker) references() error {
 		{"P1", "(version) names no blob, or one of another size", `SELECT v.id FROM versions v LEFT JOIN blobs b ON b.id = v.blob_id
 			WHERE b.id IS NULL OR b.size <> v.size`},
 		{"X4", "(export) holds content that is not there, or of another size", `SELECT x.export_id FROM export_pins x LEFT JOIN blobs b ON b.id = x.blob_id
-			WHERE b.id IS NULL OR b.size <> x.size`},
+			WHERE x.blob_id <> '' AND b.id IS NULL OR b.size <> x.size`},
 		{"X1", "(export) does not count what it has", `SELECT e.id FROM exports e WHERE state IN ('pending', 'running', 'aborted', 'sealed') AND
 			(collected <> (SELECT COUNT(*) FROM export_pins x WHERE x.export_id = e.id)
 			OR failed <> (SELECT COUNT(*) FROM export_errors x WHERE x.export_id = e.id))`},

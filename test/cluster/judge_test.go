@@ -132,8 +132,8 @@ func (j *judge) hash(file string) (digest string, size int64, err error) {
 
 func (j *judge) open(file string) (io.ReadCloser, error) {
 	if stem, _, packed := strings.Cut(file, "."); packed {
-		for name, content := range j.pack(place(stem + ".pack")) {
-			if name == file {
+		for key := range j.objectsOf(place(stem + packSuffix)) { // one, or others once it was rewritten
+			if content, there := j.pack(key)[file]; there {
 				return io.NopCloser(bytes.NewReader(content)), nil
 			}
 		}
@@ -142,7 +142,11 @@ func (j *judge) open(file string) (io.ReadCloser, error) {
 	return body, err
 }
 
-// pack returns the contents of a pack by their names (docs/formats/pack.md).
+// packSuffix ends the name of an object with several contents; of one that was rewritten a dot and
+// digits follow.
+const packSuffix = ".pack"
+
+// pack returns the contents of an object of a pack by their names (docs/formats/pack.md).
 func (j *judge) pack(key string) map[string][]byte {
 	j.t.Helper()
 	all := map[string][]byte{}
@@ -157,7 +161,7 @@ func (j *judge) pack(key string) map[string][]byte {
 		return all
 	}
 	le := binary.LittleEndian
-	stem := strings.TrimSuffix(path.Base(key), ".pack")
+	stem, _, _ := strings.Cut(path.Base(key), packSuffix)
 	for i := range le.Uint32(object[24:]) {
 		e := object[32+8*i:]
 		first, at, size := le.Uint16(e), 512*int(le.Uint16(e[2:])), int(le.Uint32(e[4:]))
@@ -231,7 +235,7 @@ func (j *judge) keys() map[string]bool {
 	j.t.Helper()
 	all := map[string]bool{}
 	for key := range j.objects() {
-		if !strings.HasSuffix(key, ".pack") {
+		if !strings.Contains(path.Base(key), packSuffix) {
 			all[key] = true
 			continue
 		}
@@ -242,10 +246,13 @@ func (j *judge) keys() map[string]bool {
 	return all
 }
 
-func (j *judge) objects() map[string]int64 {
+func (j *judge) objects() map[string]int64 { return j.objectsOf("") }
+
+// objectsOf returns the sizes of the objects whose keys begin with prefix.
+func (j *judge) objectsOf(prefix string) map[string]int64 {
 	j.t.Helper()
 	all := map[string]int64{}
-	for o := range j.s3.Client.ListObjects(j.t.Context(), j.bucket, minio.ListObjectsOptions{Recursive: true}) {
+	for o := range j.s3.Client.ListObjects(j.t.Context(), j.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		if o.Err != nil {
 			j.t.Fatal(o.Err)
 		}

@@ -204,7 +204,7 @@ func (p *person) copy(ctx context.Context) error {
 func (p *person) trash(ctx context.Context) error {
 	id, err := p.some(ctx, "trashed_at = 0")
 	if err == nil {
-		_, err = p.files.Trash(ctx, p.who, id, 0)
+		_, err = p.files.Trash(ctx, p.who, id, tree.Expect{})
 	}
 	return err
 }

@@ -158,7 +158,7 @@ func checkCommand(t *testing.T, binary, path string, words []string, helps map[s
 	var command []string
 	help := helpOf(t, binary, nil, helps)
 	for _, w := range words {
-		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(w) + ` {2,}`).MatchString(help) {
+		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(w) + ` +[A-Z]`).MatchString(help) {
 			break // the first argument
 		}
 		command = append(command, w)

@@ -71,7 +71,7 @@ func TestNamedCommandsExist(t *testing.T) {
 var hidden = map[string]bool{"decode-image": true}
 
 // foreign are flags of other programs.
-var foreign = []string{"--single-transaction", "--keep-alive"} // of mysqldump, of versitygw
+var foreign = []string{"--single-transaction", "--keep-alive", "--backup-dir", "--allow-missing"} // of mysqldump, versitygw, rclone and test/compare
 
 var flagSpan = regexp.MustCompile(`^(--[a-z][a-z0-9-]+)(=.*| .*)?$`)
 
@@ -91,7 +91,7 @@ func TestNamedFlagsExist(t *testing.T) {
 var (
 	helpFlag    = regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z][a-z0-9-]+)\b(.*)$`)
 	helpDefault = regexp.MustCompile(`\(default "?([^")]*)"?\)$`)
-	helpCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) {2,}\S`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +[A-Z]`)
 )
 
 // allFlags returns the defaults of each flag, over all commands that have it.

@@ -18,6 +18,9 @@ type Options struct {
 	// each transaction. The shared server does without: it is slower, and a killed process loses
 	// nothing either way.
 	Durable bool
+	// Snapshots has a Redis keep snapshots at its default intervals in place of the append-only
+	// file.
+	Snapshots bool
 	// Bound: see Server.
 	Bound bool
 	// Advertised is the address that a Kafka broker tells clients to use, where that is not its

@@ -11,15 +11,16 @@ import (
 
 // memory is redis-server with an append-only file that is synced once a second.
 type memory struct {
-	server  program
-	cluster bool    // a node of a cluster
-	of      *Server // the master of a replica
+	server    program
+	snapshots bool    // instead of the append-only file
+	cluster   bool    // a node of a cluster
+	of        *Server // the master of a replica
 }
 
 // Redis returns a single Redis with its directory.
 func (t *Tools) Redis(ctx context.Context, dir string, o Options) (*Server, error) {
 	server, err := t.redisServer(ctx)
-	return &Server{Dir: dir, Bound: o.Bound, kind: &memory{server: server}}, err
+	return &Server{Dir: dir, Bound: o.Bound, kind: &memory{server: server, snapshots: o.Snapshots}}, err
 }
 
 func (t *Tools) redisServer(ctx context.Context) (program, error) {
@@ -47,9 +48,11 @@ func (m *memory) create(context.Context, *Server) error { return nil }
 
 func (m *memory) command(s *Server) (*exec.Cmd, error) {
 	args := []string{
-		"--port", s.port(0), "--bind", loopback, "--dir", s.path("data"), "--save", "",
-		"--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction",
+		"--port", s.port(0), "--bind", loopback, "--dir", s.path("data"), "--maxmemory-policy", "noeviction",
 		"--enable-debug-command", "local", // DEBUG SLEEP, DEBUG SET-TIME and their like, for tests
+	}
+	if !m.snapshots {
+		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 	}
 	if m.cluster {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-port", s.port(1), "--cluster-node-timeout", "5000")

@@ -50,9 +50,10 @@ func (t *Tools) versity(ctx context.Context) (program, error) {
 
 func (g *gateway) ports() int { return 1 }
 
-// create makes the place for metadata, for file systems without extended attributes.
+// create makes the place for metadata, for file systems without extended attributes, and that for
+// the versions of objects, for buckets that have them.
 func (g *gateway) create(_ context.Context, s *Server) error {
-	return os.MkdirAll(s.path("sidecar"), 0o700)
+	return errors.Join(os.MkdirAll(s.path("sidecar"), 0o700), os.MkdirAll(s.path("versions"), 0o700))
 }
 
 func (g *gateway) command(s *Server) (*exec.Cmd, error) {
@@ -62,6 +63,8 @@ func (g *gateway) command(s *Server) (*exec.Cmd, error) {
 	args := []string{"--port", s.Addr(), "--quiet", "--keep-alive", "posix"} // as other stores do
 	if !hasAttributes(s.path("data")) {
 		args = append(args, "--sidecar", s.path("sidecar"))
+	} else if _, err := os.Stat(s.path("versions")); err == nil { // it was made by this release
+		args = append(args, "--versioning-dir", s.path("versions"))
 	}
 	cmd := g.server.command(append(args, s.path("data"))...)
 	cmd.Env = append(cmd.Env, "ROOT_ACCESS_KEY="+s3Key, "ROOT_SECRET_KEY="+s3Key)

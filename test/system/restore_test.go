@@ -75,6 +75,38 @@ func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	sound(t, f.Site, "-blobs", f.blobs)
 }
 
+// A backup of an installation that has lost a content says so: by its exit code, and in the status.
+func TestABackupOfADamagedInstallationSaysSo(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	s := f.Start(t)
+	lost := history.Content{Seed: 21, Size: 100_000}
+	f.upload.User.At(s).Put(t, "/lost", lost)
+	to := filepath.Join(rig.Dir(t), "backup")
+	f.Admin(t, "", "backup", to, "--copy", "--blobs", f.blobs).OK(t)
+	for path, sum := range listing(t, filepath.Join(f.blobs, "blobs")) {
+		if sum != hashed(lost.Bytes(0, lost.Size)) {
+			continue
+		}
+		if err := os.WriteFile(path, make([]byte, lost.Size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if r := f.Admin(t, "", "backup", to, "--copy", "--verify", "--blobs", f.blobs); r.Code != 7 || !strings.Contains(r.Err, "1 damaged") {
+			t.Errorf("a backup of a damaged content: %s", r)
+		}
+	}
+	if r := f.Admin(t, "", "status", "--blobs", f.blobs).OK(t); !strings.Contains(r.Out, "0 missing, 1 damaged") {
+		t.Errorf("the status: %s", r)
+	}
+	s.End(t)
+	f.Admin(t, "", "restore", to, "--force", "--blobs", f.blobs).OK(t) // the sound copy of the first backup
+	s = f.Start(t)
+	f.upload.User.At(s).Holds(t, "/lost", lost)
+	s.End(t)
+}
+
 // A backup of a server that is running, put in place somewhere else, has every file of the moment.
 func TestABackupOfARunningServerIsRestored(t *testing.T) {
 	t.Parallel()

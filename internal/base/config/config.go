@@ -20,6 +20,9 @@ type Config struct {
 	Redis *Redis
 	Kafka *Kafka // nil: records stay in the database
 	S3    *S3
+	// CreationIntervals is how long a user waits between two creations of one kind, by operation,
+	// such as "POST /exports".
+	CreationIntervals map[string]time.Duration
 	// KafkaDelayTopics are the topics that records of other producers may go to from a delay level.
 	KafkaDelayTopics []string
 	Namespace        string // begins the names of Redis keys, Kafka topics and consumer groups
@@ -40,9 +43,11 @@ type Config struct {
 	UploadAbandon time.Duration
 	UploadMaxAge  time.Duration
 	UploadMaxOpen int
+	MaxNodes      int
 	PartSize      drive.ByteSize // a power of two
 	Durability    Durability
 	InstantScope  InstantScope
+	InstantMax    drive.ByteSize // of others' content
 
 	ResumableDraft bool // package resumable answers
 
@@ -69,7 +74,9 @@ type Config struct {
 	Mail              *Mail // what sends mail; nil: nothing does
 	ExportMaxDocument drive.ByteSize
 	ExportMaxEntries  int
+	ExportMaxSize     drive.ByteSize
 	ExportKeep        time.Duration
+	ExportLate        time.Duration
 	MigrationKeep     time.Duration
 	MigrationTargets  []Secret // that the API may name, as they are named there
 	ExportMinFree     drive.ByteSize

@@ -45,14 +45,14 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 	}
 	want := Config{
 		Data: "/home/ann/.local/share/smartdrive", Blobs: "/home/ann/.local/share/smartdrive", Listen: "127.0.0.1:8320",
-		UploadIdle: 30 * time.Second, UploadAbandon: 7 * 24 * time.Hour, UploadMaxAge: 30 * 24 * time.Hour, UploadMaxOpen: 1000,
-		PartSize: 8 * drive.MiB, Durability: DurabilityProcess, InstantScope: InstantInstance,
+		UploadIdle: 30 * time.Second, UploadAbandon: 7 * 24 * time.Hour, UploadMaxAge: 30 * 24 * time.Hour, UploadMaxOpen: 1000, MaxNodes: 1_000_000,
+		PartSize: 8 * drive.MiB, Durability: DurabilityProcess, InstantScope: InstantInstance, InstantMax: 64 * drive.GiB,
 		DAV: true, DAVLitter: LitterKeep, Nextcloud: true,
 		SignOn:       SignOn{Scopes: []string{"profile", "email"}, GroupsClaim: "groups", Create: true, Life: 7 * 24 * time.Hour},
 		DefaultQuota: new(10 * drive.GiB), MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
 		Scrub: 30 * 24 * time.Hour, TrashKeep: 30 * 24 * time.Hour, ActivityKeep: 180 * 24 * time.Hour, BlobGrace: 15 * time.Minute, LogFormat: "text",
 		Namespace: "smartdrive", Roles: Roles{API: true, Scheduler: true, Worker: true, Export: true, Ingest: true}, StartWait: 30 * time.Second,
-		ExportAddresses: AddressesPublic, WebhookAddresses: AddressesPublic, ExportMaxDocument: 256 * drive.MiB, ExportMaxEntries: 10_000, ExportKeep: 7 * 24 * time.Hour,
+		ExportAddresses: AddressesPublic, WebhookAddresses: AddressesPublic, ExportMaxDocument: 256 * drive.MiB, ExportMaxEntries: 10_000, ExportMaxSize: 256 * drive.GiB, ExportKeep: 7 * 24 * time.Hour, ExportLate: time.Hour,
 		ExportMinFree: 10 * drive.GiB, MigrationKeep: 7 * 24 * time.Hour,
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(Config{})); diff != "" {
@@ -253,7 +253,12 @@ func FuzzFile(f *testing.F) {
 
 func TestSignOn(t *testing.T) {
 	t.Parallel()
-	both := func(issuer string) []string { return []string{"--oidc-issuer", issuer, "--oidc-client", "drive"} }
+	both := func(issuer string) []string {
+		return []string{"--oidc-issuer", issuer, "--oidc-client", "drive", "--base-url", "https://drive.example.org"}
+	}
+	if _, err := load(both("https://id.example.org")[:4], nil, ""); err == nil || !strings.Contains(err.Error(), "--base-url") {
+		t.Errorf("without the address that people use: %v", err)
+	}
 	for _, issuer := range []string{"https://id.example.org/realms/main", "https://id.example.org/", "http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"} {
 		c, err := load(both(issuer), nil, "")
 		if err != nil || c.SignOn.Issuer != issuer || c.SignOn.Name == "" {

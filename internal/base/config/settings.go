@@ -153,6 +153,11 @@ var generalSettings = []setting{
 		set:  number(func(c *Config) *int { return &c.UploadMaxOpen }, 1, 1_000_000),
 	},
 	{
+		name: "max-nodes", form: "N", def: "1000000",
+		help: "maximum number of files and folders of an account, trash included, and of those that it makes, changes and moves on a day",
+		set:  number(func(c *Config) *int { return &c.MaxNodes }, 1000, 100_000_000),
+	},
+	{
 		name: "part-size", form: "SIZE", def: "8MiB",
 		help: "part size of an upload if the client does not choose one: a power of two from 1MiB to 1GiB",
 		set:  setPartSize,
@@ -164,9 +169,14 @@ var generalSettings = []setting{
 	},
 	{
 		name: "instant-scope", form: "SCOPE", def: string(InstantInstance),
-		help: "instant upload: whose content can be linked instead of sent: instance (that of any user up to 64MiB, after a proof of possession, and the user's own at any size; a user who knows the digest of a file can find out whether somebody has it), user (only the user's own; nothing is revealed about others) or off",
+		help: "instant upload: whose content can be linked instead of sent: instance (that of any user up to --instant-max, after a proof of possession, and the user's own at any size; a user who knows the digest of a file can find out whether somebody has it), user (only the user's own; nothing is revealed about others) or off",
 		live: "instance, user or off",
 		set:  choice(func(c *Config) *InstantScope { return &c.InstantScope }, InstantInstance, InstantUser, InstantOff),
+	},
+	{
+		name: "instant-max", form: "SIZE", def: "64GiB",
+		help: "instant upload: the largest content of another user that is linked after a proof instead of sent; the server reads it once to check the proof, and reads at most as much (at least 64GiB) in a day for the wrong proofs of a user",
+		set:  size(func(c *Config) *drive.ByteSize { return &c.InstantMax }),
 	},
 	{
 		name: "resumable-draft", form: "on|off", def: "off",
@@ -214,6 +224,11 @@ var generalSettings = []setting{
 		name: "address-requests", form: "N", def: "128",
 		help: "maximum number of concurrent requests without a login, such as those to share links, from one address; a whole office may share one address",
 		set:  number(func(c *Config) *int { return &c.AddressRequests }, 1, 10_000),
+	},
+	{
+		name: "creation-intervals", form: "OPERATION=DURATION,...", list: true,
+		help: "at most one creation of a kind by each user in a time, as in \"POST /exports=5s, POST /webhooks=1m\": 1s to 1h, for the operations of the API that take an Idempotency-Key; a creation that comes earlier is refused (429), unless it repeats one under its key; each instance counts for itself; if not set, there are no intervals",
+		set:  setCreationIntervals,
 	},
 	{
 		name: "scrub", form: "DURATION", def: "720h",
@@ -267,9 +282,19 @@ var generalSettings = []setting{
 		set:  number(func(c *Config) *int { return &c.ExportMaxEntries }, 1, 1_000_000),
 	},
 	{
+		name: "export-max-size", form: "SIZE", def: "256GiB",
+		help: "maximum size of the files in one zip when it is requested; more become several, at most ten, and beyond that the request is refused",
+		set:  size(func(c *Config) *drive.ByteSize { return &c.ExportMaxSize }),
+	},
+	{
 		name: "export-keep", form: "DURATION", def: "168h",
 		help: "how long a zip can be downloaded; until then its contents are kept",
 		set:  span(func(c *Config) *time.Duration { return &c.ExportKeep }, time.Minute, tenYears),
+	},
+	{
+		name: "export-late", form: "DURATION", def: "1h",
+		help: "tell the owner of an export, and count it for an alarm, once it has run for this long",
+		set:  span(func(c *Config) *time.Duration { return &c.ExportLate }, time.Minute, tenYears),
 	},
 	{
 		name: "export-min-free", form: "SIZE", def: "10GiB",

@@ -143,6 +143,8 @@ func (c *Config) agreeSignOn() error {
 		u = &url.URL{} // setIssuer has said so
 	}
 	switch {
+	case c.BaseURL == nil:
+		return errors.New("--oidc-issuer: --base-url is missing, the address that people use: the provider sends them back there, and a request must not say where that is")
 	case c.SignOn.Client == "":
 		return errors.New("--oidc-issuer: --oidc-client is missing; set both or none")
 	case c.SignOn.GroupsClaim == "":

@@ -306,6 +306,19 @@ func setExportBucket(c *Config, v string) (err error) {
 	return err
 }
 
+// ParseS3 reads the URL of a bucket, as --blobs has it. A key that it leaves out comes from
+// environ.
+func ParseS3(v string, environ []string) (*S3, error) {
+	s, err := parseS3(v)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.credentials(environ, ""); err != nil {
+		return nil, errors.New("there is no key; write it as " + s3Form)
+	}
+	return s, nil
+}
+
 func parseS3(v string) (*S3, error) {
 	u, err := parseTarget(v, s3Form, "s3")
 	if err != nil {

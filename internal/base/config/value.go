@@ -255,3 +255,23 @@ func elements(v string) []string {
 	}
 	return list
 }
+
+// setCreationIntervals reads a list such as "POST /exports=5s".
+func setCreationIntervals(c *Config, v string) error {
+	c.CreationIntervals = map[string]time.Duration{}
+	for _, e := range elements(v) {
+		operation, text, _ := strings.Cut(e, "=")
+		d, err := parseDuration(text)
+		method, path, _ := strings.Cut(operation, " ")
+		switch {
+		case method == "" || !strings.HasPrefix(path, "/") || text == "":
+			return fmt.Errorf("%q is no interval, as in \"POST /exports=5s\"", e)
+		case err != nil:
+			return err
+		case d < time.Second || d > time.Hour:
+			return fmt.Errorf("%s is out of range; use 1s to 1h", text)
+		}
+		c.CreationIntervals[operation] = d
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package digest
 
 import (
 	"crypto/md5"
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding"
 	"fmt"
@@ -18,8 +19,8 @@ type Alias struct {
 	hash hash.Hash
 }
 
-// NewAlias returns a hasher for SHA256, MD5 or SM3; any other algorithm is a mistake in the program
-// and panics.
+// NewAlias returns a hasher for SHA256, SM3, SHA1 or MD5; any other algorithm is a mistake in the
+// program and panics.
 func NewAlias(algo Algo) *Alias {
 	h := newHash(algo)
 	if h == nil {
@@ -32,6 +33,8 @@ func newHash(algo Algo) hash.Hash {
 	switch algo {
 	case SHA256:
 		return sha256.New()
+	case SHA1:
+		return sha1.New()
 	case MD5:
 		return md5.New()
 	case SM3:

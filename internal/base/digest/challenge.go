@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -14,7 +15,8 @@ import (
 // What a challenge asks for, and until when.
 const (
 	maxRange      = int64(drive.GiB) // bytes; fits the 32-bit length, and JavaScript's buffers
-	ChallengeLife = 5 * time.Minute  // from the claim to the last moment for its answer
+	ChallengeLife = 5 * time.Minute  // from the claim to the last moment for its answer, for content that is read at once
+	answerRate    = 32 << 20         // bytes a second that the slowest client is expected to read and hash
 )
 
 // Range is a slice of a file: in JSON [offset, length].
@@ -65,13 +67,19 @@ func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
 // crypto/rand.Reader. It asks for every byte. Samples would let through a client that lacks a few
 // bytes, or one that asks until the samples miss what it lacks.
 func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
-	c := Challenge{ExpiresAt: now.Add(ChallengeLife)}
+	c := Challenge{ExpiresAt: now.Add(ChallengeLife + ReadingTime(size))}
 	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {
 		return Challenge{}, fmt.Errorf("choose nonce: %w", err)
 	}
 	c.Ranges = wholeRanges(size)
 	return c, nil
 }
+
+// ReadingTime is how long a slow machine takes to read and hash a content of size bytes.
+func ReadingTime(size int64) time.Duration { return time.Duration(size/answerRate) * time.Second }
+
+// AsksAll reports whether the challenge asks for every byte of a content of size bytes.
+func (c Challenge) AsksAll(size int64) bool { return slices.Equal(c.Ranges, wholeRanges(size)) }
 
 func wholeRanges(size int64) []Range {
 	ranges := []Range{} // in JSON an empty list, not null

@@ -207,7 +207,7 @@ func TestMistakesPanic(t *testing.T) {
 		"fold of nothing":   func() { Fold(nil) },
 		"fold of one":       func() { Fold(make([]CV, 1)) },
 		"alias of blake3":   func() { NewAlias(Blake3) },
-		"alias of no algo":  func() { NewAlias("sha1") },
+		"alias of no algo":  func() { NewAlias("sha3") },
 		"field of no algo":  func() { NewVerifier([]FieldDigest{{Algo: "sha-512"}}) },
 		"running of blake3": func() { NewRunning(Blake3) },
 	} {

@@ -18,17 +18,20 @@ const (
 	Blake3 Algo = "blake3" // BLAKE3-256, canonical
 	SHA256 Algo = "sha256" // FIPS 180-4
 	SM3    Algo = "sm3"    // GB/T 32905-2016
+	SHA1   Algo = "sha1"   // FIPS 180-4; collisions can be made
 	MD5    Algo = "md5"    // RFC 1321; collides at will
 )
 
 // Algos returns all algorithms, the strong ones first.
-func Algos() []Algo { return []Algo{Blake3, SHA256, SM3, MD5} }
+func Algos() []Algo { return []Algo{Blake3, SHA256, SM3, SHA1, MD5} }
 
 // Size returns the length of the algorithm's digests in bytes, 0 for an unknown one.
 func (a Algo) Size() int {
 	switch a {
 	case Blake3, SHA256, SM3:
 		return 32
+	case SHA1:
+		return 20
 	case MD5:
 		return 16
 	}

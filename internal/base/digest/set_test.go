@@ -56,7 +56,7 @@ func TestParseSetRefuses(t *testing.T) {
 		field  string
 		reason drive.Reason
 	}{
-		"unknown":          {map[string]string{"sha1": hex64}, "digests", drive.NotAllowed},
+		"unknown":          {map[string]string{"sha3": hex64}, "digests", drive.NotAllowed},
 		"wrong case name":  {map[string]string{"MD5": hex32}, "digests", drive.NotAllowed},
 		"empty name":       {map[string]string{"": hex32}, "digests", drive.NotAllowed},
 		"empty":            {map[string]string{"md5": ""}, "digests.md5", drive.Malformed},

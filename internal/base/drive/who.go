@@ -11,6 +11,7 @@ type Who struct {
 	Scopes  Scope
 	Head    string // by which protocol the request came, for the activity log: api, tus, draft, link
 	Address string // where it came from; empty: not known
+	Tokens  Tokens // of locks, that a request of WebDAV submits
 	Renew   bool   // has to set a new password first: Scopes are none until then
 }
 

@@ -18,7 +18,7 @@ const (
 	KeyNode    = "node"
 	KeyBlob    = "blob"
 	KeyTimer   = "timer"
-	KeyError   = "err"
+	KeyError   = "error"
 )
 
 // Format is how log lines look.

@@ -23,7 +23,7 @@ func TestSecretsDoNotReachTheLog(t *testing.T) {
 			"password", "hunter2", "X-Api-Token", "hunter2", "Authorization", "Bearer hunter2", "client_secret", []byte("hunter2"),
 			slog.Group("cookie", "value", "hunter2"),
 			"path", "/nodes/1?sig=hunter2", "url", link,
-			"err", &url.Error{Op: "Get", URL: link.String(), Err: errors.New("refused")},
+			"error", &url.Error{Op: "Get", URL: link.String(), Err: errors.New("refused")},
 			KeyUpload, "kept", "question", "is this kept? yes")
 		log.Debug("too fine")
 		got := out.String()

@@ -16,8 +16,10 @@
 //	user or one of the user's groups decides; several grants there add up
 //
 // So a nearer grant may give less (none shuts out) or more than one above it. Without any grant
-// there is nothing to see: the answer is NotFound, as for what does not exist (A2). A space that is
-// archived can only be read; one that is deleted is not there.
+// there is nothing to see: the answer is NotFound, as for what does not exist (A2). A node in the
+// trash, itself or with a folder above it, gives nothing to guests who have no role at the root of
+// a space: the trash belongs to the owner, or to the members. Its grants stay, and hold again when
+// it is restored. A space that is archived can only be read; one that is deleted is not there.
 //
 // # Invariants
 //

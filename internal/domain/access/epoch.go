@@ -56,8 +56,8 @@ func (a *Access) changed(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// Moved ends the epoch because a folder has come to lie below others: what is granted there holds
-// for it now.
+// Moved ends the epoch because a folder has come to lie below others, whose grants now hold for it,
+// or has gone into the trash, where no grant gives anything to guests.
 func (a *Access) Moved(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var any int
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants WHERE account_id = ?)`, account).Scan(&any)

@@ -36,7 +36,10 @@ type Grant struct {
 
 const (
 	maxGrants = 100_000 // of an account: 10,000 members and what they share in it
-	maxNote   = 1000    // bytes
+	// maxGrantsOfOne is how many of them one user or group has: each listing of what is shared with
+	// somebody looks at all of theirs, and whoever shares decides how many those are.
+	maxGrantsOfOne = 10_000
+	maxNote        = 1000 // bytes
 )
 
 const grantColumns = "g.node_id, g.account_id, g.principal_id, g.kind, g.role, g.granted_by, g.note, g.created_at, g.updated_at, g.expires_at"
@@ -65,7 +68,7 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	n, err := tx.Exec(ctx, `UPDATE grants SET role = ?, granted_by = ?, note = ?, updated_at = ?, expires_at = ?
 		WHERE node_id = ? AND principal_id = ?`, g.Role, g.By.String(), g.Note, now, g.Expires, g.Node, g.Principal)
 	if err == nil && n == 0 {
-		if err = roomForGrant(ctx, tx, g.Account); err == nil {
+		if err = roomForGrant(ctx, tx, g); err == nil {
 			made, err = tx.InsertNew(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, g.Node, g.Principal, g.Account, g.Kind, g.Role, g.By.String(), g.Note, now, now, g.Expires)
 		}
@@ -95,13 +98,17 @@ func (a *Access) checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err
 	return err
 }
 
-func roomForGrant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	var n int
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM grants WHERE account_id = ?`, account).Scan(&n); err != nil {
+func roomForGrant(ctx context.Context, tx *sqldb.Tx, g Grant) error {
+	var n, ofOne int
+	err := tx.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM grants WHERE account_id = ?), (SELECT COUNT(*) FROM grants WHERE principal_id = ? AND account_id = ?)`,
+		g.Account, g.Principal, g.Account).Scan(&n, &ofOne)
+	switch {
+	case err != nil:
 		return err
-	}
-	if n >= maxGrants {
+	case n >= maxGrants:
 		return drive.Fail(drive.TooManyOpen, "reason", "grants", "limit", maxGrants, "sent", n+1)
+	case ofOne >= maxGrantsOfOne:
+		return drive.Fail(drive.TooManyOpen, "reason", "grants-of-one", "limit", maxGrantsOfOne, "sent", ofOne+1)
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package access_test
 
 import (
+	"context"
 	"testing"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Others choose how much is shared with somebody: more than a statement takes parameters is still
@@ -34,5 +36,37 @@ func TestMoreThanAStatementTakes(t *testing.T) {
 	}
 	if _, err := lock.On(t.Context(), w.db, drive.TimeOf(w.Now), ids); err != nil {
 		t.Error(err)
+	}
+}
+
+// One drive shares at most 1,000 things with one person, who did not ask for them; others can still
+// share with that person, and the drive with others.
+func TestOneDriveSharesSoMuchWithOnePerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4, 0)
+	owner, bob, eve := w.Rooms[0], w.people[2].User, w.people[3].User
+	const most = 10_000
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		rows := make([][]any, most)
+		for i := range rows {
+			rows[i] = []any{drive.NewID[drive.NodeID](), drive.PrincipalID(bob), owner.Account, access.User, access.Viewer, "", "", 0, 0, 0}
+		}
+		return tx.InsertRows(ctx, "INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)", rows)
+	})
+	give := func(account drive.AccountID, node drive.NodeID, to drive.UserID) error {
+		return w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := w.Set(ctx, tx, access.Grant{Node: node, Account: account, Kind: access.User, Principal: drive.PrincipalID(to), Role: access.Viewer})
+			return err
+		})
+	}
+	if err := give(owner.Account, owner.Root, bob); !drive.IsKind(err, drive.TooManyOpen) {
+		t.Errorf("the 10,001st thing that one drive shares with one person: %v, want %v", err, drive.TooManyOpen)
+	}
+	if err := give(owner.Account, owner.Root, eve); err != nil {
+		t.Errorf("with somebody else: %v", err)
+	}
+	other := w.people[3].Account
+	if err := give(other, drive.NewID[drive.NodeID](), bob); err != nil {
+		t.Errorf("from another drive: %v", err)
 	}
 }

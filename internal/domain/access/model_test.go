@@ -3,7 +3,10 @@ package access_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +40,8 @@ func newWorld(t testing.TB, people, groups int) *world {
 	w := &world{db: db, Model: accesstest.New()}
 	w.Now = time.UnixMilli(1_800_000_000_000)
 	clock := func() time.Time { return w.Now }
-	w.Access, w.tree = access.New(access.Options{DB: db, Now: clock}), tree.New(tree.Options{Now: clock})
+	w.Access = access.New(access.Options{DB: db, Now: clock})
+	w.tree = tree.New(tree.Options{Now: clock, Trashed: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return w.Moved(ctx, tx, n.Account) }})
 	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	for i := range people {
@@ -152,6 +156,10 @@ func (w *world) step(t testing.TB, r *rand.Rand) {
 		w.rule(t, r)
 	case 14:
 		w.compareAll(t, w.people[r.IntN(len(w.people))])
+	case 15:
+		w.trash(t, node)
+	case 16, 17:
+		w.restore(t, r)
 	}
 	for range 8 { // most of what people do is to ask
 		who, node := w.people[r.IntN(len(w.people))], w.Nodes[r.IntN(len(w.Nodes))]
@@ -192,7 +200,7 @@ func (w *world) makeFolder(t testing.TB, r *rand.Rand, parent drive.NodeID) {
 		n, err := w.tree.CreateFolder(ctx, tx, w.Rooms[of].Account, tree.Place{
 			Parent: parent, Name: drive.Name(fmt.Sprint(r.Int64())), Conflict: drive.ConflictFail,
 		})
-		if drive.IsKind(err, drive.BadName) { // too deep
+		if drive.IsKind(err, drive.BadName, drive.ParentGone) { // too deep, or in the trash
 			return nil
 		}
 		if err == nil {
@@ -218,9 +226,52 @@ func (w *world) moveFolder(t testing.TB, r *rand.Rand, id drive.NodeID) {
 	switch {
 	case err == nil:
 		w.Up[id] = parent
-	case !drive.IsKind(err, drive.Cycle, drive.BadName, drive.NameTaken):
+	case !drive.IsKind(err, drive.Cycle, drive.BadName, drive.NameTaken, drive.WrongState, drive.ParentGone):
 		t.Fatal(err)
 	}
+}
+
+func (w *world) trash(t testing.TB, id drive.NodeID) {
+	t.Helper()
+	if w.Up[id].IsZero() {
+		return
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.tree.Trash(ctx, tx, w.Room(id).Account, id, 0)
+		return err
+	})
+	if !w.InTrash(id) {
+		w.Trash[id] = true
+	}
+}
+
+// restore brings back something that was put into the trash, or lies below it.
+func (w *world) restore(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	id := w.Nodes[r.IntN(len(w.Nodes))]
+	if len(w.Trash) > 0 && r.IntN(2) == 0 {
+		trashed := slices.SortedFunc(maps.Keys(w.Trash), func(a, b drive.NodeID) int { return strings.Compare(a.String(), b.String()) })
+		id = trashed[r.IntN(len(trashed))]
+	}
+	if w.Up[id].IsZero() {
+		return
+	}
+	account := w.Room(id).Account
+	var n tree.Node
+	err := w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if n, err = w.tree.Restore(ctx, tx, account, id, tree.Restore{}); err == nil {
+			err = w.Moved(ctx, tx, account)
+		}
+		return err
+	})
+	if drive.IsKind(err, drive.BadName) {
+		return // it would lie too deep
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(w.Trash, id)
+	w.Up[id] = n.Parent
 }
 
 func (w *world) grant(t testing.TB, r *rand.Rand, node drive.NodeID) {

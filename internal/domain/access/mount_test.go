@@ -151,3 +151,44 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		t.Errorf("%d rows of mounts of a folder that is gone", got)
 	}
 }
+
+// TestTheTrashEndsWhatWasKept: what is remembered of a folder's grants ends when the folder, or one
+// above it, goes into the trash, and they hold again once it is restored.
+func TestTheTrashEndsWhatWasKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	owner, bob := w.Rooms[0], w.people[2]
+	up := []drive.NodeID{owner.Root}
+	for _, name := range []drive.Name{"shared", "sub", "deep", "leaf"} {
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			n, err := w.tree.CreateFolder(ctx, tx, owner.Account, tree.Place{Parent: up[len(up)-1], Name: name, Conflict: drive.ConflictFail})
+			up = append(up, n.ID)
+			return err
+		})
+	}
+	shared, leaf := up[1], up[4]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.Set(ctx, tx, access.Grant{Node: shared, Account: owner.Account, Kind: access.User, Principal: drive.PrincipalID(bob.User), Role: access.Editor})
+		return err
+	})
+	for _, folder := range up[1:] {
+		for range 2 { // the second time by what is kept
+			if _, err := w.Enter(t.Context(), w.db, bob, leaf, access.Read); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := w.tree.Trash(ctx, tx, owner.Account, folder, 0)
+			return err
+		})
+		for range 2 {
+			if _, err := w.Enter(t.Context(), w.db, bob, leaf, access.Restore); !drive.IsKind(err, drive.NotFound) {
+				t.Errorf("with %s in the trash: %v", folder, err)
+			}
+		}
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := w.tree.Restore(ctx, tx, owner.Account, folder, tree.Restore{})
+			return err
+		})
+	}
+}

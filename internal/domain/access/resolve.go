@@ -119,7 +119,7 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 // admit makes the pass that of a guest who has come by a way; false: they have no right there.
 func (w way) admit(p *Pass, now drive.Time) bool {
 	v := decide(w.steps, now)
-	if v.rights = v.within(w.state, w.outward); v.rights == 0 {
+	if v.rights = v.within(w); v.rights == 0 {
 		return false
 	}
 	p.Who.Account, p.Who.Guest = w.account, true
@@ -130,7 +130,8 @@ func (w way) admit(p *Pass, now drive.Time) bool {
 	return true
 }
 
-// Given returns what the grants on the way come to, also in a space that is archived or deleted.
+// Given returns what the grants on the way come to, also in a space that is archived or deleted,
+// and in the trash.
 // Somebody's own node is All; what is not there, or nothing to them, gives no right.
 func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
 	found, err := a.climb(ctx, q, who, node, maxClimb)
@@ -141,6 +142,16 @@ func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node
 		return All, err
 	}
 	return decide(found.steps, a.now()).rights, nil
+}
+
+// Trashed reports whether a node, or a folder above it, is in the trash while the grants on the way
+// give somebody what a use needs: they have it again when it is restored.
+func Trashed(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (bool, error) {
+	found, err := a.climb(ctx, q, who, node, maxClimb)
+	if drive.IsKind(err, drive.NotFound) { // no grant is left
+		return false, nil
+	}
+	return err == nil && found.trashed && decide(found.steps, a.now()).rights.Has(use.Needs()), err
 }
 
 // Lasts returns until when somebody has a right at a node by the grants that there are now: zero is

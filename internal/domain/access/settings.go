@@ -77,12 +77,14 @@ func change[T any](to, by *T) {
 	}
 }
 
-// within is what a verdict is worth in a space of that state with those settings.
-func (v verdict) within(state State, outward Givers) Right {
+// within returns the rights that a verdict leaves at the end of a way: the state and the settings
+// of the space narrow them, and the trash gives nothing to users without a role in all of the
+// space.
+func (v verdict) within(w way) Right {
 	switch {
-	case state == Deleted, outward == Nobody && !v.member:
+	case w.state == Deleted, w.outward == Nobody && !v.member, w.trashed && !v.member:
 		return 0
-	case state == Archived:
+	case w.state == Archived:
 		return v.rights & See
 	}
 	return v.rights

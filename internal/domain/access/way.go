@@ -18,6 +18,7 @@ type way struct {
 	state   State
 	links   Givers // who may give out links; empty: it is in nobody's space
 	outward Givers
+	trashed bool // the node, or a folder above it, is in the trash
 	steps   []step
 }
 
@@ -39,7 +40,8 @@ func (a *Access) way(ctx context.Context, q sqldb.Querier, who drive.Who, node d
 		w.steps = append(w.steps, above...)
 		return w, nil
 	}
-	if w, err = a.climb(ctx, q, who, node, maxClimb); err == nil && w.parent == key.folder {
+	// A way that leads through the trash is not kept: a restored folder needs no end of the epoch.
+	if w, err = a.climb(ctx, q, who, node, maxClimb); err == nil && w.parent == key.folder && !w.trashed {
 		a.kept.keep(stamp, key, w.steps)
 	}
 	return w, err
@@ -67,26 +69,28 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	}
 	rows, err := q.Query(ctx, `WITH RECURSIVE `+mine+`,
 		able (id, nth) AS (`+ableAt+`),
-		up (id, parent_id, account_id, level) AS (
-			SELECT n.id, n.parent_id, n.account_id, 0 FROM (SELECT EXISTS (SELECT 1 FROM able) AS able) k CROSS JOIN nodes n
+		up (id, parent_id, account_id, trashed, level) AS (
+			SELECT n.id, n.parent_id, n.account_id, n.trashed_at > 0, 0 FROM (SELECT EXISTS (SELECT 1 FROM able) AS able) k CROSS JOIN nodes n
 			WHERE n.id = ? AND (k.able OR n.account_id = ?)
 			UNION ALL
-			SELECT n.id, n.parent_id, n.account_id, up.level + 1
+			SELECT n.id, n.parent_id, n.account_id, n.trashed_at > 0, up.level + 1
 			FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.account_id <> ? AND up.level < ?)
-		SELECT up.account_id, up.parent_id, up.id, up.level, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
+		SELECT up.account_id, up.parent_id, up.id, up.level, up.trashed, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
 			COALESCE(s.name, ''), COALESCE(s.state, ''), COALESCE(s.links, ''), COALESCE(s.outward, '')
 		FROM up LEFT JOIN able ON 1 = 1 LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = able.id
 		LEFT JOIN spaces s ON s.account_id = up.account_id
-		WHERE g.role IS NOT NULL OR up.level = 0 ORDER BY up.level`,
+		WHERE g.role IS NOT NULL OR up.level = 0 OR up.trashed ORDER BY up.level`,
 		who.User.String(), who.User.String(), node, node, home.String(), home.String(), most)
 	var w way
 	there := false
 	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error {
 		var parent drive.NodeID
-		err := scan(&w.account, &parent, &s.node, &s.level, &s.root, &s.role, &s.expires, &w.space, &w.state, &w.links, &w.outward)
+		var trashed bool
+		err := scan(&w.account, &parent, &s.node, &s.level, &trashed, &s.root, &s.role, &s.expires, &w.space, &w.state, &w.links, &w.outward)
 		if s.level == 0 {
 			w.parent = parent
 		}
+		w.trashed = w.trashed || trashed
 		there = true
 		return err
 	})

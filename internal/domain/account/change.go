@@ -30,6 +30,9 @@ func (d Draft) User() User { return d.user }
 // happen in a transaction.
 func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (Draft, error) {
 	name, err := parseName(name)
+	if err == nil {
+		err = checkNewName(name)
+	}
 	if err != nil {
 		return Draft{}, err
 	}
@@ -45,8 +48,18 @@ func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (D
 }
 
 // Create stores the draft and its account. Storing the same draft again changes nothing; another
-// user of that name is NameTaken.
+// user of that name, or of a name that it looks like (lookalikesOf), is NameTaken.
 func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error) {
+	if slots := lookalikesOf(d.user.Name); len(slots) > 0 {
+		taken := 0
+		row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM users WHERE slot IN ("+sqldb.Marks(len(slots))+")", slots...)
+		if err := row.Scan(&taken); err != nil {
+			return User{}, fmt.Errorf("look for names like %q: %w", d.user.Name, err)
+		}
+		if taken > 0 {
+			return User{}, drive.Fail(drive.NameTaken, "name", d.user.Name)
+		}
+	}
 	if _, err := tx.InsertNew(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)",
 		d.user.Account, d.user.CreatedAt); err != nil {
 		return User{}, fmt.Errorf("create account %s: %w", d.user.Account, err)

@@ -19,12 +19,14 @@ import (
 //	                                GrantFlow: the token is made ◄ its user allows it
 //	poll with the poll token ────►  name and secret
 //
-// Nothing is kept until it is granted, so that nobody can fill a table without a login. The secret
-// of the app password is a hash of the poll token, and the page token has the hash of the secret:
-// whoever sees the page learns nothing, and a poll whose reply was lost is answered again.
+// Nothing is kept until it is granted, so that nobody can fill a table without a login. The page
+// token has a hash of the poll token, so that whoever sees the page learns nothing. The id of the
+// app password is made of that hash: granting twice makes one. The grant keeps the hash in the
+// place of a secret, which no secret has; the first poll puts the hash of a new secret there and is
+// the only one that is answered. A program whose reply was lost begins again.
 
 const (
-	flowLife    = 20 * time.Minute // from begin to the grant
+	flowLife    = 20 * time.Minute // from begin to the grant, and from there to the poll
 	maxFlowName = MaxNameBytes
 )
 
@@ -42,14 +44,21 @@ func (s *Sessions) BeginFlow(agent string) (poll, page string) {
 	return secretBase64.EncodeToString(raw), f.text()
 }
 
-// flowSecret is the secret, before its text form, that a poll token stands for.
-func flowSecret(raw []byte) [sha256.Size]byte {
-	return sha256.Sum256(append([]byte("smartdrive app password of a login flow\x00"), raw...))
+// flowHash is the hash of a poll token. No secret has it: those are 32 bytes long.
+func flowHash(raw []byte) secretHash {
+	return sha256.Sum256(append([]byte("smartdrive login flow\x00"), raw...))
 }
 
-func flowHash(raw []byte) secretHash {
-	secret := flowSecret(raw)
-	return sha256.Sum256(secret[:])
+// session returns the id of the app password of the flow, a UUIDv7 of when the flow began.
+func (f Flow) session() drive.SessionID {
+	sum := sha256.Sum256(append([]byte("smartdrive session of a login flow\x00"), f.hash[:]...))
+	id := drive.SessionID(sum[:16])
+	began := uint64(f.Ends) - uint64(flowLife.Milliseconds())
+	for i := range 6 {
+		id[i] = byte(began >> (40 - 8*i))
+	}
+	id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
+	return id
 }
 
 // text is the page token: 32 bytes of hash, 8 of the end, and the name.
@@ -102,12 +111,13 @@ func (s *Sessions) GrantFlow(ctx context.Context, who drive.Who, page string, in
 	if in.Name == "" {
 		in.Name = f.Agent
 	}
-	_, err = s.addToken(ctx, who, in, f.hash, mayCreateToken)
+	_, err = s.addToken(ctx, who, f.session(), in, f.hash, mayCreateToken)
 	return err
 }
 
-// PollFlow returns the app password that a poll token stands for, and the name of its user.
-// NotFound: it was not granted, or has ended.
+// PollFlow returns the app password of the flow of a poll token, and the name of its user, to the
+// first caller after the grant alone. NotFound: it was not granted, was answered before, or has
+// ended.
 func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, error) {
 	raw, err := secretBase64.DecodeString(poll)
 	if err != nil || len(raw) != secretBytes {
@@ -120,11 +130,26 @@ func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, 
 	if len(rows) == 0 {
 		return Granted{}, "", drive.Fail(drive.NotFound)
 	}
-	if _, err := rows[0].who(drive.TimeOf(s.opt.Now())); err != nil {
+	now, session := drive.TimeOf(s.opt.Now()), rows[0].session
+	if _, err := rows[0].who(now); err != nil {
 		return Granted{}, "", drive.Wrap(err, drive.NotFound)
 	}
-	secret := flowSecret(raw)
-	return Granted{Session: rows[0].session, Secret: secretPrefix + secretBase64.EncodeToString(secret[:])}, rows[0].name, nil
+	if now.Sub(session.CreatedAt) >= flowLife {
+		return Granted{}, "", drive.Fail(drive.NotFound)
+	}
+	secret, hash := newSecret()
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		waits := flowHash(raw)
+		n, err := tx.Exec(ctx, "UPDATE sessions SET secret = ? WHERE id = ? AND secret = ?", hash[:], session.ID, waits[:])
+		if err == nil && n == 0 { // another poll has it, or its user has ended it
+			err = drive.Fail(drive.NotFound)
+		}
+		return err
+	})
+	if err != nil {
+		return Granted{}, "", fmt.Errorf("answer the poll of a flow: %w", err)
+	}
+	return Granted{Session: session, Secret: secret}, rows[0].name, nil
 }
 
 // Exchange makes an app password for a program that came with the account's own password, so that
@@ -135,7 +160,7 @@ func (s *Sessions) Exchange(ctx context.Context, who drive.Who, in NewToken) (Gr
 	}
 	in.Name = clipLabel(agentName(in.Name))
 	secret, hash := newSecret()
-	session, err := s.addToken(ctx, who, in, hash, func(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
+	session, err := s.addToken(ctx, who, drive.NewID[drive.SessionID](), in, hash, func(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 		if err := lockUser(ctx, tx, who); err != nil {
 			return err
 		}

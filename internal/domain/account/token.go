@@ -29,7 +29,7 @@ const (
 // (Forbidden). At most 1,000 tokens a user: TooManyOpen.
 func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	secret, hash := newSecret()
-	session, err := s.addToken(ctx, who, in, hash, mayCreateToken)
+	session, err := s.addToken(ctx, who, drive.NewID[drive.SessionID](), in, hash, mayCreateToken)
 	if err != nil {
 		return Granted{}, fmt.Errorf("create a token: %w", err)
 	}
@@ -39,7 +39,7 @@ func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) 
 // addToken makes a token whose secret has a hash. One that the caller has made with it already is
 // the one that is returned; one of somebody else is NotFound.
 func (s *Sessions) addToken(
-	ctx context.Context, who drive.Who, in NewToken, hash secretHash, may func(context.Context, *sqldb.Tx, drive.Who) error,
+	ctx context.Context, who drive.Who, id drive.SessionID, in NewToken, hash secretHash, may func(context.Context, *sqldb.Tx, drive.Who) error,
 ) (Session, error) {
 	name, err := checkToken(&in)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Sessions) addToken(
 	}
 	now := drive.TimeOf(s.opt.Now())
 	session := Session{
-		ID: drive.NewID[drive.SessionID](), User: who.User, Kind: KindToken, Name: name, Scopes: in.Scopes, Heads: in.Heads,
+		ID: id, User: who.User, Kind: KindToken, Name: name, Scopes: in.Scopes, Heads: in.Heads,
 		CreatedAt: now, SeenAt: now,
 	}
 	if in.Life > 0 {
@@ -61,10 +61,13 @@ func (s *Sessions) addToken(
 			return err
 		}
 		var there Session
-		row := tx.QueryRow(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE secret = ?", hash[:])
+		row := tx.QueryRow(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = ?", id)
 		switch err := scanSession(&there, row.Scan); {
 		case drive.IsKind(err, drive.NotFound):
 			if err := insertSession(ctx, tx, session, hash); err != nil {
+				if sqldb.IsDuplicate(err) { // another user grants the same flow
+					err = sqldb.Again(err)
+				}
 				return err
 			}
 			return s.opt.happened(ctx, tx, Effect{

@@ -68,6 +68,7 @@ const (
 	ExportSealed     Verb = "export.sealed"
 	ExportFailed     Verb = "export.failed"
 	ExportEnding     Verb = "export.ending"
+	ExportLate       Verb = "export.late"
 )
 
 // Verbs lists the verbs.
@@ -82,7 +83,7 @@ func Verbs() []Verb {
 		NoticeTold, DownloadBegun,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
-		ExportSealed, ExportFailed, ExportEnding,
+		ExportSealed, ExportFailed, ExportEnding, ExportLate,
 	}
 }
 

@@ -64,7 +64,7 @@ type attaching struct {
 	copies   []int64                // by content: how many references its new blob gets
 	refs     map[drive.BlobID]int64 // to take on blobs that are there
 	released []int                  // contents whose file is not needed
-	damaged  []int                  // contents whose blob is there and damaged
+	damaged  []int                  // contents whose blob is there and to be healed
 }
 
 // sort decides what becomes of content i.
@@ -74,7 +74,7 @@ func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
 	switch first, mine := a.fresh[n.identity()]; {
 	case known && same.File == n.File:
 		return fmt.Errorf("file %s is attached already", n.File)
-	case known && same.Damaged != 0:
+	case known && n.heals(same):
 		a.damaged = append(a.damaged, i)
 	case known:
 		a.ids[i] = same.ID

@@ -1,10 +1,10 @@
 // Package content knows which blobs there are: by digest, by alias, and how many versions refer to
 // each.
 //
-// It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without
-// references goes away, one with references never does. The last Release deletes the row and writes
-// a released row in the same transaction; the file follows later, and until then the released row
-// explains it (B3).
+// It owns the rows blobs, aliases, released, owed_files and owed. Bytes it reads only to compare
+// them with a row (Inspector), and writes none. B2: a blob without references goes away, one with
+// references never does. The last Release deletes the row and writes a released row in the same
+// transaction; the file follows later, and until then the released row explains it (B3).
 package content
 
 import (
@@ -33,6 +33,7 @@ type Blob struct {
 	CRC32    uint32
 	Refs     int64
 	Created  drive.Time
+	Scrubbed drive.Time // when all its bytes were compared last, or had just come
 	Damaged  drive.Time // when its bytes were found missing or changed; zero: sound
 }
 
@@ -47,6 +48,7 @@ type New struct {
 	Parts    []byte          // see PackParts
 	Aliases  digest.Set      // verified by the server, never merely declared
 	Account  drive.AccountID // owes the file, if it turns out that the content is there already
+	Unsound  string          // file of the blob with the same bytes, if Inspector.Prepare found it bad: Attach replaces it
 }
 
 func (c Content) now() drive.Time {
@@ -56,11 +58,11 @@ func (c Content) now() drive.Time {
 	return drive.TimeOf(c.Now())
 }
 
-const columns = `id, file, digest, size, part_size, crc32, refs, created_at, damaged_at`
+const columns = `id, file, digest, size, part_size, crc32, refs, created_at, scrubbed_at, damaged_at`
 
 func scanBlob(b *Blob, scan func(dest ...any) error) error {
 	var sum string
-	if err := scan(&b.ID, &b.File, &sum, &b.Size, &b.PartSize, &b.CRC32, &b.Refs, &b.Created, &b.Damaged); err != nil {
+	if err := scan(&b.ID, &b.File, &sum, &b.Size, &b.PartSize, &b.CRC32, &b.Refs, &b.Created, &b.Scrubbed, &b.Damaged); err != nil {
 		return err
 	}
 	raw, err := hex.DecodeString(sum)
@@ -83,9 +85,9 @@ func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Bl
 
 // Attach takes one reference to content that was just stored. If equal content is there already the
 // new file is released (reused is true) and the old blob is referenced, else the file becomes a
-// blob. A blob found damaged is healed: the new file takes the old one's place. Of two who store
-// the same content at the same moment, the one who finds that the other was first begins its
-// transaction again.
+// blob. A blob found damaged, or unsound by Inspector.Prepare, is healed: the new file takes the
+// old one's place. Of two who store the same content at the same moment, the one who finds that the
+// other was first begins its transaction again.
 func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {
@@ -95,7 +97,7 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 		return drive.BlobID{}, false, err
 	case same.File == n.File:
 		return drive.BlobID{}, false, fmt.Errorf("file %s is attached already", n.File)
-	case same.Damaged != 0:
+	case n.heals(same):
 		id, err = same.ID, c.heal(ctx, tx, same, n)
 	default:
 		id, reused = same.ID, true
@@ -134,9 +136,14 @@ func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
 	return nil
 }
 
+// heals reports whether the new file takes the place of the one that the blob has.
+func (n New) heals(same Blob) bool {
+	return same.Damaged != 0 || n.Unsound != "" && n.Unsound == same.File
+}
+
 func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error {
-	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
-		WHERE id = ? AND file = ? AND damaged_at > 0`, n.File, n.PartSize, n.Parts, c.now(), old.ID, old.File)
+	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, crc32 = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
+		WHERE id = ? AND file = ?`, n.File, n.PartSize, n.CRC32, n.Parts, c.now(), old.ID, old.File)
 	if err != nil {
 		return fmt.Errorf("heal blob %s: %w", old.ID, err)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -16,6 +18,8 @@ import (
 //	claim    one transaction: the oldest rows that are due, which are not due again before hold has passed
 //	delete   at the store, outside of any transaction
 //	forget   one transaction: the rows of what is gone, and what was owed for them
+//	defer    one transaction: rows of what stays because it lies in a pack that is not worth rewriting yet; nothing is owed for
+//	         them any more, and they are claimed with the next one of their pack
 //
 //	dies ...                        and then
 //	after the claim                 it is due again after hold
@@ -67,8 +71,14 @@ func (c Content) NextReleased(ctx context.Context, q sqldb.Querier, grace time.D
 type Claim struct {
 	Grace time.Duration // since they were released
 	Hold  time.Duration // for which nobody else gets them
-	Limit int           // how many at most
+	Limit int           // how many at most that are due
+	// Together says that those that lie with one that is due are claimed with it, if they are due
+	// or were deferred.
+	Together bool
 }
+
+// mates bounds how many more than Limit a claim has that is Together.
+const mates = 3
 
 // ClaimReleased takes the oldest files that are due, passing over those that somebody else is
 // taking just now. A file that a blob names is in use, whatever its released row says: it is not
@@ -79,6 +89,11 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 	}
 	if len(files) == 0 {
 		return nil, nil, nil
+	}
+	if claim.Together {
+		if files, err = c.withMates(ctx, tx, files, claim, mates*claim.Limit); err != nil {
+			return nil, nil, fmt.Errorf("look for released files of the same packs: %w", err)
+		}
 	}
 	names := make([]string, len(files))
 	for i, r := range files {
@@ -124,6 +139,69 @@ func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Rele
 		}
 	}
 	return nil, nil
+}
+
+// packsAtOnce is how many packs one statement asks for.
+const packsAtOnce = 50
+
+// withMates adds at most so many of the files that lie in one pack with one of those given, are due
+// or were deferred, and that nobody else is taking just now. A file within its grace, or within the
+// Hold of another claim, has a time in between.
+func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, claim Claim, most int) ([]Released, error) {
+	due, held := c.now().Add(-claim.Grace), c.now().Add(claim.Hold)
+	known := map[string]bool{}
+	var packs [][2]string
+	for _, r := range files {
+		known[r.File] = true
+		from, to, ok := blob.Together(r.File)
+		if ok && !slices.Contains(packs, [2]string{from, to}) {
+			packs = append(packs, [2]string{from, to})
+		}
+	}
+	for some := range slices.Chunk(packs, packsAtOnce) {
+		var bounds []any
+		for _, p := range some {
+			bounds = append(bounds, p[0], p[1])
+		}
+		where := strings.TrimSuffix(strings.Repeat(`file > ? AND file < ? OR `, len(some)), " OR ")
+		rows, err := tx.Query(ctx, `SELECT file, size, released_at FROM released WHERE (`+where+`) AND (released_at <= ? OR released_at > ?) ORDER BY file LIMIT ?`+skipLocked(tx),
+			append(bounds, due, held, most)...)
+		found, err := sqldb.Scan(rows, err, func(r *Released, scan func(dest ...any) error) error { return scan(&r.File, &r.Size, &r.At) })
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			if !known[r.File] {
+				files, most = append(files, r), most-1
+			}
+		}
+		if most <= 0 {
+			break
+		}
+	}
+	return files, nil
+}
+
+// deferred is for how long a file stays whose pack is not worth rewriting, unless another one of
+// its pack is due before.
+const deferred = 30 * 24 * time.Hour
+
+// Defer keeps the released rows of files that stay at their store for now. Nobody owes them any
+// more: it is the store that does not give back their room.
+func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace time.Duration) error {
+	rows, err := tx.Query(ctx, `SELECT file FROM released`+whereFile(len(files))+` ORDER BY file`+tx.ForUpdate(), args(files)...)
+	there, err := sqldb.Scan(rows, err, scanName)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	if err := c.settle(ctx, tx, there); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE released SET released_at = ?`+whereFile(len(there)), append([]any{c.now().Add(deferred - grace)}, args(there)...)...)
+	if err != nil {
+		return fmt.Errorf("defer %d files: %w", len(there), err)
+	}
+	return nil
 }
 
 func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string) ([]string, error) {

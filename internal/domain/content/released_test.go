@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -85,6 +86,40 @@ func TestReleasedFilesAreClaimedByOneAtATime(t *testing.T) {
 	s.forget(t, "a", "c")
 	if got := s.released(t); len(got) != 0 {
 		t.Errorf("left %v", got)
+	}
+}
+
+// A claim that is Together takes what lies in one pack with a file that is due, if that is due or
+// was deferred. What is within its grace, or held by another claim, stays.
+func TestAPackIsClaimedTogetherAfterItsGrace(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	pack := blob.PutPrefix + "1-" + drive.NewID[drive.BlobID]().String()
+	name := func(first int64) string { return blob.Slot{Pack: pack, First: first, Blocks: 1}.Name() }
+	held, deferred, due, fresh := name(2), name(3), name(4), name(5)
+	s.releaseEach(t, held)
+	s.now = s.now.Add(grace)
+	if files, _ := s.claim(t, 1); !slices.Equal(files, []string{held}) {
+		t.Fatalf("claimed %v", files)
+	}
+	s.now = s.now.Add(-grace)
+	s.releaseEach(t, deferred, due)
+	if err := s.do(func(ctx context.Context, tx *sqldb.Tx) error { return s.Defer(ctx, tx, []string{deferred}, grace) }); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(grace)
+	s.releaseEach(t, fresh)
+	var files []string
+	err := s.do(func(ctx context.Context, tx *sqldb.Tx) error {
+		taken, _, err := s.ClaimReleased(ctx, tx, content.Claim{Grace: grace, Hold: hold, Limit: 10, Together: true})
+		for _, r := range taken {
+			files = append(files, r.File)
+		}
+		return err
+	})
+	slices.Sort(files)
+	if want := []string{deferred, due}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("claimed %v, %v; want %v", files, err, want)
 	}
 }
 

@@ -4,13 +4,15 @@
 // # Rules
 //
 // A lock belongs to a user. It keeps others from giving the node another content, from moving it
-// and from taking it away, whichever head they come by: Check and Leave, which package tree asks in
-// the transaction that does it. A deep lock on a folder holds for what is below, too. What the
-// owner's own programs may do to one another is WebDAV's to say, by tokens: package dav.
+// and from taking it away, and where it is on a folder, from putting something into it or taking
+// something out of it, whichever head they come by: Rules.Check and Rules.Leave, which package tree
+// asks in the transaction that does it. A deep lock on a folder holds for what is below, too. A
+// request of the user's own passes, unless it comes by WebDAV and does not submit the lock's token
+// (drive.Tokens).
 //
-// A lock has ended when its time is over, whether or not its row is still there; Purge only makes
-// room. It is on the node and not on its address, and goes with what is moved or trashed (RFC 4918
-// §7.5, §7.6): Leave.
+// A lock has expired when its timeout has passed or its owner may no longer write to the node, even
+// if its row still exists; Purge deletes such rows to free space. A lock is on the node and not on
+// its address, and goes with what is moved or trashed (RFC 4918 §7.5, §7.6): Rules.Leave.
 //
 // The package owns the table dav_locks. It reads nodes and users.
 package lock
@@ -38,7 +40,8 @@ type Lock struct {
 	Lasts     time.Duration
 	Expires   drive.Time
 
-	By string // the user's name, as it is now; written by nobody
+	By  string // the user's name, as it is now; written by nobody
+	Own bool   // the account is the user's own; written by nobody
 }
 
 const (
@@ -49,11 +52,11 @@ const (
 	manyAtOnce = 500
 )
 
-const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive', l.deep, l.made, l.owner, l.lasts, l.expires_at, COALESCE(u.name, '')"
+const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive', l.deep, l.made, l.owner, l.lasts, l.expires_at, COALESCE(u.name, ''), COALESCE(u.account_id = l.account_id, 0)"
 
 func scan(l *Lock, scan func(...any) error) error {
 	var lasts int64
-	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.Made, &l.Owner, &lasts, &l.Expires, &l.By)
+	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.Made, &l.Owner, &lasts, &l.Expires, &l.By, &l.Own)
 	l.Lasts = time.Duration(lasts) * time.Millisecond
 	return err
 }
@@ -120,12 +123,49 @@ func Any(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.Acc
 	return any, nil
 }
 
-// Check is Locked {by, until} when somebody else has locked a node, or, with below, something in
-// it.
-func Check(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.AccountID, node drive.NodeID, by drive.UserID, below bool) error {
+// Rules decide which locks hold, and whom they keep out.
+type Rules struct {
+	Now func() time.Time
+	// Lost returns the locks whose owners may no longer write to their nodes; they count as
+	// expired. If Lost is nil, locks end by time alone.
+	Lost func(ctx context.Context, q sqldb.Querier, all []Lock) (map[drive.LockID]bool, error)
+}
+
+// now is the time by the clock of the rules.
+func (r Rules) now() drive.Time { return drive.TimeOf(r.Now()) }
+
+// Holding returns those of some locks that were read whose users have not lost their right. Within
+// a transaction it ends the others, so that none holds again when its user gets the right back.
+func (r Rules) Holding(ctx context.Context, q sqldb.Querier, all []Lock) ([]Lock, error) {
+	if r.Lost == nil || len(all) == 0 {
+		return all, nil
+	}
+	lost, err := r.Lost(ctx, q, all)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the rights of %d locks: %w", len(all), err)
+	}
+	var holding []Lock
+	var ended []drive.LockID
+	for _, l := range all {
+		if lost[l.ID] {
+			ended = append(ended, l.ID)
+		} else {
+			holding = append(holding, l)
+		}
+	}
+	if tx, ok := q.(*sqldb.Tx); ok {
+		return holding, releaseAll(ctx, tx, ended)
+	}
+	return holding, nil
+}
+
+// At lists the locks that hold at a node of an account, its own and the deep ones above it, and
+// with below those in it.
+func (r Rules) At(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, below bool) ([]Lock, error) {
+	now := r.now()
 	any, err := Any(ctx, q, now, account)
 	if err != nil || !any {
-		return err
+		return nil, err
 	}
 	all, err := At(ctx, q, now, node)
 	if err == nil && below {
@@ -134,14 +174,56 @@ func Check(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.A
 		all = append(all, more...)
 	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	return r.Holding(ctx, q, all)
+}
+
+// Check is Locked {by, until} when the request may not change a node, or, with below, something in
+// it. Of the locks on each node one suffices that is the user's and whose token the request submits
+// if it must (RFC 4918 §7); a request of nobody, which is the program itself, passes all.
+func (r Rules) Check(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) error {
+	_, err := r.pass(ctx, q, account, node, by, below)
+	return err
+}
+
+func (r Rules) pass(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) ([]Lock, error) {
+	all, err := r.At(ctx, q, account, node, below)
+	if err != nil {
+		return nil, err
+	}
+	passed := map[drive.NodeID]bool{}
+	for _, l := range all {
+		passed[l.Node] = passed[l.Node] || by.User.IsZero() || l.User == by.User && by.Tokens.Pass(l.ID)
 	}
 	for _, l := range all {
-		if l.User != by {
-			return l.Refusal()
+		if !passed[l.Node] {
+			return nil, l.Refusal()
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// Held reports whether all of some locks still hold.
+func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (bool, error) {
+	var held []Lock
+	for some := range slices.Chunk(ids, manyAtOnce) {
+		marks, args := sqldb.In(some)
+		rows, err := q.Query(ctx, "SELECT "+columns+" FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id WHERE l.id IN ("+marks+") AND l.expires_at > ?",
+			append(args, r.now())...)
+		locks, err := sqldb.Scan(rows, err, scan)
+		if err != nil {
+			return false, fmt.Errorf("look for %d locks: %w", len(ids), err)
+		}
+		held = append(held, locks...)
+	}
+	held, err := r.Holding(ctx, q, held)
+	for _, id := range ids {
+		if !slices.ContainsFunc(held, func(l Lock) bool { return l.ID == id }) {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 // Refusal is the error for whoever the lock keeps out.
@@ -155,13 +237,9 @@ func (l Lock) Refusal() *drive.Error {
 // Take makes a lock. The caller has the lock on the account's ledger, so that two do not take one
 // at once. Locked: another one is in the way (RFC 4918 §6.2): at the node, deep above it, or below
 // where this one is deep. TooManyOpen: the account has as many as it may have.
-func Take(ctx context.Context, tx *sqldb.Tx, now drive.Time, l Lock) (Lock, error) {
-	there, err := At(ctx, tx, now, l.Node)
-	if err == nil && l.Deep {
-		var below []Lock
-		below, err = Below(ctx, tx, now, l.Account, l.Node)
-		there = append(there, below...)
-	}
+func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
+	now := r.now()
+	there, err := r.At(ctx, tx, l.Account, l.Node, l.Deep)
 	if err != nil {
 		return Lock{}, err
 	}
@@ -216,35 +294,34 @@ func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	return nil
 }
 
-// Leave ends the locks on a node that goes away, and those below it (RFC 4918 §7.6). Locked {by,
-// until}: somebody else than by has one of them, or a deep one above; by zero, which is the program
-// itself, is never refused.
-func Leave(ctx context.Context, tx *sqldb.Tx, now drive.Time, account drive.AccountID, node drive.NodeID, by drive.UserID) error {
-	any, err := Any(ctx, tx, now, account)
+// Leave ends the locks on a node that leaves its folder, and those below it (RFC 4918 §7.6). It is
+// refused as Check refuses to change the node with what is in it, or the folder (§7.4).
+func (r Rules) Leave(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder, node drive.NodeID, by drive.Who) error {
+	any, err := Any(ctx, tx, r.now(), account)
 	if err != nil || !any {
 		return err
 	}
-	all, err := At(ctx, tx, now, node)
-	if err != nil {
+	if err := r.Check(ctx, tx, account, folder, by, false); err != nil {
 		return err
 	}
-	below, err := Below(ctx, tx, now, account, node)
-	if err != nil {
+	passed, err := r.pass(ctx, tx, account, node, by, true)
+	if err != nil || len(passed) == 0 {
 		return err
 	}
-	above := map[drive.NodeID]bool{}
-	for _, l := range all {
-		above[l.Node] = l.Node != node
+	above, err := At(ctx, tx, r.now(), node)
+	if err != nil {
+		return err
 	}
 	var ids []drive.LockID
-	for _, l := range append(all, below...) {
-		if l.User != by && !by.IsZero() {
-			return l.Refusal()
-		}
-		if !above[l.Node] {
+	for _, l := range passed {
+		if l.Node == node || !slices.ContainsFunc(above, func(a Lock) bool { return a.ID == l.ID }) {
 			ids = append(ids, l.ID)
 		}
 	}
+	return releaseAll(ctx, tx, ids)
+}
+
+func releaseAll(ctx context.Context, tx *sqldb.Tx, ids []drive.LockID) error {
 	for some := range slices.Chunk(ids, releaseBatch) {
 		if err := Release(ctx, tx, some...); err != nil {
 			return err

@@ -45,6 +45,7 @@ const (
 	Taken    What = "taken"
 	Ending   What = "ending" // a role, or an export that is about to be deleted
 	Ended    What = "ended"
+	Late     What = "late" // an export runs for longer than expected
 	Ready    What = "ready"
 	Failed   What = "failed"
 	Arrived  What = "arrived"

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkFolderOf100k measures what a large folder costs: a page by name from the middle, a page
-// by size, a new file under a name that is taken 100,000 times.
+// by time and by size, a new file under a name that is taken 100,000 times.
 func BenchmarkFolderOf100k(b *testing.B) {
 	g := plant(b, tree.Options{})
 	for i := 0; i < 100_000; i += 1000 {
@@ -43,6 +43,8 @@ func BenchmarkFolderOf100k(b *testing.B) {
 		}
 	}
 	b.Run("page by name", page(tree.List{Cursor: first.Next}))
+	b.Run("page by time", page(tree.List{Sort: tree.SortMTime, Desc: true}))
+	b.Run("page by time, folders first", page(tree.List{Sort: tree.SortMTime, Desc: true, FoldersFirst: true}))
 	b.Run("page by size", page(tree.List{Sort: tree.SortSize}))
 	b.Run("rename policy", func(b *testing.B) {
 		for b.Loop() {

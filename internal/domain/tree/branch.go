@@ -17,6 +17,9 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err := t.checkParent(ctx, tx, account, p, below); err != nil {
 		return Node{}, err
 	}
+	if err := t.opt.Enters(ctx, tx, Folder{account, p.Parent}, tx.Actor()); err != nil {
+		return Node{}, err
+	}
 	seq, err := t.change(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err

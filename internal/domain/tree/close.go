@@ -29,6 +29,33 @@ func (t *Tree) Open(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) 
 	return wrap(err, "open the tree of", account)
 }
 
+// Admit refuses an operation that will make n nodes if the account would then have more than it may
+// have, or if that is more than it may make today: TooLarge {field, reason, limit, sent}. It
+// promises nothing: the caller holds the lock on the ledger and counts what else runs.
+func Admit(ctx context.Context, t *Tree, q sqldb.Querier, account drive.AccountID, n int64) error {
+	var count, changed int64
+	err := q.QueryRow(ctx, "SELECT node_count, CASE WHEN changed_on = ? THEN changed ELSE 0 END FROM trees WHERE account_id = ?",
+		t.opt.today(), account).Scan(&count, &changed)
+	switch {
+	case err != nil:
+		return wrap(err, "look for room in the tree of", account)
+	case count+n > t.opt.MaxNodes:
+		return drive.Fail(drive.TooLarge, "field", "nodes", "reason", "nodes", "limit", t.opt.MaxNodes, "sent", count+n)
+	case changed+n+1 > t.opt.MaxChanges: // one more shows them when all are made
+		return drive.Fail(drive.TooLarge, "field", "nodes", "reason", "changes", "limit", t.opt.MaxChanges, "sent", changed+n)
+	}
+	return nil
+}
+
+// Crowded returns how many accounts have more than nine tenths of the nodes that they may have. It
+// reads all trees: some 200 ms for a million accounts.
+func Crowded(ctx context.Context, t *Tree, q sqldb.Querier) (n int64, err error) {
+	if err = q.QueryRow(ctx, "SELECT COUNT(*) FROM trees WHERE node_count > ?", t.opt.MaxNodes/10*9).Scan(&n); err != nil {
+		err = fmt.Errorf("count the accounts near the limit of nodes: %w", err)
+	}
+	return n, err
+}
+
 // CheckRoom refuses what goes from one account to another where there would be more nodes there
 // than an account may have, or more old versions: TooLarge {field, reason, limit, sent}. One node
 // more than there are is made for them.

@@ -46,6 +46,9 @@ func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 }
 
 func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, error) {
+	if err := t.opt.Enters(ctx, tx, Folder{account, parent}, tx.Actor()); err != nil {
+		return Node{}, err
+	}
 	seq, err := t.change(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err

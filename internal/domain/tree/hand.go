@@ -47,7 +47,8 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 	all, versions := out.Files, out.Versions
 	marks, in := sqldb.In(idsOf(all))
 	n := int64(len(all))
-	last, err := t.change(ctx, tx, h.To, n, n)
+	// An administrator asked for it: it does not count among the changes of the day.
+	last, err := changes{n: n, growth: n}.announce(ctx, tx, t, h.To)
 	if err != nil {
 		return out, err
 	}
@@ -124,6 +125,7 @@ func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq
 	if err != nil {
 		return wrap(err, "hand over node", n.ID)
 	}
+	t.sums.made(tx, n)
 	t.opt.Happened(tx, Effect{Node: n, Handed: true})
 	return t.noteOldTrash(ctx, tx, n)
 }
@@ -142,7 +144,7 @@ func (t *Tree) nameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.
 
 // HandFolder makes the folder that takes the place of one, in the trash if that one is.
 func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Hand, was Node) (Node, error) {
-	seq, err := t.change(ctx, tx, h.To, 1, 1)
+	seq, err := changes{n: 1, growth: 1}.announce(ctx, tx, t, h.To)
 	if err != nil {
 		return Node{}, err
 	}
@@ -171,10 +173,16 @@ func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err != nil || !empty {
 		return false, err
 	}
+	if err := t.sums.Flush(ctx, tx); err != nil { // what has left the folder counts above it, too
+		return false, err
+	}
 	if _, err := tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", id); err != nil {
 		return false, wrap(err, "leave folder", id)
 	}
 	if err := dropNumbers(ctx, tx, []Node{n}); err != nil {
+		return false, err
+	}
+	if err := t.sums.drop(ctx, tx, []Node{n}); err != nil {
 		return false, err
 	}
 	return true, t.bury(ctx, tx, account, []Node{n}, true)

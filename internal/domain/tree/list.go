@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -80,6 +82,12 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 		return Page{}, err
 	}
 	var nodes []Node
+	if l.Sort == SortMTime && !l.FoldersFirst {
+		if nodes, err = r.byMTime(ctx, q, folder, at, limit+1); err != nil {
+			return Page{}, err
+		}
+		return at.page(nodes, limit, l.Sort.key), nil
+	}
 	for _, part := range l.parts(at) {
 		where, args := childrenQuery(folder, column, part.at)
 		more, err := r.queryNodes(ctx, q, where.with(part.where)+q.Dialect().Limit(), append(args, limit+1-len(nodes))...)
@@ -93,6 +101,32 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 	}
 	return at.page(nodes, limit, l.Sort.key), nil
 }
+
+// byMTime returns the first of a folder's children by time, from the folders and the files by time:
+// the index has the order of each.
+func (r Reader) byMTime(ctx context.Context, q sqldb.Querier, folder drive.NodeID, at cursor, limit int) (nodes []Node, err error) {
+	where, args := childrenQuery(folder, sortColumns[SortMTime], at)
+	for _, kind := range []string{onlyFolders, onlyFiles} {
+		some, err := r.queryNodes(ctx, q, where.with(kind)+q.Dialect().Limit(), append(slices.Clip(args), limit)...)
+		if err != nil {
+			return nil, fmt.Errorf("list children by time: %w", err)
+		}
+		nodes = append(nodes, some...)
+	}
+	slices.SortFunc(nodes, func(a, b Node) int {
+		order := cmp.Or(cmp.Compare(a.MTime, b.MTime), cmp.Compare(a.Name, b.Name))
+		if at.Desc {
+			return -order
+		}
+		return order
+	})
+	return nodes[:min(len(nodes), limit)], nil
+}
+
+const (
+	onlyFolders = " AND n.type = 'folder'"
+	onlyFiles   = " AND n.type = 'file'"
+)
 
 // part is a list that is read by itself, and where to begin in it.
 type part struct {
@@ -114,7 +148,7 @@ func (l List) parts(at cursor) []part {
 	if !l.FoldersFirst {
 		return []part{{"", at}}
 	}
-	folders, files := part{" AND n.type = 'folder'", at}, part{" AND n.type <> 'folder'", at}
+	folders, files := part{onlyFolders, at}, part{onlyFiles, at}
 	if at.Files {
 		return []part{files}
 	}

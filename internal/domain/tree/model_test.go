@@ -105,11 +105,12 @@ func TestTreeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := plantIn(rt, db, tree.Options{KeepVersions: 2, KeepVersionsFor: time.Hour})
 		w := &walker{
-			garden: g, rt: rt, replica: map[drive.NodeID]tree.Node{},
+			garden: g, rt: rt, replica: map[drive.NodeID]tree.Node{}, marks: map[drive.NodeID]map[[2]int64]string{},
 			m: model{root: g.root, nodes: map[drive.NodeID]*item{g.root: {folder: true}}, gone: map[drive.NodeID]bool{}},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.put, "mkdir": w.mkdir, "edit": w.edit, "trash": w.trash, "restore": w.restore, "purge": w.purge,
+			"forget sums": w.forgetSums, "sum up": w.sumUp,
 			"wait": func(*rapid.T) { g.now = g.now.Add(20 * time.Minute) },
 			"":     w.check,
 		})
@@ -124,6 +125,7 @@ type walker struct {
 	seq     int64
 	replica map[drive.NodeID]tree.Node
 	feed    tree.Position
+	marks   map[drive.NodeID]map[[2]int64]string // what each folder looked like when it had a mark
 }
 
 func (w *walker) any(t *rapid.T, label string) drive.NodeID {
@@ -156,7 +158,7 @@ func (w *walker) put(t *rapid.T) {
 	if ok {
 		p.Base = there.Version
 	}
-	placed, err := w.tryPut(t, p, 1)
+	placed, err := w.tryPut(t, p, drive.ByteSize(rapid.IntRange(0, 9).Draw(t, "size")))
 	id, taken := w.m.child(parent, name)
 	switch {
 	case !w.m.goodParent(parent):
@@ -303,6 +305,7 @@ func (w *walker) check(t *rapid.T) {
 	if forgotten := w.unnoted(t); forgotten != [3]int{} {
 		t.Fatalf("not due, or too late: %v of what is trashed, tombstones, versions", forgotten)
 	}
+	w.checkSums(t)
 	want := w.m.paths()
 	if diff := gocmp.Diff(want, w.list(t, w.root, "")); diff != "" {
 		t.Fatalf("the tree differs from the model (-want +got):\n%s", diff)

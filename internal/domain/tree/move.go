@@ -49,7 +49,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	if stays {
 		ask = t.opt.Replaces
 	}
-	if err := ask(ctx, tx, old, tx.Actor().User); err != nil {
+	if err := ask(ctx, tx, old, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	if !stays {
@@ -104,6 +104,9 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 	if err := t.checkParent(ctx, tx, n.Account, p, below); err != nil {
 		return "", err
 	}
+	if err := t.opt.Enters(ctx, tx, Folder{n.Account, p.Parent}, tx.Actor()); err != nil {
+		return "", err
+	}
 	there, taken, err := t.Child(ctx, tx, n.Account, p.Parent, p.Name)
 	switch {
 	case err != nil:
@@ -117,7 +120,7 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 	case up.contains(there.ID):
 		return "", drive.Fail(drive.Cycle)
 	}
-	if err := t.opt.Leaves(ctx, tx, there, tx.Actor().User); err != nil {
+	if err := t.opt.Leaves(ctx, tx, there, tx.Actor()); err != nil {
 		return "", err
 	}
 	was := there

@@ -89,6 +89,7 @@ func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	if err := insertNode(ctx, tx, e.Node); err != nil {
 		return err
 	}
+	t.sums.made(tx, e.Node)
 	t.opt.Happened(tx, e)
 	return nil
 }
@@ -105,11 +106,18 @@ func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, was Node, n *Node) erro
 
 // updateBy is update of a file that gets another content.
 func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by drive.Who) error {
-	seq, err := t.change(ctx, tx, n.Account, 1, 0)
+	c := changes{n: 1, counted: 1}
+	if n.Trashed != 0 { // it is deleted, or what is above it: see change
+		c.counted = 0
+	}
+	seq, err := c.announce(ctx, tx, t, n.Account)
 	if err != nil {
 		return err
 	}
 	n.Seq, n.Rev, n.Updated = seq, n.Rev+1, t.now()
+	if err := t.sums.changed(ctx, tx, was, *n); err != nil {
+		return err
+	}
 	_, err = tx.Exec(ctx, `UPDATE nodes SET parent_id = ?, name = ?, name_fold = ?, slot = ?, version_id = ?, mtime = ?, rev = ?,
 		seq = ?, updated_at = ?, trashed_at = ?, operation_id = ? WHERE id = ?`, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Version,
 		n.MTime, n.Rev, n.Seq, n.Updated, n.Trashed, n.Operation, n.ID)
@@ -117,6 +125,11 @@ func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by
 		return wrap(err, "update node", n.ID)
 	}
 	t.opt.Happened(tx, Effect{Node: *n, Was: was, By: by})
+	if n.IsFolder() && was.Trashed == 0 && n.Trashed != 0 {
+		if err := t.opt.Trashed(ctx, tx, *n); err != nil {
+			return err
+		}
+	}
 	return t.noteTrash(ctx, tx, *n)
 }
 

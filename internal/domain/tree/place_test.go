@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
@@ -157,4 +158,32 @@ func TestVersionsAreDroppedOldAndMany(t *testing.T) {
 			t.Errorf("%d versions left and %d dropped of %d", len(left), dropped, i+2)
 		}
 	}
+}
+
+// An account makes, changes and moves at most MaxChanges nodes on one day, however few it has at a
+// time; it can always delete for good.
+func TestChangesOfADayAreBounded(t *testing.T) {
+	t.Parallel()
+	g := plant(t, tree.Options{MaxChanges: 5})
+	for range 2 { // deleted at once: it never has more than one
+		n := g.put(t, g.root, "n")
+		if _, err := g.purge(t, n.ID, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := g.put(t, g.root, "n")
+	for _, name := range []drive.Name{"fourth", "fifth"} {
+		if _, err := g.edit(t, n.ID, tree.Edit{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := g.edit(t, n.ID, tree.Edit{Name: "sixth"})
+	wantKind(t, err, drive.TooLarge)
+	_, err = g.tryPut(t, tree.Place{Parent: g.root, Name: "another"}, 1)
+	wantKind(t, err, drive.TooLarge)
+	if _, err := g.purge(t, n.ID, 10); err != nil {
+		t.Errorf("delete for good after the last change of the day: %v", err)
+	}
+	g.now = g.now.Add(24 * time.Hour)
+	g.put(t, g.root, "tomorrow")
 }

@@ -21,7 +21,7 @@ func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 		err = checkRev(n, rev)
 	}
 	if err == nil && up.live() {
-		err = t.opt.Leaves(ctx, tx, n, tx.Actor().User)
+		err = t.opt.Leaves(ctx, tx, n, tx.Actor())
 	}
 	if err != nil {
 		return Node{}, err
@@ -75,14 +75,20 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if err != nil {
 		return Purge{}, err
 	}
+	if err := t.sums.Flush(ctx, tx); err != nil { // folders are about to go
+		return Purge{}, err
+	}
 	p := purger{t: t, tx: tx, root: root, budget: limit}
-	if p.out.Done, err = p.remove(ctx, n); err != nil {
+	if p.out.Done, _, err = p.remove(ctx, n); err != nil {
 		return Purge{}, fmt.Errorf("purge node %v: %w", top, err)
 	}
 	if err := fewerOld(ctx, tx, account, p.old); err != nil {
 		return Purge{}, err
 	}
 	if err := dropNumbers(ctx, tx, p.gone); err != nil {
+		return Purge{}, err
+	}
+	if err := t.sums.drop(ctx, tx, p.gone); err != nil {
 		return Purge{}, err
 	}
 	return p.out, t.bury(ctx, tx, account, p.gone, false)
@@ -99,50 +105,57 @@ type purger struct {
 }
 
 // remove deletes a node with all that is below it, as far as the budget goes, and reports whether
-// all of it went.
-func (p *purger) remove(ctx context.Context, n Node) (bool, error) {
+// all of it went. out is what the node counted for in the folder that holds it, as far as it went
+// and is not taken off the sum of a folder that stays.
+func (p *purger) remove(ctx context.Context, n Node) (gone bool, out Sum, err error) {
 	if n.IsFolder() {
-		if empty, err := p.removeBelow(ctx, n.ID); !empty {
-			return false, err
+		empty, below, err := p.removeBelow(ctx, n.ID)
+		if !empty || p.budget <= 0 {
+			p.t.sums.Add(p.tx, sumChange{folder: n.ID, sum: below.minus()})
+			return false, Sum{}, err
 		}
-		if p.budget <= 0 {
-			return false, nil
-		}
+		out = below
 	} else if bare, err := p.removeVersions(ctx, n.ID); !bare {
-		return false, err
+		return false, Sum{}, err
 	}
 	p.budget--
 	p.gone = append(p.gone, n)
 	p.out.Nodes++
-	_, err := p.tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", n.ID)
-	return err == nil, err
+	if out.add(n.alone()); n.Trashed != 0 {
+		out = Sum{}
+	}
+	_, err = p.tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", n.ID)
+	return err == nil, out, err
 }
 
 // purgeAhead bounds how many children are read at once: on the way down a deep tree what was read
 // is not used.
 const purgeAhead = 64
 
-func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bool, err error) {
+func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bool, out Sum, err error) {
 	for p.budget > 0 {
 		kids, err := p.t.queryNodes(ctx, p.tx, "WHERE n.parent_id = ? ORDER BY n.slot LIMIT ?", folder, min(p.budget, purgeAhead))
 		if err != nil || len(kids) == 0 {
-			return err == nil, err
+			return err == nil, out, err
 		}
 		for _, kid := range kids {
 			if p.budget <= 0 {
-				return false, nil
+				return false, out, nil
 			}
 			if kid.Trashed != 0 && !p.root.IsZero() {
-				err = p.rescue(ctx, kid)
-			} else if gone, failed := p.remove(ctx, kid); !gone {
-				return false, failed
+				if err := p.rescue(ctx, kid); err != nil {
+					return false, out, err
+				}
+				continue
 			}
-			if err != nil {
-				return false, err
+			gone, freed, err := p.remove(ctx, kid)
+			if !gone {
+				return false, out, err
 			}
+			out.add(freed)
 		}
 	}
-	return false, nil
+	return false, out, nil
 }
 
 // removeVersions deletes the versions of a file, the oldest first, as far as the budget goes. The
@@ -190,8 +203,11 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	if err != nil || forgotten > 0 {
 		return Purge{}, err
 	}
+	if err := t.sums.Flush(ctx, tx); err != nil {
+		return Purge{}, err
+	}
 	p := purger{t: t, tx: tx, budget: limit}
-	gone, err := p.remove(ctx, Node{ID: root, Account: account, Type: TypeFolder})
+	gone, _, err := p.remove(ctx, Node{ID: root, Account: account, Type: TypeFolder})
 	if err != nil {
 		return Purge{}, fmt.Errorf("purge the tree of %v: %w", account, err)
 	}
@@ -199,6 +215,9 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 		return Purge{}, err
 	}
 	if err := dropNumbers(ctx, tx, p.gone); err != nil {
+		return Purge{}, err
+	}
+	if err := t.sums.drop(ctx, tx, p.gone); err != nil {
 		return Purge{}, err
 	}
 	if !gone {
@@ -232,6 +251,9 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 		if _, err := tx.Exec(ctx, "INSERT INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, ?)",
 			account, node.Seq, node.ID, now); err != nil {
 			return wrap(err, "bury node", node.ID)
+		}
+		if handed {
+			t.sums.left(tx, node)
 		}
 		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true, Handed: handed})
 	}

@@ -130,6 +130,9 @@ func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, t
 }
 
 func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, name drive.Name, f File) (Node, error) {
+	if err := t.opt.Enters(ctx, tx, Folder{account, f.Parent}, f.by()); err != nil {
+		return Node{}, err
+	}
 	seq, err := t.change(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err

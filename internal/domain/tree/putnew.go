@@ -167,6 +167,9 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 	if count == 0 {
 		return nil, nil
 	}
+	if err := n.mayEnter(ctx, tx, targets, files); err != nil {
+		return nil, err
+	}
 	last, err := n.Tree.change(ctx, tx, n.Account, count, count)
 	if err != nil {
 		return nil, err
@@ -188,10 +191,31 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 		return nil, fmt.Errorf("insert %d versions: %w", count, err)
 	}
 	for i, p := range placed {
+		n.Tree.sums.made(tx, p.Node)
 		n.Tree.opt.Happened(tx, Effect{Node: p.Node, By: files[i].by()})
 		if err := n.Tree.opt.Arrived(ctx, tx, p.Node); err != nil {
 			return nil, err
 		}
 	}
 	return placed, nil
+}
+
+// mayEnter asks for each folder and each of those who put something there once.
+func (n Newcomers) mayEnter(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
+	type entry struct {
+		folder drive.NodeID
+		by     drive.Who
+	}
+	asked := map[entry]bool{}
+	for i, f := range files {
+		e := entry{targets[i].Folder, f.by()}
+		if asked[e] {
+			continue
+		}
+		asked[e] = true
+		if err := n.Tree.opt.Enters(ctx, tx, Folder{n.Account, e.folder}, e.by); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err := checkRev(n, rev); err != nil {
 		return Node{}, err
 	}
-	if err := t.opt.Leaves(ctx, tx, n, tx.Actor().User); err != nil {
+	if err := t.opt.Leaves(ctx, tx, n, tx.Actor()); err != nil {
 		return Node{}, err
 	}
 	was := n

@@ -50,7 +50,7 @@ func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Pl
 }
 
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
-	if err := t.opt.Replaces(ctx, tx, *n, f.By); err != nil {
+	if err := t.opt.Replaces(ctx, tx, *n, f.by()); err != nil {
 		return nil, err
 	}
 	was := *n

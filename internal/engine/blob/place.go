@@ -73,6 +73,13 @@ func SlotOf(name string) (s Slot, ok bool) {
 	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, true
 }
 
+// Together returns the bounds of the names of all contents that lie in the same pack as one of that
+// name: they are between from and to. false: it lies in none.
+func Together(name string) (from, to string, ok bool) {
+	at, ok := SlotOf(name)
+	return at.Pack + ".", at.Pack + "/", ok // '/' follows '.'
+}
+
 // Admits keeps a part inside its file and its slot.
 func (r Ref) Admits(w Write) error {
 	end := drive.MaxFileSize

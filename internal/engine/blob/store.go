@@ -47,6 +47,11 @@ type Store interface {
 	// RemoveAll is Remove of every name, at most MaxRemoved, for little more than one costs. It
 	// returns those that are durably gone, in any order, and an error if that is not all of them.
 	RemoveAll(ctx context.Context, names []string) (gone []string, err error)
+	// Reclaim is RemoveAll of contents that a row remembers, so that it need not be done at once.
+	// If to free some of them would write more than it is worth, they stay, readable or not, and
+	// are not returned, without an error. The caller asks again for all of them, once others are to
+	// go that lie with them (Together). It takes any number of names.
+	Reclaim(ctx context.Context, names []string) (gone []string, err error)
 
 	// List calls fn for everything in the store, also for names that the project never gave, in no
 	// order.
@@ -66,6 +71,7 @@ type Store interface {
 type StoreCaps struct {
 	Bounded bool // it is known how much room is left: Free
 	Links   bool // content can be fetched from where it lies, past this process: Presign
+	Frugal  bool // Reclaim may leave contents
 	Far     bool // each request takes its time: several at once are worth the memory that they take
 	// Little is the largest size of which contents are better laid, and settled together, than put
 	// one by one. 0: there is none.

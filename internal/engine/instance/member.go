@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -144,13 +145,13 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
-		switch err := m.beat(ctx); {
-		case errors.Is(err, ErrEnded):
+		err := m.beat(ctx)
+		if errors.Is(err, ErrEnded) {
 			return err
-		case err != nil && ctx.Err() == nil:
-			m.log.WarnContext(ctx, "no heartbeat", "leases_until", m.deadline(), "error", err)
 		}
+		outage.Note(ctx, m.log, "no heartbeat", err, slog.Any("leases_until", m.deadline()))
 		select {
 		case <-ctx.Done():
 			return nil

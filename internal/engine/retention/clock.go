@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -149,10 +150,9 @@ func (c *Clock) Behind() time.Duration {
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
-		if err := c.Look(ctx); err != nil && ctx.Err() == nil {
-			c.opt.Log.WarnContext(ctx, "the clock of retention could not be read", "error", err)
-		}
+		outage.Note(ctx, c.opt.Log, "the clock of retention could not be read", c.Look(ctx))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

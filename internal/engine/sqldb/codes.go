@@ -17,8 +17,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// classify translates the engine's errors: no row is NotFound, a full disk DiskFull, a busy or
-// unreachable database Unavailable.
+// classify translates the engine's errors: no row is NotFound, a full disk DiskFull, a busy,
+// unreachable or damaged database Unavailable. A damaged one is an outage, too: nothing that waits
+// is given up for it.
 func classify(err error) error {
 	var lite *sqlite.Error
 	var my *mysql.MySQLError
@@ -28,7 +29,7 @@ func classify(err error) error {
 	case errors.Is(err, sql.ErrNoRows):
 		return drive.Wrap(err, drive.NotFound)
 	case errors.As(err, &lite):
-		return drive.Wrap(err, kindOfCode(lite.Code()))
+		return drive.Wrap(err, kindOfCode(lite.Code()), argsOf(err)...)
 	case errors.As(err, &my):
 		return drive.Wrap(err, kindOfNumber(my))
 	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, mysql.ErrInvalidConn), isNetwork(err):
@@ -55,7 +56,7 @@ func kindOfCode(code int) drive.Kind {
 	switch code & 0xff { // the low byte is the primary result code (sqlite.org/rescode.html)
 	case lib.SQLITE_FULL:
 		return drive.DiskFull
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_INTERRUPT:
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_INTERRUPT, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return drive.Unavailable
 	}
 	return drive.Internal

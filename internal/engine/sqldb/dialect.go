@@ -29,6 +29,18 @@ func (db *DB) Dialect() Dialect {
 	return db.dialect
 }
 
+// Concurrency returns how many transactions the database runs at a time: one in SQLite, the size of
+// the connection pool in MySQL.
+func (db *DB) Concurrency() int {
+	if r := db.routed(); r != nil {
+		return r.Primary().Concurrency()
+	}
+	if p, ok := db.writer.(*pool); ok {
+		return p.db.Stats().MaxOpenConnections
+	}
+	return 1
+}
+
 // Dialect says what kind of database the transaction is in.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 

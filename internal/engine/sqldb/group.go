@@ -216,7 +216,7 @@ func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 	for _, j := range group {
 		if j.err == nil || j.began {
-			j.err = drive.Wrap(cause, kind)
+			j.err = drive.Wrap(cause, kind, argsOf(cause)...)
 		}
 	}
 }
@@ -253,6 +253,7 @@ func (w *group) runJob(ctx context.Context, j *job) error {
 	if err := w.exec(ctx, "ROLLBACK TO job"); err != nil {
 		return err
 	}
+	j.err = final(j.err)
 	return w.exec(ctx, "RELEASE job")
 }
 

@@ -57,13 +57,13 @@ func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) erro
 	if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {
 		return nil, err
 	}
-	after, late, actor := len(tx.after), len(tx.late), tx.actor
+	after, late, actor, deferred := len(tx.after), len(tx.late), tx.actor, tx.deferred
 	failed = call(ctx, tx, fn)
 	if worthRerun(failed) || breaksTransaction(failed) || tx.broken != nil {
 		return nil, cmp.Or(tx.broken, failed)
 	}
 	if failed != nil {
-		tx.after, tx.late, tx.actor = tx.after[:after], tx.late[:late], actor
+		tx.after, tx.late, tx.actor, tx.deferred = tx.after[:after], tx.late[:late], actor, deferred
 		if _, err := tx.Exec(ctx, "ROLLBACK TO attempt"); err != nil {
 			return nil, err
 		}

@@ -242,8 +242,11 @@ func TestOverlookedDeadlockCommitsNothing(t *testing.T) {
 
 func TestEndlessConflictIsUnavailable(t *testing.T) {
 	t.Parallel()
-	sqldbtest.MySQLOnly(t)
 	db := sqldbtest.Open(t)
+	want := 1 // SQLite runs transactions one after the other: a rerun would find the same
+	if db.Dialect() == sqldb.MySQL {
+		want = 4
+	}
 	runs := 0
 	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		runs++
@@ -252,7 +255,7 @@ func TestEndlessConflictIsUnavailable(t *testing.T) {
 		}
 		return sqldb.Again(errors.New("lost"))
 	})
-	if _, there := get(t, db, "a"); !drive.IsKind(err, drive.Unavailable) || runs != 4 || there {
+	if _, there := get(t, db, "a"); !drive.IsKind(err, drive.Unavailable) || runs != want || there {
 		t.Errorf("%v after %d runs, a row is there: %v", err, runs, there)
 	}
 }

@@ -47,7 +47,9 @@ const (
 // Again is the error of a function that found, in the middle of its transaction, that another was
 // first: everything is undone and it runs again at once, seeing what the other did. It is for the
 // one who lost a race for a unique key: to go on would be to raise the lock that InsertNew has left
-// on the other's row, and two who do that block each other. On SQLite nobody is ever first.
+// on the other's row, and two who do that block each other. On SQLite, where transactions run one
+// after the other, a rerun would find the same: the Write fails at once with Unavailable, as it
+// does after the last rerun elsewhere.
 func Again(cause error) error { return again{cause} }
 
 type again struct{ cause error }

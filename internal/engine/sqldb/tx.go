@@ -11,13 +11,14 @@ import (
 // Tx is a write transaction. It belongs to the function it was given to and must not outlive it or
 // be used by two goroutines.
 type Tx struct {
-	dialect Dialect
-	conn    *sql.Conn
-	stmts   map[string]*sql.Stmt // of SQLite's one connection; on MySQL arguments are put into the text, which saves a round trip
-	after   []func()
-	late    []lateRow
-	actor   drive.Who
-	broken  error // MySQL: the first error that has ended, or may have ended, the transaction in the engine
+	dialect  Dialect
+	conn     *sql.Conn
+	stmts    map[string]*sql.Stmt // of SQLite's one connection; on MySQL arguments are put into the text, which saves a round trip
+	after    []func()
+	late     []lateRow
+	deferred []deferredItem
+	actor    drive.Who
+	broken   error // MySQL: the first error that has ended, or may have ended, the transaction in the engine
 }
 
 // AfterCommit registers fn to run once the transaction is durable, in the order of registration,
@@ -42,8 +43,13 @@ func (tx *Tx) ActFor(who drive.Who) { tx.actor = who }
 // Actor is who was given to ActFor last. Zero: the program itself.
 func (tx *Tx) Actor() drive.Who { return tx.actor }
 
-// finish inserts the late rows, in the order in which they came.
+// finish handles what was deferred and inserts the late rows, in the order in which they came.
 func (tx *Tx) finish(ctx context.Context) error {
+	for len(tx.deferred) > 0 {
+		if err := tx.deferred[0].by.Flush(ctx, tx); err != nil {
+			return err
+		}
+	}
 	for len(tx.late) > 0 {
 		head := tx.late[0].head
 		var rows [][]any

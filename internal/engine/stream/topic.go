@@ -36,6 +36,7 @@ const (
 	ExportSealed     Type = "export.sealed"
 	ExportFailed     Type = "export.failed" // for good
 	ExportEnding     Type = "export.ending" // its zip expires within a day
+	ExportLate       Type = "export.late"   // it runs for longer than expected
 	NoticeDue        Type = "notice.due"
 )
 
@@ -45,7 +46,7 @@ var types = map[Topic][]Type{
 	TopicReclaim:   {ReclaimDue},
 	TopicBundles:   {BundleSealed},
 	TopicDocuments: {DocumentAccepted, DocumentConflict, DocumentRejected},
-	TopicExports:   {ExportSealed, ExportFailed, ExportEnding},
+	TopicExports:   {ExportSealed, ExportFailed, ExportEnding, ExportLate},
 	TopicNotices:   {NoticeDue},
 }
 

@@ -102,11 +102,11 @@ func (l *lane) judge(ctx context.Context, f Fired, err error, overrun bool) Outc
 	case ctx.Err() != nil, !overrun && drive.IsKind(err, drive.Unavailable, drive.Stopping):
 		l.count.Waits.Add(1)
 		out.Verdict, out.In = Retry, jittered()
-		log.DebugContext(ctx, "timer waits", "in", out.In, "err", err)
+		log.DebugContext(ctx, "timer waits", "in", out.In, "error", err)
 	case f.Attempt < len(backoff):
 		l.count.Retries.Add(1)
 		out.Verdict, out.In, out.Attempt = Retry, backoff[f.Attempt], f.Attempt+1
-		log.WarnContext(ctx, "timer failed", "in", out.In, "err", err)
+		log.WarnContext(ctx, "timer failed", "in", out.In, "error", err)
 	default:
 		return l.bury(ctx, f, out, err)
 	}
@@ -115,7 +115,7 @@ func (l *lane) judge(ctx context.Context, f Fired, err error, overrun bool) Outc
 
 // bury hands over a timer whose attempts are used up. Until Dead has taken it, it stays a timer.
 func (l *lane) bury(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
-	log := l.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "err", cause)
+	log := l.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
 	if dead := l.engine.opt.Dead; dead != nil {
 		if err := dead(ctx, f, cause); err != nil {
 			log.WarnContext(ctx, "dead timer was not taken", "dead_err", err)

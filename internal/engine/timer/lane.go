@@ -72,7 +72,7 @@ func (l *lane) run(ctx, hard context.Context, handlers *sync.WaitGroup) {
 		case err != nil:
 			l.count.LeaseErrs.Add(1)
 			if told.IsZero() || time.Since(told) >= tellEvery {
-				log.WarnContext(ctx, "timer queue does not answer", "kind", l.kind.String(), "err", err)
+				log.WarnContext(ctx, "timer queue does not answer", "kind", l.kind.String(), "error", err)
 				told = time.Now()
 			}
 		case !told.IsZero():

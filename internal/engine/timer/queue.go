@@ -94,6 +94,11 @@ type Fired struct {
 	Attempt  int    // failed attempts before this delivery, as Retry set it
 	Delivery int    // 1 for the first delivery, then 2, ...
 	Token    uint64 // names the lease; not 0
+	// PushBacks counts the touches that moved Last since the timer was armed; those that a queue
+	// gathers into one count once. Last is the time of the latest.
+	PushBacks int64  `json:",omitempty"`
+	Shard     string `json:",omitempty"` // as in State
+	Slice     string `json:",omitempty"` // under which it was indexed when it fired
 }
 
 // Verdict is how a lease ends.
@@ -136,8 +141,12 @@ type State struct {
 	Delivery int           `json:"delivery"`
 
 	Account drive.AccountID `json:"account_id,omitzero"`
+
+	PushBacks    int64      `json:"push_backs" doc:"touches that moved last since the timer was armed; those that a queue gathers into one count once"`
+	LastPushBack drive.Time `json:"last_push_back,omitzero"`
+
+	Shard string `json:"shard,omitempty"` // of how many: "17/64"
 	// What only a queue behind a network knows.
-	Shard  string `json:"shard,omitempty"`  // of how many: "17/64"
 	Slice  string `json:"slice,omitempty"`  // the UTC minute or hour under which it is indexed; none while it is leased
 	Holder string `json:"holder,omitempty"` // the instance that leased it last
 }

@@ -43,7 +43,7 @@ func (e *Engine) settleBatch(ctx context.Context, batch []Outcome) {
 		e.lanes[o.Key.Kind].expect(again)
 	}
 	if err != nil {
-		e.opt.Log.WarnContext(ctx, "timers not settled; they will be delivered again", "count", len(batch), "err", err)
+		e.opt.Log.WarnContext(ctx, "timers not settled; they will be delivered again", "count", len(batch), "error", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func (e *Engine) recoverLosses(ctx context.Context) {
 			if err == nil {
 				break
 			}
-			e.opt.Log.WarnContext(ctx, "timers not armed again yet", "err", err)
+			e.opt.Log.WarnContext(ctx, "timers not armed again yet", "error", err)
 			pause(ctx, deferral+rand.N(deferral/2))
 		}
 	}

@@ -45,7 +45,7 @@ func (r *Recorder) send(ctx context.Context) {
 	for steps := range r.out {
 		if err := r.opt.Export.post(context.WithoutCancel(ctx), r.opt.Instance, steps); err != nil {
 			r.counters.Lost.Add(int64(len(steps)))
-			r.opt.Log.WarnContext(ctx, "the collector of traces did not take the steps of timers", "count", len(steps), "err", err)
+			r.opt.Log.WarnContext(ctx, "the collector of traces did not take the steps of timers", "count", len(steps), "error", err)
 			continue
 		}
 		r.counters.Exported.Add(int64(len(steps)))
@@ -188,7 +188,11 @@ func (s noted) whole() span {
 }
 
 func (s noted) attributes() []attribute {
-	return []attribute{textOf("timer.key", s.timer.String()), numberOf("timer.gen", s.Gen), numberOf("timer.delivery", int64(s.Delivery))}
+	all := []attribute{textOf("timer.key", s.timer.String()), numberOf("timer.gen", s.Gen), numberOf("timer.delivery", int64(s.Delivery))}
+	if s.Step.Step == timer.Started {
+		all = append(all, numberOf("timer.push_backs", s.Queued.PushBacks), textOf("timer.shard", s.Queued.Shard), textOf("timer.slice", s.Queued.Slice))
+	}
+	return all
 }
 
 func nanos(t drive.Time) string { return strconv.FormatInt(t.Std().UnixNano(), 10) }

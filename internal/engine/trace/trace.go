@@ -53,6 +53,15 @@ type Step struct {
 	Delivery int        `json:"delivery"`
 	Instance string     `json:"instance"`
 	Reason   string     `json:"reason,omitempty"` // the code of the kind of an error
+	Queued   Queued     // of fired only
+}
+
+// Queued tells what the queue knew of a timer when it fired.
+type Queued struct {
+	PushBacks    int64
+	LastPushBack drive.Time // zero: none
+	Shard        string     // "17/64"
+	Slice        string     // the UTC minute or hour that it was indexed under; empty in memory
 }
 
 // noted is a step that waits to be written.
@@ -97,6 +106,12 @@ func (r *Recorder) Note(t timer.Trace) {
 	one := Step{Gen: t.Gen, Step: t.Step, Began: drive.TimeOf(t.Began), At: drive.TimeOf(t.At), Delivery: t.Delivery, Instance: r.opt.Instance}
 	if t.Err != nil {
 		one.Reason = drive.KindOf(t.Err).String()
+	}
+	if t.Step == timer.Started {
+		one.Queued = Queued{PushBacks: t.PushBacks, Shard: t.Shard, Slice: t.Slice}
+		if t.PushBacks > 0 {
+			one.Queued.LastPushBack = t.Last
+		}
 	}
 	steps := []noted{{one, t.Key, t.First}}
 	if t.Step == timer.Started && t.Delivery <= 1 && t.Attempt == 0 { // that it was armed is worth a row now, and was not before
@@ -171,7 +186,7 @@ func (r *Recorder) flush(ctx context.Context) {
 	}
 	if err := r.write(ctx, steps); err != nil {
 		r.counters.Dropped.Add(int64(len(steps)))
-		r.opt.Log.WarnContext(ctx, "the steps of timers were not written", "count", len(steps), "err", err)
+		r.opt.Log.WarnContext(ctx, "the steps of timers were not written", "count", len(steps), "error", err)
 		return
 	}
 	r.counters.Written.Add(int64(len(steps)))
@@ -183,10 +198,11 @@ func (r *Recorder) write(ctx context.Context, steps []noted) error {
 			page := steps[at:min(at+rowsAtOnce, len(steps))]
 			var values []any
 			for _, s := range page {
-				values = append(values, s.timer.String(), s.Gen, string(s.Step.Step), s.Began, s.At, s.Delivery, s.Instance, s.Reason)
+				values = append(values, s.timer.String(), s.Gen, string(s.Step.Step), s.Began, s.At, s.Delivery, s.Instance, s.Reason,
+					s.Queued.PushBacks, s.Queued.LastPushBack, s.Queued.Shard, s.Queued.Slice)
 			}
-			rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?), ", len(page)), ", ")
-			_, err := tx.Exec(ctx, "INSERT INTO timer_steps (timer, gen, step, begun_at, done_at, delivery, instance, reason) VALUES "+rows, values...)
+			rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), ", len(page)), ", ")
+			_, err := tx.Exec(ctx, "INSERT INTO timer_steps (timer, gen, step, begun_at, done_at, delivery, instance, reason, push_backs, pushed_at, shard, slice) VALUES "+rows, values...)
 			if err != nil {
 				return err
 			}
@@ -199,10 +215,11 @@ func (r *Recorder) write(ctx context.Context, steps []noted) error {
 // is written before.
 func (r *Recorder) Find(ctx context.Context, key timer.Key) ([]Step, error) {
 	r.flush(ctx)
-	rows, err := r.opt.DB.Query(ctx, `SELECT gen, step, begun_at, done_at, delivery, instance, reason FROM timer_steps
-		WHERE timer = ? ORDER BY id DESC LIMIT ?`, key.String(), maxShown)
+	rows, err := r.opt.DB.Query(ctx, `SELECT gen, step, begun_at, done_at, delivery, instance, reason, push_backs, pushed_at, shard, slice
+		FROM timer_steps WHERE timer = ? ORDER BY id DESC LIMIT ?`, key.String(), maxShown)
 	steps, err := sqldb.Scan(rows, err, func(s *Step, scan func(...any) error) error {
-		return scan(&s.Gen, &s.Step, &s.Began, &s.At, &s.Delivery, &s.Instance, &s.Reason)
+		return scan(&s.Gen, &s.Step, &s.Began, &s.At, &s.Delivery, &s.Instance, &s.Reason,
+			&s.Queued.PushBacks, &s.Queued.LastPushBack, &s.Queued.Shard, &s.Queued.Slice)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the way of timer %s: %w", key, err)

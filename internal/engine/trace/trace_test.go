@@ -61,6 +61,29 @@ func TestTheWayOverInstances(t *testing.T) {
 	}
 }
 
+// What the queue knew of a timer is told with its firing, and of no other step.
+func TestTheFiringTellsOfPushBacks(t *testing.T) {
+	t.Parallel()
+	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
+	f := fired()
+	f.PushBacks, f.Last, f.Shard, f.Slice = 3, drive.TimeOf(begin.Add(-30*time.Second)), "17/64", "2026-11-20 08:00"
+	r.Note(timer.Trace{Fired: f, Step: timer.Started, Began: begin, At: begin})
+	r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+	steps, err := r.Find(t.Context(), f.Key)
+	if err != nil || len(steps) != 3 {
+		t.Fatalf("%+v, %v", steps, err)
+	}
+	for _, s := range steps {
+		want := Queued{}
+		if s.Step == timer.Started {
+			want = Queued{PushBacks: 3, LastPushBack: f.Last, Shard: f.Shard, Slice: f.Slice}
+		}
+		if s.Queued != want {
+			t.Errorf("%s tells %+v, want %+v", s.Step, s.Queued, want)
+		}
+	}
+}
+
 // What waits is bounded, and what cannot be written is dropped and counted; then it works again.
 func TestNothingWaitsForTheRecorder(t *testing.T) {
 	t.Parallel()

@@ -3,13 +3,19 @@ package turn_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/turn"
 )
 
-func take(t *testing.T, turns *turn.Turns, account drive.AccountID) (end func(), ok bool) {
+type taker interface {
+	Take(ctx context.Context, account drive.AccountID) (end func(), err error)
+}
+
+func take(t *testing.T, turns taker, account drive.AccountID) (end func(), ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // who does not get one at once does not wait
@@ -53,5 +59,75 @@ func TestTurns(t *testing.T) {
 	last()
 	if _, ok := take(t, turns, a); !ok {
 		t.Error("a turn that was given back is not to be had by another account")
+	}
+}
+
+// Another account's turn comes before those that one account waits for, however many they are.
+func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := turn.NewLong(func() int { return 1 })
+		a, b := drive.NewID[drive.AccountID](), drive.NewID[drive.AccountID]()
+		var mu sync.Mutex
+		var order []drive.AccountID
+		var all sync.WaitGroup
+		gate := make(chan struct{})
+		begin := func(account drive.AccountID) {
+			all.Go(func() {
+				err := turns.Do(t.Context(), account, func() error {
+					mu.Lock()
+					order = append(order, account)
+					mu.Unlock()
+					<-gate
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 16 {
+			begin(a)
+		}
+		begin(b)
+		gate <- struct{}{} // one of them has ended
+		synctest.Wait()
+		mu.Lock()
+		if len(order) != 3 || order[2] != b {
+			t.Errorf("after one of 16 has ended, the turn is not that of the other account: %v", order)
+		}
+		mu.Unlock()
+		close(gate)
+		all.Wait()
+	})
+}
+
+// In a database with many connections each account has one turn, and all together have half of the
+// connections. A move to another database changes the number of turns.
+func TestTurnsOfManyTransactions(t *testing.T) {
+	t.Parallel()
+	n := 16
+	turns := turn.NewLong(func() int { return n })
+	take := func() (taken int, account drive.AccountID) {
+		account = drive.NewID[drive.AccountID]()
+		for range 2 {
+			if _, ok := take(t, turns, account); ok {
+				taken++
+			}
+		}
+		return taken, account
+	}
+	for i := range 8 {
+		if got, _ := take(); got != 1 {
+			t.Fatalf("account %d has %d turns, want 1", i, got)
+		}
+	}
+	if got, _ := take(); got != 0 {
+		t.Error("long transactions take more than half of the connections")
+	}
+	n = 1
+	if got, _ := take(); got != 2 {
+		t.Errorf("with one transaction at a time an account has %d turns, want 2", got)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -153,20 +152,6 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	for _, at := range []string{"http://127.0.0.1", "http://localhost", "http://[::ffff:127.0.0.1]"} {
 		_, err := read(t, f, at+port+"/")
 		wants(t, at, err, Final, Private)
-	}
-	for _, at := range []string{
-		"127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "0.1.2.3", "224.0.0.1", "255.255.255.255",
-		"192.0.0.8", "198.18.0.1", "240.0.0.1", "::", "::1", "::127.0.0.1", "fe80::1%eth0", "fc00::1", "fd12::1", "ff02::1", "::ffff:10.0.0.1",
-		"64:ff9b::a00:1", "2002:a00:1::", "2001:0:4136:e378::", "fec0::1", "::ffff:0:7f00:1",
-	} {
-		if !isPrivate(netip.MustParseAddr(at)) {
-			t.Errorf("%s is taken for public", at)
-		}
-	}
-	for _, at := range []string{"8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "172.32.0.1"} {
-		if isPrivate(netip.MustParseAddr(at)) {
-			t.Errorf("%s is taken for private", at)
-		}
 	}
 }
 

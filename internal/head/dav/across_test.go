@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
@@ -148,6 +149,30 @@ func TestAMoveAcrossThatWasCutGoesOn(t *testing.T) {
 	}
 }
 
+// What a locked folder holds does not leave it for another account, and no copy of it is shown.
+func TestAMoveAcrossOutOfALockedFolder(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{"file", "dir"} {
+		s := newStack(t)
+		withBob(t, s)
+		bob := s.People["bob"]
+		s.Do(t, "PUT /dav/files/team/file", "", "content").Want(t, http.StatusCreated)
+		s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
+		s.Do(t, "LOCK /dav/files/team", "Depth: 0", "", exclusive).Want(t, http.StatusOK)
+		to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
+		r, err := s.Files.Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/"+source).ID, to)
+		if err == nil && r.Operation != nil {
+			err = r.Operation.Outcome()
+		}
+		if !drive.IsKind(err, drive.Locked) {
+			t.Errorf("%s: %v", source, err)
+		}
+		s.Do(t, "PROPFIND /dav/files/here", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+		s.Do(t, "PROPFIND /dav/files/team/"+source, "Depth: 0").Want(t, http.StatusMultiStatus)
+		s.balanced(t)
+	}
+}
+
 // What is changed while a folder moves is not thrown away with the source: that stays, and the copy
 // is not shown.
 func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
@@ -228,7 +253,7 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 	}{
 		"locked": {func(t *testing.T, s *stack) {
 			l := lock.Lock{Node: s.at(t, s.Who, "", "team/file").ID, Exclusive: true, Lasts: time.Hour}
-			if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l); err != nil {
+			if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.Locked},

@@ -111,7 +111,8 @@ var (
 	errCharset   = errors.New("an encoding that is not read here")
 	errDirective = errors.New("a document type")
 	errDeep      = errors.New("too deep")
-	errName      = errors.New("a name with a prefix that nobody declared")
+	errName      = errors.New("a name that namespaces in XML do not allow")
+	errTwice     = errors.New("an attribute that an element has twice")
 )
 
 func malformed(err error) error {
@@ -146,13 +147,8 @@ func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, er
 	if depth > maxDepth {
 		return element{}, errDeep
 	}
-	if !isName(start.Name) {
-		return element{}, errName
-	}
-	for _, a := range start.Attr {
-		if a.Name.Space == "xmlns" && a.Value == "" { // Namespaces in XML 1.0 §2.2: a prefix cannot be undeclared
-			return element{}, errName
-		}
+	if err := checkNames(start); err != nil {
+		return element{}, err
 	}
 	e := element{Name: start.Name, Attrs: start.Attr}
 	var text, inner strings.Builder
@@ -182,36 +178,4 @@ func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, er
 			return e, nil
 		}
 	}
-}
-
-// isName reports whether a name can be written out again: package xml lets an empty local part and
-// some that hold a colon through.
-func isName(n xml.Name) bool {
-	return n.Local != "" && !strings.ContainsAny(n.Local, ":<>&\"' \t\r\n")
-}
-
-const xmlSpace = "http://www.w3.org/XML/1998/namespace"
-
-// writeElement writes an element so that it stands by itself, whatever is around it.
-func writeElement(b *strings.Builder, e element) {
-	b.WriteString("<" + e.Name.Local + ` xmlns="` + escape(e.Name.Space) + `"`)
-	for i, a := range e.Attrs {
-		switch {
-		case a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" || !isName(a.Name):
-			continue
-		case a.Name.Space == "":
-			b.WriteString(" " + a.Name.Local)
-		case a.Name.Space == xmlSpace || a.Name.Space == "xml":
-			b.WriteString(" xml:" + a.Name.Local)
-		default:
-			prefix := "a" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
-			b.WriteString(` xmlns:` + prefix + `="` + escape(a.Name.Space) + `" ` + prefix + ":" + a.Name.Local)
-		}
-		b.WriteString(`="` + escape(a.Value) + `"`)
-	}
-	if e.Inner == "" {
-		b.WriteString("/>")
-		return
-	}
-	b.WriteString(">" + e.Inner + "</" + e.Name.Local + ">")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 )
@@ -54,7 +55,7 @@ func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (f
 	if parent.Virtual {
 		return files.Result{}, noPlace()
 	}
-	return c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: parent.Node, Name: name, Conflict: drive.ConflictFail})
+	return c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: parent.Node, Name: name, Conflict: drive.ConflictFail, Expect: c.expect})
 }
 
 // noPlace says that nobody can make or take away anything here: it is a folder of the layout.
@@ -75,7 +76,10 @@ func (c *call) remove(ctx context.Context) error {
 	if err := mayTake(ctx, c, c.at, e); err != nil {
 		return err
 	}
-	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, 0); err != nil {
+	if err := expectAt(ctx, c, c.at, &e, tree.Seen{}); err != nil {
+		return err
+	}
+	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, c.expect); err != nil {
 		return err
 	}
 	return c.made(false)
@@ -99,6 +103,15 @@ type transfer struct {
 	to     place
 	parent Entry  // that it goes to
 	there  *Entry // what has the name; nil: it is free
+	free   bool   // Overwrite: F, the name must be free
+}
+
+// conflict is what becomes of a node that takes the name before this one does.
+func (t transfer) conflict() drive.Conflict {
+	if t.free {
+		return drive.ConflictFail
+	}
+	return drive.ConflictReplace
 }
 
 func (c *call) transfer(ctx context.Context) (t transfer, err error) {
@@ -111,7 +124,9 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	switch {
 	case c.at.isRoot() && c.r.Method == "MOVE", t.from.Virtual, t.to.isRoot():
 		return t, noPlace()
-	case t.to.same(c.at), t.to.within(c.at):
+	case t.to.same(c.at): // RFC 4918 §9.8.5, §9.9.4
+		return t, drive.Fail(drive.Forbidden, "reason", "same")
+	case t.to.within(c.at):
 		return t, drive.Fail(drive.Cycle)
 	}
 	if err := c.opt.Litter().takes(t.to.last()); err != nil {
@@ -129,23 +144,31 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if t.there, err = c.there(ctx, t.to); err != nil {
 		return t, err
 	}
-	if t.there != nil && strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F") {
+	t.free = strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F")
+	if t.there != nil && t.free {
 		return t, drive.Fail(drive.NameTaken, "name", string(t.to.last()))
 	}
-	if t.there != nil && (t.there.Node == t.from.Node || c.at.within(t.to)) { // the source by another address, or what holds it
+	if t.there != nil && t.there.Node == t.from.Node { // the source by another address
+		return t, drive.Fail(drive.Forbidden, "reason", "same")
+	}
+	if t.there != nil && c.at.within(t.to) { // what holds the source
 		return t, drive.Fail(drive.Cycle)
 	}
 	if err := mayPut(ctx, c, t.to, t.there); err != nil {
 		return t, err
 	}
 	if c.r.Method == "MOVE" {
-		return t, mayTake(ctx, c, c.at, t.from)
+		if err := mayTake(ctx, c, c.at, t.from); err != nil {
+			return t, err
+		}
 	}
-	return t, nil
+	if err := expectAt(ctx, c, c.at, &t.from, tree.Seen{}); err != nil {
+		return t, err
+	}
+	return t, expectAt(ctx, c, t.to, t.there, tree.Seen{})
 }
 
-// destination reads where a COPY or MOVE goes: an absolute URL, or a path. Its host says nothing:
-// proxies do not always hand on the one that the client has named.
+// destination reads where a COPY or MOVE goes: an absolute URL, or a path.
 func (c *call) destination() (place, error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
@@ -155,11 +178,32 @@ func (c *call) destination() (place, error) {
 	if err != nil {
 		return place{}, drive.Wrap(err, drive.BadRequest, "field", "Destination", "reason", string(drive.Malformed), "expected", "a URL")
 	}
+	if err := c.CheckHost(c.r, u); err != nil {
+		return place{}, err
+	}
 	to, err := c.parse(u)
 	if drive.IsKind(err, drive.NotFound) { // RFC 4918 §9.8.5, §9.9.4: not one of ours
 		err = condition{drive.Wrap(err, drive.Forbidden, "reason", "layout"), http.StatusForbidden, "", ""}
 	}
 	return to, err
+}
+
+// CheckHost refuses a Destination on another server (RFC 4918 §9.8.5): one whose host is neither
+// that of Options.BaseURL nor the one that the request has come to. Without BaseURL every host
+// passes: a proxy may not hand on the one that the client has named.
+func (h *Head) CheckHost(r *http.Request, u *url.URL) error {
+	base, err := url.Parse(h.opt.BaseURL)
+	if err != nil || base.Host == "" || u.Host == "" || sameHost(u.Host, base.Host) || sameHost(u.Host, r.Host) {
+		return nil //nolint:nilerr // a BaseURL that is no URL names no host
+	}
+	err = drive.Bad("Destination", drive.NotAllowed, "allowed", []string{base.Host}, "sent", u.Host)
+	return condition{err, http.StatusBadGateway, "", ""}
+}
+
+// sameHost compares hosts, whatever their case and without the ports that a browser leaves out.
+func sameHost(a, b string) bool {
+	bare := func(host string) string { return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80") }
+	return strings.EqualFold(bare(a), bare(b))
 }
 
 // move is MOVE. A file onto a file adds a version to that one (D4); all else that is in the way
@@ -178,9 +222,9 @@ func (c *call) move(ctx context.Context) error {
 func (c *call) moveAs(ctx context.Context, t transfer) error {
 	var err error
 	if t.there != nil && !t.there.IsFolder() && !t.from.IsFolder() {
-		_, err = c.opt.Files.Supersede(ctx, c.who, t.from.Node, t.there.Node)
+		_, err = c.opt.Files.Supersede(ctx, c.who, t.from.Node, t.there.Node, c.expect)
 	} else {
-		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace}
+		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: t.conflict(), Expect: c.expect}
 		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)
 	}
 	if files.IsElsewhere(err) { // from one account to another
@@ -200,7 +244,7 @@ func (c *call) copy(ctx context.Context) error {
 		return err
 	}
 	if depth == "0" && t.from.IsFolder() {
-		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over(), Like: t.from.Node})
+		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over(), Like: t.from.Node, Expect: c.expect})
 	} else {
 		err = c.transferAs(ctx, t, c.opt.Files.Copies.Copy)
 	}
@@ -224,7 +268,7 @@ func (t transfer) over() drive.NodeID {
 func (c *call) transferAs(
 	ctx context.Context, t transfer, do func(context.Context, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
 ) error {
-	to := files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace, Properties: true, Join: true}
+	to := files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: t.conflict(), Properties: true, Join: true, Expect: c.expect}
 	if t.there != nil && !t.from.IsFolder() && t.there.IsFolder() {
 		to.Over = t.over()
 	}

@@ -1,9 +1,8 @@
 package dav
 
 import (
+	"context"
 	"encoding/hex"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -40,32 +39,41 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	return all, nil
 }
 
-// Summed is a body of so many bytes that must have the digests that were declared: its last bytes
-// are not handed on unless it has.
-func Summed(body io.Reader, size int64, declared []digest.FieldDigest) io.Reader {
-	return &summed{Reader: body, left: size, verify: digest.NewVerifier(declared)}
-}
-
-// summed is a body that must have the digests that were declared. Its last bytes are not handed on
-// unless it has, so that nobody takes it for whole.
-type summed struct {
-	io.Reader
-
-	left   int64 // below zero: the length is not known
-	verify *digest.Verifier
-}
-
-func (s *summed) Read(buf []byte) (int, error) {
-	n, err := s.Reader.Read(buf)
-	_, _ = s.verify.Write(buf[:n]) // it does not fail
-	known := s.left >= 0
-	if known {
-		s.left -= int64(n)
-	}
-	if errors.Is(err, io.EOF) || known && s.left == 0 && n > 0 {
-		if bad := s.verify.Verify(); bad != nil {
-			return 0, bad
+// Declared reads OC-Checksum of a whole file. The digests are verified before the file is there,
+// and kept with its content. Of one algorithm the last counts.
+func Declared(h http.Header) (digest.Set, error) {
+	all, err := Checksums(h)
+	set := digest.Set{}
+	for _, d := range all {
+		switch d.Algo {
+		case digest.FieldSHA256:
+			set[digest.SHA256] = d.Value
+		case digest.FieldSHA1:
+			set[digest.SHA1] = d.Value
+		case digest.FieldMD5:
+			set[digest.MD5] = d.Value
+		case digest.FieldCRC32, digest.FieldCRC32C: // Checksums reads none
 		}
 	}
-	return n, err
+	return set, err
+}
+
+// giveChecksum is PATCH with X-Recalculate-Hash, by which clients of Nextcloud ask for the digest
+// of a file after they have set its time. A content never changes, so the digest that was verified
+// is the answer. Where none was, nothing is computed, and PATCH is not allowed.
+func (c *call) giveChecksum(ctx context.Context) error {
+	algo := digest.Algo(strings.ToLower(c.r.Header.Get("X-Recalculate-Hash")))
+	if !c.view.Sabre || algo != digest.SHA1 && algo != digest.MD5 && algo != digest.SHA256 {
+		return notAllowed(c.r.Method)
+	}
+	e, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	sum := e.Digests[string(algo)]
+	if sum == "" {
+		return notAllowed(c.r.Method)
+	}
+	c.w.Header()[ocChecksum] = []string{strings.ToUpper(string(algo)) + ":" + sum}
+	return c.made(false)
 }

@@ -23,7 +23,7 @@ func TestClientsAsTheySpeak(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
 			transcripttest.Play(t, file, transcripttest.Options{
-				Handler: s.Server,
+				Handler: s.Checked(t),
 				Prepare: func(r *http.Request) {
 					if r.Method != http.MethodOptions {
 						r.SetBasicAuth("ann", "x")

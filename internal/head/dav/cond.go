@@ -18,17 +18,10 @@ func (c *call) conditions(ctx context.Context, e *Entry) error {
 	if must != "" && !matches(must, e, true) || mustNot != "" && matches(mustNot, e, false) || must == "" && modified(c.r, e) {
 		return drive.Fail(drive.Precondition)
 	}
-	return c.checkIf(ctx, e)
-}
-
-// conditional reports whether the request is bound to what is at the address.
-func (c *call) conditional() bool {
-	for _, name := range []string{"If-Match", "If-None-Match", "If-Unmodified-Since", "If"} {
-		if c.r.Header.Get(name) != "" {
-			return true
-		}
+	if err := expectConditions(ctx, c, e); err != nil {
+		return err
 	}
-	return false
+	return c.checkIf(ctx, e)
 }
 
 // modified reports whether a file is younger than If-Unmodified-Since, to the second, as

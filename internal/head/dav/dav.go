@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
@@ -119,6 +120,7 @@ type call struct {
 
 	lists  []ifList                // of the If header
 	tokens []string                // of locks, that the request submits
+	expect tree.Expect             // what the request was decided by
 	roots  map[drive.NodeID]string // addresses of nodes with locks that hold at what is below them
 }
 
@@ -139,12 +141,13 @@ func methods() map[string]method {
 		"PROPFIND":        {run: (*call).propfind},
 		"PROPPATCH":       {run: (*call).proppatch, changes: true},
 		http.MethodPut:    {run: (*call).put, changes: true, fresh: true},
-		"MKCOL":           {run: (*call).mkcol, changes: true, fresh: true},
-		http.MethodDelete: {run: (*call).remove, changes: true},
-		"COPY":            {run: (*call).copy, changes: true},
-		"MOVE":            {run: (*call).move, changes: true},
+		"MKCOL":           {run: decided((*call).mkcol), changes: true, fresh: true},
+		http.MethodDelete: {run: decided((*call).remove), changes: true},
+		"COPY":            {run: decided((*call).copy), changes: true},
+		"MOVE":            {run: decided((*call).move), changes: true},
 		"LOCK":            {run: (*call).lock, changes: true, fresh: true},
 		"UNLOCK":          {run: (*call).unlock, changes: true},
+		http.MethodPatch:  {run: (*call).giveChecksum},
 	}
 }
 
@@ -168,7 +171,7 @@ func (c *call) serve() error {
 	}
 	m, ok := methods()[c.r.Method]
 	if !ok {
-		return drive.Fail(drive.Method, "method", server.Clip(c.r.Method), "allow", strings.Split(allow, ", "))
+		return notAllowed(c.r.Method)
 	}
 	if c.who = c.view.Who; c.who.User.IsZero() {
 		who, release, err := c.opt.Caller(c.r, m.changes)
@@ -188,7 +191,13 @@ func (c *call) serve() error {
 	if err := readTokens(c); err != nil {
 		return err
 	}
+	c.who.Tokens = submitted(c)
 	return m.run(c, c.r.Context())
+}
+
+// notAllowed returns the refusal of a method, with those that are allowed.
+func notAllowed(method string) error {
+	return drive.Fail(drive.Method, "method", server.Clip(method), "allow", strings.Split(allow, ", "))
 }
 
 // options says what there is; nobody needs to log in for it: some clients ask before they do.

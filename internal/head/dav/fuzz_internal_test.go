@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"smartdrive/internal/head/dav/davtest"
 )
 
 // What is read of an If header is bounded and whole: every list has conditions, each of them a
@@ -32,7 +34,7 @@ func FuzzIf(f *testing.F) {
 					t.Fatalf("%+v", c)
 				}
 			}
-			if holds(l.conditions, nil, nil) { // nothing is there, and nothing is locked
+			if _, ok := (ifResource{}).satisfies(l.conditions); ok { // nothing is there, and nothing is locked
 				for _, c := range l.conditions {
 					if !c.not {
 						t.Fatalf("%+v holds of nothing", c)
@@ -43,12 +45,14 @@ func FuzzIf(f *testing.F) {
 	})
 }
 
-// A body is read within its bounds or refused; no entity is looked up.
+// A body is read within its bounds or refused; no entity is looked up. What is written again of it
+// is well-formed, and stays as it is.
 func FuzzBody(f *testing.F) {
 	for _, text := range []string{
 		`<propfind xmlns="DAV:"><prop><getetag/></prop></propfind>`, `<?xml version="1.0" encoding="utf-8"?><D:lockinfo xmlns:D="DAV:"/>`,
 		`<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>`, `<!DOCTYPE a [<!ENTITY x "xx"><!ENTITY y "&x;&x;">]><a>&y;</a>`,
 		strings.Repeat("<a>", 1000), "<a", "", "<a/><b/>", `<?xml version="1.0" encoding="utf-16"?><a/>`, "<a>\x00</a>",
+		`<p xmlns:a="u" xmlns:b="u"><xml:o xml:lang="d" a:x="1" b:y="&#13;">]]&gt;</xml:o><a:1/></p>`, `<p><o xmlns="http://www.w3.org/2000/xmlns/"/></p>`,
 	} {
 		f.Add(text)
 	}
@@ -63,6 +67,12 @@ func FuzzBody(f *testing.F) {
 		}
 		if strings.HasPrefix(text, "<!DOCTYPE") && err == nil {
 			t.Fatalf("a document type was taken: %q", text)
+		}
+		if err := davtest.Strict("<a>" + root.Inner + "</a>"); err != nil {
+			t.Fatalf("%q is written again as %q: %v", text, root.Inner, err)
+		}
+		if again := wellFormed(root.Inner); again != root.Inner {
+			t.Fatalf("%q, read again: %q", root.Inner, again)
 		}
 	})
 }

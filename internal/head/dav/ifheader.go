@@ -115,58 +115,77 @@ func (c *call) checkIf(ctx context.Context, e *Entry) error {
 		return nil
 	}
 	for _, l := range c.lists {
-		at := e
-		var held []lock.Lock
+		on := ifResource{at: c.at, entry: e}
 		var err error
 		if l.resource == "" {
-			held, err = c.locksOf(ctx, c.at, e)
+			on.held, err = c.locksOf(ctx, c.at, e)
 		} else {
-			at, held, err = resource(ctx, c, l.resource)
+			on, err = resource(ctx, c, l.resource)
 		}
 		if err != nil {
 			return err
 		}
-		if holds(l.conditions, at, held) {
-			return nil
+		if used, ok := on.satisfies(l.conditions); ok {
+			c.expect.Locks = append(c.expect.Locks, used...)
+			return expectList(ctx, c, on, l.conditions)
 		}
 	}
 	return drive.Fail(drive.Precondition)
 }
 
-func holds(all []ifCondition, e *Entry, held []lock.Lock) bool {
+// ifResource is what a list of conditions is about.
+type ifResource struct {
+	outside bool // nothing that this view can have at any time
+	at      place
+	entry   *Entry // nil: nothing is there
+	held    []lock.Lock
+}
+
+// satisfies reports whether all conditions hold, and because of which locks.
+func (on ifResource) satisfies(all []ifCondition) (used []drive.LockID, ok bool) {
 	for _, cond := range all {
 		var is bool
 		if cond.token != "" {
-			is = slices.ContainsFunc(held, func(l lock.Lock) bool { return tokenOf(l) == cond.token })
+			i := slices.IndexFunc(on.held, func(l lock.Lock) bool { return tokenOf(l) == cond.token })
+			if is = i >= 0; is {
+				used = append(used, on.held[i].ID)
+			}
 		} else {
-			is = matches(cond.tag, e, true)
+			is = matches(cond.tag, on.entry, true)
 		}
 		if is == cond.not {
-			return false
+			return nil, false
 		}
 	}
-	return true
+	return used, true
+}
+
+// expectList notes what the conditions of a list were compared with. A token that is not held will
+// never be: nothing is noted of it.
+func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) error {
+	if on.outside || !slices.ContainsFunc(all, func(cond ifCondition) bool { return cond.tag != "" }) {
+		return nil
+	}
+	return expectAt(ctx, c, on.at, on.entry, asRead(on.entry, true, false))
 }
 
 // resource finds what a list names.
-func resource(ctx context.Context, c *call, text string) (*Entry, []lock.Lock, error) {
+func resource(ctx context.Context, c *call, text string) (on ifResource, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, nil, drive.Bad("If", drive.Malformed, "expected", "a URL")
+		return on, drive.Bad("If", drive.Malformed, "expected", "a URL")
 	}
-	p, err := c.parse(u)
+	on.at, err = c.parse(u)
 	if drive.IsKind(err, drive.NotFound, drive.BadName) { // of another server, or nothing that can be: no condition on it holds
-		return nil, nil, nil
+		return ifResource{outside: true}, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return on, err
 	}
-	e, err := c.there(ctx, p)
-	if err != nil {
-		return nil, nil, err
+	if on.entry, err = c.there(ctx, on.at); err == nil {
+		on.held, err = c.locksOf(ctx, on.at, on.entry)
 	}
-	held, err := c.locksOf(ctx, p, e)
-	return e, held, err
+	return on, err
 }
 
 // locksOf lists the locks that hold at an address. Where nothing is, those of the folder do that
@@ -214,6 +233,19 @@ func (c *call) unlocked(ctx context.Context, e Entry, below bool) error {
 		}
 	}
 	return nil
+}
+
+// submitted returns the request's lock tokens, of If and Lock-Token, in the form that use cases
+// take.
+func submitted(c *call) drive.Tokens {
+	var locks []drive.LockID
+	for _, token := range c.tokens {
+		text, ours := strings.CutPrefix(token, tokenPrefix)
+		if id, err := drive.ParseID[drive.LockID](text); ours && err == nil {
+			locks = append(locks, id)
+		}
+	}
+	return drive.Submit(locks)
 }
 
 // readTokens reads the If header, and Lock-Token, which some clients send beside or instead of it.

@@ -127,7 +127,11 @@ func (d *describer) dead(ctx context.Context, entries []Entry) (map[drive.NodeID
 	if !wanted {
 		return nil, nil
 	}
-	return d.marks.Properties(ctx, d.who, nodesOf(entries))
+	found, err := d.marks.Properties(ctx, d.who, nodesOf(entries))
+	for node, all := range found {
+		found[node] = writable(all)
+	}
+	return found, err
 }
 
 func find(all []property.Property, name Name) (string, bool) {

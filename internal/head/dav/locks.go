@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -61,6 +62,20 @@ func (c *call) lock(ctx context.Context) error {
 	if c.at.virtual() {
 		return noPlace()
 	}
+	var want *lock.Lock
+	if found {
+		info, err := readLockInfo(root)
+		if err != nil {
+			return err
+		}
+		info.Deep, info.Lasts = depth == "infinity", readTimeout(c.r)
+		want = &info
+	}
+	return decide(ctx, c, func(c *call, ctx context.Context) error { return lockAs(ctx, c, want) })
+}
+
+// lockAs is LOCK for a lock that is wanted; nil: more time for those that the request brings.
+func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	e, err := c.there(ctx, c.at)
 	if err != nil {
 		return err
@@ -68,26 +83,27 @@ func (c *call) lock(ctx context.Context) error {
 	if err := c.checkIf(ctx, e); err != nil {
 		return err
 	}
-	if !found {
+	if info == nil {
 		return c.relock(ctx, e)
 	}
-	want, err := readLockInfo(root)
-	if err != nil {
-		return err
-	}
-	want.Deep, want.Lasts = depth == "infinity", readTimeout(c.r)
-	made := e == nil
+	want, made := *info, e == nil
 	if made {
 		if e, err = lockNew(ctx, c); err != nil {
 			return err
 		}
 		want.Made = true
+		c.expect.Seen = slices.DeleteFunc(c.expect.Seen, func(s tree.Seen) bool { // the name was free, as the transaction found
+			return s.Node.IsZero() && s.Parent == *e.ParentID && s.Name.Fold() == drive.Name(e.Name).Fold()
+		})
 	}
 	want.Node = e.Node
 	if !e.IsFolder() {
 		want.Deep = false
 	}
-	l, err := c.marks.Lock(ctx, c.who, want)
+	if err := expectAt(ctx, c, c.at, e, tree.Seen{}); err != nil {
+		return err
+	}
+	l, err := c.marks.Lock(ctx, c.who, want, c.expect)
 	if drive.IsKind(err, drive.Locked) {
 		return condition{err, 0, "no-conflicting-lock", "<D:href>" + e.href + "</D:href>"}
 	}
@@ -118,7 +134,7 @@ func lockNew(ctx context.Context, c *call) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	put := upload.PutFile{Place: at.Place, Path: at.Path, Conflict: drive.ConflictFail}
+	put := upload.PutFile{Place: at.Place, Path: at.Path, Conflict: drive.ConflictFail, Expect: c.expect}
 	if _, err := c.opt.Uploads.PutWhole(ctx, c.who, put, strings.NewReader("")); err != nil {
 		return nil, err
 	}
@@ -233,8 +249,8 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 		}
 		b.WriteString("<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:" + scope + "/></D:lockscope><D:depth>" + depth +
 			"</D:depth>")
-		if l.Owner != "" {
-			b.WriteString("<D:owner>" + l.Owner + "</D:owner>")
+		if owner := wellFormed(l.Owner); owner != "" {
+			b.WriteString("<D:owner>" + owner + "</D:owner>")
 		}
 		b.WriteString("<D:timeout>Second-" + strconv.FormatInt(int64(left/time.Second), 10) + "</D:timeout><D:locktoken><D:href>" + tokenOf(l) +
 			"</D:href></D:locktoken><D:lockroot><D:href>" + root + "</D:href></D:lockroot></D:activelock>")

@@ -2,6 +2,7 @@ package dav_test
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
@@ -57,6 +59,10 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	token := s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).
 		Has(t, "Second-600", "laptop of ann", "<D:lockroot><D:href>/dav/files/team/doc</D:href>").Header.Get("Lock-Token")
 
+	s.Do(t, "MKCOL /dav/files/team/locked").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/team/locked/there", "", "x").Want(t, http.StatusCreated)
+	s.Do(t, "LOCK /dav/files/team/locked", "Depth: 0", "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK)
+
 	place := s.sharedPlace(t)
 	put := upload.PutFile{Place: place, Path: drive.Path{"doc"}, Size: 3}
 	for what, do := range map[string]func() error{
@@ -67,7 +73,27 @@ func TestALockKeepsOthersOut(t *testing.T) {
 			_, err := s.PutWhole(t.Context(), bob, large, bytes.NewReader(make([]byte, 3<<20)))
 			return err
 		},
-		"trash": func() error { _, err := s.Files.Trash(t.Context(), bob, doc.ID, 0); return err },
+		"a new file in a locked folder": func() error {
+			locked := put
+			locked.Path = drive.Path{"locked", "new"}
+			_, err := s.PutWhole(t.Context(), bob, locked, strings.NewReader("two"))
+			return err
+		},
+		"a folder in a locked folder": func() error {
+			_, err := s.Files.Mkdir(t.Context(), bob, files.Mkdir{Place: s.sharedPlace(t), Path: drive.Path{"locked"}, Name: "new"})
+			return err
+		},
+		"an upload into a locked folder": func() error {
+			return s.complete(t, bob, upload.Begin{Place: s.sharedPlace(t), Path: drive.Path{"locked", "new"}, Size: 2 * drive.MiB})
+		},
+		"a file out of a locked folder": func() error {
+			n, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"team", "locked", "there"}})
+			if err == nil {
+				_, err = s.Files.Patch(t.Context(), bob, n.ID, files.Patch{Parent: *doc.ParentID})
+			}
+			return err
+		},
+		"trash": func() error { _, err := s.Files.Trash(t.Context(), bob, doc.ID, tree.Expect{}); return err },
 		"rename": func() error {
 			_, err := s.Files.Patch(t.Context(), bob, doc.ID, files.Patch{Name: "other"})
 			return err
@@ -186,14 +212,16 @@ func TestALockOnNothing(t *testing.T) {
 		t.Errorf("its versions are %+v (%v)", versions.Items, err)
 	}
 	s.CheckLedger(t, s.Who)
+	s.Do(t, "LOCK /dav/files/other.docx", `If: (Not ["any"])`, "", exclusive).Want(t, http.StatusCreated)
+	s.Do(t, "LOCK /dav/files/third.docx", `If: (["any"])`, "", exclusive).Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "GET /dav/files/third.docx").Want(t, http.StatusNotFound)
 	s.Do(t, "LOCK /dav/files/none/new", "", exclusive).Want(t, http.StatusConflict)
 	s.Do(t, "LOCK /dav/files/new.docx", "Depth: 1", "", exclusive).Want(t, http.StatusBadRequest)
 	s.Do(t, "LOCK /dav/files/new.docx").Want(t, http.StatusPreconditionFailed)
 	s.Do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: <urn:uuid:none>").Want(t, http.StatusConflict)
 }
 
-// Whoever may not write any more cannot keep a lock, and it can be ended by whoever manages the
-// folder.
+// A lock ends with its user's right to it, and can be ended by whoever manages the folder.
 func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -202,8 +230,14 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	token := s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusOK)
 	s.grant(t, "bob", access.Viewer)
-	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusForbidden)
-	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusLocked) // it lasts as long as it was to
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "PROPFIND /dav/files/team/", "Depth: 1").Lacks(t, strings.Trim(token, "<>"))
+	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusNoContent)
+	s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-1", "", exclusive).Want(t, http.StatusOK)
+	s.Clock.Advance(2 * time.Second)
+
+	s.grant(t, "bob", access.Editor)
+	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	s.Person(t, "cid")
 	s.grant(t, "cid", access.Editor)
 	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusLocked)
@@ -211,7 +245,6 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
 	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusNoContent)
 
-	s.grant(t, "bob", access.Editor)
 	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	s.Do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).Want(t, http.StatusNoContent) // by the owner
 	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
@@ -248,6 +281,24 @@ func (s *stack) sharedPlace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return team.ID.String()
+}
+
+// complete is an upload of zeros from its beginning to its end.
+func (s *stack) complete(t *testing.T, who drive.Who, b upload.Begin) error {
+	t.Helper()
+	v, err := s.Begin(t.Context(), who, b, nil)
+	if err != nil {
+		return err
+	}
+	content := make([]byte, b.Size)
+	for n := range v.Parts {
+		part := uploadtest.Part(v, n, content)
+		if err := s.Put(t.Context(), who, v.ID, upload.PutPart{N: n, Size: drive.ByteSize(len(part))}, bytes.NewReader(part)); err != nil {
+			return err
+		}
+	}
+	_, _, err = s.Complete(t.Context(), who, v.ID, upload.Complete{})
+	return errors.Join(err, s.Cancel(t.Context(), who, v.ID))
 }
 
 // count is how many rows a table has.

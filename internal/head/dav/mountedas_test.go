@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/dav/davtest"
@@ -68,7 +69,7 @@ func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
 	s.mount(eves, access.MountChange{Hidden: &shown})
 	s.mount(anns, access.MountChange{Alias: &none})
 	check("as before")
-	if _, err := s.Files.Trash(t.Context(), s.Who, anns, 0); err != nil {
+	if _, err := s.Files.Trash(t.Context(), s.Who, anns, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	check("in the trash")

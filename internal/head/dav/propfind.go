@@ -181,11 +181,11 @@ func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
 	if len(all) > 0 {
 		entries = append(entries, c.virtual(place{room: spaces, segments: []string{string(rooms[Home][spaces])}}))
 	}
-	with, err := c.withMe(ctx)
+	with, err := c.opt.Spaces.HasMounts(ctx, c.who)
 	if err != nil {
 		return err
 	}
-	if len(with) > 0 {
+	if with {
 		entries = append(entries, c.virtual(place{room: shared, segments: []string{string(rooms[Home][shared])}}))
 	}
 	if len(entries) == 0 {

@@ -9,6 +9,8 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/property"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
 )
 
 // instruction is one property that a PROPPATCH sets or removes.
@@ -56,6 +58,10 @@ func (c *call) proppatch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return decide(ctx, c, func(c *call, ctx context.Context) error { return patch(ctx, c, all) })
+}
+
+func patch(ctx context.Context, c *call, all []instruction) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
 		return err
@@ -73,10 +79,14 @@ func (c *call) proppatch(ctx context.Context) error {
 	}
 	wish := c.prefer()
 	out := newMultistatus(c)
-	refused := map[Name]bool{}
+	refused := map[Name]int{}
 	for _, in := range all {
-		if _, isTime := in.mtime(); !isTime && isLive(in.name) {
-			refused[in.name] = true
+		switch _, isTime := in.mtime(); {
+		case isTime:
+		case isLive(in.name):
+			refused[in.name] = http.StatusForbidden
+		case in.name == dav("lastmodified") && !in.remove: // no time: it sets one, and is not kept beside it
+			refused[in.name] = http.StatusConflict
 		}
 	}
 	if len(refused) == 0 {
@@ -92,17 +102,19 @@ func (c *call) proppatch(ctx context.Context) error {
 }
 
 // patched answers a PROPPATCH.
-func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]bool) {
+func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]int) {
 	out.begin()
 	out.open(e.href)
-	var ok, no, dependent []prop
+	var ok, no, wrong, dependent []prop
 	seen := map[Name]bool{}
 	for _, in := range all {
 		p := prop{name: in.name}
 		switch {
 		case seen[in.name]:
-		case refused[in.name]:
+		case refused[in.name] == http.StatusForbidden:
 			no = append(no, p)
+		case refused[in.name] != 0:
+			wrong = append(wrong, p)
 		case len(refused) > 0:
 			dependent = append(dependent, p)
 		default:
@@ -115,6 +127,9 @@ func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map
 	}
 	if len(no) > 0 {
 		out.propstat(http.StatusForbidden, no, "cannot-modify-protected-property")
+	}
+	if len(wrong) > 0 {
+		out.propstat(http.StatusConflict, wrong, "")
 	}
 	if len(dependent) > 0 {
 		out.propstat(http.StatusFailedDependency, dependent, "")
@@ -143,7 +158,10 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 		})
 	}
 	if len(changes) > 0 || mtime != 0 {
-		err := c.marks.SetProperties(ctx, c.who, e.Node, mtime, changes)
+		if err := expectAt(ctx, c, c.at, &e, tree.Seen{}); err != nil {
+			return err
+		}
+		err := c.marks.SetProperties(ctx, c.who, e.Node, files.Setting{MTime: mtime, Changes: changes, Expect: c.expect})
 		if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1
 			err = condition{err, http.StatusInsufficientStorage, "", ""}
 		}
@@ -162,7 +180,7 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 }
 
 // mtime is the time of the file that an instruction sets: Windows' property, and the ones by which
-// clients of other servers set it.
+// clients of other servers set it, those of Nextcloud in Unix seconds.
 func (in instruction) mtime() (drive.Time, bool) {
 	if in.remove {
 		return 0, false
@@ -178,5 +196,6 @@ func (in instruction) mtime() (drive.Time, bool) {
 			return drive.TimeOf(t), true
 		}
 	}
-	return 0, false
+	t, err := ParseMTime(text)
+	return t, err == nil && t != 0
 }

@@ -14,7 +14,6 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/lock"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/upload"
@@ -106,9 +105,7 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 	if err != nil {
 		return err
 	}
-	if c.conditional() {
-		put.Check = unchanged(there)
-	}
+	put.Expect = c.expect
 	stored, err := c.opt.Uploads.PutWhole(ctx, c.who, put, body)
 	if drive.IsKind(err, drive.NotFound) { // RFC 4918 §9.7.1: the folder is missing
 		err = drive.Wrap(err, drive.ParentGone)
@@ -170,16 +167,6 @@ func (c *call) made(created bool) error {
 	return nil
 }
 
-// unchanged refuses what is not any more as the conditions were checked against.
-func unchanged(seen *Entry) func(*tree.Node) error {
-	return func(now *tree.Node) error {
-		if (seen == nil) != (now == nil) || seen != nil && (seen.Node != now.ID || seen.Version != now.Version) {
-			return drive.Fail(drive.Precondition)
-		}
-		return nil
-	}
-}
-
 // incoming is the body of a PUT, which must have the length that was promised: by Content-Length,
 // or by X-Expected-Entity-Length, which macOS sends with a chunked body. Some proxies hand on
 // nothing of such a body: then nothing is stored (D3).
@@ -192,12 +179,9 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	}
 	in := server.Incoming(c.r)
 	var body io.Reader = in
-	declared, err := Checksums(c.r.Header)
-	if err != nil {
+	var err error
+	if put.Digests, err = Declared(c.r.Header); err != nil {
 		return nil, err
-	}
-	if len(declared) > 0 {
-		body = upload.Ending(&summed{Reader: body, left: c.r.ContentLength, verify: digest.NewVerifier(declared)}, in)
 	}
 	text := c.r.Header.Get("X-Expected-Entity-Length")
 	if text == "" {

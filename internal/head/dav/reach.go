@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 )
 
 // Address is where the use cases find what a URL of a view means: for heads whose requests name
@@ -87,26 +88,35 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	return all, nil
 }
 
+// Permit is what allows a file to be put. It holds as long as Expect does, which the use case
+// compares in the transaction that makes the file.
+type Permit struct {
+	Who    drive.Who // the caller, with the lock tokens that the request submits
+	Expect tree.Expect
+}
+
 // MayPut refuses a file that is to be at a URL of a view where PUT would: for names that are not
 // taken, conditions of the request that do not hold, and locks whose tokens it does not bring.
-func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) error {
+func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) (Permit, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	var err error
 	if c.at, err = c.parse(u); err != nil {
-		return err
+		return Permit{}, err
 	}
 	if err := h.opt.Litter().takes(c.at.last()); err != nil {
-		return err
+		return Permit{}, err
 	}
 	if err := readTokens(c); err != nil {
-		return err
+		return Permit{}, err
 	}
+	c.who.Tokens = submitted(c)
 	there, err := target(ctx, c)
 	if err != nil {
-		return err
+		return Permit{}, err
 	}
 	if err := c.conditions(ctx, there); err != nil {
-		return err
+		return Permit{}, err
 	}
-	return mayPut(ctx, c, c.at, there)
+	err = mayPut(ctx, c, c.at, there)
+	return Permit{c.who, c.expect}, err
 }

@@ -38,6 +38,12 @@ func (c *call) refuse(err error) {
 	})
 }
 
+// StatusOf returns the status that an error of this package names; 0: that of its kind.
+func StatusOf(err error) int {
+	cond, _ := findCondition(err)
+	return cond.status
+}
+
 func findCondition(err error) (found condition, ok bool) {
 	for err != nil {
 		if found, ok = err.(condition); ok { //nolint:errorlint // the loop unwraps

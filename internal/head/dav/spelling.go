@@ -39,6 +39,8 @@ func (s *spelling) name(n Name) (name, declared string) {
 		return "d:" + n.Local, ""
 	case n.Space == "DAV:":
 		return "D:" + n.Local, ""
+	case n.Space == xmlSpace:
+		return "xml:" + n.Local, ""
 	case !s.sabre || n.Space == "":
 		return n.Local, ` xmlns="` + escape(n.Space) + `"`
 	case n.Space == sabreSpace:

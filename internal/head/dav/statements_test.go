@@ -2,11 +2,13 @@ package dav_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/dav/davtest"
@@ -49,5 +51,39 @@ func TestStatementsOfAListing(t *testing.T) {
 		if many := ask(what, uploadtest.Long()); many > few[what]+30 { // some for each page of what is shared
 			t.Errorf("%s: %d statements for 10 entries and %d for %d", what, few[what], many, uploadtest.Long())
 		}
+	}
+}
+
+// What a request asks the database about locks does not grow with how many there are, or whose.
+func TestStatementsAboutLocks(t *testing.T) {
+	t.Parallel()
+	var count sqldbtest.Counter
+	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	withBob(t, s)
+	s.Person(t, "cid")
+	s.grant(t, "cid", access.Editor)
+	lock := func(i int, who string) {
+		name := "team/" + who + strconv.Itoa(i)
+		s.Do(t, "PUT /dav/files/"+name, "", "x").Want(t, http.StatusCreated)
+		s.Do(t, "LOCK /dav/shared/"+name, davtest.As(who), "", exclusive).Want(t, http.StatusOK)
+	}
+	ask := func(locks int) int {
+		before := count.Total()
+		a := s.Do(t, "PROPFIND /dav/files/team/", "Depth: 1").Want(t, http.StatusMultiStatus)
+		if got := strings.Count(a.Body, "<D:locktoken>"); got != locks {
+			t.Fatalf("%d locks are listed, want %d", got, locks)
+		}
+		return count.Total() - before
+	}
+	lock(0, "bob")
+	ask(1) // who is shown what is remembered
+	few := ask(1)
+	for i := 1; i < 10; i++ {
+		lock(i, "bob")
+		lock(i, "cid")
+	}
+	ask(19)
+	if many := ask(19); many != few {
+		t.Errorf("%d statements for 1 lock and %d for 19 of two users", few, many)
 	}
 }

@@ -3,9 +3,9 @@ package nextcloud
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
-	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
@@ -34,19 +34,35 @@ func (c *call) assemble(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	done, err := c.completion(ctx, t, at)
-	if err != nil {
-		return err
-	}
-	made, err := c.seal(ctx, t, done)
+	made, err := c.decideSeal(ctx, t, at)
 	if err != nil {
 		return err
 	}
 	return c.answerFile(ctx, at.Address, made)
 }
 
-// completion checks what a MOVE says of the file: that all of it has come, and that what it
-// replaces is what the client has seen.
+// decideSeal makes the file. If something that the request was decided by changes before the
+// transaction, the request is decided again, as those of package dav are.
+func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tree.Node, err error) {
+	deadline := time.Now().Add(sealFor)
+	for range dav.Decisions {
+		var p dav.Permit
+		if p, err = c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
+			return nil, err
+		}
+		var done upload.Complete
+		if done, err = c.completion(ctx, t, at); err != nil {
+			return nil, err
+		}
+		done.Expect = p.Expect
+		if made, err = t.seal(ctx, c.Uploads, p.Who, done, deadline); !tree.IsStale(err) && !drive.IsKind(err, drive.VersionChanged) {
+			return made, err
+		}
+	}
+	return nil, err
+}
+
+// completion returns what a MOVE says of the file, if all of it has come.
 func (c *call) completion(ctx context.Context, t transfer, at target) (done upload.Complete, err error) {
 	total, err := c.totalLength()
 	if err != nil {
@@ -70,30 +86,21 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 		}
 		return done, err
 	}
-	if err := c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
-		return done, err
-	}
 	mtime, err := dav.ParseMTime(c.r.Header.Get("X-OC-Mtime"))
 	if err != nil {
 		return done, err
 	}
-	declared, err := dav.Checksums(c.r.Header)
+	sums, err := dav.Declared(c.r.Header)
 	if err != nil {
 		return done, err
 	}
-	sums := digest.Set{}
-	for _, d := range declared {
-		switch d.Algo {
-		case digest.FieldSHA256:
-			sums[digest.SHA256] = d.Value
-		case digest.FieldMD5:
-			sums[digest.MD5] = d.Value
-		default: // nothing has it of the whole file
-		}
+	conflict := drive.ConflictReplace
+	if strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F") { // RFC 4918 §10.6
+		conflict = drive.ConflictFail
 	}
 	size := pos.Offset
 	return upload.Complete{
-		Digests: sums, Parent: parent.ID, Name: name, Conflict: drive.ConflictReplace, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
+		Digests: sums, Parent: parent.ID, Name: name, Conflict: conflict, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
 	}, nil
 }
 
@@ -101,9 +108,9 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 // then. Less than clients and proxies commonly wait.
 const sealFor = 50 * time.Second
 
-func (c *call) seal(ctx context.Context, t transfer, done upload.Complete) (made *tree.Node, err error) {
-	for deadline := time.Now().Add(sealFor); ; {
-		v, _, err := c.Uploads.Complete(ctx, c.who, t.view.ID, done)
+func (t transfer) seal(ctx context.Context, uploads *upload.Sessions, who drive.Who, done upload.Complete, deadline time.Time) (made *tree.Node, err error) {
+	for {
+		v, _, err := uploads.Complete(ctx, who, t.view.ID, done)
 		switch {
 		case err != nil:
 			return nil, err
@@ -124,7 +131,7 @@ func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node
 		created = made.Rev == 1
 		if n, err := c.Files.ViewOf(ctx, c.who, *made); err == nil {
 			e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
-			describer{c}.header(ctx, c.w.Header(), c.who, e)
+			c.describer().header(ctx, c.w.Header(), c.who, e)
 			c.w.Header().Set("ETag", e.Tag())
 		}
 	}

@@ -2,6 +2,7 @@ package nextcloud
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -16,7 +17,6 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
@@ -66,8 +66,9 @@ type bulk struct {
 
 // bulkFile is where a part goes.
 type bulkFile struct {
-	path string // as the client has it
-	at   drive.Address
+	path   string // as the client has it
+	at     drive.Address
+	tokens drive.Tokens // of locks, that the part submits
 }
 
 var _ batch.Source = (*bulk)(nil)
@@ -186,39 +187,29 @@ func (c sending) file(ctx context.Context, h http.Header, size int64) (item batc
 	put, err := c.put(ctx, &f, h)
 	put.Size = drive.ByteSize(size)
 	b.files = append(b.files, f)
-	var body io.Reader = b
 	if err == nil {
-		body, err = checkedPart(b, h, size)
+		put.Digests, err = partDigests(h)
 	}
 	if err == nil && (f.at.Place != "" || put.Size > upload.LaidSize) {
-		b.alone = append(b.alone, c.alone(ctx, n, put, body))
+		b.alone = append(b.alone, c.alone(ctx, n, put, b))
 		return batch.Item{}, true
 	}
-	item = batch.Item{N: n, Op: batch.Put, Err: err, File: put, Body: body}
-	if check := put.Check; check != nil {
-		item.File.Check = nil
-		item.If = upload.Asking(check)
-	}
-	return item, false
+	return batch.Item{N: n, Op: batch.Put, Err: err, File: put, Tokens: f.tokens, Body: b}, false
 }
 
-// checkedPart is the bytes of a part, which must have the digests that it declares.
-func checkedPart(b *bulk, h http.Header, size int64) (io.Reader, error) {
-	declared, err := dav.Checksums(h)
-	if text := h.Get("X-File-MD5"); text != "" && err == nil {
-		var sum []byte
-		if sum, err = hex.DecodeString(text); err != nil || len(sum) != digest.FieldMD5.Size() {
-			return nil, drive.Wrap(err, drive.BadRequest, "field", "X-File-MD5", "reason", string(drive.Malformed), "expected", "32 hex digits")
-		}
-		declared = append(declared, digest.FieldDigest{Algo: digest.FieldMD5, Value: sum})
+// partDigests are the digests that a part declares, which are verified before its file is there.
+func partDigests(h http.Header) (digest.Set, error) {
+	sums, err := dav.Declared(h)
+	text := h.Get("X-File-MD5")
+	if text == "" || err != nil {
+		return sums, err
 	}
-	switch {
-	case err != nil || len(declared) == 0:
-		return b, err
-	case size == 0: // nobody reads what has no bytes
-		return b, digest.NewVerifier(declared).Verify()
+	sum, err := hex.DecodeString(text)
+	if other := sums[digest.MD5]; err != nil || len(sum) != digest.MD5.Size() || other != nil && !bytes.Equal(other, sum) {
+		return nil, drive.Wrap(err, drive.BadRequest, "field", "X-File-MD5", "reason", string(drive.Malformed), "expected", "32 hex digits")
 	}
-	return dav.Summed(b, size, declared), nil
+	sums[digest.MD5] = sum
+	return sums, nil
 }
 
 // put is what a part asks for, if it may be stored where it goes.
@@ -234,27 +225,19 @@ func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put uploa
 	if put.MTime, err = dav.ParseMTime(cmp.Or(h.Get("X-OC-Mtime"), h.Get("X-File-Mtime"))); err != nil {
 		return put, err
 	}
-	if h.Get("If-Match") != "" {
-		seen, err := c.Files.GetByPath(ctx, c.who, f.at)
-		if err != nil && !drive.IsKind(err, drive.NotFound) {
-			return put, err
-		}
-		put.Check = func(there *tree.Node) error {
-			if there == nil || there.ID != seen.ID || there.Version != seen.Version {
-				return drive.Fail(drive.Precondition)
-			}
-			return nil
-		}
-	}
 	one := *c.r // a part has conditions of its own
 	one.Method, one.Header = http.MethodPut, h
-	return put, c.DAV.MayPut(ctx, &one, view, u)
+	p, err := c.DAV.MayPut(ctx, &one, view, u)
+	put.Expect, f.tokens = p.Expect, p.Who.Tokens
+	return put, err
 }
 
 // alone stores one file.
-func (c sending) alone(ctx context.Context, n int, put upload.PutFile, body io.Reader) batch.Answer {
+func (c sending) alone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
 	a := batch.Answer{N: n}
-	stored, err := c.Uploads.PutWhole(ctx, c.who, put, upload.Ending(body, c.files.src))
+	who := c.who
+	who.Tokens = b.files[n].tokens
+	stored, err := c.Uploads.PutWhole(ctx, who, put, upload.Ending(b, b.src))
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.ParentGone)
 	}
@@ -301,7 +284,7 @@ func (c sending) results(ctx context.Context) (map[string]bulkResult, error) {
 		paths = append(paths, f.path)
 	}
 	id, permissions := dav.Name{Space: owncloud, Local: "id"}, dav.Name{Space: owncloud, Local: "permissions"}
-	property, err := describer{c.call}.properties(ctx, c.who, page, []dav.Name{id, permissions})
+	property, err := c.describer().properties(ctx, c.who, page, []dav.Name{id, permissions})
 	if err != nil {
 		return nil, err
 	}

@@ -55,8 +55,8 @@ type Options struct {
 	// ZeroWithin is how long chunk 1 of a client that may number its chunks from 0 waits for that
 	// one, which such a client sends at the same time. Default: 5 s.
 	ZeroWithin time.Duration
-	// EarlyWithin is how long a chunk waits for those before it: longer than one takes to come.
-	// Default: 60 s.
+	// EarlyWithin is how long a chunk waits for those before it while none comes: a client that
+	// sends several at a time has sent them by then. Default: 5 s.
 	EarlyWithin time.Duration
 }
 
@@ -74,7 +74,7 @@ func New(opt Options) *Head {
 		opt.Now = time.Now
 	}
 	if opt.EarlyWithin == 0 {
-		opt.EarlyWithin = time.Minute
+		opt.EarlyWithin = 5 * time.Second
 	}
 	if opt.ZeroWithin == 0 {
 		opt.ZeroWithin = 5 * time.Second
@@ -129,7 +129,7 @@ const challenge = `Basic realm="SmartDrive", charset="UTF-8"`
 
 // refuse answers with an error, in the form that clients of sabre/dav read.
 func (c *call) refuse(err error) {
-	status := 0
+	status := dav.StatusOf(err)
 	switch drive.KindOf(err) {
 	case drive.ParentGone:
 		status = http.StatusConflict

@@ -140,7 +140,7 @@ func check(t *testing.T, what string, was, now map[string]string, changed []stri
 	}
 }
 
-func (s *stack) must(t *testing.T) func(files.NodeView, error) files.NodeView {
+func (s *stack) must(t testing.TB) func(files.NodeView, error) files.NodeView {
 	t.Helper()
 	return func(n files.NodeView, err error) files.NodeView {
 		t.Helper()

@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
@@ -26,13 +27,19 @@ const (
 )
 
 // describer finds the properties of entries, and the headers of answers about them.
-type describer struct{ *call }
+type describer struct {
+	*call
+	layout *layout
+}
+
+func (c *call) describer() describer { return describer{c, &layout{}} }
 
 // known is what has been read about a page of entries.
 type known struct {
 	d       describer
 	numbers map[drive.NodeID]int64
-	marks   map[string]files.FolderMarks     // by place
+	folders map[drive.NodeID]tree.Mark       // of the folders of the page
+	marks   map[string]files.PlaceMark       // by place
 	names   map[string]drive.Name            // of all places beside the caller's own drive; only where the page needs them
 	rights  map[drive.NodeID]access.Standing // of what is not the caller's own
 	owner   string
@@ -42,7 +49,7 @@ type known struct {
 
 // properties is dav.Properties.
 func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
-	k := known{d: d, marks: map[string]files.FolderMarks{}, rights: map[drive.NodeID]access.Standing{}}
+	k := known{d: d, rights: map[drive.NodeID]access.Standing{}}
 	asked := func(space string, locals ...string) bool {
 		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
 	}
@@ -109,52 +116,113 @@ func (k *known) readShared(ctx context.Context, page []dav.Entry) (map[drive.Nod
 	return k.d.Spaces.Ways(ctx, ids)
 }
 
-// readMarks reads the marks of the accounts that folders of the page lie in. The root has those of
-// all places that the caller sees, and so have the folders of the layout. All tops of places are
-// asked for together, however many there are.
+// layout is what a request has read of all places beside the caller's own drive, once for all pages
+// of a listing. Marks that were read before a page are older than what the page shows, which makes
+// a client list again; never newer.
+type layout struct {
+	names map[string]drive.Name // of the places that the caller sees; nil: not read
+	marks map[string]files.PlaceMark
+}
+
+// read reads the places and their marks, by some statements however many there are.
+func (l *layout) read(ctx context.Context, d describer, who drive.Who) error {
+	all, err := d.DAV.Places(ctx, who)
+	if err != nil {
+		return err
+	}
+	names, tops := make(map[string]drive.Name, len(all)), make(map[string]drive.NodeID, len(all))
+	for _, p := range all {
+		names[p.Address] = p.Name
+		if tops[p.Address] = p.Root; p.Root.IsZero() {
+			tops[p.Address] = p.Node
+		}
+	}
+	l.marks, err = d.marksOf(ctx, who, tops)
+	for place := range tops { // what has no mark is not in the listing of all, either
+		if _, seen := l.marks[place]; !seen {
+			delete(names, place)
+		}
+	}
+	if err == nil {
+		l.names = names
+	}
+	return err
+}
+
+// marksOf returns the marks of places by their tops. What the caller does not see has none.
+func (d describer) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceMark, error) {
+	if len(tops) == 0 {
+		return nil, nil
+	}
+	found, err := d.tags.OfTops(ctx, who, slices.Collect(maps.Values(tops)))
+	marks := make(map[string]files.PlaceMark, len(found))
+	for place, top := range tops {
+		if m, seen := found[top]; seen {
+			marks[place] = m
+		}
+	}
+	return marks, err
+}
+
+// readMarks reads the marks of the folders of the page, and of the places that they lie in. The
+// root has those of all places that the caller sees, and so have the folders of the layout.
 func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
 	listed := map[string]bool{} // places of which the page has folders
 	tops := map[string]drive.NodeID{}
+	var folders []drive.NodeID
+	all := false
 	for _, e := range page {
+		if e.IsFolder() && !e.Virtual {
+			folders = append(folders, e.Node)
+		}
 		switch {
 		case e.Place != "" && len(e.Path) == 0:
 			tops[e.Place] = e.Node
 		case e.IsFolder() && !e.Virtual:
 			listed[e.Place] = true
 		}
-		if k.names != nil || !e.Virtual && !isHome(e) {
-			continue
-		}
-		all, err := k.d.DAV.Places(ctx, who)
-		if err != nil {
-			return err
-		}
-		k.names = map[string]drive.Name{}
-		for _, p := range all {
-			k.names[p.Address] = p.Name
-			if tops[p.Address] = p.Root; p.Root.IsZero() {
-				tops[p.Address] = p.Node
-			}
-		}
+		all = all || e.Virtual || isHome(e)
 	}
-	marks, err := k.d.tags.OfTops(ctx, who, slices.Collect(maps.Values(tops)))
-	if err != nil {
+	var err error
+	if k.folders, err = k.d.tags.Folders(ctx, folders); err != nil {
 		return err
 	}
-	for place, top := range tops { // what has no mark is not in the listing of all, either
-		if m, seen := marks[top]; seen {
-			k.marks[place] = m
-			delete(listed, place)
-		} else {
-			delete(k.names, place)
-		}
-	}
-	for place := range listed {
-		if k.marks[place], err = k.d.tags.Of(ctx, who, place); err != nil { // a folder without a mark would have a tag that never changes
+	places := k.d.layout
+	if all && places.names == nil {
+		if err := places.read(ctx, k.d, who); err != nil {
 			return err
 		}
 	}
+	if all {
+		k.names = places.names
+	}
+	maps.DeleteFunc(tops, func(place string, _ drive.NodeID) bool { _, known := places.marks[place]; return known })
+	if k.marks, err = k.d.marksOf(ctx, who, tops); err != nil {
+		return err
+	}
+	for place := range listed {
+		if _, known := k.mark(place); known {
+			continue
+		}
+		m, err := k.d.tags.Of(ctx, who, place)
+		if err != nil { // a folder without a mark would have a tag that never changes
+			return err
+		}
+		if k.marks == nil {
+			k.marks = map[string]files.PlaceMark{}
+		}
+		k.marks[place] = m
+	}
 	return nil
+}
+
+// mark returns the mark of a place.
+func (k *known) mark(place string) (files.PlaceMark, bool) {
+	if m, known := k.marks[place]; known {
+		return m, true
+	}
+	m, known := k.d.layout.marks[place]
+	return m, known
 }
 
 // isHome reports whether an entry is the top of the caller's own drive.
@@ -277,8 +345,8 @@ func (k *known) tag(e dav.Entry) string {
 
 // folderTag is the tag of a folder without what the installation adds to all.
 func (k *known) folderTag(e dav.Entry) string {
-	at := k.marks[e.Place]
-	m := at.Of[e.Node]
+	at, _ := k.mark(e.Place)
+	m := k.folders[e.Node]
 	if !e.Virtual && !isHome(e) {
 		if at.Rights != "" { // what is hidden from the caller, and what they may do, may be different
 			return fmt.Sprintf("f-%x-%x-%s", m.Seq, m.Nodes, at.Rights)
@@ -291,7 +359,7 @@ func (k *known) folderTag(e dav.Entry) string {
 		fmt.Fprintf(sum, "%x %x\n", m.Seq, m.Nodes)
 	}
 	for _, place := range slices.Sorted(maps.Keys(k.names)) {
-		at := k.marks[place]
+		at, _ := k.mark(place)
 		fmt.Fprintf(sum, "%q %q %x %x %s\n", place, k.names[place], at.Top.Seq, at.Top.Nodes, at.Rights)
 	}
 	return "t-" + hex.EncodeToString(sum.Sum(nil)[:12])
@@ -306,7 +374,7 @@ func (k *known) size(e dav.Entry) int64 {
 	if e.Place != "" || e.Virtual {
 		return 0
 	}
-	return int64(k.marks[""].Of[e.Node].Size)
+	return int64(k.folders[e.Node].Size)
 }
 
 // permissions are letters: G read, D delete, N rename, V move, W write a file, C and K create
@@ -354,7 +422,7 @@ func checksums(e dav.Entry) string {
 	for _, c := range []struct {
 		algo digest.Algo
 		name string
-	}{{digest.SHA256, "SHA256"}, {digest.MD5, "MD5"}} {
+	}{{digest.SHA1, "SHA1"}, {digest.SHA256, "SHA256"}, {digest.MD5, "MD5"}} {
 		if sum := e.Digests[string(c.algo)]; sum != "" {
 			all = append(all, c.name+":"+sum)
 		}

@@ -85,7 +85,7 @@ func (c *call) files(ctx context.Context, prefix string) error {
 
 // view is the tree of the caller below a prefix.
 func (c *call) view(_ context.Context, prefix string) dav.View {
-	d := describer{c}
+	d := c.describer()
 	return dav.View{
 		Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header,
 		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite, Sabre: true,

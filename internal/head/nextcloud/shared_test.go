@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/star"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
@@ -23,7 +24,7 @@ const (
 )
 
 // node is a node of ann's.
-func (s *stack) node(t *testing.T, path string) drive.NodeID {
+func (s *stack) node(t testing.TB, path string) drive.NodeID {
 	t.Helper()
 	at, err := drive.ParsePath("/" + path)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *stack) node(t *testing.T, path string) drive.NodeID {
 }
 
 // grant gives bob a role at something of ann's.
-func (s *stack) grant(t *testing.T, path string, role access.Role, life time.Duration) {
+func (s *stack) grant(t testing.TB, path string, role access.Role, life time.Duration) {
 	t.Helper()
 	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People["bob"].User)}
 	if _, err := s.Spaces.Grant(t.Context(), s.Who, space.NewGrant{Node: s.node(t, path), To: to, Role: role, Life: life}, nil); err != nil {
@@ -41,7 +42,7 @@ func (s *stack) grant(t *testing.T, path string, role access.Role, life time.Dur
 	}
 }
 
-func (s *stack) ungrant(t *testing.T, path string) {
+func (s *stack) ungrant(t testing.TB, path string) {
 	t.Helper()
 	if err := s.Spaces.Ungrant(t.Context(), s.Who, s.node(t, path), drive.PrincipalID(s.People["bob"].User), false); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ func (s *stack) ungrant(t *testing.T, path string) {
 }
 
 // bobsTag is the tag of a folder for bob; empty: it is not there.
-func (s *stack) bobsTag(t *testing.T, path string) string {
+func (s *stack) bobsTag(t testing.TB, path string) string {
 	t.Helper()
 	a := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob"), "", ask)
 	if a.Status == 404 {
@@ -352,7 +353,7 @@ func TestAStarStandsForItself(t *testing.T) {
 		t.Errorf("a request that was refused has set a star: %s", body)
 	}
 	l := lock.Lock{Node: s.node(t, "team/f"), Exclusive: true, Lasts: time.Hour}
-	if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l); err != nil {
+	if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+star+tail).Want(t, 207)
@@ -384,4 +385,37 @@ func TestAFileThatIsSharedByItselfIsChanged(t *testing.T) {
 	s.Do(t, "GET "+home+"solo.txt").Want(t, 200).Has(t, "bob's")
 	s.Do(t, "PUT "+shared+"/other.txt", bob, "", "new").Want(t, 403)
 	s.Do(t, "MKCOL "+shared+"/other", bob).Want(t, 403)
+}
+
+// A listing of the top shows that something is shared without reading all of it, which would keep a
+// name for each.
+func TestTopDoesNotReadAllThatIsShared(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
+	const properties = `<d:propfind xmlns:d="DAV:"><d:prop><d:displayname/></d:prop></d:propfind>`
+	top := func() davtest.Answer {
+		return s.Do(t, "PROPFIND "+bobs, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+	}
+	if strings.Contains(top().Body, "Shared%20with%20me") {
+		t.Error("nothing is shared, and the top shows the folder of what is")
+	}
+	s.grant(t, "team", access.Viewer, 0)
+	if !strings.Contains(top().Body, "Shared%20with%20me") {
+		t.Error("the top does not show the folder of what is shared")
+	}
+	kept := func() (n int) {
+		if err := s.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM mounts").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := kept(); n != 0 {
+		t.Errorf("a listing of the top has read all that is shared: %d names are kept", n)
+	}
+	s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+	if n := kept(); n != 1 {
+		t.Errorf("%d names are kept after a listing of what is shared", n)
+	}
 }

@@ -25,7 +25,7 @@ import (
 func (s *stack) play(t *testing.T, name string) {
 	t.Helper()
 	transcripttest.Play(t, filepath.Join("testdata", name+".txt"), transcripttest.Options{
-		Handler: s.Server,
+		Handler: s.Checked(t),
 		Prepare: func(r *http.Request) {
 			name := "ann"
 			if as := r.Header.Get("As"); as != "" {

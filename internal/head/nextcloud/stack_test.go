@@ -70,7 +70,7 @@ func (s *stack) wire() {
 		Shelf:  files.NewShelf(s.Files, star.New(s.DB, now)),
 		Spaces: s.Spaces, Numbers: s.numbers, Now: now,
 		Shares:  s.shares,
-		DAV:     dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces}),
+		DAV:     dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces, BaseURL: "https://drive.example.org"}),
 		Batches: batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.Files, Keys: idem.NewKeys(s.DB, idem.Options{Now: now})}),
 		Files:   s.Files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: s.Logins,
 		Caller: s.Caller, Balance: s.Balance, Instance: "sdtest", Fingerprint: s.fingerprint, BaseURL: "https://drive.example.org",

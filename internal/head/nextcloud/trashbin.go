@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/dav"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -52,7 +53,7 @@ func (c *call) trashbin(ctx context.Context, below []string) error {
 			err = drive.Fail(drive.NotFound)
 		}
 		if err == nil {
-			_, err = c.Files.DeletePermanently(ctx, c.who, id, 0)
+			_, err = c.Files.DeletePermanently(ctx, c.who, id, n.Rev) // refused if another request has restored it
 		}
 		if err != nil {
 			return err
@@ -75,17 +76,29 @@ func trashedID(name string) (drive.NodeID, error) {
 	return id, err
 }
 
-// restore brings a node back to where it was; the name in Destination says nothing.
+// restore moves a node from the trash to its original folder, or to the root if that folder is not
+// there. Destination must be in the user's restore collection; its last segment is ignored.
 func (c *call) restore(ctx context.Context, id drive.NodeID) error {
-	u, err := url.Parse(c.r.Header.Get("Destination"))
-	if err != nil || !strings.Contains(u.Path, "/remote.php/dav/trashbin/"+c.at(3)+"/restore/") {
-		return drive.Fail(drive.Forbidden)
+	if err := checkRestoreDestination(c.DAV, c.r, "trashbin", c.at(3)); err != nil {
+		return err
 	}
 	if _, err := c.Files.Restore(ctx, c.who, id, drive.NodeID{}, ""); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusCreated)
 	return nil
+}
+
+// checkRestoreDestination checks the Destination header of a request that restores a file. It
+// returns Forbidden unless the path is in /remote.php/dav/AREA/USER/restore/, where area is
+// "trashbin" or "versions", and an error that is answered 502 if the host is another server's (RFC
+// 4918 §9.8.5).
+func checkRestoreDestination(h *dav.Head, r *http.Request, area, user string) error {
+	u, err := url.Parse(r.Header.Get("Destination"))
+	if err != nil || !strings.Contains(u.Path, "/remote.php/dav/"+area+"/"+user+"/restore/") {
+		return drive.Fail(drive.Forbidden)
+	}
+	return h.CheckHost(r, u)
 }
 
 // listTrash sends page after page. One that cannot be read breaks the listing off (D1 of package

@@ -98,6 +98,9 @@ func (c *call) destination(ctx context.Context) (to target, ok bool, err error) 
 	if to.url, err = url.Parse(text); err != nil {
 		return to, false, drive.Wrap(err, drive.BadRequest, "field", "Destination", "reason", string(drive.Malformed), "expected", "a URL")
 	}
+	if err := c.DAV.CheckHost(c.r, to.url); err != nil {
+		return to, false, err
+	}
 	prefix := "/remote.php/dav/files/" + c.at(3) + "/"
 	if strings.Contains(to.url.Path, "/remote.php/webdav/") {
 		prefix = "/remote.php/webdav/"
@@ -301,12 +304,12 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	key := c.who.User.String() + id
 	l := c.lines.join(key)
 	defer c.lines.leave(key, l)
-	early, zero := time.NewTimer(c.EarlyWithin), time.NewTimer(c.ZeroWithin)
+	early, zero := patience{Timer: time.NewTimer(c.EarlyWithin), within: c.EarlyWithin}, time.NewTimer(c.ZeroWithin)
 	defer early.Stop()
 	defer zero.Stop()
 	first := c.r.Header.Get("Destination") != "" // whether chunk 1 is the first: version 2 says it each time
 	for {
-		verdict, err := c.tryChunk(ctx, l, id, name, n, declared, first)
+		verdict, err := c.tryChunk(ctx, l, id, name, n, declared, first, &early)
 		if err != nil {
 			return err
 		}
@@ -315,6 +318,9 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 		case maybe:
 			deadline = zero.C
 		case later:
+			if early.over {
+				return c.refuseEarly(ctx, l, id, n)
+			}
 		case next, has, wrong:
 			c.w.Header().Set("ETag", `"`+name+`"`)
 			c.w.WriteHeader(http.StatusCreated)
@@ -325,9 +331,25 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 			return err
 		case late && verdict == maybe:
 			first = true
-		case late:
-			return c.refuseEarly(ctx, l, id, n)
+		case late: // it looks once more, behind a chunk that just comes
+			early.over = true
 		}
+	}
+}
+
+// patience ends the wait of a chunk when the transfer has not grown for some time.
+type patience struct {
+	*time.Timer
+
+	within time.Duration
+	offset drive.ByteSize
+	over   bool
+}
+
+func (p *patience) saw(offset drive.ByteSize) {
+	if offset != p.offset {
+		p.offset, p.over = offset, false
+		p.Reset(p.within)
 	}
 }
 
@@ -353,7 +375,7 @@ func (c *call) refuseEarly(ctx context.Context, l *line, id string, n chunkName)
 // tryChunk takes a chunk in if it is its turn: not when those before it are missing (later), or
 // perhaps are (maybe), unless it is known that it is the first.
 func (c *call) tryChunk(
-	ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest, first bool,
+	ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *patience,
 ) (_ verdict, err error) {
 	ctx, end, err := c.lines.enter(ctx, l, name)
 	if err != nil {
@@ -367,6 +389,7 @@ func (c *call) tryChunk(
 	if t.pos, err = c.Uploads.Offset(ctx, c.who, t.view.ID); err != nil {
 		return wrong, err
 	}
+	early.saw(t.pos.Offset)
 	size := drive.ByteSize(c.r.ContentLength)
 	if size < 0 {
 		size = blob.UnknownSize

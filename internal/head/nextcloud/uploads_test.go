@@ -103,6 +103,60 @@ func TestNoFileLacksAChunkThatWasRefused(t *testing.T) {
 	}
 }
 
+// A chunk waits for those before it as long as they come, however slow the first of them is.
+func TestChunksWaitWhileOneComes(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.early = 3 * time.Second
+	s.wire()
+	to := "Destination: " + home + "f"
+	for _, id := range []string{"slow", "gap"} {
+		s.Do(t, "MKCOL "+staged+id, to).Want(t, 201)
+	}
+	var all sync.WaitGroup
+	send := func(n string, body io.Reader) {
+		have := s.head.Waiting(s.Who.User, "slow")
+		all.Go(func() {
+			if got := s.Send(t, "PUT "+staged+"slow/"+n, http.Header{"Destination": {home + "f"}}, body); got.Status != http.StatusCreated {
+				t.Errorf("chunk %s: %d %s", n, got.Status, got.Body)
+			}
+		})
+		process.Eventually(t, time.Minute, "the chunk has come", func() error {
+			if now := s.head.Waiting(s.Who.User, "slow"); now <= have {
+				return fmt.Errorf("%d have", now)
+			}
+			return nil
+		})
+	}
+	in, out := io.Pipe()
+	send("1", in)
+	if _, err := out.Write([]byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []string{"5", "4", "3", "2"} {
+		send(n, strings.NewReader(n))
+	}
+	s.Do(t, "PUT "+staged+"gap/2", to, "", "two").Want(t, 503) // so those of the other have waited as long
+	_ = out.Close()
+	all.Wait()
+	s.Do(t, "MOVE "+staged+"slow/.file", to).Want(t, 201)
+	if got := s.read(t, "f"); got != "12345" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The file is made on this server, and not where another one has the name.
+func TestChunksForAnotherServer(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Do(t, "MKCOL "+staged+"x", "Destination: https://other.example"+home+"f").Want(t, 502)
+	s.Do(t, "MKCOL "+staged+"x").Want(t, 201)
+	s.Do(t, "PUT "+staged+"x/1", "", "one").Want(t, 201)
+	s.Do(t, "MOVE "+staged+"x/.file", "Destination: https://other.example"+home+"f").Want(t, 502)
+	s.Do(t, "GET "+home+"f").Want(t, 404)
+	s.Do(t, "MOVE "+staged+"x/.file", "Destination: https://drive.example.org"+home+"f").Want(t, 201)
+}
+
 // A client that numbers its chunks from 0, as older ones do, and sends several at a time: chunk 1
 // waits for chunk 0. One that numbers them from 1 and does not say so waits for a moment, once.
 func TestChunksFromZeroAtTheSameTime(t *testing.T) {
@@ -429,10 +483,15 @@ func TestLocksHoldHere(t *testing.T) {
 	s.Do(t, "UNLOCK "+home+"d/f", "Lock-Token: "+token).Want(t, 204)
 	s.Do(t, "MKCOL "+staged+"t8", to).Want(t, 201)
 	s.Do(t, "PUT "+staged+"t8/1", to, "", "more").Want(t, 201)
-	s.lockAs(t, "d/f", drive.NewID[drive.UserID]())
+	s.lockByOther(t, "d/f")
+	s.Do(t, "PUT "+home+"d/g", "", "mine").Want(t, 201)
 	s.Do(t, "PUT "+home+"d/f", "", "other").Want(t, http.StatusLocked)
 	s.Do(t, "MOVE "+staged+"t8/.file", to).Want(t, http.StatusLocked)
 	if got := s.read(t, "d/f"); got != "chunks" {
+		t.Errorf("%q", got)
+	}
+	s.Do(t, "MOVE "+staged+"t8/.file", "Destination: "+home+"d/g", "Overwrite: F").Want(t, http.StatusPreconditionFailed)
+	if got := s.read(t, "d/g"); got != "mine" {
 		t.Errorf("%q", got)
 	}
 	s.Do(t, "MKCOL "+home+"e").Want(t, 201)
@@ -441,16 +500,17 @@ func TestLocksHoldHere(t *testing.T) {
 	s.CheckLedger(t, s.Who)
 }
 
-// lockAs locks a file for somebody.
-func (s *stack) lockAs(t *testing.T, path string, user drive.UserID) {
+// lockByOther locks a file for an editor.
+func (s *stack) lockByOther(t *testing.T, path string) {
 	t.Helper()
 	at, err := drive.ParsePath("/" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := s.must(t)(s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: at}))
+	user := s.Editor(t, s.Who.Account, n.ID)
 	err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := lock.Take(ctx, tx, drive.TimeOf(s.Clock.Now()), lock.Lock{
+		_, err := lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, lock.Lock{
 			Account: s.Who.Account, Node: n.ID, User: user, Exclusive: true, Lasts: time.Hour,
 		})
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -109,11 +108,11 @@ func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.Versio
 	return d.Close()
 }
 
-// restoreVersion makes a version the content again; the name in Destination says nothing.
+// restoreVersion adds a copy of an older version as the current one. Destination must be in the
+// user's restore collection; its last segment is ignored.
 func (c *call) restoreVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
-	u, err := url.Parse(c.r.Header.Get("Destination"))
-	if err != nil || !strings.Contains(u.Path, "/remote.php/dav/versions/"+c.at(3)+"/restore/") {
-		return drive.Fail(drive.Forbidden)
+	if err := checkRestoreDestination(c.DAV, c.r, "versions", c.at(3)); err != nil {
+		return err
 	}
 	if _, err := c.Files.RestoreVersion(ctx, c.who, n.ID, id, nil); err != nil {
 		return err

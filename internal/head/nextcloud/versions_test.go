@@ -40,6 +40,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	s.Do(t, "MOVE "+anns[1], "Destination: "+home+"team/g").Want(t, 403)
+	s.Do(t, "MOVE "+anns[1], "Destination: https://elsewhere.example.org/remote.php/dav/versions/ann/restore/target").Want(t, 502)
 	s.Do(t, "MOVE "+anns[1], "Destination: https://drive.example.org/remote.php/dav/versions/ann/restore/target").Want(t, 201)
 	if got := s.read(t, "team/f"); got != "first" {
 		t.Errorf("%q", got)

@@ -143,6 +143,7 @@ var requestRows = []row{
 			"outward":      {"Nothing in this space is shared with people who are not its members: its managers have decided so.", "空间的管理者规定：此空间的内容不与非成员共享。"},
 			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给你的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
 			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},
+			"same":         {"A file or folder cannot be moved or copied onto itself.", "文件或文件夹不能移动或复制到自身。"},
 			"litter":       {"This server keeps no files that desktops leave behind, such as .DS_Store, Thumbs.db and ~$ files.", "本服务器不保存桌面系统留下的文件，例如 .DS_Store、Thumbs.db 和 ~$ 文件。"},
 			"finite-depth": {"Folders are listed one at a time: ask with Depth: 0 or 1.", "文件夹只能逐个列出，请使用 Depth: 0 或 1。"},
 			"password":     {"The password is not the one of this account.", "密码不是此账户的密码。"},
@@ -203,7 +204,7 @@ var requestRows = []row{
 		kind: drive.NoThumbnail, status: http.StatusNotFound,
 		title: text{"No thumbnail", "没有缩略图"},
 		reasons: map[string]text{
-			"type":      {"Thumbnails are made for JPEG, PNG, GIF, WebP and BMP images only.", "仅为 JPEG、PNG、GIF、WebP 和 BMP 图片生成缩略图。"},
+			"type":      {"Thumbnails are made for JPEG, PNG, GIF, WebP and BMP images only, and not for all variants of them.", "仅为 JPEG、PNG、GIF、WebP 和 BMP 图片生成缩略图，不包括它们的某些变体。"},
 			"too-large": {"The image is too large for a thumbnail.", "图片过大，无法生成缩略图。"},
 			"damaged":   {"The file cannot be read as an image.", "该文件无法作为图片读取。"},
 		},

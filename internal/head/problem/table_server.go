@@ -21,6 +21,14 @@ var serverRows = []row{
 		kind: drive.Unavailable, status: http.StatusServiceUnavailable, retry: 5,
 		title: text{"Temporarily unavailable", "暂时不可用"},
 		reasons: map[string]text{
+			"database-damaged": {
+				"The server's database is damaged, so that some of your files may not be shown. The files themselves are kept apart from it. The operator has to repair it.",
+				"服务器的数据库已损坏，你的部分文件可能无法显示；文件内容单独存放，不在数据库中。需要管理员修复。",
+			},
+			"store-unwritable": {
+				"The server may not write to the directory of the files. The operator has to give it to the server's user, or mount its disk for writing; the log names the path.",
+				"服务器无法写入存放文件的目录。需要管理员把它交给服务器的运行用户，或以可写方式挂载磁盘；日志中有路径。",
+			},
 			"sign-on": {
 				"The identity provider does not answer as it should. The log of the server says why.",
 				"身份提供方没有正常响应，原因见服务器日志。",

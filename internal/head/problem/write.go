@@ -17,6 +17,10 @@ import (
 // response: the access log says it, because the client is not told.
 type Noter interface{ NoteError(err error) }
 
+// Translator is a ResponseWriter, or one that it wraps, that maps the error of a handler to the
+// error that becomes the response.
+type Translator interface{ TranslateError(err error) error }
+
 // Write answers r with err as application/problem+json. The language comes from Accept-Language,
 // the request id from the response header X-Request-Id, where the server's middleware has put it.
 // Nothing may have been written before.
@@ -38,6 +42,9 @@ type Dialect struct {
 
 // WriteAs is Write in another protocol's words.
 func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
+	if t, ok := find[Translator](w); ok {
+		err = t.TranslateError(err)
+	}
 	note(w, err)
 	h := w.Header()
 	d := From(err, Negotiate(r.Header.Get("Accept-Language")), h.Get("X-Request-Id"))
@@ -76,16 +83,23 @@ func (d *Document) say(as Dialect) {
 // Note tells the access log of an error that did not become the response as a whole.
 func Note(w http.ResponseWriter, err error) { note(w, err) }
 
-// note tells the innermost Noter, following Unwrap as http.ResponseController does.
+// note tells the innermost Noter.
 func note(w http.ResponseWriter, err error) {
+	if n, ok := find[Noter](w); ok {
+		n.NoteError(err)
+	}
+}
+
+// find returns the innermost writer that is a T, following Unwrap as http.ResponseController does.
+func find[T any](w http.ResponseWriter) (T, bool) {
 	for {
-		if n, ok := w.(Noter); ok {
-			n.NoteError(err)
-			return
+		if found, ok := w.(T); ok {
+			return found, true
 		}
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			return
+			var none T
+			return none, false
 		}
 		w = u.Unwrap()
 	}

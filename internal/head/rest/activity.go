@@ -10,12 +10,20 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/history"
 )
 
 // happened is what was done, to those who may see it.
-type happened struct{ history *history.History }
+type happened struct {
+	history *history.History
+	sending *server.Gate[drive.UserID] // exports, which read everything there is
+}
+
+// maxEntries is how many exports of activity one user is sent at a time: each keeps a processor and
+// the database busy for as long as it lasts.
+const maxEntries = 2
 
 func (h happened) routes() []route {
 	return []route{{
@@ -102,53 +110,63 @@ func (h happened) export(ctx context.Context, c *call) (reply, error) {
 		}
 		in.Node = id
 	}
-	return sendEntries(ctx, c)(h.history.Export(ctx, c.who, in, c.query.Get(afterParam.name)))
+	return h.send(ctx, c, func() (*history.Export, error) {
+		return h.history.Export(ctx, c.who, in, c.query.Get(afterParam.name))
+	})
 }
 
 func (h happened) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	return sendEntries(ctx, c)(h.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name)))
+	return h.send(ctx, c, func() (*history.Export, error) {
+		return h.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+	})
 }
 
 func (h happened) exportAll(ctx context.Context, c *call) (reply, error) {
-	return sendEntries(ctx, c)(h.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name)))
+	return h.send(ctx, c, func() (*history.Export, error) {
+		return h.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+	})
 }
 
-// sendEntries sends an export piece by piece. The first piece is read before the answer begins, so
-// that what is wrong with the request is an error; what fails later breaks the connection off.
-func sendEntries(ctx context.Context, c *call) func(*history.Export, error) (reply, error) {
-	return func(e *history.Export, err error) (reply, error) {
-		if err != nil {
-			return reply{}, err
-		}
-		items, more, err := e.Next(ctx)
-		if err != nil {
-			return reply{}, err
-		}
-		h := c.w.Header()
-		h.Set("Content-Type", ndjson)
-		h.Set("Content-Disposition", disposition("activity.ndjson", false))
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "private, no-store")
-		c.w.WriteHeader(http.StatusOK)
-		to := bufio.NewWriter(c.w)
-		enc := json.NewEncoder(to)
-		enc.SetEscapeHTML(false)
-		for {
-			for _, it := range items {
-				if err == nil {
-					err = enc.Encode(it)
-				}
-			}
-			if !more || err != nil {
-				break
-			}
-			items, more, err = e.Next(ctx)
-		}
-		if err = errors.Join(err, to.Flush()); err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		return reply{}, nil
+// send sends an export piece by piece. The first piece is read before the answer begins, so that
+// what is wrong with the request is an error; what fails later breaks the connection off.
+func (h happened) send(ctx context.Context, c *call, begin func() (*history.Export, error)) (reply, error) {
+	release, err := h.sending.Acquire(c.actor())
+	if err != nil {
+		return reply{}, err
 	}
+	defer release()
+	e, err := begin()
+	if err != nil {
+		return reply{}, err
+	}
+	items, more, err := e.Next(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	head := c.w.Header()
+	head.Set("Content-Type", ndjson)
+	head.Set("Content-Disposition", disposition("activity.ndjson", false))
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cache-Control", "private, no-store")
+	c.w.WriteHeader(http.StatusOK)
+	to := bufio.NewWriter(c.w)
+	enc := json.NewEncoder(to)
+	enc.SetEscapeHTML(false)
+	for {
+		for _, it := range items {
+			if err == nil {
+				err = enc.Encode(it)
+			}
+		}
+		if !more || err != nil {
+			break
+		}
+		items, more, err = e.Next(ctx)
+	}
+	if err = errors.Join(err, to.Flush()); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return reply{}, nil
 }
 
 // types are those of entries that are asked for; none: nothing was said.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -242,5 +243,33 @@ func TestAnExportDoesNotPassOverWhatWasDeleted(t *testing.T) {
 	ann.get(t, fmt.Sprintf("/activity/export?after=%v", old[0]["id"])).problem(t, drive.Gone, nil)
 	if got := ann.get(t, fmt.Sprintf("/activity/export?after=%v&node=%v", last, dir["id"])).exported(t); len(got) != 1 || got[0]["name"] != "more" {
 		t.Errorf("after the last one that was deleted come %v", got)
+	}
+}
+
+// One user's exports do not keep all processors busy: there are two at a time.
+func TestAUserIsSentTwoExportsOfActivityAtATime(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	u.put(t, "/a.txt", []byte("first"))
+	w := &idle{ResponseWriter: httptest.NewRecorder(), writing: make(chan struct{}), end: make(chan struct{})}
+	var reading sync.WaitGroup
+	for range 2 {
+		reading.Go(func() {
+			defer func() { _ = recover() }() // the connection is broken off in the end
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/activity/export", nil)
+			r.Header.Set("Authorization", "Bearer "+u.token)
+			s.server.ServeHTTP(w, r)
+		})
+		<-w.writing
+	}
+	u.get(t, "/activity/export").problem(t, drive.Rate, map[string]any{"limit": 2, "sent": 3})
+	if got := other.get(t, "/activity/export"); got.StatusCode != http.StatusOK {
+		t.Errorf("another user: %s", got)
+	}
+	close(w.end)
+	reading.Wait()
+	if got := u.get(t, "/activity/export"); got.StatusCode != http.StatusOK {
+		t.Errorf("when the others have ended: %s", got)
 	}
 }

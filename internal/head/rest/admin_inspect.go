@@ -83,6 +83,11 @@ type TimerStep struct {
 	Delivery int        `json:"delivery"`
 	Instance string     `json:"instance" doc:"the generation of the instance"`
 	Reason   string     `json:"reason,omitempty" doc:"the code of an error"`
+
+	PushBacks    *int64     `json:"push_backs,omitempty" doc:"of fired: how often activity had pushed the timer back since it was armed"`
+	LastPushBack drive.Time `json:"last_push_back,omitzero" doc:"of fired: when it was last pushed back"`
+	Shard        string     `json:"shard,omitempty" doc:"of fired: its shard, of how many"`
+	Slice        string     `json:"slice,omitempty" doc:"of fired: the UTC minute or hour that it was indexed under; absent where timers are in memory"`
 }
 
 // Finding is something that was not as it should be.
@@ -135,7 +140,16 @@ type Status struct {
 	Timers       map[string]timer.Horizon `json:"timers"` // by kind
 	Consumers    []Lag                    `json:"consumers"`
 	Unsent       *Unsent                  `json:"unsent,omitempty"`
+	Backup       *Backup                  `json:"backup,omitempty"`
 	Failing      []string                 `json:"failing"`
+}
+
+// Backup tells what came of the last "admin backup".
+type Backup struct {
+	TakenAt  drive.Time `json:"taken_at"`
+	Contents int64      `json:"contents"`
+	Missing  int64      `json:"missing" doc:"contents that the installation did not have"`
+	Damaged  int64      `json:"damaged" doc:"contents that were damaged in the installation"`
 }
 
 // Instance is a process that serves the installation, or did so of late.

@@ -29,6 +29,10 @@ func (d deadLetters) routes() []route {
 			does: "Hand one to its consumer again.",
 			out:  []outcome{nothing(204, "it is on its way")}, fails: []drive.Kind{drive.NotFound},
 		}, {
+			method: "POST", path: all + "/replay", need: admins, act: takes(d.replayMany),
+			does: "Hand several to their consumers again. Those that are not there any more are left out, so the request may be repeated.",
+			out:  []outcome{gives[replayedLetters](200, "how many are on their way")},
+		}, {
 			method: "DELETE", path: all + "/{id}", need: admins, act: plain(d.drop),
 			does: "Forget one.",
 			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
@@ -43,7 +47,8 @@ type letterView struct {
 	AccountID string          `json:"account_id,omitempty"`
 	Event     json.RawMessage `json:"event"` // a CloudEvent; a string where it is no JSON
 	Failures  int             `json:"failures"`
-	Code      string          `json:"code"` // of the problem
+	Code      string          `json:"code"`  // of the problem
+	Error     string          `json:"error"` // of the last try, in the server's words
 	DiedAt    drive.Time      `json:"died_at"`
 }
 
@@ -52,7 +57,7 @@ func showLetter(d stream.DeadLetter) letterView {
 	if !json.Valid(event) {
 		event, _ = json.Marshal(string(d.Event)) // a string always is one
 	}
-	return letterView{letterID(d), d.Consumer, d.Topic, d.Key, event, d.Failures, d.Failure.Kind, d.DiedAt}
+	return letterView{letterID(d), d.Consumer, d.Topic, d.Key, event, d.Failures, d.Failure.Kind, d.Failure.Text, d.DiedAt}
 }
 
 func letterID(d stream.DeadLetter) string { return strconv.FormatInt(int64(d.ID), 10) }
@@ -106,6 +111,39 @@ func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return empty(d.letters.Replay(ctx, id))
+}
+
+// maxReplays is how many dead letters one request replays; each is a transaction of its own.
+const maxReplays = 1000
+
+type replayLetters struct {
+	IDs []string `json:"ids" doc:"ids of dead letters, 1 to 1,000"`
+}
+
+type replayedLetters struct {
+	Replayed int `json:"replayed" doc:"how many of them were still there"`
+}
+
+// replayMany replays letters one by one. When one fails, those before it are on their way, and the
+// caller repeats the request.
+func (d deadLetters) replayMany(ctx context.Context, _ *call, in *replayLetters) (reply, error) {
+	if n := len(in.IDs); n < 1 || n > maxReplays {
+		return reply{}, drive.Bad("ids", drive.OutOfRange, "min", 1, "max", maxReplays, "sent", n)
+	}
+	var out replayedLetters
+	for _, text := range in.IDs {
+		id, err := parseLetter(text)
+		if err != nil {
+			return reply{}, drive.Bad("ids", drive.Malformed, "expected", "the id of a dead letter", "sent", clip(text))
+		}
+		switch err := d.letters.Replay(ctx, id); {
+		case err == nil:
+			out.Replayed++
+		case !drive.IsKind(err, drive.NotFound):
+			return reply{}, err
+		}
+	}
+	return ok(out)
 }
 
 func (d deadLetters) drop(ctx context.Context, c *call) (reply, error) {

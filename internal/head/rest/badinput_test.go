@@ -120,7 +120,7 @@ func TestEveryFieldOfBeginIsChecked(t *testing.T) {
 		add(with("mime", value), drive.BadRequest, bad("mime", drive.Malformed))
 	}
 	for value, reason := range map[string]drive.Reason{
-		`{"sha1":"00"}`: drive.NotAllowed, `{"sha256":"00"}`: drive.Malformed, `{"md5":"` + strings.Repeat("0", 64) + `"}`: drive.Malformed,
+		`{"crc32":"00"}`: drive.NotAllowed, `{"sha256":"00"}`: drive.Malformed, `{"md5":"` + strings.Repeat("0", 64) + `"}`: drive.Malformed,
 		`{"blake3":"` + strings.Repeat("A", 64) + `"}`: drive.Malformed, `{"sm3":"` + strings.Repeat("g", 64) + `"}`: drive.Malformed, `{"md5":1}`: drive.Malformed,
 	} {
 		add(with("digests", value), drive.BadRequest, map[string]any{"reason": reason})

@@ -182,6 +182,6 @@ func (b batches) node(ctx context.Context, c *call, in *batchItem, item batch.It
 	if err == nil && in.Parent != "" {
 		item.Change.Parent, err = b.files.ParseNode(ctx, c.who, in.Parent)
 	}
-	item.Change.Name, item.Change.MTime, item.Change.Conflict, item.Change.Rev = drive.Name(in.Name), timeOf(in.MTime), drive.Conflict(in.Conflict), in.Rev
+	item.Change.Name, item.Change.MTime, item.Change.Conflict, item.Change.Expect.Rev = drive.Name(in.Name), timeOf(in.MTime), drive.Conflict(in.Conflict), in.Rev
 	return item, err
 }

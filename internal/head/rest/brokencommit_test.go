@@ -89,6 +89,12 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		u.star(t, "PUT", node, 204)
 		return u.same(t, "DELETE", "/nodes/"+node+"/star", nil)
 	},
+	"DELETE /key-conflicts/{id}": func(t *testing.T, u user, name string) twins {
+		u.post(t, "/nodes", map[string]any{"path": "/" + name, "type": "folder"}, "Idempotency-Key", name)
+		u.post(t, "/nodes", map[string]any{"path": "/another " + name, "type": "folder"}, "Idempotency-Key", name)
+		all := u.get(t, "/key-conflicts").items(t)
+		return u.same(t, "DELETE", "/key-conflicts/"+all[len(all)-1]["id"].(string), nil)
+	},
 	"PUT /me/preferences": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "PUT", "/me/preferences", `{"theme":"dark"}`)
 	},
@@ -400,6 +406,9 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 	},
 	"POST /admin/dead-letters/{id}/replay": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "POST", "/admin/dead-letters/"+u.letter(t)+"/replay", nil)
+	},
+	"POST /admin/dead-letters/replay": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "POST", "/admin/dead-letters/replay", map[string]any{"ids": []string{u.letter(t)}})
 	},
 	"DELETE /admin/dead-letters/{id}": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "DELETE", "/admin/dead-letters/"+u.letter(t), nil)

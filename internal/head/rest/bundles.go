@@ -129,7 +129,7 @@ type acceptBody struct {
 }
 
 func (b bundles) accept(ctx context.Context, c *call, id drive.BundleID, in *acceptBody) (reply, error) {
-	if err := c.take(ctx, documentRoom); err != nil {
+	if err := c.takeDocuments(ctx, 1); err != nil {
 		return reply{}, err
 	}
 	return answer(b.intake.AcceptAnyway(ctx, c.who, id, in.Place, in.Reason))

@@ -30,6 +30,7 @@ type call struct {
 	key   idem.Key   // zero: none
 	body  []byte     // the JSON as it came
 	room  int64      // bytes that take has taken
+	page  bool       // they are of a page: see takePage
 
 	sender *collect.Sender // set: who came by a collect link
 }
@@ -90,11 +91,12 @@ func (c *call) serve() error {
 	}
 	defer c.leave()
 	if slices.ContainsFunc(c.route.query, func(p param) bool { return p.name == limitParam.name }) {
-		if err := c.take(ctx, int64(c.limit())*itemMemory); err != nil {
+		if err := c.takePage(ctx, int64(c.limit())); err != nil {
 			return err
 		}
 	}
 	rep, err := c.route.act.run(ctx, c)
+	err = c.recordConflict(ctx, err)
 	if err != nil && c.sender != nil {
 		err = forSender(ctx, c.senders, *c.sender, err)
 	}
@@ -134,6 +136,11 @@ func (c *call) enter(ctx context.Context) (release func(), err error) {
 	}
 	if c.route.stays {
 		return func() {}, nil
+	}
+	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
+		if err := c.Writes.Spend(c.actor()); err != nil {
+			return nil, err
+		}
 	}
 	return c.Gate.Acquire(c.actor())
 }

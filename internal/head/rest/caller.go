@@ -17,6 +17,9 @@ func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error)
 	if who, err = a.front.whoIs(r, write); err != nil {
 		return drive.Who{}, nil, err
 	}
+	if err = a.front.Writes.Spend(who.User); err != nil {
+		return drive.Who{}, nil, err
+	}
 	release, err = a.front.Gate.Acquire(who.User)
 	return who, release, err
 }
@@ -31,6 +34,9 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 	}
 	by, err := a.front.senders.Authenticate(r.Context(), token)
 	if err != nil {
+		return drive.Who{}, nil, nil, err
+	}
+	if err = a.front.Writes.Spend(drive.UserID(by.ID)); err != nil {
 		return drive.Who{}, nil, nil, err
 	}
 	release, err = a.front.Gate.Acquire(drive.UserID(by.ID))
@@ -59,6 +65,9 @@ func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.
 	}
 	if err == nil && !who.Scopes.Has(need.scope()) {
 		err = drive.Fail(drive.Forbidden, "scope", need.String())
+	}
+	if err == nil && changes {
+		err = a.front.Writes.Spend(who.User)
 	}
 	if err != nil {
 		return drive.Who{}, nil, err

@@ -20,6 +20,7 @@ type contents struct {
 	files       *files.Files
 	links       *files.Links
 	redirectFor time.Duration // how long an address of the store is good; 0: the API sends the bytes itself
+	readers     readers
 }
 
 func (s contents) routes() []route {
@@ -62,14 +63,29 @@ func (s contents) get(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	return s.send(ctx, c, d, c.flag("inline"))
+	return s.send(ctx, c, &d, c.flag("inline"))
 }
 
-// sendContent answers with a file, or with the ranges of it that were asked for, and closes it.
-func (s contents) send(ctx context.Context, c *call, d files.Download, inline bool) (reply, error) {
-	tag := quoted(opaqueTag(d.Sum.String()))
-	if done, err := s.redirect(ctx, c, d, tag, inline); done || err != nil {
+// send answers with a file, or with the ranges of it that were asked for, and closes it.
+//
+// The stack of a download that waits for its reader is what most of its memory is. The runtime
+// halves a stack of 32 KiB of which less than a quarter is used, so what has many variables ends
+// before the content is sent.
+func (s contents) send(ctx context.Context, c *call, d *files.Download, inline bool) (reply, error) {
+	if done, err := s.begin(ctx, c, d, inline); done || err != nil {
 		return reply{}, errors.Join(err, d.Close())
+	}
+	server.SendContent(c.w, c.r, d.Version.MTime.Std(), d, d.Size(), func(err error) { problem.Write(c.w, c.r, err) })
+	return reply{}, d.Close()
+}
+
+// begin sets the headers of a file's answer, or sends the client to the store: done.
+//
+//go:noinline
+func (s contents) begin(ctx context.Context, c *call, d *files.Download, inline bool) (done bool, err error) {
+	tag := quoted(opaqueTag(d.Sum.String()))
+	if done, err := s.redirect(ctx, c, *d, tag, inline); done || err != nil {
+		return true, err
 	}
 	h := c.w.Header()
 	h.Set("ETag", tag)
@@ -81,8 +97,7 @@ func (s contents) send(ctx context.Context, c *call, d files.Download, inline bo
 	if repr := digest.FormatReprDigest(d.Digests); repr != "" {
 		h.Set("Repr-Digest", repr)
 	}
-	server.SendContent(c.w, c.r, d.Version.MTime.Std(), d, d.Size(), func(err error) { problem.Write(c.w, c.r, err) })
-	return reply{}, d.Close()
+	return false, nil
 }
 
 // disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in

@@ -198,7 +198,7 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 	switch {
 	case isMembers(field.Type) && len(value) > 0 && value[0] == '{':
 		err = decodeObject(value, into)
-	case string(value) != "null":
+	case string(value) != "null" && !holdsNull(value, field.Type):
 		err = json.Unmarshal(value, into)
 	}
 	var known *drive.Error
@@ -209,6 +209,34 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 		return named(known, name)
 	}
 	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
+}
+
+// holdsNull reports whether an array or an object of plain values has null among them, which
+// encoding/json would read as an empty one. A type that reads itself says so itself.
+func holdsNull(value json.RawMessage, t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Slice && t.Kind() != reflect.Map || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(value); i++ {
+		switch b := value[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '[' || b == '{':
+			depth++
+		case b == ']' || b == '}':
+			depth--
+		case b == 'n' && depth == 1: // no other word of JSON has one
+			return true
+		}
+	}
+	return false
 }
 
 // isMembers reports whether a type is an object of members that this package reads, and not one

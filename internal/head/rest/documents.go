@@ -135,7 +135,7 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.take(ctx, documentRoom); err != nil { // one after the other
+	if err := c.takeDocuments(ctx, 1); err != nil { // one after the other
 		return reply{}, err
 	}
 	by := ingest.By(cmp.Or(c.query.Get(byParam.name), string(ingest.ByCurrency)))
@@ -150,7 +150,7 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 }
 
 func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
-	if err := c.take(ctx, documentRoom); err != nil {
+	if err := c.takeDocuments(ctx, 1); err != nil {
 		return reply{}, err
 	}
 	doc, err := d.intake.Document(ctx, c.who, id)
@@ -206,7 +206,7 @@ func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 }
 
 func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
-	if err := c.take(ctx, 2*documentRoom); err != nil {
+	if err := c.takeDocuments(ctx, 2); err != nil {
 		return reply{}, err
 	}
 	all, _, err := d.intake.Disputes(ctx, c.who, id, drive.ConflictID{}, 1)
@@ -238,7 +238,7 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 	if in.Conflicts != nil && len(in.Conflicts) == 0 { // none is not all
 		return reply{}, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
 	}
-	if err := c.take(ctx, documentRoom); err != nil { // one after the other
+	if err := c.takeDocuments(ctx, 1); err != nil { // one after the other
 		return reply{}, err
 	}
 	settled, left, err := d.intake.SettleMany(ctx, c.who, ingest.Open{Source: in.Source, IDs: in.Conflicts}, keep)
@@ -269,7 +269,7 @@ func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in 
 			return reply{}, err
 		}
 	}
-	if err := c.take(ctx, documentRoom); err != nil { // several in one group of commits
+	if err := c.takeDocuments(ctx, 1); err != nil { // several in one group of commits
 		return reply{}, err
 	}
 	doc, err := d.intake.Settle(ctx, c.who, id, conflict, keep)

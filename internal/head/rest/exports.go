@@ -29,7 +29,7 @@ func (e exports) routes() []route {
 	return []route{
 		{
 			method: "POST", path: exportsPath, need: write, act: takes(e.create), once: true, created: exportsPath,
-			does: "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background.",
+			does: "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background. A second request for the same month of a folder, with the same filter and names, gets the export that there is, with `joined`, until that has ended; `again` makes another one.",
 			out:  []outcome{gives[export.View](201, "the batch, `pending`")}, fails: makes,
 		}, {
 			method: "POST", path: exportsPath + "/manifest", need: write, act: takesBytes(e.createOf), once: true, created: exportsPath,
@@ -114,10 +114,11 @@ type exportBody struct {
 	Names    string        `json:"names,omitempty" doc:"a pattern of the paths in the zip, such as {seller}/{date} {number}: docs/export.md has the fields"`
 	Index    bool          `json:"index,omitempty" doc:"a list of all entries, index.csv, is in the zip"`
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"`
+	Again    bool          `json:"again,omitempty" doc:"make another export of the folder's month, although there is one"`
 }
 
 func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {
-	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index}
+	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index, Again: in.Again}
 	for _, text := range in.Nodes {
 		id, err := e.files.ParseNode(ctx, c.who, text)
 		if err != nil {

@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/rest"
@@ -38,6 +40,30 @@ func TestAUserHasOnlySoManyRequestsInFlight(t *testing.T) {
 	close(end)
 	slow.Wait()
 	u.get(t, "/me").json(t, http.StatusOK)
+}
+
+// A user makes only so many requests that write in a day, by any of their protocols. Others, and
+// requests that read, are not counted.
+func TestAUserWritesOnlySoOftenADay(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	now.Store(24 * 3600 * 100)
+	writes := server.NewDaily[drive.UserID](3, func() time.Time { return time.Unix(now.Load(), 0) })
+	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.Writes = writes })
+	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	for i := range 3 {
+		u.post(t, "/nodes", map[string]any{"path": fmt.Sprintf("/%d", i), "type": "folder"}).json(t, http.StatusCreated)
+		u.get(t, "/me").json(t, http.StatusOK)
+	}
+	got := u.post(t, "/nodes", map[string]any{"path": "/more", "type": "folder"})
+	got.problem(t, drive.Rate, nil)
+	if got.Header.Get("Retry-After") != "86400" {
+		t.Errorf("Retry-After is %q, want the rest of the day", got.Header.Get("Retry-After"))
+	}
+	u.get(t, "/me").json(t, http.StatusOK)
+	other.post(t, "/nodes", map[string]any{"path": "/a", "type": "folder"}).json(t, http.StatusCreated)
+	now.Add(24 * 3600)
+	u.post(t, "/nodes", map[string]any{"path": "/more", "type": "folder"}).json(t, http.StatusCreated)
 }
 
 // held is a body that says when it is read, and ends when it may.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"time"
 
@@ -61,9 +62,15 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 }
 
 func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
-	d, how, err := s.links.Open(ctx, c.query.Get("token"), c.client().String())
+	token := c.query.Get("token")
+	d, how, err := s.links.Open(ctx, token, c.client().String())
 	if err != nil {
 		return reply{}, err
 	}
-	return s.send(ctx, c, d, how == files.Inline)
+	release, err := s.readers.acquire(token)
+	if err != nil {
+		return reply{}, errors.Join(err, d.Close())
+	}
+	defer release()
+	return s.send(ctx, c, &d, how == files.Inline)
 }

@@ -148,7 +148,7 @@ func TestNoWayAroundALock(t *testing.T) {
 				ann.put(t, dir+"/from"+what, []byte("2"))
 				ann.put(t, dir+"/another/file", nil)
 				p := spot{ann, dir, ann.at(t, dir+"/to/x"), ann.at(t, dir+"/to"), ann.at(t, dir+"/from/x"), ann.at(t, dir+"/another")}
-				bobs := s.lockFor(t, account, locked, drive.NewID[drive.UserID]())
+				bobs := s.lockFor(t, account, locked, drive.UserID{})
 				if got := way.do(t, p); !strings.HasPrefix(got, "423 ") || !strings.Contains(got, "locked") {
 					t.Fatalf("beside a lock of somebody else: %s", got)
 				}
@@ -192,7 +192,7 @@ func TestALockThatComesDuringACopy(t *testing.T) {
 	ann.put(t, "/to/beside", nil)
 	op := ann.post(t, "/nodes/"+ann.at(t, "/from/x")+"/copy", over(ann.at(t, "/to"))).json(t, http.StatusAccepted)
 	doc := ann.put(t, "/to/x/doc", []byte("of bob"))["id"].(string)
-	s.lockFor(t, account, doc, drive.NewID[drive.UserID]())
+	s.lockFor(t, account, doc, drive.UserID{})
 	if err := s.files.Operations.Run(t.Context(), must[drive.OperationID](t)(drive.ParseID[drive.OperationID](op["id"].(string)))); err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +205,15 @@ func TestALockThatComesDuringACopy(t *testing.T) {
 	s.CheckLedger(t, drive.Who{Account: account})
 }
 
-// lockFor locks a node for an hour.
+// lockFor locks a node for an hour; zero: for an editor who is made for it.
 func (s *stack) lockFor(t *testing.T, account drive.AccountID, node string, by drive.UserID) drive.LockID {
 	t.Helper()
+	if by.IsZero() {
+		by = s.Editor(t, account, must[drive.NodeID](t)(drive.ParseID[drive.NodeID](node)))
+	}
 	l := lock.Lock{Node: must[drive.NodeID](t)(drive.ParseID[drive.NodeID](node)), Account: account, User: by, Exclusive: true, Lasts: time.Hour}
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		l, err = lock.Take(ctx, tx, drive.TimeOf(s.Clock.Now()), l)
+		l, err = lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, l)
 		return err
 	})
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"smartdrive/internal/base/drive"
 )
 
@@ -39,8 +37,7 @@ const (
 
 // memory holds the budgets and what is left of them.
 type memory struct {
-	most    int64 // of work
-	work    *semaphore.Weighted
+	work    *budget
 	reading reading
 	sending answers
 }
@@ -49,7 +46,7 @@ type memory struct {
 func newMemory(limit int64) *memory {
 	work, send := limit/workFraction, limit/sendFraction
 	return &memory{
-		most: work, work: semaphore.NewWeighted(work), reading: reading{most: limit / bodyFraction},
+		work: newBudget(work), reading: reading{most: limit / bodyFraction},
 		sending: answers{most: send, free: send, open: map[*answering]struct{}{}},
 	}
 }
@@ -63,15 +60,36 @@ func memoryLimit() int64 {
 	return limit
 }
 
-// take waits until there is memory for what the request does; leave gives it back. Who comes first
-// is served first. A call takes once.
+// take waits until there is memory for what the request does; leave gives it back. A call takes
+// once. All requests of a user have half of the memory: there is room for another user's then.
 func (c *call) take(ctx context.Context, n int64) error {
-	if n = min(n, c.memory.most); c.room > 0 || n == 0 {
+	return c.takeOf(ctx, n, c.memory.work.most/2)
+}
+
+// takePage is take for a page of n items, of which a user has few at a time: each holds one of the
+// database's few connections while it is read.
+func (c *call) takePage(ctx context.Context, n int64) error {
+	c.page = true
+	return c.take(ctx, n*itemMemory)
+}
+
+// takeDocuments is take for n documents, of which a user may have as many in memory as fit: some
+// are committed together.
+func (c *call) takeDocuments(ctx context.Context, n int64) error {
+	return c.takeOf(ctx, n*documentRoom, c.memory.work.most)
+}
+
+func (c *call) takeOf(ctx context.Context, n, most int64) error {
+	if n = min(n, c.memory.work.most); c.room > 0 || n == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, roomPatience)
 	defer cancel()
-	if err := c.memory.work.Acquire(ctx, n); err != nil {
+	acquire := c.memory.work.acquire
+	if c.page {
+		acquire = c.memory.work.acquirePage
+	}
+	if err := acquire(ctx, c.reader(), n, most); err != nil {
 		return drive.Wrap(err, drive.Unavailable, "retry_after", 1)
 	}
 	c.room = n
@@ -79,10 +97,15 @@ func (c *call) take(ctx context.Context, n int64) error {
 }
 
 func (c *call) leave() {
-	if c.room > 0 {
-		c.memory.work.Release(c.room)
-		c.room = 0
+	if c.room == 0 {
+		return
 	}
+	if c.page {
+		c.memory.work.releasePage(c.reader(), c.room)
+	} else {
+		c.memory.work.release(c.reader(), c.room)
+	}
+	c.room = 0
 }
 
 // reading counts the bytes of bodies that are in memory.

@@ -78,36 +78,75 @@ func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
 	})
 }
 
-// Work waits for its memory in the order in which it came, so that a large request is not overtaken
-// for ever by small ones; a request that gives up is no longer in the way.
-func TestWorkWaitsInOrder(t *testing.T) {
+// working are the requests of a test that ask for memory, on a clock of synctest.
+type working struct {
+	t     *testing.T
+	front *front
+}
+
+// begin asks in the name of a user; done has the outcome when there is one.
+func (w working) begin(user byte, n int64) (c *call, done chan error) {
+	c, done = &call{front: w.front, who: drive.Who{User: drive.UserID{user}}}, make(chan error, 1)
+	go func() { done <- c.take(w.t.Context(), n) }()
+	synctest.Wait()
+	return c, done
+}
+
+// has asks, and is let in at once.
+func (w working) has(user byte, n int64) *call {
+	w.t.Helper()
+	c, done := w.begin(user, n)
+	w.is("asked for by "+string(user), done, true)
+	return c
+}
+
+func (w working) is(what string, done chan error, in bool) {
+	w.t.Helper()
+	synctest.Wait()
+	if (len(done) > 0) != in {
+		w.t.Errorf("%s: let in %v, want %v", what, !in, in)
+	}
+}
+
+// One user's requests wait for each other, and not another user's for them.
+func TestAUserLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := &front{memory: newMemory(defaultMemory)}
-		most := shared.memory.most
-		begin := func(n int64) (*call, chan error) {
-			c, done := &call{front: shared}, make(chan error, 1)
-			go func() { done <- c.take(t.Context(), n) }()
-			synctest.Wait()
-			return c, done
-		}
-		waits := func(who string, done chan error) {
-			t.Helper()
-			synctest.Wait()
-			if len(done) > 0 {
-				t.Errorf("%s did not wait: %v", who, <-done)
-			}
-		}
-		first, firstDone := begin(most / 2)
-		if err := <-firstDone; err != nil {
-			t.Fatal(err)
-		}
-		large, largeDone := begin(2 * most) // it would get all there is
+		w := working{t, &front{memory: newMemory(defaultMemory)}}
+		half := w.front.memory.work.most / 2
+		first := w.has('a', half)
+		second, secondDone := w.begin('a', half)
+		third, thirdDone := w.begin('a', half)
+		w.is("a second one of the same user", secondDone, false)
+		other := w.has('b', half)
+		late, lateDone := w.begin('c', half)
+		first.leave()
+		w.is("the second one, which has waited longest", secondDone, true)
+		other.leave()
+		w.is("the third one, of a user who has half", thirdDone, false)
+		w.is("the one of a user who has nothing", lateDone, true)
+		late.leave()
+		w.is("the third one still", thirdDone, false)
+		second.leave()
+		w.is("the third one, at its turn", thirdDone, true)
+		third.leave()
+	})
+}
+
+// A large request is not overtaken for ever by small ones; a request that gives up is no longer in
+// the way, and has taken nothing.
+func TestALargeRequestIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := working{t, &front{memory: newMemory(defaultMemory)}}
+		most := w.front.memory.work.most
+		first := w.has('a', most/2)
+		large, largeDone := w.begin('b', 2*most) // it would get all there is
 		time.Sleep(roomPatience / 2)
-		small, smallDone := begin(1) // for which there is memory
-		waits("the large one", largeDone)
-		waits("the small one behind it", smallDone)
-		late, lateDone := begin(most)
+		small, smallDone := w.begin('c', 1) // for which there is memory
+		w.is("the large one", largeDone, false)
+		w.is("the small one behind it", smallDone, false)
+		late, lateDone := w.begin('d', most)
 		time.Sleep(roomPatience / 2)
 		if err := <-largeDone; !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("the large one ends with %v", err)
@@ -116,15 +155,15 @@ func TestWorkWaitsInOrder(t *testing.T) {
 			t.Errorf("the small one, whose turn it is: %v", err)
 		}
 		small.leave()
-		waits("the late one", lateDone)
+		w.is("the late one", lateDone, false)
 		first.leave()
 		if err := <-lateDone; err != nil {
 			t.Errorf("the late one: %v", err)
 		}
 		large.leave() // it has nothing
 		late.leave()
-		if !shared.memory.work.TryAcquire(most) {
-			t.Error("memory is missing in the end")
+		if b := w.front.memory.work; b.free != most || len(b.held) > 0 || len(b.waiting) > 0 {
+			t.Errorf("in the end there are %d bytes of %d, %v are held and %d wait", b.free, most, b.held, len(b.waiting))
 		}
 	})
 }
@@ -165,14 +204,34 @@ func TestBudgetsFollowTheMemoryLimit(t *testing.T) {
 	t.Parallel()
 	small, large := newMemory(defaultMemory), newMemory(4*defaultMemory)
 	for what, is := range map[string][2]int64{
-		"work": {small.most, large.most}, "bodies": {small.reading.most, large.reading.most},
+		"work": {small.work.most, large.work.most}, "bodies": {small.reading.most, large.reading.most},
 		"answers": {small.sending.most, large.sending.most},
 	} {
 		if is[0] == 0 || is[1] != 4*is[0] {
 			t.Errorf("%s: %d bytes, and with four times the memory %d", what, is[0], is[1])
 		}
 	}
-	if !large.work.TryAcquire(2 * small.most) {
-		t.Error("the larger budget of work is not there")
+}
+
+// Those who download by one link leave room for those of others, and all of them together have an
+// end.
+func TestDownloadsByLinksHavePlaces(t *testing.T) {
+	t.Parallel()
+	r := newReaders(8 * readerMemory)
+	var release []func()
+	for i, token := range []string{"a", "a", "a", "a", "a", "a", "a", "b", "b", "c"} {
+		done, err := r.acquire(token)
+		if want := i == 6 || i == 9; drive.IsKind(err, drive.Rate) != want {
+			t.Errorf("download %d, by link %s: %v", i, token, err)
+		}
+		if err == nil {
+			release = append(release, done)
+		}
+	}
+	for _, done := range release {
+		done()
+	}
+	if _, err := r.acquire("a"); err != nil {
+		t.Errorf("when all have ended: %v", err)
 	}
 }

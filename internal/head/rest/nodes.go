@@ -14,8 +14,7 @@ const nodesPath = "/nodes"
 
 // nodes are the files and folders of a drive.
 type nodes struct {
-	files  *files.Files
-	totals *files.Totals
+	files *files.Files
 }
 
 func (n nodes) routes() []route {
@@ -39,7 +38,7 @@ func (n nodes) routes() []route {
 			method: "PATCH", path: one, need: write, act: byNodeTakes(n.files, n.patch), header: ifMatch,
 			does:  "Rename, move or touch a node.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
 			method: "DELETE", path: one, need: write, act: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
@@ -60,7 +59,7 @@ func (n nodes) routes() []route {
 			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "GET", path: one + "/totals", need: read, act: byNode(n.files, n.total),
-			does: "Add up what lies below a folder, the trash apart: up to 100,000 nodes.",
+			does: "Add up what lies below a folder, the trash apart.",
 			out:  []outcome{gives[totalsView](200, "the sums")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: one + "/copy", need: write, act: byNodeTakes(n.files, n.copy), once: true, created: nodesPath,
@@ -73,7 +72,7 @@ func (n nodes) routes() []route {
 			method: "POST", path: one + "/restore", need: write, act: byNodeTakes(n.files, n.restore), optional: true,
 			does:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle},
+			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},
 		},
 	}
 }
@@ -154,7 +153,7 @@ func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBod
 		return reply{}, err
 	}
 	return answer(n.files.Patch(ctx, c.who, id, files.Patch{
-		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Rev: rev,
+		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Expect: tree.Expect{Rev: rev},
 	}))
 }
 
@@ -179,7 +178,7 @@ func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	if c.flag("permanent") {
 		return goesOn(n.files.DeletePermanently(ctx, c.who, id, rev))
 	}
-	_, err = n.files.Trash(ctx, c.who, id, rev)
+	_, err = n.files.Trash(ctx, c.who, id, tree.Expect{Rev: rev})
 	return empty(err)
 }
 
@@ -194,12 +193,12 @@ type totalsView struct {
 	Files   int64          `json:"files"`
 	Folders int64          `json:"folders"`
 	Size    drive.ByteSize `json:"size" doc:"bytes of the files, without older versions"`
-	More    bool           `json:"more" doc:"there is more: the sums are of what was looked at"`
+	More    bool           `json:"more" doc:"false: the sums are of all there is"`
 }
 
 func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	sum, err := n.totals.Of(ctx, c.who, id)
-	return answer(totalsView{sum.Files, sum.Folders, sum.Size, sum.More}, err)
+	sum, err := n.files.Total(ctx, c.who, id)
+	return answer(totalsView{sum.Files, sum.Folders, sum.Size, false}, err)
 }
 
 type copyBody struct {

@@ -278,3 +278,72 @@ func (u user) everything(t *testing.T, file, folder, upload, share, collect, spa
 	}
 	return b.String()
 }
+
+// TestTheTrashTellsGuestsNothing asks every route for what the owner of a shared folder has put in
+// the trash: guests get the answer for what does not exist, also where they were told of it before.
+// When it is restored they have their roles again.
+func TestTheTrashTellsGuestsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann := s.newUser(t, "ann", 0)
+	alone := ann.put(t, "/shared/alone.txt", []byte("alone"))["id"].(string)
+	within := ann.put(t, "/shared/sub/deep/within.txt", []byte("within"))["id"].(string)
+	shared, sub, deep := ann.at(t, "/shared"), ann.at(t, "/shared/sub"), ann.at(t, "/shared/sub/deep")
+	version := ann.get(t, "/nodes/"+within+"/versions").items(t)[0]["id"].(string)
+	_, share := ann.shareOf(t, within, nil)
+	visitor, _ := ann.shareOf(t, within, nil)
+	visitor = visitor.open(t, "")
+	boss := s.admin(t)
+	staff := boss.made(t, "/admin/groups", map[string]any{"name": "staff"})
+	var guests []user
+	for _, role := range []string{"editor", "viewer", "manager"}[:depth.Pick(1, 3, 3)] {
+		guest := s.newUser(t, role, 0)
+		ann.give(t, shared, role, role)
+		guests = append(guests, guest)
+	}
+	member := s.newUser(t, "member", 0)
+	boss.send(t, "PUT", "/admin/groups/"+staff+"/members/"+member.id, nil)
+	ann.post(t, "/nodes/"+shared+"/grants", map[string]any{"kind": "group", "principal": staff, "role": "editor"}).json(t, http.StatusCreated)
+	guests = append(guests, member)
+	there := func(want int) {
+		t.Helper()
+		for _, g := range guests {
+			for _, path := range []string{"/nodes/" + alone, "/nodes/" + within, "/nodes/" + within + "/content", "/nodes/" + deep + "/children", "/nodes/" + sub} {
+				if r := g.get(t, path); r.StatusCode != want {
+					t.Errorf("%s: %s", path, r)
+				}
+			}
+		}
+		opened := s.do(t, request{method: "GET", path: "/api/v1/public/shares/" + visitor.token, header: map[string]string{"Authorization": "Share " + visitor.access}})
+		if open := opened.StatusCode == http.StatusOK; open != (want == http.StatusOK) {
+			t.Errorf("the share: %s", opened)
+		}
+	}
+	there(http.StatusOK) // which keeps what is granted above
+	for _, id := range []string{alone, sub} {
+		ann.send(t, "DELETE", "/nodes/"+id, nil)
+	}
+	there(http.StatusNotFound)
+	before := ann.get(t, "/trash").items(t)
+	told := map[string]bool{}
+	for _, make := range s.probes(t) {
+		for _, g := range guests {
+			for _, id := range []string{alone, within, deep, sub, version, share["id"].(string)} {
+				missing := drive.NewID[drive.NodeID]().String()
+				c := caller{token: g.token}
+				got, want := said(s.tries(t, c, make(id, "Zork"), id), id), said(s.tries(t, c, make(missing, "Zork"), missing), missing)
+				if p := make(id, "Zork"); got != want && !told[p.method+p.path] && !strings.Contains(p.path, "/people") {
+					told[p.method+p.path] = true
+					t.Errorf("%s %s\n--- in the trash\n%s\n--- not there\n%s", p.method, p.path, clipped(got), clipped(want))
+				}
+			}
+		}
+	}
+	if after := ann.get(t, "/trash").items(t); len(after) != len(before) {
+		t.Errorf("there were %d things in the trash, and now there are %d", len(before), len(after))
+	}
+	for _, id := range []string{alone, sub} {
+		ann.post(t, "/nodes/"+id+"/restore", map[string]any{}).json(t, http.StatusOK)
+	}
+	there(http.StatusOK)
+}

@@ -104,6 +104,7 @@ func TestNotices(t *testing.T) {
 	s.tell(t)
 	wantTold(t, bob, "role.taken Secret plans, role.changed (gone), share.given (gone)")
 	bob.post(t, "/notices/read", map[string]any{}).problem(t, drive.BadRequest, nil)
+	bob.post(t, "/notices/read", map[string]any{"ids": []string{"x"}}).problem(t, drive.NotFound, nil)
 	bob.get(t, "/notices?cursor=x").problem(t, drive.CursorInvalid, nil)
 }
 

@@ -32,17 +32,21 @@ func (c *call) parseKey() (err error) {
 // begins with a time.
 var localUser = drive.UserID{15: 1}
 
+// keyUser returns the user whom the keys of this request belong to.
+func (c *call) keyUser() drive.UserID {
+	if user := c.actor(); !user.IsZero() {
+		return user
+	}
+	return localUser
+}
+
 // request names the creation that the key protects.
 func (c *call) request() idem.Request {
 	h := sha256.New()
 	h.Write([]byte(c.r.URL.EscapedPath() + "\n")) // a hash does not fail
 	h.Write(c.body)
-	user := c.actor()
-	if user.IsZero() {
-		user = localUser
-	}
 	return idem.Request{
-		User: user, Method: c.route.method, Route: c.route.path, Key: c.key, Fingerprint: idem.Fingerprint(h.Sum(nil)),
+		User: c.keyUser(), Method: c.route.method, Route: c.route.path, Key: c.key, Fingerprint: idem.Fingerprint(h.Sum(nil)),
 		Secret: c.route.secret,
 	}
 }
@@ -61,13 +65,13 @@ func replayOf(r idem.Response) reply {
 // in its transaction.
 func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
-		return do()
+		return c.spaced(do)
 	}
 	stored, found, err := c.Keys.Lookup(ctx, c.db, c.request())
 	if err != nil || found {
 		return replayOf(stored), err
 	}
-	rep, err := do()
+	rep, err := c.spaced(do)
 	if before, replayed := errors.AsType[*replay](err); replayed {
 		return replayOf(before.Response), nil
 	}
@@ -75,6 +79,20 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 		if stored, found, lookErr := c.Keys.Lookup(ctx, c.db, c.request()); lookErr == nil && found {
 			return replayOf(stored), nil
 		}
+	}
+	return rep, err
+}
+
+// spaced does what creates something, unless the interval of the caller's last such creation has
+// not ended. A repeat under a key does not come here: it gets the first answer.
+func (c *call) spaced(do func() (reply, error)) (reply, error) {
+	undo, err := c.Intervals.Begin(c.actor(), c.route.method+" "+c.route.path)
+	if err != nil {
+		return reply{}, err
+	}
+	rep, err := do()
+	if err != nil {
+		undo()
 	}
 	return rep, err
 }

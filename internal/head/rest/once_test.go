@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/head/rest"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
@@ -136,4 +138,50 @@ func TestKeysAreChecked(t *testing.T) {
 	} {
 		u.post(t, "/nodes", in, "Idempotency-Key", key).problem(t, drive.BadRequest, bad("Idempotency-Key", reason))
 	}
+}
+
+// An interval (SOURCES I5) refuses a second creation of a kind, but neither a repeat under its key
+// nor what follows a creation that was refused.
+func TestAnIntervalBetweenCreations(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {
+		o.Intervals = idem.NewIntervals(map[string]time.Duration{"POST /nodes": 5 * time.Second}, idem.Options{Now: o.Now})
+	})
+	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	folder := func(path string) map[string]any { return map[string]any{"path": path, "type": "folder"} }
+	u.post(t, "/nodes", folder("/no/such/parent")).problem(t, drive.NotFound, nil)
+	made := u.post(t, "/nodes", folder("/a"), "Idempotency-Key", "k").json(t, http.StatusCreated)
+	u.post(t, "/nodes", folder("/b")).problem(t, drive.Rate, map[string]any{"retry_after": float64(5)})
+	if again := u.post(t, "/nodes", folder("/a"), "Idempotency-Key", "k").json(t, http.StatusCreated); again["id"] != made["id"] {
+		t.Errorf("%v, first it was %v", again, made)
+	}
+	u.post(t, "/uploads", map[string]any{"path": "/up", "size": 10}).json(t, http.StatusCreated)
+	other.post(t, "/nodes", folder("/b")).json(t, http.StatusCreated)
+	s.Clock.Advance(5 * time.Second)
+	u.post(t, "/nodes", folder("/b")).json(t, http.StatusCreated)
+}
+
+// A creation that repeats a key with other values is refused, and stays in the user's list until it
+// is settled (SOURCES I4).
+func TestARefusedRepeatIsListed(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	u.post(t, "/nodes", map[string]any{"path": "/a", "type": "folder"}, "Idempotency-Key", "k").json(t, http.StatusCreated)
+	for range 2 {
+		u.post(t, "/nodes", map[string]any{"path": "/b", "type": "folder"}, "Idempotency-Key", "k").problem(t, drive.KeyReused, nil)
+	}
+	all := u.get(t, "/key-conflicts").items(t)
+	if len(all) != 1 || all[0]["key"] != "k" || all[0]["route"] != "/nodes" || all[0]["times"] != 2.0 || !strings.Contains(all[0]["request"].(string), "/b") {
+		t.Fatalf("%v", all)
+	}
+	if strange := other.get(t, "/key-conflicts").items(t); len(strange) != 0 {
+		t.Errorf("bob sees %v", strange)
+	}
+	one := "/key-conflicts/" + all[0]["id"].(string)
+	other.send(t, "DELETE", one, nil).problem(t, drive.NotFound, nil)
+	if r := u.send(t, "DELETE", one, nil); r.StatusCode != http.StatusNoContent {
+		t.Error(r)
+	}
+	u.send(t, "DELETE", one, nil).problem(t, drive.NotFound, nil)
 }

@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
 )
@@ -186,28 +187,57 @@ func (p visits) children(ctx context.Context, c *call) (reply, error) {
 }
 
 func (p visits) content(ctx context.Context, c *call) (reply, error) {
-	v, n, _, err := p.reach(ctx, c)
+	d, content, release, err := p.openContent(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
+	defer release()
+	return content.send(ctx, c, d, c.flag("inline"))
+}
+
+// openContent opens a file of a share for a visitor, and counts the download. Content is what sends
+// it; release gives the visitor's place back. It is a function of its own for the sake of the
+// stack: see contents.send.
+//
+//go:noinline
+func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {
+	v, n, _, err := p.reach(ctx, c)
+	if err != nil {
+		return nil, content, nil, err
+	}
+	leave, err := p.contents.readers.acquire(c.r.PathValue("token"))
+	if err != nil {
+		return nil, content, nil, err
+	}
+	defer func() {
+		if err != nil {
+			leave()
+		}
+	}()
 	who := v.Who()
 	who.Address = c.client().String()
 	d, err := p.files.Contents.Open(ctx, who, n.ID, drive.VersionID{})
 	if err != nil {
-		return reply{}, err
+		return nil, content, nil, err
 	}
 	d = d.Until(v.ExpiresAt())
 	sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std())
-	if sends {
-		if err := p.shares.Count(ctx, v, n.ID, fromStart); err != nil {
-			return reply{}, errors.Join(err, d.Close())
-		}
+	if err := p.count(ctx, v, n.ID, sends, fromStart); err != nil {
+		return nil, content, nil, errors.Join(err, d.Close())
 	}
-	content := p.contents
+	content = p.contents
 	if v.Limited() || !sends { // an address of the store works any number of times, and for the whole file
 		content.redirectFor = 0
 	}
-	return content.send(ctx, c, d, c.flag("inline"))
+	return &d, content, leave, nil
+}
+
+// count counts a request that sends content, and lets any other one in.
+func (p visits) count(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
+	if sends {
+		return p.shares.Count(ctx, v, file, fromStart)
+	}
+	return p.shares.Admit(ctx, v, file)
 }
 
 // wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer
@@ -216,7 +246,7 @@ func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modif
 	if c.r.Method != http.MethodGet {
 		return false, false
 	}
-	ask := c.r.WithContext(ctx)
+	ask := server.Rangeless(c.r.WithContext(ctx), drive.ByteSize(size))
 	ask.Method = http.MethodHead
 	w := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {mime}}}
 	http.ServeContent(w, ask, "", modified, io.NewSectionReader(noBytes{}, 0, size))

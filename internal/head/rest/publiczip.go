@@ -63,10 +63,9 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 	defer d.Close()
 	// Who has begun one zip of a folder may go on with another one of the same: they have had all
 	// of it.
-	if sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
-		if err := s.visits.shares.Count(ctx, v, n.ID, fromStart); err != nil {
-			return reply{}, err
-		}
+	sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{})
+	if err := s.visits.count(ctx, v, n.ID, sends, fromStart); err != nil {
+		return reply{}, err
 	}
 	return sendZip(ctx, c, d)
 }

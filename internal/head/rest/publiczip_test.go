@@ -50,7 +50,7 @@ func TestASharedFolderIsDownloadedAsAZip(t *testing.T) {
 	v, made := u.shareOf(t, id("/top/pub"), nil)
 	v.get(t, "/nodes/root/zip").problem(t, drive.Unauthenticated, nil)
 	v = v.open(t, "")
-	all := map[string]string{"pub/a.txt": "first", "pub/照片/b.txt": "second"}
+	all := map[string]string{"pub/a.txt": "first", "pub/照片/b.txt": "second", "pub/empty/": ""}
 
 	whole := v.get(t, "/nodes/root/zip")
 	if diff := cmp.Diff(all, unzip(t, whole.body)); diff != "" || whole.Header.Get("Content-Type") != "application/zip" {
@@ -77,9 +77,12 @@ func TestASharedFolderIsDownloadedAsAZip(t *testing.T) {
 	for _, path := range []string{"/nodes/root/zip?nodes=" + outside, "/nodes/" + outside + "/zip", "/nodes/" + below + "/zip?nodes=" + a, "/nodes/root/zip?nodes=x"} {
 		v.get(t, path).problem(t, drive.NotFound, nil)
 	}
-	v.get(t, "/nodes/"+id("/top/pub/empty")+"/zip").problem(t, drive.BadRequest, nil)
-	if got := u.get(t, "/shares/"+made["id"].(string)).json(t, http.StatusOK)["downloads"]; got != 3.0 {
-		t.Errorf("%v downloads are counted, want 3: the head and the rest are none", got)
+	got = unzip(t, v.get(t, "/nodes/"+id("/top/pub/empty")+"/zip").body)
+	if diff := cmp.Diff(map[string]string{"empty/": ""}, got); diff != "" {
+		t.Errorf("of an empty folder: %s", diff)
+	}
+	if got := u.get(t, "/shares/"+made["id"].(string)).json(t, http.StatusOK)["downloads"]; got != 4.0 {
+		t.Errorf("%v downloads are counted, want 4: the head and the rest are none", got)
 	}
 	u.put(t, "/top/pub/a.txt", []byte("third"))
 	if again := v.get(t, "/nodes/root/zip", "Range", "bytes=40-", "If-Range", tag); again.StatusCode != http.StatusOK || again.Header.Get("ETag") == tag {
@@ -101,6 +104,30 @@ func TestZipsOfAShareEndAtItsLimit(t *testing.T) {
 	two.get(t, "/nodes/root/zip", "Range", "bytes=10-").problem(t, drive.Gone, map[string]any{"reason": "used-up"})
 	if got := one.get(t, "/nodes/root/zip", "Range", "bytes=10-"); got.StatusCode != http.StatusPartialContent {
 		t.Errorf("what was begun cannot be ended: %s", got)
+	}
+}
+
+// A look at the first byte is not counted, and is nobody's who may not begin a download.
+func TestAUsedUpShareGivesNoByteToOthers(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	u.put(t, "/pub/a.txt", []byte("first"))
+	file := u.get(t, "/nodes?path=/pub/a.txt").json(t, http.StatusOK)["id"].(string)
+	v, _ := u.shareOf(t, u.get(t, "/nodes?path=/pub").json(t, http.StatusOK)["id"].(string), map[string]any{"max_downloads": 1})
+	one, two := v.open(t, ""), v.open(t, "")
+	look := func(who visitor, at string) response { return who.get(t, at, "Range", "bytes=0-0") }
+	at := "/nodes/" + file + "/content"
+	if got := look(two, at); got.StatusCode != http.StatusPartialContent {
+		t.Errorf("before: %s", got)
+	}
+	if got := one.get(t, at); got.StatusCode != http.StatusOK {
+		t.Fatalf("the one download: %s", got)
+	}
+	for _, at := range []string{at, "/nodes/root/zip"} {
+		look(two, at).problem(t, drive.Gone, map[string]any{"reason": "used-up"})
+	}
+	if got := look(one, at); got.StatusCode != http.StatusPartialContent {
+		t.Errorf("who has begun it looks again: %s", got)
 	}
 }
 

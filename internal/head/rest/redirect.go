@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -53,7 +54,7 @@ func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) 
 	if c.r.Header.Get("Range") == "" {
 		return c.r.Header.Get("If-Range") == "" // else the range that was asked for is not to be had, and the store may not know
 	}
-	ask := c.r.WithContext(ctx)
+	ask := server.Rangeless(c.r.WithContext(ctx), d.Size())
 	ask.Method = http.MethodHead
 	verdict := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
 	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(noBytes{}, 0, int64(d.Size())))

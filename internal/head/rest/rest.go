@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
 	"smartdrive/internal/usecase/batch"
@@ -85,15 +87,21 @@ type AccountParts struct {
 
 // LimitParts bound how much a client may ask for at a time.
 type LimitParts struct {
-	Clicks   *idem.DoubleClick
-	Gate     Gate[drive.UserID] // default: no limit
-	Visitors Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
+	Clicks *idem.DoubleClick
+	// Intervals are between two creations of a user, by method and path of the route, such as
+	// "POST /exports". Default: there are none.
+	Intervals *idem.Intervals
+	Gate      Gate[drive.UserID] // default: no limit
+	Visitors  Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
+
+	Writes *server.Daily[drive.UserID] // requests that write; default: no limit
 }
 
 // KeyParts keep the answers of creations under the Idempotency-Key of their request.
 type KeyParts struct {
-	Keys     *idem.Keys
-	Prepared *idem.PreparedIDs
+	Keys      *idem.Keys
+	Prepared  *idem.PreparedIDs
+	Conflicts *idem.Conflicts // default: refused creations are not recorded
 }
 
 // AdminParts are for administrators.
@@ -189,6 +197,13 @@ func New(opt Options) *API {
 	a.routes = table(opt, a.uploads)
 	a.documents = sync.OnceValues(func() (v31, v30 []byte) { return openAPI(a.routes, opt.Version) })
 	return a
+}
+
+// HasIntervals reports whether operation, such as "POST /exports", heeds Intervals: the routes that
+// take an Idempotency-Key do, except those that create users and run batches.
+func (a *API) HasIntervals(operation string) bool {
+	return operation != "POST /admin/users" && operation != "POST "+batchPath &&
+		slices.ContainsFunc(a.routes, func(r route) bool { return r.once && r.method+" "+r.path == operation })
 }
 
 type noGate[K comparable] struct{}

@@ -175,8 +175,8 @@ func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
 	provider := signOns{logins, opt.SignOn}
 	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB, opt.Thumbs}
-	tree := nodes{opt.Files, files.NewTotals(opt.Files)}
-	content := contents{opt.Files, opt.Links, opt.DownloadRedirect}
+	tree := nodes{opt.Files}
+	content := contents{opt.Files, opt.Links, opt.DownloadRedirect, newReaders(memoryLimit())}
 	pictures := thumbnails{opt.Files, opt.Thumbs}
 	public := visits{opt.Shares, opt.Files, content}
 	common := spaces{opt.Spaces, opt.Files}
@@ -199,7 +199,7 @@ func table(opt Options, u uploads) []route {
 		tree.versionRoutes(),
 		tree.trashRoutes(),
 		tree.changeRoutes(),
-		happened{opt.History}.routes(),
+		happened{opt.History, server.NewGate[drive.UserID](maxEntries)}.routes(),
 		newEvents(opt.History).routes(),
 		webhooks{opt.Webhooks}.routes(),
 		notices{opt.Notices}.routes(),
@@ -218,6 +218,7 @@ func table(opt Options, u uploads) []route {
 		exportSchedules{opt.Exports, opt.Files}.routes(),
 		bundles{opt.Intake}.routes(),
 		documents{opt.Intake}.routes(),
+		keyConflicts{opt.Conflicts}.routes(),
 		sources{opt.Intake}.routes(),
 		sharedThumbnails{public, pictures, opt.DB}.routes(),
 		wanted.routes(),

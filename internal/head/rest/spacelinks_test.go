@@ -120,6 +120,32 @@ func TestWhatComesByALinkGoesOnWhenItOpensAgain(t *testing.T) {
 	}
 }
 
+// TestAGuestsUploadOutlivesTheTrash: while the folder of an upload is in the trash a guest cannot
+// send, and housekeeping ends nothing. When the folder is restored the upload goes on.
+func TestAGuestsUploadOutlivesTheTrash(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	folder := ann.mkdir(t, "/in").json(t, http.StatusCreated)["id"].(string)
+	ann.give(t, folder, "bob", "editor")
+	begun := bob.post(t, "/uploads", map[string]any{"parent": folder, "name": "f", "size": 5}).json(t, http.StatusCreated)["id"].(string)
+	bob.send(t, "PUT", "/uploads/"+begun+"/parts/0", []byte("12345"))
+	ann.send(t, "DELETE", "/nodes/"+folder, nil)
+	bob.post(t, "/uploads/"+begun+"/complete", nil).problem(t, drive.NotFound, nil)
+	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+		t.Fatal(err)
+	}
+	ann.post(t, "/nodes/"+folder+"/restore", nil).json(t, http.StatusOK)
+	bob.post(t, "/uploads/"+begun+"/complete", nil).json(t, http.StatusCreated)
+	ended := bob.post(t, "/uploads", map[string]any{"parent": folder, "name": "g", "size": 5}).json(t, http.StatusCreated)["id"].(string)
+	ann.give(t, folder, "bob", "viewer")
+	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+		t.Fatal(err)
+	}
+	ann.give(t, folder, "bob", "editor")
+	bob.get(t, "/uploads/"+ended).problem(t, drive.Gone, map[string]any{"reason": "revoked"})
+}
+
 // archive makes a space archived, or active again.
 func (u user) archive(t *testing.T, space map[string]any, state string) {
 	t.Helper()

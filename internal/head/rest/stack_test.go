@@ -104,7 +104,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		DB: s.DB, Uploads: s.Sessions, Files: s.files, Links: files.NewLinks(s.files, files.LinkOptions{Epochs: users, Secret: secret.Links}),
 		Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
 		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
-		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
+		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared, Conflicts: idem.NewConflicts(s.DB, idem.Options{Now: now})},
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
 		AdminParts: rest.AdminParts{
 			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys, Busy: busy}, admin.Options{}),

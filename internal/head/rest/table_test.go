@@ -133,6 +133,9 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	archive := owner.post(t, "/archives", map[string]any{"nodes": []string{file}}).json(t, http.StatusCreated)["id"].(string)
 	schedule := owner.post(t, "/export-schedules", map[string]any{"folder": "root", "name": "all"}).json(t, http.StatusCreated)["id"].(string)
 	bundle, document := owner.takeIn(t, invoicetest.New(1))
+	owner.post(t, "/uploads", map[string]any{"path": "/k", "size": 1}, "Idempotency-Key", "k").json(t, http.StatusCreated)
+	owner.post(t, "/uploads", map[string]any{"path": "/k", "size": 2}, "Idempotency-Key", "k").problem(t, drive.KeyReused, nil)
+	conflict := owner.get(t, "/key-conflicts").items(t)[0]["id"].(string)
 	owned, hook := owner.space(t, "Owned"), owner.hook(t, "hook")
 	bodies := map[string]any{
 		"POST /nodes/{id}/grants":     map[string]any{"kind": "user", "principal": "bob", "role": "viewer"},
@@ -150,7 +153,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 		}
 		id := map[string]string{
 			"uploads": up, "nodes": file, "sessions": session, "tokens": token, "operations": file, "shares": shared, "collects": collect,
-			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document, "spaces": owned["id"].(string),
+			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document, "key-conflicts": conflict, "spaces": owned["id"].(string),
 			"webhooks":       hook,
 			"shared-with-me": file,
 		}[strings.Split(path, "/")[1]]
@@ -173,4 +176,47 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	if got := owner.get(t, "/nodes/"+file+"/content"); string(got.body) != "secret" {
 		t.Errorf("the owner reads %s", got)
 	}
+}
+
+// Null is no value of a list, or of a set of named values, on any route: it is not read as the
+// empty one of its type.
+func TestNullIsNoValueOfAList(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	boss := s.admin(t)
+	doc := s.do(t, request{method: "GET", path: "/api/openapi.json"}).json(t, http.StatusOK)
+	schemas, _ := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	resolve := func(schema map[string]any) map[string]any {
+		if ref, ok := schema["$ref"].(string); ok {
+			schema, _ = schemas[ref[strings.LastIndex(ref, "/")+1:]].(map[string]any)
+		}
+		return schema
+	}
+	n := 0
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			body, _ := op.(map[string]any)["requestBody"].(map[string]any)
+			content, _ := body["content"].(map[string]any)
+			media, _ := content["application/json"].(map[string]any)
+			schema, _ := media["schema"].(map[string]any)
+			members, _ := resolve(schema)["properties"].(map[string]any)
+			for name, member := range members {
+				kind, _ := resolve(member.(map[string]any))["type"].(string)
+				value := map[string]string{"array": `[null]`, "object": `{"blake3":null}`}[kind]
+				if value == "" {
+					continue
+				}
+				n++
+				at := strings.TrimPrefix(fill(path, "{id}", "root", "{v}", "x", "{key}", "park/x", "{token}", "x", "{principal}", "x"), "/api/v1")
+				got := boss.send(t, strings.ToUpper(method), at, `{"`+name+`":`+value+`}`)
+				if got.StatusCode != http.StatusBadRequest && got.StatusCode != http.StatusNotFound {
+					t.Errorf("%s %s takes %s in %s: %s", method, path, value, name, got)
+				}
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d lists were tried", n)
+	}
+	boss.post(t, "/conflicts/settle", `{"keep":"old","conflicts":[null]}`).problem(t, drive.BadRequest, map[string]any{"field": "conflicts"})
 }

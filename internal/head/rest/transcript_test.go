@@ -109,6 +109,7 @@ var (
 func (tr *transcript) plain(s string) string {
 	s = regexp.MustCompile(`"request_id": "[^"]*"`).ReplaceAllString(s, `"request_id": "..."`)
 	s = random.ReplaceAllString(s, "$1...")
+	s = regexp.MustCompile(`"shard": "\d+/`).ReplaceAllString(s, `"shard": "0/`) // follows from a random id
 	return uuids.ReplaceAllStringFunc(s, func(id string) string {
 		if _, known := tr.names[id]; !known {
 			tr.names[id] = fmt.Sprintf("<id %d>", len(tr.names)+1)

@@ -30,7 +30,7 @@ func (u uploads) routes() []route {
 			method: "POST", path: uploadsPath, need: write, asks: true, senders: true, act: takes(u.begin), once: true, created: uploadsPath,
 			does: "Begin an upload, find the open one that matches, or link content that is there already.",
 			out: []outcome{
-				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
+				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
 				gives[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
 			},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
@@ -58,7 +58,7 @@ func (u uploads) routes() []route {
 			does: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
 			out: []outcome{
 				gives[uploadView](201, "the content is linked: `state: done`"),
-				gives[uploadView](200, "wrong or late: the upload goes on as any other"),
+				gives[uploadView](200, "wrong or late: the upload goes on as any other; or, above 64 MiB, `state: verifying`: it takes parts, and becomes `done` by itself if the answer is right"),
 			},
 			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
 		}, {
@@ -144,7 +144,7 @@ type beginBody struct {
 	Parent      string        `json:"parent,omitempty" doc:"id of a folder, or root"`
 	Name        nameField     `json:"name,omitempty"`
 	Size        *int64        `json:"size" nullable:"true" minimum:"0" doc:"bytes; null when it is not known yet"`
-	Digests     digest.Set    `json:"digests,omitempty" doc:"algorithm (blake3, sha256, sm3, md5) to lower-case hex: claimed, and verified before the file is visible"`
+	Digests     digest.Set    `json:"digests,omitempty" doc:"algorithm (blake3, sha256, sm3, sha1, md5) to lower-case hex: claimed, and verified before the file is visible"`
 	Fingerprint string        `json:"fingerprint,omitempty" doc:"the client's own mark of the file, at most 128 bytes: an open upload with an equal one is resumed"`
 	Conflict    conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 	Parents     bool          `json:"parents,omitempty" doc:"make the folders of path that are missing"`

@@ -18,7 +18,7 @@ func (n nodes) versionRoutes() []route {
 		}, {
 			method: "POST", path: all + "/{v}/restore", need: write, act: byNode(n.files, n.restoreVersion), once: true,
 			does: "Make an older version the current one, as a new version. It is charged like any other.",
-			out:  []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Quota, drive.Locked},
+			out:  []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Quota, drive.Locked, drive.TooLarge},
 		},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,9 +45,7 @@ func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start ti
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("code", drive.KindOf(rec.err).String()))
 		if rec.code() >= 500 {
-			if alarming(rec.err) {
-				level = slog.LevelError
-			}
+			level = gravity(rec.err)
 			attrs = append(attrs, slog.Any(telemetry.KeyError, rec.err))
 		}
 	} else if rec.route == routeHealth || rec.route == routeReady {
@@ -55,9 +55,9 @@ func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start ti
 }
 
 // loggable hides the token in an address: who reads the log shall not be able to open what is
-// shared. Of a route with a token its pattern is said; of pages, and of what no route has (an
-// address that was mistyped, a method that there is not), the first segment, unless that might be a
-// token itself.
+// shared. Of a route with a segment that may be a secret its pattern is said; of pages, and of what
+// no route has (an address that was mistyped, a method that there is not), the first segment,
+// unless that might be a token itself.
 func loggable(route, path string) string {
 	if route == routePages || route == "" {
 		first, _, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -68,20 +68,38 @@ func loggable(route, path string) string {
 			return "/" + first + "/..."
 		}
 	}
-	if _, pattern, ok := strings.Cut(route, " "); ok && strings.Contains(pattern, "{token}") {
-		return pattern
+	if _, pattern, ok := strings.Cut(route, " "); ok {
+		for _, w := range wildcard.FindAllStringSubmatch(pattern, -1) {
+			if !slices.Contains(plainWildcards, w[1]) {
+				return pattern
+			}
+		}
 	}
 	return path
 }
+
+var (
+	wildcard = regexp.MustCompile(`\{(\w+)(?:\.\.\.)?\}`)
+	// plainWildcards are the segments of routes that open nothing: ids, numbers, names and paths.
+	// Any other one may be a secret: a token of a link, a page of a login flow.
+	plainWildcards = []string{"id", "n", "v", "key", "principal", "user", "name", "path"}
+)
 
 // longestPlain is the length in bytes from which on a segment may be a token; all that tell
 // something are shorter.
 const longestPlain = 15
 
-// alarming reports whether an operator must hear of a 5xx: not of a full quota, a stop, or a client
-// that went away.
-func alarming(err error) bool {
-	return !drive.IsKind(err, drive.Quota, drive.Stopping) && !errors.Is(err, context.Canceled)
+// gravity returns the level of the line of a 5xx: an error is what the program did not expect. A
+// component that is away and a full disk have lines and figures of their own, and a full quota, a
+// stop and a client that went away are nobody's fault.
+func gravity(err error) slog.Level {
+	switch {
+	case drive.IsKind(err, drive.Quota, drive.Stopping), errors.Is(err, context.Canceled):
+		return slog.LevelInfo
+	case drive.IsKind(err, drive.Unavailable, drive.DiskFull):
+		return slog.LevelWarn
+	}
+	return slog.LevelError
 }
 
 // received is how much of the body the handler has read, in bytes.
@@ -96,16 +114,25 @@ func received(r *http.Request) int64 {
 // files are sent without a copy, and through Unwrap all that an http.ResponseController can do.
 type recorder struct {
 	http.ResponseWriter
-	status int
-	sent   int64 // bytes of the body
-	route  string
-	err    error
+	status    int
+	sent      int64 // bytes of the body
+	route     string
+	err       error
+	translate func(error) error // nil: errors stay as they are
 }
 
 func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
 // NoteError implements problem.Noter.
 func (rec *recorder) NoteError(err error) { rec.err = err }
+
+// TranslateError implements problem.Translator.
+func (rec *recorder) TranslateError(err error) error {
+	if rec.translate == nil {
+		return err
+	}
+	return rec.translate(err)
+}
 
 func (rec *recorder) WriteHeader(status int) {
 	if rec.status == 0 && status >= 200 {

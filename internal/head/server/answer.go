@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -23,10 +28,11 @@ func (l pacedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := boundUnsent(c); err != nil {
+	raw, err := boundUnsent(c)
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &pacedConn{Conn: c, pace: l.pace, cut: l.cut}, nil
+	return &pacedConn{Conn: c, raw: raw, pace: l.pace, cut: l.cut}, nil
 }
 
 // pacedConn is a connection whose peer must take what is sent to it at a Pace: Rate on average over
@@ -38,6 +44,7 @@ func (l pacedListener) Accept() (net.Conn, error) {
 // slow peer and one that has stopped differ just in that. Below TLS it works the same way.
 type pacedConn struct {
 	net.Conn
+	raw  syscall.RawConn // nil: await does not wait
 	pace Pace
 	cut  func()
 
@@ -45,16 +52,26 @@ type pacedConn struct {
 	limit time.Time // what SetWriteDeadline has set; zero: nothing
 
 	heard atomic.Bool // something was read since the last Write
+	spent atomic.Bool // no other request is read from it
 
-	// Only Write uses what follows, and nobody calls Write twice at a time.
+	// pacing serializes Write and await. The handler calls await while the goroutine that reads
+	// ahead for package http may be in Write: TLS 1.3 answers a key update that it reads.
+	pacing sync.Mutex    // guards what follows; locked before mu
 	waited time.Duration // in this window
 	took   int64         // bytes, in this window
+	ended  error         // the peer has fallen behind: nothing more is sent to it
 }
 
 // Read implements net.Conn. What the peer sends begins its window afresh: small answers to many
 // requests of one connection shall not add up to a slow reader on a machine that is busy. For one
 // answer a peer wins a window or two by it, for package http reads ahead just one byte.
+//
+// A retired connection has nothing more to read, so that package http closes it when the answer has
+// gone out.
 func (c *pacedConn) Read(p []byte) (int, error) {
+	if c.spent.Load() {
+		return 0, io.EOF
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.heard.Store(true)
@@ -74,27 +91,62 @@ func (e *readerError) Is(target error) bool { return target == os.ErrDeadlineExc
 
 // Write implements net.Conn.
 func (c *pacedConn) Write(p []byte) (n int, err error) {
+	err = c.paced(func() error {
+		m, err := c.Conn.Write(p[n:])
+		n += m
+		c.took += int64(m)
+		return err
+	})
+	return n, err
+}
+
+// leastRoom is what a caller may write that does not know better, in bytes.
+const leastRoom = 16 << 10
+
+// await waits until the peer can be sent something, and returns how many bytes a Write takes that
+// does not wait. A caller that makes its bytes only then holds no memory for a peer that does not
+// read. Where it cannot wait, or the peer has fallen behind, the Write will.
+func (c *pacedConn) await() (room int) {
+	if c == nil || c.raw == nil {
+		return leastRoom
+	}
+	_ = c.paced(func() error { // the Write fails, too, and package http looks at that
+		return c.raw.Write(func(fd uintptr) bool {
+			room = roomOf(int(fd))
+			return room > 0
+		})
+	})
+	return max(room, leastRoom)
+}
+
+// paced repeats step, which waits for the peer, until it succeeds or fails, or the peer has fallen
+// behind.
+func (c *pacedConn) paced(step func() error) error {
+	c.pacing.Lock()
+	defer c.pacing.Unlock()
+	if c.ended != nil {
+		return c.ended
+	}
 	if c.heard.Swap(false) {
 		c.waited, c.took = 0, 0
 	}
 	for {
 		start := time.Now()
 		if err := c.arm(start.Add(c.pace.Window - c.waited)); err != nil {
-			return n, err
+			return err
 		}
-		m, err := c.Conn.Write(p[n:])
-		n += m
-		c.took += int64(m)
+		err := step()
 		c.waited += time.Since(start)
 		behind := c.turn()
 		switch {
 		case err == nil: // also when it has fallen behind: that is the next one's business, if there is one
-			return n, nil
+			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded) || c.over():
-			return n, err
+			return err
 		case behind != nil:
 			c.cut()
-			return n, behind
+			c.ended = behind
+			return behind
 		}
 	}
 }
@@ -147,4 +199,36 @@ func (c *pacedConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
+}
+
+// connKey is where the context of a request has its *pacedConn.
+type connKey struct{}
+
+// withConn is the http.Server's ConnContext.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf returns the connection that r came over. Nil: it came over one of a caller's own listener.
+func connOf(r *http.Request) *pacedConn {
+	c, _ := r.Context().Value(connKey{}).(*pacedConn)
+	return c
+}
+
+// retire makes r the last request of its connection, also when its answer has promised another one:
+// the connection ends when the answer has gone out in full. Under a listener of a caller's own
+// there is no connection to retire, and nothing happens.
+func retire(r *http.Request) {
+	if c := connOf(r); c != nil {
+		c.spent.Store(true)
+	}
+}
+
+// retired reports whether r came over a connection after its last request: it was in a buffer.
+func retired(r *http.Request) bool {
+	c := connOf(r)
+	return c != nil && (c.spent.Load() || r.Context().Err() != nil)
 }

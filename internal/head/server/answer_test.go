@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,4 +236,105 @@ func TestAServerThatRunsGivesUpReadersThatStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever waits for its room first never waits in a Write, in which it would hold memory for a peer
+// that does not read.
+func TestAPeerThatDoesNotReadIsAwaitedWithoutItsBytes(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	peer, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	var cut atomic.Bool
+	conn, err := pacedListener{Listener: l, pace: Pace{Rate: drive.GiB, Window: 100 * time.Millisecond}, cut: func() { cut.Store(true) }}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := conn.(*pacedConn)
+	if c.raw == nil {
+		t.Skip("this system does not say when a Write would wait")
+	}
+	for room := c.await(); !cut.Load(); room = c.await() {
+		if _, err := c.Write(make([]byte, room)); err != nil {
+			t.Fatalf("a Write of the %d bytes that there was room for: %v", room, err)
+		}
+	}
+	if _, err := c.Write(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after the peer was cut off a Write returns %v", err)
+	}
+}
+
+// overlap is a connection that notices a Write while the handler awaits its room, and the other way
+// round.
+type overlap struct {
+	net.Conn
+	paced *pacedConn
+	t     *testing.T
+}
+
+func (o *overlap) alone() {
+	if o.paced.pacing.TryLock() {
+		o.paced.pacing.Unlock()
+		o.t.Error("another goroutine may write at the same time")
+	}
+}
+
+func (o *overlap) SetWriteDeadline(time.Time) error { o.alone(); return nil }
+
+func (o *overlap) Write(b []byte) (int, error) {
+	o.alone()
+	return len(b), nil
+}
+
+type overlapRaw struct {
+	syscall.RawConn
+	*overlap
+}
+
+func (o overlapRaw) Write(func(uintptr) bool) error { o.alone(); return nil }
+
+// TLS 1.3 answers a key update from the goroutine that reads, while the handler awaits its room:
+// they take turns.
+func TestAWriteAndAnAwaitTakeTurns(t *testing.T) {
+	t.Parallel()
+	o := &overlap{t: t}
+	o.paced = &pacedConn{Conn: o, raw: overlapRaw{overlap: o}, pace: Pace{Rate: 1, Window: time.Minute}}
+	o.paced.await()
+	if _, err := o.paced.Write([]byte("k")); err != nil || o.paced.took != 1 {
+		t.Errorf("%v, %d bytes were counted", err, o.paced.took)
+	}
+}
+
+// A file that is not read ends its connection and is logged as any other answer that is not.
+func TestAFileThatIsNotReadIsCutOff(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	var opt Options
+	opt.Pace = Pace{Rate: drive.GiB, Window: 100 * time.Millisecond}
+	s := running(t, opt, func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /file", func(w http.ResponseWriter, r *http.Request) {
+			SendContent(w, r, time.Time{}, zeros{}, 1<<40, func(error) {})
+			if rec, ok := w.(*recorder); !ok || !drive.IsKind(rec.err, drive.TooSlow) {
+				t.Errorf("the log is told nothing")
+			}
+			close(ended)
+		})
+	})
+	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /file HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
 }

@@ -14,19 +14,36 @@ import (
 // (RFC 9110 §13, §14), by http.ServeContent. What that would say in plain text, refuse says as its
 // head says errors: Range or Precondition.
 //
+// An empty content is sent as a whole, whatever ranges were asked for.
+//
 // A content of several parts is sent as bytes: a browser takes its parts for answers with headers
 // of their own (multipart/x-mixed-replace), beside those that keep the content harmless.
 func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, content io.ReaderAt, size drive.ByteSize, refuse func(err error)) {
 	if h := w.Header(); strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/") {
 		h.Set("Content-Type", drive.UnknownMime)
 	}
-	http.ServeContent(&contentWriter{ResponseWriter: w, size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
+	r = Rangeless(r, size)
+	http.ServeContent(&contentWriter{ResponseWriter: w, conn: connOf(r), size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
 }
 
-// contentWriter lets refuse say what is refused, and copies through large buffers.
+// Rangeless returns r without its ranges if the content is empty. http.ServeContent answers "the
+// last n bytes" of nothing with 206 and the range 0--1, which no client can read; it does ignore
+// any other range of nothing.
+func Rangeless(r *http.Request, size drive.ByteSize) *http.Request {
+	if size > 0 || r.Header.Get("Range") == "" {
+		return r
+	}
+	whole := *r
+	whole.Header = r.Header.Clone()
+	whole.Header.Del("Range")
+	return &whole
+}
+
+// contentWriter lets refuse say what is refused, and copies without memory for clients that wait.
 type contentWriter struct {
 	http.ResponseWriter
 
+	conn    *pacedConn
 	size    drive.ByteSize
 	refuse  func(err error)
 	refused bool
@@ -58,14 +75,34 @@ func (w *contentWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// copyBufferSize in bytes: below it reading a file costs visibly more, above it nothing is won.
-const copyBufferSize = 256 << 10
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, unsent/2); return &b }}
 
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
+// ReadFrom implements io.ReaderFrom. A buffer is taken when the client can be sent something, and
+// not for a client that does not read: there may be thousands of those. Below TLS it is the same.
+func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
+	for {
+		m, err := w.piece(src)
+		n += int64(m)
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
 
-// ReadFrom implements io.ReaderFrom; that of package http would copy in steps of 32 KiB.
-func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
+// piece sends what the connection takes of src.
+func (w *contentWriter) piece(src io.Reader) (n int, err error) {
+	room := w.conn.await()
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
+	n, err = src.Read((*buf)[:min(room, len(*buf))])
+	if n > 0 {
+		m, failed := w.Write((*buf)[:n])
+		if failed != nil {
+			return m, failed
+		}
+	}
+	return n, err
 }

@@ -88,6 +88,8 @@ type readiness struct {
 	at     time.Time
 	last   map[string]string
 	ok     bool
+	// outages are those of the checks, by name: each is logged at its beginning and its end.
+	outages map[string]*telemetry.Outage
 }
 
 func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]string, bool) {
@@ -105,8 +107,11 @@ func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]s
 		results[check.Name] = "ok"
 		if err != nil {
 			results[check.Name], ok = "failing", ok && check.Soft
-			log.Warn("a check of readiness fails", slog.String("check", check.Name), slog.Any(telemetry.KeyError, err))
 		}
+		if c.outages[check.Name] == nil {
+			c.outages[check.Name] = &telemetry.Outage{}
+		}
+		c.outages[check.Name].Note(context.WithoutCancel(ctx), log, "a check of readiness fails", err, slog.String("check", check.Name))
 	}
 	c.last, c.ok, c.at = results, ok, time.Now()
 	return results, ok

@@ -100,7 +100,9 @@ func (u *rest) settle() {
 	u.Header().Set("Connection", "close") // for which package http leaves the body alone when it sends the header
 }
 
-// finish is called when the handler has returned.
+// finish is called when the handler has returned. Where the body was not read to its end, no other
+// request is read from the connection: what follows may be the rest of this body, and package http
+// cancels the context of all requests of a connection once a Read of it has failed.
 func (u *rest) finish() {
 	u.settle()
 	b, l := u.body, u.server.opt.Linger
@@ -110,7 +112,10 @@ func (u *rest) finish() {
 	if err := b.conn.Flush(); err != nil {
 		return // the client is gone
 	}
-	u.server.discard(b, l.Bytes, l.Time)
+	if u.server.discard(b, l.Bytes, l.Time) {
+		return
+	}
+	retire(u.request)
 	b.setDeadline(time.Now()) // package http looks for the end of the body once more: it shall not wait
 }
 

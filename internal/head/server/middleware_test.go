@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -27,6 +28,22 @@ func readString(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
+// What the program did not expect is an error in the log; what it did is not.
+func TestExpectedRefusalsAreNoErrorsInTheLog(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[slog.Level][]error{
+		slog.LevelInfo:  {drive.Fail(drive.Quota), drive.Fail(drive.Stopping), context.Canceled},
+		slog.LevelWarn:  {drive.Fail(drive.Unavailable), drive.Fail(drive.DiskFull)},
+		slog.LevelError: {drive.Fail(drive.Internal), errors.New("unknown")},
+	} {
+		for _, err := range errs {
+			if got := gravity(fmt.Errorf("seal: %w", err)); got != want {
+				t.Errorf("%v is %v, want %v", err, got, want)
+			}
+		}
+	}
+}
+
 func TestTheAccessLogHasWhatIsNeededAndNoSecrets(t *testing.T) {
 	t.Parallel()
 	var book logBook
@@ -43,14 +60,14 @@ func TestTheAccessLogHasWhatIsNeededAndNoSecrets(t *testing.T) {
 	}
 	line := lineWith(t, &book, "/x/7")
 	for key, want := range map[string]any{
-		"level": "ERROR", "method": "PUT", "path": "/x/7", "route": "PUT /x/{id}", "status": 503.0, "received": 5.0, "client": "127.0.0.1",
+		"level": "WARN", "method": "PUT", "path": "/x/7", "route": "PUT /x/{id}", "status": 503.0, "received": 5.0, "client": "127.0.0.1",
 		"code": "unavailable", "request": doc["request_id"], "sent": float64(resp.ContentLength),
 	} {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %v", key, line[key], want)
 		}
 	}
-	if err, _ := line["err"].(string); !strings.Contains(err, "disk gone") {
+	if err, _ := line["error"].(string); !strings.Contains(err, "disk gone") {
 		t.Errorf("the cause is not in the log: %v", line)
 	}
 	if strings.Contains(book.String(), "hunter2") {

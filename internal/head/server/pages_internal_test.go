@@ -10,6 +10,9 @@ func TestTokensAreNotLogged(t *testing.T) {
 		{routePages, "/favicon.svg", "/favicon.svg"},
 		{"GET /api/v1/public/shares/{token}", "/api/v1/public/shares/SECRET", "/api/v1/public/shares/{token}"},
 		{"GET /api/v1/nodes/{id}", "/api/v1/nodes/17", "/api/v1/nodes/17"},
+		{"GET /api/v1/admin/timers/{key...}", "/api/v1/admin/timers/park/17", "/api/v1/admin/timers/park/17"},
+		{"POST /api/v1/flows/{page}", "/api/v1/flows/SECRET", "/api/v1/flows/{page}"},
+		{"GET /api/v1/things/{id}/{new...}", "/api/v1/things/17/SECRET", "/api/v1/things/{id}/{new...}"},
 		{"", "/s/SECRET", "/s/..."},
 	} {
 		if got := loggable(c.route, c.path); got != c.want {

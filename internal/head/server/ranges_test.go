@@ -70,6 +70,22 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// Nothing has no last bytes; what is answered has a range that clients can read, or none.
+func TestRangesOfAnEmptyContent(t *testing.T) {
+	t.Parallel()
+	s := running(t, Options{}, func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /file", func(w http.ResponseWriter, r *http.Request) {
+			SendContent(w, r, time.Time{}, strings.NewReader(""), 0, func(error) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) })
+		})
+	})
+	for _, set := range []string{"bytes=-5", "bytes=-1,-2", "bytes=0-", "bytes=0-0"} {
+		resp := get(t, s, "/file", "Range", set)
+		if body := readString(t, resp); resp.StatusCode != http.StatusOK || body != "" || resp.Header.Get("Content-Range") != "" || resp.ContentLength != 0 {
+			t.Errorf("%s: %d %q %v", set, resp.StatusCode, body, resp.Header)
+		}
+	}
+}
+
 func FuzzPlainRange(f *testing.F) {
 	for _, s := range []string{"bytes=0-1", "Bytes=-0", "bytes=1-2,-3,,", "x=1", "bytes=+1-", "bytes=99999999999999999999-"} {
 		f.Add(s)

@@ -88,6 +88,7 @@ func (s *Server) httpServer(requests context.Context) *http.Server {
 		IdleTimeout:       s.opt.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return requests },
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // scanners and broken TLS, mostly
 	}
 }
@@ -118,7 +119,7 @@ func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 		s.log.Warn("cut off requests that did not end in time", slog.Duration("drain", s.opt.Drain))
 		cancel()
 		if err := hs.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			s.log.Warn("close connections", slog.Any("err", err))
+			s.log.Warn("close connections", slog.Any("error", err))
 		}
 	}
 	s.flights.wait()

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -172,7 +175,11 @@ func TestTLSIsHTTP1AndTheCertificateCanChange(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCert(t, certFile, keyFile, 1)
-	s := running(t, Options{TLSCert: certFile, TLSKey: keyFile}, whoAmI)
+	var log bytes.Buffer
+	s := running(t, Options{TLSCert: certFile, TLSKey: keyFile, Log: slog.New(slog.NewTextHandler(&log, nil))}, whoAmI)
+	if left := time.Until(time.Unix(int64(s.cert.end()), 0)); left <= 0 || left > time.Hour || !strings.Contains(log.String(), "ends soon") {
+		t.Errorf("a certificate that ends within the hour is said to end in %s; the log has %s", left, log.String())
+	}
 	serial := func() int64 {
 		conn, err := tls.Dial("tcp", s.listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
@@ -208,5 +215,35 @@ func TestTLSIsHTTP1AndTheCertificateCanChange(t *testing.T) {
 	}
 	if got := serial(); got != 2 {
 		t.Errorf("serial %d after a failed Reload", got)
+	}
+}
+
+// While a server stops, a connection without a request ends, so that its peer does not send the
+// next one into it. docs/cluster.md says so.
+func TestAServerThatStopsClosesIdleConnections(t *testing.T) {
+	t.Parallel()
+	resp, err := stopped(t, time.Minute, func(w http.ResponseWriter, _ *http.Request, s *stopping) {
+		idle, err := net.Dial("tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer idle.Close()
+		in := bufio.NewReader(idle)
+		fmt.Fprint(idle, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		if resp := next(t, in); resp.StatusCode != http.StatusOK || resp.Close {
+			t.Errorf("before: status %d, close %v", resp.StatusCode, resp.Close)
+		}
+		s.stop()
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Errorf("the idle connection ends with %v", err)
+		}
+		fmt.Fprint(w, "done")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readString(t, resp); got != "done" {
+		t.Errorf("the request that runs gets %q", got)
 	}
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// anywhere. Nil: nobody.
 	Admin  func(r *http.Request) bool
 	Checks []Check // what /readyz looks at
+	// TranslateError maps a handler's error to the error that the client is answered with. Nil: the
+	// same.
+	TranslateError func(err error) error
 
 	// OnReady is called once, when requests are being answered, with the URL to reach the server
 	// at, without a final slash.
@@ -82,7 +85,8 @@ func New(opt Options) *Server {
 	opt = withDefaults(opt)
 	s := &Server{opt: opt, log: opt.Log, metrics: newMetrics(opt.Metrics)}
 	s.cert.certFile, s.cert.keyFile = opt.TLSCert, opt.TLSKey
-	s.ready.checks = opt.Checks
+	s.ready.checks, s.ready.outages = opt.Checks, map[string]*telemetry.Outage{}
+	opt.Metrics.Gauge("tls_certificate_expiry_timestamp_seconds", "When the certificate of --tls-cert ends, in Unix time; +Inf without one.", s.cert.end)
 	opt.Metrics.Gauge("http_in_flight", "Requests being answered.", s.flights.count)
 	s.addOwnRoutes(opt.Routes)
 	return s
@@ -125,22 +129,28 @@ func newMetrics(m *telemetry.Metrics) metrics {
 // ServeHTTP answers one request in the steps that the package comment lists. It is exported for
 // tests, and for those who bring their own listener.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if retired(r) {
+		panic(http.ErrAbortHandler) // its sender may have meant it as a part of the request before
+	}
 	nameRequest(s.opt.TrustedProxies, w, r)
 	findClient(s.opt.TrustedProxies, r)
 	if r.Body == nil || r.Body == http.NoBody {
 		s.answer(w, r)
-		return
+	} else {
+		rest, guarded := s.guardBody(w, r)
+		s.answer(rest, guarded)
+		rest.finish()
 	}
-	rest, guarded := s.guardBody(w, r)
-	s.answer(rest, guarded)
-	rest.finish()
+	if r.Context().Err() != nil {
+		retire(r) // the context of every other request of this connection would be done from its start
+	}
 }
 
 // answer counts and logs what it answers, also when the handler gave the connection up by
 // panicking.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	rec := &recorder{ResponseWriter: w}
+	rec := &recorder{ResponseWriter: w, translate: s.opt.TranslateError}
 	asked := *r.URL // checkPath cuts the sub-path off
 	defer func() {
 		s.count(rec, r, start)

@@ -3,7 +3,10 @@ package server
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
+	"math"
 	"sync/atomic"
+	"time"
 )
 
 // certificate is the one in use; it can be changed while connections are made.
@@ -22,6 +25,32 @@ func (c *certificate) load() error {
 	return nil
 }
 
+// end returns the expiry of the certificate in use in Unix seconds, or +Inf without a certificate.
+func (c *certificate) end() float64 {
+	if pair := c.current.Load(); pair != nil && pair.Leaf != nil {
+		return float64(pair.Leaf.NotAfter.Unix())
+	}
+	return math.Inf(1)
+}
+
+// certificateSoon is how long before its end a certificate is warned of: the alarm of
+// deploy/prometheus is as early.
+const certificateSoon = 14 * 24 * time.Hour
+
+// warn logs that the certificate in use ends soon, or has ended.
+func (c *certificate) warn(log *slog.Logger) {
+	pair := c.current.Load()
+	if pair == nil || pair.Leaf == nil {
+		return
+	}
+	switch left := time.Until(pair.Leaf.NotAfter); {
+	case left <= 0:
+		log.Error("the certificate of --tls-cert has ended: clients refuse it; put a new one in place and send SIGHUP", "file", c.certFile, "ended", pair.Leaf.NotAfter)
+	case left < certificateSoon:
+		log.Warn("the certificate of --tls-cert ends soon; put a new one in place and send SIGHUP", "file", c.certFile, "ends", pair.Leaf.NotAfter)
+	}
+}
+
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -36,5 +65,9 @@ func (s *Server) Reload() error {
 	if s.opt.TLSCert == "" {
 		return nil
 	}
-	return s.cert.load()
+	if err := s.cert.load(); err != nil {
+		return err
+	}
+	s.cert.warn(s.log)
+	return nil
 }

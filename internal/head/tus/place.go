@@ -27,7 +27,7 @@ func nameless() string {
 //	filename, name  its name
 //	filetype, type  its media type
 //	conflict        what to do when the name is taken: rename (unless it says so), fail, replace
-//	blake3, sha256, sm3, md5
+//	blake3, sha256, sm3, sha1, md5
 //	                its digest in hex, verified before the file is there
 //
 // Folders that are missing are made.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
@@ -76,11 +77,10 @@ func (in *Intake) newGatherer() *gatherer {
 // RunGatherer gathers until ctx is done. One instance does it for all.
 func (in *Intake) RunGatherer(ctx context.Context) error {
 	g := in.newGatherer()
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		began := time.Now()
-		if err := g.pass(ctx); err != nil && ctx.Err() == nil {
-			in.log.WarnContext(ctx, "files without a manifest could not be gathered; that will be repeated", "error", err)
-		}
+		outage.Note(ctx, in.log, "files without a manifest could not be gathered; that will be repeated", g.pass(ctx))
 		select { // a pass through many folders takes its time, and leaves others theirs
 		case <-time.After(max(gatherEvery, 20*time.Since(began))):
 		case <-ctx.Done():

@@ -338,9 +338,9 @@ func TestWhatIsNoBundleIsListed(t *testing.T) {
 	if got := w.strays(t, in, 10); len(got) != 0 {
 		t.Errorf("without a folder /intake: %v", got)
 	}
-	id := bundle.NewID()
+	id, deep := bundle.NewID(), strings.Repeat("d/", 30)
 	for _, at := range []string{
-		"top.xml", "acme/loose.xml", "acme/" + id + "/a.xml", "acme/october/a.xml", "acme/october/meta.json", "acme/2026/" + id + "/meta.json",
+		"top.xml", "acme/" + deep + "a.xml", "acme/loose.xml", "acme/" + id + "/a.xml", "acme/october/a.xml", "acme/october/meta.json", "acme/2026/" + id + "/meta.json",
 		"acme/2026/" + id + "/a.xml", "acme/2026/more/b.xml", ".hidden/x/y.xml", "plain/loose.xml", "plain/deep/down/a.xml", "plain/wrong/meta.json", "plain/" + id + "/b.xml",
 	} {
 		w.land(t, at, "<a/>")
@@ -352,6 +352,7 @@ func TestWhatIsNoBundleIsListed(t *testing.T) {
 		"/intake/acme/" + id + " no-manifest 1",
 		"/intake/acme/2026/" + id + " too-deep 2",
 		"/intake/acme/2026/more no-manifest 1",
+		"/intake/acme/" + strings.TrimSuffix(deep, "/") + " no-manifest 1",
 		"/intake/acme/loose.xml loose-file 1",
 		"/intake/acme/october folder-name 2",
 		"/intake/plain/" + id + " no-manifest 1",

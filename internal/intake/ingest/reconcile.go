@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/intake/bundle"
@@ -50,14 +51,13 @@ func (in *Intake) Reconcile(ctx context.Context) error {
 // for all.
 func (in *Intake) RunReconciler(ctx context.Context) error {
 	r, accounts := in.newReconciler(), 0
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		err := r.pass(ctx, accounts)
-		switch {
-		case err == nil:
+		if err == nil {
 			accounts = accountsPass
-		case ctx.Err() == nil:
-			in.log.WarnContext(ctx, "bundles could not be compared with the drive; that will be repeated", "error", err)
 		}
+		outage.Note(ctx, in.log, "bundles could not be compared with the drive; that will be repeated", err)
 		select {
 		case <-time.After(reconcileEvery - rand.N(reconcileEvery/10)):
 		case <-ctx.Done():

@@ -26,14 +26,13 @@ type StrayReason string
 
 // The reasons.
 const (
-	StrayFile   StrayReason = "loose-file"
-	NoManifest  StrayReason = "no-manifest"
-	FolderName  StrayReason = "folder-name"
-	TooDeep     StrayReason = "too-deep"
-	SourceName  StrayReason = "source-name"
-	strayLevels             = 16   // below a folder of a source
-	strayLooks              = 1000 // folders below one of a source
-	strayPages              = 20   // of comparePage nodes: what one call looks at, some 100 ms
+	StrayFile  StrayReason = "loose-file"
+	NoManifest StrayReason = "no-manifest"
+	FolderName StrayReason = "folder-name"
+	TooDeep    StrayReason = "too-deep"
+	SourceName StrayReason = "source-name"
+	strayLooks             = 1000 // folders below one of a source
+	strayPages             = 20   // of comparePage nodes: what one call looks at, some 100 ms
 )
 
 // Strays lists what lies below /intake of the caller's account and is not a bundle, in the order of
@@ -215,7 +214,7 @@ func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 // folder looks at a folder that is not a bundle, and at those below it. plain: files without a
 // manifest are taken in here.
 func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
-	if *looks--; *looks < 0 || len(path) > 3+strayLevels {
+	if *looks--; *looks < 0 {
 		return nil
 	}
 	nodes, err := s.opt.Tree.ChildrenAfter(ctx, s.opt.DB.For(s.account), n.ID, "", comparePage)

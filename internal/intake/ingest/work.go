@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/instance/lease"
 )
 
@@ -52,11 +53,10 @@ func (in *Intake) Run(ctx context.Context) error {
 func (in *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		found, err := in.runOnce(ctx, &working)
-		if err != nil && ctx.Err() == nil {
-			in.log.WarnContext(ctx, "the look for bundles failed and will be repeated", "error", err)
-		}
+		outage.Note(ctx, in.log, "the look for bundles failed and will be repeated", err)
 		if found {
 			continue
 		}

@@ -16,6 +16,8 @@ type Decimal struct {
 	wide  *big.Int // the coefficient when it does not fit in coef; never changed
 	scale uint8    // enough for products of several numbers, each of at most MaxDigits digits
 	given bool
+
+	written uint8 // decimals of the text that it was read from, trailing zeros included; 0: it was computed
 }
 
 // NewDecimal returns coef / 10^scale: NewDecimal(1250, 2) is 12.5.
@@ -36,6 +38,10 @@ func (d Decimal) Sign() int {
 
 // Places returns the number of decimals: 2 for 12.50's 12.5 is 1.
 func (d Decimal) Places() int { return int(d.scale) }
+
+// PlacesWritten is Places with the trailing zeros of the text that the number was read from: 3 for
+// 12.500. Of a number that was computed it is Places.
+func (d Decimal) PlacesWritten() int { return max(d.Places(), int(d.written)) }
 
 // Neg returns -d.
 func (d Decimal) Neg() Decimal {

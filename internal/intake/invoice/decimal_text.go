@@ -45,9 +45,9 @@ func ParseDecimal[T string | []byte](text T) (Decimal, error) {
 	case n > 18:
 		return parseWide(string(text), uint8(scale))
 	case negative:
-		return Decimal{coef: -int64(coef), scale: uint8(scale), given: true}.trim(), nil
+		return Decimal{coef: -int64(coef), scale: uint8(scale), given: true, written: uint8(scale)}.trim(), nil
 	}
-	return Decimal{coef: int64(coef), scale: uint8(scale), given: true}.trim(), nil
+	return Decimal{coef: int64(coef), scale: uint8(scale), given: true, written: uint8(scale)}.trim(), nil
 }
 
 // parseWide reads what has more digits than an int64 holds, and has been checked.
@@ -62,7 +62,9 @@ func parseWide(text string, scale uint8) (Decimal, error) {
 	if !ok {
 		return Decimal{}, ErrDecimal
 	}
-	return fromBig(coef, scale), nil
+	d := fromBig(coef, scale)
+	d.written = scale
+	return d, nil
 }
 
 // AppendText appends the one text of the number: no exponent, no needless zeros, "0.5", "-12",

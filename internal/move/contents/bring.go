@@ -22,7 +22,7 @@ type brought struct {
 func (c *Copier) bring(ctx context.Context, page []row, deep int) []brought {
 	all := make([]brought, len(page))
 	var jobs sync.WaitGroup
-	free := make(chan struct{}, c.opt.Workers)
+	free := make(chan struct{}, c.workers())
 	for i, r := range page {
 		free <- struct{}{}
 		jobs.Go(func() {
@@ -33,6 +33,17 @@ func (c *Copier) bring(ctx context.Context, page []row, deep int) []brought {
 	}
 	jobs.Wait()
 	return all
+}
+
+// workers is how many contents are on their way at once.
+func (c *Copier) workers() int {
+	if c.opt.Workers > 0 {
+		return c.opt.Workers
+	}
+	if c.opt.Pair.Blobs.Caps().Far { // small ones wait for requests nearly all of the time
+		return 16
+	}
+	return 4
 }
 
 // maxTries is how often in a row a content is tried that cannot be brought although the stores
@@ -121,11 +132,12 @@ func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
 	if r.bad != "" {
 		return c.wrong(r, errors.New(r.bad)), nil
 	}
-	outcome, err := c.opt.Pair.Sync(ctx, r.content, c.pace)
+	deeply := sampled(r.content, deep)
+	outcome, err := c.opt.Pair.Sync(ctx, r.content, deeply, c.pace)
 	if err == nil && outcome == Nowhere {
 		return c.nowhere(ctx, r)
 	}
-	if err == nil && outcome == There && sampled(r.content, deep) {
+	if err == nil && outcome == There && deeply && c.opt.Pair.now.Load().lead == Second { // else Sync has compared it
 		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.pace)
 	}
 	if wrong, ok := errors.AsType[*MismatchError](err); ok {

@@ -3,7 +3,9 @@ package contents
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -215,4 +217,51 @@ func TestACopyGoesOnBesideOneThatFails(t *testing.T) {
 		t.Errorf("%v, %v", got[0].err, got[1].err)
 	}
 	s.wantAt(Second, good, true)
+}
+
+// A process that is killed after some contents has moved the save point: the next one goes on
+// behind it, and however often that happens, the sweep ends.
+func TestAProcessThatDiesOftenGetsOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.breakable(First)
+	for i := range uint64(pageSize) {
+		s.put(i)
+	}
+	const perLife = 30 // contents
+	progress := func() (int64, bool) {
+		t.Helper()
+		at, err := s.load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		queued, err := s.queued(t.Context(), "") // on a server, triggers of an earlier test may have put rows there
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at.Done - int64(len(queued)), at.Ended != 0
+	}
+	done, ended := progress()
+	for life := 0; !ended; life++ {
+		ctx, kill := context.WithCancel(t.Context())
+		var opened atomic.Int64
+		b.open = func(string) error {
+			if opened.Add(1) > perLife {
+				kill()
+				return ctx.Err()
+			}
+			return nil
+		}
+		c := s.again()
+		var failed, all error
+		for busy := true; (busy || failed != nil) && ctx.Err() == nil; { // as Run does
+			busy, failed = c.runOnce(ctx)
+			all = errors.Join(all, failed)
+		}
+		kill()
+		before := done
+		if done, ended = progress(); done <= before && !ended {
+			t.Fatalf("process %d has got from %d to %d: %v", life, before, done, all)
+		}
+	}
 }

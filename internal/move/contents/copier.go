@@ -24,7 +24,7 @@ type Options struct {
 	// State says where the migration stands.
 	State func() migrate.State
 	Drop  Drop
-	// Workers is how many contents are on their way at once. Default 4.
+	// Workers is how many contents are on their way at once. Default 4, and 16 where a side is far.
 	Workers int
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -35,6 +35,7 @@ type Copier struct {
 	opt   Options
 	limit *rate.Limiter // bytes
 
+	page      int            // rows between two save points of the sweep; of Run alone
 	drainFrom time.Time      // when the queue is looked at again after it could not be emptied; of Run alone
 	tries     map[string]int // how often in a row a content of the page could not be brought, by id; of Run alone
 
@@ -47,18 +48,21 @@ var _ migrate.Contents = (*Copier)(nil)
 
 // NewCopier does no I/O.
 func NewCopier(o Options) *Copier {
-	if o.Workers <= 0 {
-		o.Workers = 4
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB)), tries: map[string]int{}}
+	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB)), page: firstPage, tries: map[string]int{}}
 }
 
 const (
-	pageSize = 100 // rows of blobs that are looked at between two save points
+	// firstPage and pageSize are the fewest and the most rows of blobs between two save points of a
+	// sweep. A process begins with few, and takes twice as many as long as they take less than half
+	// of saveTime: what one that is killed again and again has done counts.
+	firstPage = 8
+	pageSize  = 100
+	saveTime  = time.Second
+
 	restTime = 300 * time.Millisecond
 	failTime = 3 * time.Second // a store or database that does not answer is asked again then
 )
@@ -134,7 +138,8 @@ func (c *Copier) drainAgain(ctx context.Context) error {
 
 // sweepOn brings the next page of the sweep. busy: there is another.
 func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
-	page, err := c.page(ctx, s.After, s.Last)
+	began, size := time.Now(), c.page
+	page, err := c.rows(ctx, s.After, s.Last, size)
 	if err != nil {
 		return false, err
 	}
@@ -148,11 +153,24 @@ func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
 	if len(page) > 0 {
 		s.After = page[len(page)-1].id
 	}
-	if len(page) < pageSize {
+	if len(page) < size {
 		s.Ended = drive.TimeOf(c.opt.Now())
 	}
 	s.Total = max(s.Total, s.Done)
+	c.page = nextPage(size, time.Since(began))
 	return s.Ended == 0, c.save(ctx, &s)
+}
+
+// nextPage returns how many rows to bring before the next save point, after as many as size have
+// taken so long.
+func nextPage(size int, took time.Duration) int {
+	switch {
+	case took < saveTime/2:
+		return min(2*size, pageSize)
+	case took > saveTime:
+		return max(size/2, firstPage)
+	}
+	return size
 }
 
 // row is a row of blobs, as far as it says what a copy must be.
@@ -180,11 +198,11 @@ func scanRow(r *row, scan func(dest ...any) error) error {
 	return nil
 }
 
-// page returns the next rows behind an id, up to another one; empty: up to the end.
-func (c *Copier) page(ctx context.Context, after, last string) ([]row, error) {
-	query, args := "SELECT "+rowColumns+" FROM blobs WHERE id > ? ORDER BY id LIMIT ?", []any{after, pageSize}
+// rows returns up to limit rows behind an id, up to another one; empty: up to the end.
+func (c *Copier) rows(ctx context.Context, after, last string, limit int) ([]row, error) {
+	query, args := "SELECT "+rowColumns+" FROM blobs WHERE id > ? ORDER BY id LIMIT ?", []any{after, limit}
 	if last != "" {
-		query, args = "SELECT "+rowColumns+" FROM blobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", []any{after, last, pageSize}
+		query, args = "SELECT "+rowColumns+" FROM blobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", []any{after, last, limit}
 	}
 	rows, err := c.opt.DB.Query(ctx, query, args...)
 	page, err := sqldb.Scan(rows, err, scanRow)

@@ -47,7 +47,7 @@
 //	dies after ...             and then
 //	triggers made              made already; the sweep begins
 //	content copied             found there
-//	save point, row of copies  done again for a page at most
+//	save point, row of copies  done again for a page at most, which takes about a second
 //	probe put                  a stray for "admin fsck"
 //
 // One process does it at a time, under a lease; two would only do some of the work twice.

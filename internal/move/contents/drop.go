@@ -154,7 +154,7 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 	var did migrate.OldContents
 	goes := map[string]drive.ByteSize{}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(c.opt.Workers)
+	g.SetLimit(c.workers())
 	for _, s := range page {
 		g.Go(func() error {
 			kept, err := c.keeps(gctx, s, deep)

@@ -132,7 +132,7 @@ func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 			for _, f := range []string{missing, torn} {
 				r, _, err := s.find(t.Context(), f)
 				if err == nil {
-					_, err = s.pair.Sync(t.Context(), r.content, nil)
+					_, err = s.pair.Sync(t.Context(), r.content, false, nil)
 				}
 				if err != nil {
 					t.Fatal(err)

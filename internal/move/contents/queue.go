@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -114,6 +115,7 @@ func (c *Copier) Waiting(ctx context.Context) (n int64, err error) {
 // brought.
 func (c *Copier) drain(ctx context.Context) error {
 	var failed error
+	size := firstPage // rows between two save points, as in the sweep
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)
 		if err != nil {
@@ -132,18 +134,26 @@ func (c *Copier) drain(ctx context.Context) error {
 				done = append(done, file)
 			}
 		}
-		for _, b := range c.bring(ctx, page, 0) {
-			switch {
-			case b.err != nil:
-				failed = b.err
-			case b.res.bad != "":
-				failed = errors.New(b.res.bad)
-			default:
-				done = append(done, b.row.content.Name)
-			}
-		}
 		if err := c.forget(ctx, done); err != nil {
 			return err
+		}
+		for len(page) > 0 {
+			var done []string
+			n, began := min(size, len(page)), time.Now()
+			for _, b := range c.bring(ctx, page[:n], 0) {
+				switch {
+				case b.err != nil:
+					failed = b.err
+				case b.res.bad != "":
+					failed = errors.New(b.res.bad)
+				default:
+					done = append(done, b.row.content.Name)
+				}
+			}
+			if err := c.forget(ctx, done); err != nil {
+				return err
+			}
+			page, size = page[n:], nextPage(size, time.Since(began))
 		}
 		if len(files) < pageSize {
 			return failed

@@ -27,6 +27,7 @@ func (s *Store) Caps() (caps blob.StoreCaps) {
 		caps.Bounded = caps.Bounded || one.Bounded
 		caps.Links = one.Links && len(order) == 1
 		caps.Far = caps.Far || one.Far
+		caps.Frugal = caps.Frugal || one.Frugal
 	}
 	return caps
 }
@@ -158,10 +159,19 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 // RemoveAll implements blob.Store. What has not gone where it leads stays at the follower,
 // too.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
+	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.RemoveAll(ctx, names) })
+}
+
+// Reclaim implements blob.Store, as RemoveAll.
+func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
+	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.Reclaim(ctx, names) })
+}
+
+func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]string, error)) (gone []string, err error) {
 	gone = names
 	var errs []error
 	for _, at := range s.p.now.Load().order() {
-		if gone, err = at.Store.RemoveAll(ctx, gone); err != nil {
+		if gone, err = remove(at.Store, gone); err != nil {
 			errs = append(errs, fmt.Errorf("at %s: %w", at.Name, err))
 		}
 	}

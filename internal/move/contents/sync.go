@@ -49,10 +49,13 @@ type Pace func(ctx context.Context, bytes int) error
 // content at a side finds all of it. It may be repeated at any time, and dies without leaving
 // anything that the next one does not repair.
 //
+// If both sides have the content, deep compares the bytes of the follower with the digest, too, and
+// replaces other bytes.
+//
 // One call at a time syncs a name, in all processes; package migrate does it under a lease.
 // Somebody may remove the content meanwhile, first where it leads: Sync looks there again after it
 // has copied, and takes the copy away; of the two the later one sees the other.
-func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) {
+func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outcome, error) {
 	s := p.now.Load()
 	if s.follower() == nil {
 		return There, nil
@@ -66,6 +69,15 @@ func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) 
 		have[i] = ok
 	}
 	from, to := s.leader(), s.follower()
+	if deep && have[0] && have[1] {
+		err := compare(ctx, to, c, pace)
+		if _, differs := errors.AsType[*MismatchError](err); differs {
+			have[1], err = false, to.Store.Remove(ctx, c.Name)
+		}
+		if err != nil {
+			return Nowhere, err
+		}
+	}
 	switch {
 	case have[0] && have[1]:
 		return There, nil
@@ -101,8 +113,8 @@ func has(ctx context.Context, at *Side, c Content, repair bool) (bool, error) {
 }
 
 // largestPut is the longest content that is sent in one request, in bytes: S3 takes 5 GiB, and a
-// broken connection costs all of it.
-const largestPut = 512 * drive.MiB
+// broken connection, or a process that dies, costs all of it. It takes some seconds.
+const largestPut = 64 * drive.MiB
 
 func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) error {
 	src, err := from.Store.Open(ctx, c.Name)
@@ -142,7 +154,7 @@ func (r reading) section(ctx context.Context, off, size drive.ByteSize) io.Reade
 			}
 		}
 		return n, err
-	}), ahead)
+	}), int(min(ahead, max(size, 1))))
 }
 
 type readerFunc func([]byte) (int, error)
@@ -246,6 +258,11 @@ func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pa
 		}
 		return missingAt(err, at, c)
 	}
+	return compare(ctx, at, c, pace)
+}
+
+// compare reads the content at a side and compares it with its size and digest.
+func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 	src, err := at.Store.Open(ctx, c.Name)
 	if err != nil {
 		return missingAt(err, at, c)

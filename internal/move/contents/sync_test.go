@@ -38,7 +38,7 @@ func wantBytes(t *testing.T, s blob.Store, c contents.Content, want []byte) {
 
 func wantOutcome(t *testing.T, p *contents.Pair, c contents.Content, want contents.Outcome) {
 	t.Helper()
-	if got, err := p.Sync(t.Context(), c, nil); err != nil || got != want {
+	if got, err := p.Sync(t.Context(), c, false, nil); err != nil || got != want {
 		t.Errorf("sync is %v, %v, want %v", got, err, want)
 	}
 }
@@ -78,12 +78,12 @@ func TestSyncRefusesOtherBytes(t *testing.T) {
 	c := put(t, p.Blobs, b)
 	c.Sum[0] ^= 1
 	var mismatch *contents.MismatchError
-	if _, err := p.Sync(t.Context(), c, nil); !errors.As(err, &mismatch) {
+	if _, err := p.Sync(t.Context(), c, false, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
 	short := c
 	short.Size++
-	if _, err := p.Sync(t.Context(), short, nil); !errors.As(err, &mismatch) {
+	if _, err := p.Sync(t.Context(), short, false, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
 	if _, err := p.Side(contents.Second).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
@@ -117,12 +117,29 @@ func TestSyncMendsTheFollower(t *testing.T) {
 	wantBytes(t, p.Side(contents.Second).Store, c, b)
 }
 
+// A deep comparison replaces bytes of the follower that have the right size and another digest.
+func TestSyncReplacesDamagedBytesOfTheFollower(t *testing.T) {
+	t.Parallel()
+	p := both(directory(t), directory(t), contents.First)
+	b := blobtest.Bytes(1, 5000)
+	c := put(t, p.Blobs, b)
+	flipped := bytes.Clone(b)
+	flipped[77] ^= 1
+	if _, err := p.Side(contents.Second).Store.Put(t.Context(), c.Name, blobtest.BodyOf(0, len(flipped), bytes.NewReader(flipped))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Sync(t.Context(), c, true, nil); err != nil || got != contents.Copied {
+		t.Errorf("sync is %v, %v", got, err)
+	}
+	wantBytes(t, p.Side(contents.Second).Store, c, b)
+}
+
 // Of who copies and who removes, one sees the other: nothing is left that no row explains.
 func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
 	c := put(t, p.Blobs, blobtest.Bytes(1, 5000))
-	got, err := p.Sync(t.Context(), c, func(ctx context.Context, _ int) error { return p.Blobs.Remove(ctx, c.Name) })
+	got, err := p.Sync(t.Context(), c, false, func(ctx context.Context, _ int) error { return p.Blobs.Remove(ctx, c.Name) })
 	if err != nil || got != contents.Nowhere {
 		t.Errorf("sync is %v, %v", got, err)
 	}
@@ -144,7 +161,7 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 			c := put(t, p.Blobs, b)
 			cut := errors.New("cut")
 			calls := 0
-			_, err := p.Sync(t.Context(), c, func(context.Context, int) error {
+			_, err := p.Sync(t.Context(), c, false, func(context.Context, int) error {
 				if calls++; calls > 1 {
 					return cut
 				}

@@ -36,11 +36,28 @@ func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := db.QueryRow(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&from); err != nil {
 		return err
 	}
+	if err := checkDatabase(ctx, from); err != nil {
+		return err
+	}
 	// One moment of the database, beside its readers and its writer.
 	if err := execAlone(ctx, from, `VACUUM INTO ?`, path); err != nil {
 		return err
 	}
+	if err := checkDatabase(ctx, path); err != nil {
+		return fmt.Errorf("what was written: %w", err)
+	}
 	return syncFile(path)
+}
+
+// checkDatabase reads all pages of a database, beside those who use it, and fails if one is
+// damaged. A copy would not show it: it leaves out what cannot be reached, and builds indexes
+// again.
+func checkDatabase(ctx context.Context, path string) error {
+	found, err := sqldb.CheckFile(ctx, path, false)
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("the database %s is damaged: %s. Stop the server, put the file aside, and restore the last good backup with \"smartdrive admin restore\"", path, found[0])
+	}
+	return err
 }
 
 // copySize is how large a copy becomes, about: what is in use of the database.
@@ -75,10 +92,14 @@ func settle(ctx context.Context, path string) error {
 // execAlone runs a statement that takes a connection of its own: those that sqldb reads with refuse
 // whatever writes, and the one that it writes with is always within a transaction.
 func execAlone(ctx context.Context, path, statement string, args ...any) error {
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
+	db, err := openAlone(path)
 	if err != nil {
 		return err
 	}
 	_, err = db.ExecContext(ctx, statement, args...)
 	return errors.Join(err, db.Close())
+}
+
+func openAlone(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 }

@@ -2,7 +2,8 @@
 //
 //	<backup>/manifest.json           what is here; replaced last, so it always describes a whole backup
 //	<backup>/database-<ms>.db        the copy of the database that the manifest names
-//	<backup>/blobs/ab/<file>         every content file that this database names, and none besides
+//	<backup>/blobs/ab/<file>         every content file that this database names, and none besides;
+//	                                 small contents lie in packs there, as they do in the installation
 //
 // The database is copied first, at one moment. Content never changes (B1) and is unlinked a while
 // after its last reference has gone, so every file that the copy names can then be taken one by

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
+	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/wholesync"
 	"smartdrive/internal/engine/blob"
@@ -78,108 +80,245 @@ type Moved struct {
 	Bytes  drive.ByteSize `json:"bytes"` // of copies
 }
 
+// state says how a content is where somebody has looked.
+type state int
+
+const (
+	sound state = iota
+	missing
+	damaged // there with another size or checksum
+)
+
+// outcome says what bring has found and left.
+type outcome struct {
+	source state // of the content at from; sound where bring had no reason to look
+	result state // of the content at to
+}
+
 // carrier brings contents from one directory of blobs to another. Those that share a file with
 // others there get one of their own: what shares it today may be punched out of it tomorrow, so a
 // link to it keeps nothing.
+//
+// Every content is compared with its checksum before it is linked and while it is copied. One that
+// is damaged at from replaces nothing; where to has none, it is copied as it is.
 type carrier struct {
 	from, to string
 	copies   bool // links are not wanted, or not possible
-	packed   func(blobs, name string) ([]byte, error)
-	touched  map[string]bool
+	reread   bool // compare what to has already, and what from has of it, with its checksum, and not only its size
+	watch    bool // look whether from still has what to has already
+	packs    Packs
+	touched  map[string]bool // directories of to
+	written  map[string]bool // packs of to that have contents which may not be durable yet
 	moved    Moved
 
-	whole   *os.File        // the directory of contents at to, opened before anything is written that a sync of it makes durable; nil: not yet
-	unnamed map[string]bool // paths that are given to what was written beside them once it is synced: what has its name is durable, whoever finds it
+	whole   *os.File           // the directory of contents at to, opened before anything is written that a sync of it makes durable; nil: not yet
+	unnamed map[string]outcome // by the path that is given to what was written beside it once it is synced: what has its name is durable, whoever finds it
 }
 
-// bring makes a file of this size be there. One of another size that is there already is handed to
-// aside first. NotFound when the source has none of that size.
-func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, aside func(path string) error) error {
-	place, err := placeOf(file)
+// bring makes a content be there. A damaged one that is there already is handed to aside before a
+// sound one takes its place.
+func (c *carrier) bring(ctx context.Context, b content, aside func(path string) error) (outcome, error) {
+	place, err := placeOf(b.file)
 	if err != nil {
-		return err
+		return outcome{}, err
 	}
 	from, to := filepath.Join(c.from, blobsDir, place), filepath.Join(c.to, blobsDir, place)
-	if c.unnamed[to] {
-		return nil
+	if o, brought := c.unnamed[to]; brought {
+		return o, nil
 	}
-	there, err := sizeOf(to)
-	switch {
-	case err == nil && there == size:
-		return nil
-	case err == nil:
-		err = aside(to)
-	case drive.IsKind(err, drive.NotFound):
-		var b []byte
-		if b, err = c.packed(c.to, file); err == nil && drive.ByteSize(len(b)) == size {
-			return nil
-		}
-		err = unlessNotFound(err)
-	}
+	had, err := c.look(ctx, c.to, b, c.reread || b.marked)
 	if err != nil {
+		return outcome{}, err
+	}
+	if had == sound {
+		if !c.watch {
+			return outcome{}, nil
+		}
+		source, err := c.look(ctx, c.from, b, c.reread || b.marked)
+		return outcome{source: source}, err
+	}
+	err = c.touch(filepath.Dir(to))
+	if err != nil {
+		return outcome{}, err
+	}
+	return c.fetch(ctx, b, move{from: from, to: to, had: had, aside: aside})
+}
+
+// look finds out how a content is below root. read says that a file is read and compared with its
+// checksum; what lies in a pack always is.
+func (c *carrier) look(ctx context.Context, root string, b content, read bool) (state, error) {
+	place, err := placeOf(b.file)
+	if err != nil {
+		return missing, err
+	}
+	path := filepath.Join(root, blobsDir, place)
+	size, err := sizeOf(path)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		text, err := c.packs.Read(root, b.file)
+		switch {
+		case drive.IsKind(err, drive.NotFound):
+			return missing, nil
+		case errors.Is(err, syscall.EIO):
+			return damaged, nil
+		}
+		if root == c.to { // a run that was stopped may have written it
+			c.wrote(b)
+		}
+		return b.stateOf(text), err
+	case err != nil:
+		return missing, err
+	case size != b.size:
+		return damaged, nil
+	case !read:
+		return sound, nil
+	}
+	found, err := readAll(ctx, path, b, io.Discard)
+	if errors.Is(err, fs.ErrNotExist) { // it has gone just now
+		return missing, nil
+	}
+	return found, err
+}
+
+// move is a content on its way.
+type move struct {
+	from, to string
+	had      state // of what to has
+	aside    func(path string) error
+}
+
+// takes reports whether to is better off with a content of that state.
+func (m move) takes(s state) bool { return s == sound || m.had == missing }
+
+// clear moves a damaged file out of the way.
+func (m move) clear() error {
+	if m.had != damaged {
+		return nil
+	}
+	if err := m.aside(m.to); !errors.Is(err, fs.ErrNotExist) { // a damaged content may lie in a pack, which a file comes before
 		return err
 	}
-	has, err := sizeOf(from)
-	if drive.IsKind(err, drive.NotFound) {
-		return c.unpack(file, to, size)
+	return nil
+}
+
+// outcome is what a move of a content comes to.
+func (m move) outcome(source state) outcome {
+	if m.takes(source) {
+		return outcome{source, source}
 	}
-	if err != nil || has != size {
-		return errors.Join(err, drive.Wrap(err, drive.NotFound))
+	return outcome{source, m.had}
+}
+
+// fetch moves a content that to lacks, or has damaged.
+func (c *carrier) fetch(ctx context.Context, b content, m move) (outcome, error) {
+	size, err := sizeOf(m.from)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return c.fetchSmall(b, m, func() ([]byte, error) { return c.packs.Read(c.from, b.file) })
+	case err != nil:
+		return outcome{}, err
+	case size != b.size:
+		return outcome{damaged, m.had}, nil
 	}
-	if err := c.touch(filepath.Dir(to)); err != nil {
-		return err
+	o, err := c.fetchFile(ctx, b, m)
+	if errors.Is(err, fs.ErrNotExist) { // it has gone just now
+		return outcome{missing, m.had}, nil
 	}
+	return o, err
+}
+
+func (c *carrier) fetchFile(ctx context.Context, b content, m move) (outcome, error) {
 	if !c.copies {
-		err := os.Link(from, to)
+		source, err := readAll(ctx, m.from, b, io.Discard)
+		if err != nil || !m.takes(source) {
+			return m.outcome(source), err
+		}
+		if err := m.clear(); err != nil {
+			return outcome{}, err
+		}
+		err = os.Link(m.from, m.to)
 		if err == nil {
 			c.moved.Linked++
-			return nil
+			return m.outcome(source), nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return drive.Wrap(err, drive.NotFound)
+			return outcome{}, err
 		}
 		c.copies = true // another file system, or one without links
 	}
-	if size <= slothead.MaxContent {
-		return c.copySmall(from, to, size)
+	if b.size > slothead.MaxContent {
+		return c.copy(ctx, b, m)
 	}
-	return c.copy(ctx, from, to, size)
+	return c.fetchSmall(b, m, func() ([]byte, error) { return os.ReadFile(m.from) })
 }
 
-func unlessNotFound(err error) error {
-	if drive.IsKind(err, drive.NotFound) {
-		return nil
-	}
-	return err
-}
-
-// unpack copies a content that lies in a pack to a file of its own.
-func (c *carrier) unpack(file, to string, size drive.ByteSize) error {
-	b, err := c.packed(c.from, file)
+// readAll reads a file to its end, writes what it has to w, and compares it with its checksum. A
+// file that its disk cannot read is damaged.
+func readAll(ctx context.Context, path string, b content, w io.Writer) (state, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return missing, err
 	}
-	if drive.ByteSize(len(b)) != size {
-		return drive.Fail(drive.NotFound)
+	defer func() { _ = f.Close() }()
+	var sum digest.CRC32
+	n, err := copyAll(ctx, io.MultiWriter(&sum, w), f)
+	if err != nil {
+		return missing, fmt.Errorf("copy %s: %w", path, err)
 	}
-	if err := c.touch(filepath.Dir(to)); err != nil {
-		return err
+	if n != int64(b.size) || sum.Sum32() != b.crc { // also where its disk cannot read on
+		return damaged, nil
 	}
-	return c.writeSmall(to, b)
+	return sound, nil
 }
 
-func (c *carrier) copySmall(from, to string, size drive.ByteSize) error {
-	b, err := os.ReadFile(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return drive.Wrap(err, drive.NotFound)
+// stateOf compares the bytes of a content with its row.
+func (b content) stateOf(text []byte) state {
+	var sum digest.CRC32
+	_, _ = sum.Write(text)
+	if drive.ByteSize(len(text)) != b.size || sum.Sum32() != b.crc {
+		return damaged
 	}
-	if err == nil && drive.ByteSize(len(b)) != size {
-		err = fmt.Errorf("%s has %d bytes, not %d", from, len(b), size)
+	return sound
+}
+
+// fetchSmall writes a small content to its pack, or to a file of its own: where its name tells of
+// no pack, and in place of a damaged one.
+func (c *carrier) fetchSmall(b content, m move, read func() ([]byte, error)) (outcome, error) {
+	text, err := read()
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return outcome{missing, m.had}, nil
+	case errors.Is(err, syscall.EIO):
+		return outcome{damaged, m.had}, nil
+	case err != nil:
+		return outcome{}, err
 	}
-	if err != nil {
-		return err
+	o := m.outcome(b.stateOf(text))
+	if !m.takes(o.source) {
+		return o, nil
 	}
-	return c.writeSmall(to, b)
+	if m.had == missing {
+		err := c.packs.Write(c.to, b.file, text)
+		if err == nil {
+			c.wrote(b)
+			c.moved.Copied++
+			c.moved.Bytes += b.size
+		}
+		if !drive.IsKind(err, drive.NotFound) {
+			return o, err
+		}
+	}
+	if err := m.clear(); err != nil {
+		return outcome{}, err
+	}
+	return o, c.writeSmall(m.to, text, o)
+}
+
+// wrote notes that the pack of a content is to be synced.
+func (c *carrier) wrote(b content) {
+	if path, ok := c.packs.Path(c.to, b.file); ok {
+		c.written[path], c.touched[filepath.Dir(path)] = true, true
+	}
 }
 
 // maxUnnamed is how many small contents wait for one sync: what a run that is stopped has to do
@@ -188,19 +327,19 @@ const maxUnnamed = 4096
 
 // writeSmall writes a small content to a file. It becomes durable, and gets its name, together with
 // others.
-func (c *carrier) writeSmall(to string, b []byte) (err error) {
+func (c *carrier) writeSmall(to string, b []byte, o outcome) (err error) {
 	if c.whole == nil {
 		if c.whole, err = os.Open(filepath.Join(c.to, blobsDir)); err != nil { // which may be a link to another disk
 			return err
 		}
-		c.unnamed = map[string]bool{}
+		c.unnamed = map[string]outcome{}
 	}
 	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil { //nolint:gosec // placeOf takes only names that a store gives
 		return err
 	}
 	c.moved.Copied++
 	c.moved.Bytes += drive.ByteSize(len(b))
-	c.unnamed[to] = true
+	c.unnamed[to] = o
 	if len(c.unnamed) < maxUnnamed {
 		return nil
 	}
@@ -228,42 +367,53 @@ func (c *carrier) touch(dir string) error {
 	return os.MkdirAll(dir, 0o700)
 }
 
-func (c *carrier) copy(ctx context.Context, from, to string, size drive.ByteSize) error {
-	src, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return drive.Wrap(err, drive.NotFound)
+// copy copies a large content to a file, which has its name once it is durable.
+func (c *carrier) copy(ctx context.Context, b content, m move) (outcome, error) {
+	temp := m.to + tempSuffix
+	source, err := copyFile(ctx, m.from, temp, b)
+	if err != nil || !m.takes(source) {
+		return m.outcome(source), errors.Join(err, unlessNotExist(os.Remove(temp)))
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	temp := to + tempSuffix
-	dst, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	n, err := copyAll(ctx, dst, src)
-	if err == nil && n != int64(size) {
-		err = fmt.Errorf("%s has %d bytes, not %d", from, n, size)
-	}
-	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if err := m.clear(); err != nil {
+		return outcome{}, err
 	}
 	c.moved.Copied++
-	c.moved.Bytes += size
-	return os.Rename(temp, to)
+	c.moved.Bytes += b.size
+	return m.outcome(source), os.Rename(temp, m.to)
 }
 
-// copyAll copies in pieces, so that ctx can end it and the kernel can still do the copying.
+// copyFile copies a file durably, and compares what it reads with the checksum of a content.
+func copyFile(ctx context.Context, from, to string, b content) (state, error) {
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return missing, err
+	}
+	source, err := readAll(ctx, from, b, dst)
+	return source, errors.Join(err, dst.Sync(), dst.Close())
+}
+
+func unlessNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// copyAll copies in pieces, so that ctx can end it, up to where src cannot be read.
 func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, err error) {
-	const piece = 64 << 20
+	b := make([]byte, 1<<20)
 	for {
 		if err := ctx.Err(); err != nil {
 			return total, err
 		}
-		n, err := io.CopyN(dst, src, piece)
-		total += n
-		if err == io.EOF {
+		n, err := src.Read(b)
+		if n > 0 {
+			if _, err := dst.Write(b[:n]); err != nil {
+				return total, err
+			}
+			total += int64(n)
+		}
+		if err == io.EOF || errors.Is(err, syscall.EIO) {
 			return total, nil
 		}
 		if err != nil {
@@ -279,6 +429,12 @@ func (c *carrier) sync() error {
 	if err := c.nameSmall(); err != nil {
 		return err
 	}
+	for path := range c.written {
+		if err := syncFile(path); err != nil {
+			return err
+		}
+	}
+	clear(c.written)
 	for dir := range c.touched {
 		if err := syncDir(dir); err != nil {
 			return err
@@ -309,7 +465,7 @@ func (c *carrier) nameSmall() error {
 }
 
 // syncWritten makes durable what writeSmall has written.
-func syncWritten(whole *os.File, paths map[string]bool) error {
+func syncWritten(whole *os.File, paths map[string]outcome) error {
 	if wholesync.Can(whole) {
 		return wholesync.Sync(whole)
 	}

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/base/drive"
 	"smartdrive/internal/testkit/disktest"
 )
 
@@ -18,7 +17,7 @@ func TestContentsOnADiskOfTheirOwn(t *testing.T) {
 	if err := os.Symlink(disk.Root, filepath.Join(c.to, blobsDir)); err != nil {
 		t.Fatal(err)
 	}
-	path := bring(t, c, file, drive.ByteSize(len(text)))
+	path := bring(t, c, file, text)
 	if err := c.sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package backup
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,24 +11,33 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// readPacks has contents in packs that are only read.
+type readPacks struct {
+	noPacks
+	read func(blobs string) ([]byte, error)
+}
+
+func (p readPacks) Read(root, _ string) ([]byte, error) { return p.read(root) }
+
 // unpacking carries to a new directory what says of every content that it has text.
 func unpacking(t *testing.T, text string) (c *carrier, times *int) {
 	t.Helper()
 	times = new(int)
 	from, to := t.TempDir(), t.TempDir()
-	return &carrier{from: from, to: to, touched: map[string]bool{}, packed: func(blobs, _ string) ([]byte, error) {
+	return &carrier{from: from, to: to, touched: map[string]bool{}, packs: readPacks{read: func(blobs string) ([]byte, error) {
 		if blobs != from {
 			return nil, drive.Fail(drive.NotFound)
 		}
 		*times++
 		return []byte(text), nil
-	}}, times
+	}}}, times
 }
 
-func bring(t *testing.T, c *carrier, file string, size drive.ByteSize) (path string) {
+func bring(t *testing.T, c *carrier, file, text string) (path string) {
 	t.Helper()
-	if err := c.bring(t.Context(), file, size, os.Remove); err != nil {
-		t.Fatal(err)
+	b := content{file: file, size: drive.ByteSize(len(text)), crc: crc32.ChecksumIEEE([]byte(text))}
+	if o, err := c.bring(t.Context(), b, os.Remove); err != nil || o != (outcome{}) {
+		t.Fatal(o, err)
 	}
 	place, err := placeOf(file)
 	if err != nil {
@@ -43,7 +53,7 @@ func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
 	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658.0000.01"
 	c, times := unpacking(t, text)
 	for range 2 {
-		path := bring(t, c, file, drive.ByteSize(len(text)))
+		path := bring(t, c, file, text)
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("before the sync: %v", err)
 		}
@@ -54,7 +64,7 @@ func TestWhatIsUnpackedHasNoNameBeforeItIsDurable(t *testing.T) {
 	if err := c.close(); err != nil { // as at the end of a run that has failed
 		t.Fatal(err)
 	}
-	path := bring(t, c, file, drive.ByteSize(len(text)))
+	path := bring(t, c, file, text)
 	if err := c.sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +86,14 @@ func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
 		return fmt.Sprintf("put-1-01a21e12-c356-79f8-8420-84264dec5658.%04x.01", n)
 	}
 	for n := range maxUnnamed + 1 {
-		bring(t, c, named(n), drive.ByteSize(len(text)))
+		bring(t, c, named(n), text)
 	}
 	if err := c.close(); err != nil { // as at the end of a run that has failed
 		t.Fatal(err)
 	}
 	*times = 0
 	for n := range maxUnnamed + 1 {
-		bring(t, c, named(n), drive.ByteSize(len(text)))
+		bring(t, c, named(n), text)
 	}
 	if *times != 1 {
 		t.Errorf("%d of %d were read once more, want the last one", *times, maxUnnamed+1)
@@ -104,8 +114,8 @@ func TestSmallFilesAreSyncedTogether(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(from), 0o700), os.WriteFile(from, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	path := bring(t, c, file, drive.ByteSize(len(text)))
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || !c.unnamed[path] {
+	path := bring(t, c, file, text)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || len(c.unnamed) != 1 {
 		t.Errorf("before the sync: %v, of %v", err, c.unnamed)
 	}
 	if err := c.sync(); err != nil {

@@ -42,6 +42,7 @@ type Manifest struct {
 	Blobs        int64          `json:"blobs"`
 	Bytes        drive.ByteSize `json:"bytes"`             // of them
 	Missing      []string       `json:"missing,omitempty"` // files that the installation itself does not have: run fsck there
+	Damaged      []string       `json:"damaged,omitempty"` // files whose bytes are not what the installation was sent
 }
 
 // ReadManifest reads the manifest of a backup; NotFound when there is none.

@@ -37,7 +37,8 @@ type Restored struct {
 	Manifest
 	Moved   Moved    `json:"moved"`
 	Uploads int64    `json:"uploads"`         // open ones that were ended
-	Missing []string `json:"missing"`         // files that the backup does not have
+	Missing []string `json:"missing"`         // files that neither the backup nor the target has
+	Damaged []string `json:"damaged"`         // files that are damaged in the target, because the backup has none that is sound
 	Aside   string   `json:"aside,omitempty"` // where the database that was there before is now
 }
 
@@ -50,7 +51,7 @@ type Restored struct {
 // can be run again after it was stopped anywhere.
 func Restore(ctx context.Context, from string, to Site, force bool, opt Options) (Restored, error) {
 	r := restore{from: from, to: to, opt: opt.withDefaults(), aside: filepath.Join(to.Data, "before-restore-"+opt.withDefaults().Now().UTC().Format("20060102T150405.000"))}
-	r.out.Missing = []string{}
+	r.out.Missing, r.out.Damaged = []string{}, []string{}
 	if err := r.run(ctx, force); err != nil {
 		return Restored{}, fmt.Errorf("restore %s: %w", from, err)
 	}
@@ -159,8 +160,8 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, removeDatabase(work)) }()
-	c := carrier{touched: map[string]bool{}} // never a link: this file is written to
-	if err := c.copy(ctx, filepath.Join(r.from, r.out.Database), work, r.out.Size); err != nil {
+	// Never a link: this file is written to. Its checksum was compared with the manifest's.
+	if _, err := copyFile(ctx, filepath.Join(r.from, r.out.Database), work, content{}); err != nil {
 		return 0, err
 	}
 	db, err := sqldb.Open(ctx, sqldb.Options{Path: work, Log: r.opt.Log})
@@ -185,12 +186,16 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 
 func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
 	c := carrier{
-		from: r.from, to: r.to.Blobs, copies: r.opt.Copy, packed: r.opt.Packed, touched: map[string]bool{},
+		from: r.from, to: r.to.Blobs, copies: r.opt.Copy, reread: true, packs: r.opt.Packs, touched: map[string]bool{}, written: map[string]bool{},
 	}
 	err := eachBlob(ctx, db, func(b content) error {
-		err := c.bring(ctx, b.file, b.size, r.putAside)
-		if drive.IsKind(err, drive.NotFound) {
-			r.out.Missing, err = append(r.out.Missing, b.file), nil
+		o, err := c.bring(ctx, b, r.putAside)
+		switch {
+		case err != nil:
+		case o.result == missing:
+			r.out.Missing = append(r.out.Missing, b.file)
+		case o.result == damaged:
+			r.out.Damaged = append(r.out.Damaged, b.file)
 		}
 		return err
 	})
@@ -198,8 +203,11 @@ func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
 	return errors.Join(err, c.sync())
 }
 
-// putAside moves a content file of a wrong size to where nothing touches it.
+// putAside moves a damaged content file to where nothing touches it.
 func (r *restore) putAside(path string) error {
+	if _, err := os.Lstat(path); err != nil { // it lies in a pack
+		return err
+	}
 	dir := filepath.Join(r.to.Blobs, quarantineDir, filepath.Base(r.aside))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -19,17 +19,41 @@ import (
 
 // Options change how files are brought. The zero value of each field is its default.
 type Options struct {
-	Copy bool // never link, also on the same file system
-	// Packed reads a content that shares a file with others below a directory of blobs: NotFound
-	// where it does not. nil: none does.
-	Packed func(blobs, name string) ([]byte, error)
+	Copy   bool // never link, also on the same file system
+	Verify bool // of Run: read what the backup has from earlier runs on both sides, and replace what is damaged; Restore always reads everything
+	Packs  Packs
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
+// Packs are the files that small contents share, below the directory of an installation or of a
+// backup.
+type Packs interface {
+	// Path returns the path of the pack that a content of that name lies in, if it lies in one;
+	// false: the name is none of such a content.
+	Path(root, name string) (string, bool)
+	// Read reads a content. NotFound: it lies in no pack.
+	Read(root, name string) ([]byte, error)
+	// Write writes a content to its place in its pack, not durably. NotFound: it has none.
+	Write(root, name string, content []byte) error
+	// Prune frees the contents of a pack that are not to be kept, and the pack when it has none any
+	// more; false: the file is no pack.
+	Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error)
+}
+
+// noPacks is a directory without packs.
+type noPacks struct{}
+
+func (noPacks) Path(string, string) (string, bool)  { return "", false }
+func (noPacks) Read(string, string) ([]byte, error) { return nil, drive.Fail(drive.NotFound) }
+func (noPacks) Write(string, string, []byte) error  { return drive.Fail(drive.NotFound) }
+func (noPacks) Prune(context.Context, string, string, func(string) bool) (int64, bool, error) {
+	return 0, false, nil
+}
+
 func (o Options) withDefaults() Options {
-	if o.Packed == nil {
-		o.Packed = func(string, string) ([]byte, error) { return nil, drive.Fail(drive.NotFound) }
+	if o.Packs == nil {
+		o.Packs = noPacks{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -56,7 +80,7 @@ const maxRounds = 8
 func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
 	opt = opt.withDefaults()
 	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
-		from: blobs, to: dest, copies: opt.Copy, packed: opt.Packed, touched: map[string]bool{},
+		from: blobs, to: dest, copies: opt.Copy, reread: opt.Verify, watch: true, packs: opt.Packs, touched: map[string]bool{}, written: map[string]bool{},
 	}}
 	lock, err := r.prepare(ctx, blobs)
 	if err != nil {
@@ -210,21 +234,55 @@ func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost 
 	}
 	r.wanted = map[string]bool{}
 	err = eachBlob(ctx, db, func(b content) error {
-		err := r.carrier.bring(ctx, b.file, b.size, os.Remove)
-		if drive.IsKind(err, drive.NotFound) {
-			var has bool
-			if has, err = r.stillNamed(ctx, b); err == nil && !has {
-				lost++
-				return nil
-			}
-			m.Missing = append(m.Missing, b.file)
+		gone, err := r.bring(ctx, b, m)
+		if gone {
+			lost++
 		}
-		r.wanted[b.file] = true
-		m.Blobs++
-		m.Bytes += b.size
 		return err
 	})
 	return lost, err
+}
+
+// bring brings a content, and notes in the manifest what is wrong with it. gone reports that it was
+// released and deleted before its turn came.
+func (r *run) bring(ctx context.Context, b content, m *Manifest) (gone bool, err error) {
+	o, err := r.carrier.bring(ctx, b, os.Remove)
+	if err != nil {
+		return false, err
+	}
+	if o.source != sound {
+		named, err := r.stillNamed(ctx, b)
+		if err != nil {
+			return false, err
+		}
+		if !named && o.result != sound {
+			return true, nil
+		}
+		if named {
+			if err := r.note(ctx, b, o.source, m); err != nil {
+				return false, err
+			}
+		}
+	}
+	r.wanted[b.file] = true
+	m.Blobs++
+	m.Bytes += b.size
+	return false, nil
+}
+
+// note puts into the manifest what is wrong with a content of the installation. A damaged one is
+// marked there, so that the next upload of the same bytes heals it, and so that the next run looks
+// at it again, also where this one ends here.
+func (r *run) note(ctx context.Context, b content, s state, m *Manifest) error {
+	if s == missing {
+		m.Missing = append(m.Missing, b.file)
+		return nil
+	}
+	m.Damaged = append(m.Damaged, b.file)
+	return r.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, drive.TimeOf(r.opt.Now()), b.id, b.file)
+		return err
+	})
 }
 
 // stillNamed tells a file that was deleted in good order from one that the installation has lost.
@@ -236,16 +294,20 @@ func (r *run) stillNamed(ctx context.Context, b content) (bool, error) {
 
 // content is a blob as far as a backup cares.
 type content struct {
-	id   drive.BlobID
-	file string
-	size drive.ByteSize
+	id     drive.BlobID
+	file   string
+	size   drive.ByteSize
+	crc    uint32
+	marked bool // somebody has found it damaged
 }
 
 func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) error {
 	const page = 1000
 	for after := ""; ; {
-		rows, err := q.Query(ctx, `SELECT id, file, size FROM blobs WHERE id > ? ORDER BY id LIMIT ?`, after, page)
-		all, err := sqldb.Scan(rows, err, func(b *content, scan func(...any) error) error { return scan(&b.id, &b.file, &b.size) })
+		rows, err := q.Query(ctx, `SELECT id, file, size, crc32, damaged_at > 0 FROM blobs WHERE id > ? ORDER BY id LIMIT ?`, after, page)
+		all, err := sqldb.Scan(rows, err, func(b *content, scan func(...any) error) error {
+			return scan(&b.id, &b.file, &b.size, &b.crc, &b.marked)
+		})
 		if err != nil {
 			return fmt.Errorf("list the blobs: %w", err)
 		}
@@ -287,6 +349,10 @@ func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return errors.Join(err, ctx.Err())
+		}
+		freed, isPack, err := r.opt.Packs.Prune(ctx, r.dest, e.Name(), func(name string) bool { return r.wanted[name] })
+		if n += freed; isPack || err != nil {
+			return err
 		}
 		if r.wanted[e.Name()] || !isContent(strings.TrimSuffix(e.Name(), tempSuffix)) {
 			return nil

@@ -1,11 +1,13 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -16,11 +18,12 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/turn"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
-// Options are what batches stand on; all are required.
+// Options are what batches stand on; all but Turns are required.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
@@ -28,17 +31,22 @@ type Options struct {
 	Uploads *upload.Sessions
 	Files   *files.Files
 	Keys    *idem.Keys
+	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	Turns *turn.Long
 }
 
 // Batches does batches. It is safe for concurrent use.
 type Batches struct {
 	opt  Options
 	room *semaphore.Weighted // bytes of files that are on their way to a store that is far
+	most atomic.Int64        // items of the next transactions: see pace
 }
 
 // Limits of one batch and of all of them.
 const (
 	maxGroup  = 128                   // items of one transaction: some 10 ms of SQLite's writer, and of the lock on an account
+	minGroup  = 16                    // that a slow machine makes of it: see pace
+	slowGroup = 20 * time.Millisecond // for one transaction: the next ones have fewer items
 	maxBytes  = 8 * drive.MiB         // of files of one group: what a sync may have to wait for
 	pause     = 2 * time.Millisecond  // without an item ends a group: fewer syncs, and nobody waits behind a slow client
 	longest   = 20 * time.Millisecond // of waiting and reading, from the first item of a group on
@@ -49,7 +57,10 @@ const (
 
 // New returns Batches.
 func New(opt Options) *Batches {
-	return &Batches{opt: opt, room: semaphore.NewWeighted(int64(farRoom))}
+	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
+	b := &Batches{opt: opt, room: semaphore.NewWeighted(int64(farRoom))}
+	b.most.Store(maxGroup)
+	return b
 }
 
 // run is one batch.
@@ -212,7 +223,9 @@ func (r *run) lay(ctx context.Context, p *pending) {
 
 func (r *run) layFrom(ctx context.Context, p *pending, body io.Reader) {
 	p.Err = guarded(func() (err error) {
-		p.laid, err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), r.who, p.File, p.If, body)
+		who := r.who
+		who.Tokens = p.Tokens
+		p.laid, err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), who, p.File, p.If, body)
 		return err
 	})
 	if p.Err == nil {

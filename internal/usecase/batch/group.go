@@ -57,6 +57,9 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 		if p.Op == Move && p.done == nil && p.Err == nil {
 			p.Err = guarded(func() error { return r.measure(ctx, p) })
 		}
+		if p.Op == Claim && p.done == nil && p.Err == nil {
+			p.Err = guarded(func() error { return upload.CheckOwned(ctx, r.opt.Uploads, r.who, p.File) })
+		}
 		if passing(p.Err) {
 			return group[:i], group[i:], p.Err
 		}
@@ -76,7 +79,7 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	size := first.File.Size
 	late, until := time.NewTimer(pause), time.Now().Add(longest)
 	defer late.Stop()
-	for len(group) < maxGroup && size < maxBytes {
+	for len(group) < int(r.most.Load()) && size < maxBytes {
 		p := r.soon(late, until)
 		switch {
 		case p == nil:
@@ -135,7 +138,9 @@ func (r *run) do(ctx context.Context, group []*pending) error {
 func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	whole := false
 	panicked := guarded(func() error {
-		err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.write(ctx, tx, fresh) })
+		err = r.opt.Turns.Do(ctx, r.who.Account, func() error {
+			return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.write(ctx, tx, fresh) })
+		})
 		whole = true
 		return nil
 	})
@@ -143,6 +148,18 @@ func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 		return drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked), drive.Internal)
 	}
 	return err
+}
+
+// pace makes the next transactions shorter where one of n items that began at a time was slow, and
+// longer again where a whole one was not: others wait for the writer meanwhile.
+func (b *Batches) pace(n int, began time.Time) {
+	most := b.most.Load()
+	switch took := time.Since(began); {
+	case took > slowGroup:
+		b.most.CompareAndSwap(most, max(minGroup, most/2))
+	case took < slowGroup/2 && int64(n) >= most:
+		b.most.CompareAndSwap(most, min(maxGroup, most*2))
+	}
 }
 
 // measure looks at what is below a node that goes somewhere. What is not there is the transaction's
@@ -181,6 +198,7 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	if err := r.opt.Ledger.Lock(ctx, tx, r.who.Account); err != nil {
 		return err
 	}
+	defer r.pace(len(group), time.Now())
 	for i, p := range group {
 		p.node, p.created, p.failed, p.behind = tree.Node{}, false, p.Err, i > 0
 	}
@@ -283,7 +301,7 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 
 func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, err error) {
 	id := p.Node
-	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Rev, Below: p.below}
+	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Expect.Rev, Below: p.below}
 	if p.At != nil {
 		id, err = r.at(ctx, tx, p.At)
 	}

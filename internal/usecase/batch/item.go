@@ -40,6 +40,7 @@ type Item struct {
 
 	File   upload.PutFile   // Put, Claim; its Check is not asked
 	If     upload.Condition // Put, Claim
+	Tokens drive.Tokens     // Put: of locks, that its request submits
 	Body   io.Reader        // Put: of File.Size bytes
 	Folder files.Mkdir      // Folder
 	Node   drive.NodeID     // Move, Trash: the node, or

@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"context"
+	"errors"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
@@ -160,6 +161,14 @@ func (t *batch) bringBack(ctx context.Context, w *want) error {
 func refusal(err error) bool {
 	return drive.IsKind(err, drive.BadRequest, drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState,
 		drive.VersionChanged, drive.Locked, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota, drive.TooManyOpen)
+}
+
+// overDay reports whether err says that the account has used up its changes of the day. An item
+// meets that limit in the middle of its work, when what was in its way has been trashed already, so
+// the transaction must not be committed with it.
+func overDay(err error) bool {
+	e, ok := errors.AsType[*drive.Error](err)
+	return ok && e.Kind == drive.TooLarge && e.Args["reason"] == "changes"
 }
 
 // passing reports whether an error is that of a moment, and of no item.

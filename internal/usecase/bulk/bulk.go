@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/turn"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -87,6 +89,8 @@ type Options struct {
 	// MaxKept is how many items the operations of an account may have, ended ones included, of
 	// which the oldest make room. Default: 1,000,000, some 100 MB where all of them were moved.
 	MaxKept int64
+	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	Turns *turn.Long
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Kept is the clock that says for how long something was kept before it is deleted; see package
@@ -126,6 +130,7 @@ func New(opt Options) *Bulk {
 	if opt.MaxKept == 0 {
 		opt.MaxKept = 1_000_000
 	}
+	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}

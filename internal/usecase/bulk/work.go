@@ -126,7 +126,7 @@ func (s *stuck) Unwrap() error { return s.err }
 func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.NodeID]tree.Extent) error {
 	var known *stuck
 	for {
-		err := b.tryPiece(ctx, r, p, below, known)
+		err := b.opt.Turns.Do(ctx, r.account, func() error { return b.tryPiece(ctx, r, p, below, known) })
 		at, isStuck := errors.AsType[*stuck](err)
 		if !isStuck || passing(ctx, err) || known != nil && at.item >= known.item {
 			return err
@@ -188,7 +188,7 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 		}
 		next, child, err := t.act(ctx, p.ids[i], *e)
 		switch {
-		case err != nil && refusal(err) && !t.inside.Torn():
+		case err != nil && refusal(err) && !overDay(err) && !t.inside.Torn():
 			next = failure(*e, err)
 		case err != nil:
 			return &stuck{i, err}

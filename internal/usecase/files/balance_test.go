@@ -131,7 +131,7 @@ func (h *hand) version(t *rapid.T) {
 }
 
 func (h *hand) trash(t *rapid.T) {
-	h.ok(t, second(h.Trash(t.Context(), h.who, h.any(t, "node"), 0)))
+	h.ok(t, second(h.Trash(t.Context(), h.who, h.any(t, "node"), tree.Expect{})))
 }
 
 func (h *hand) restore(t *rapid.T) {

@@ -16,6 +16,7 @@ type Copies struct {
 	books *books
 	ops   *Operations
 	work  *copying
+	sums  *sums
 }
 
 // Copy says what a copy shall be.
@@ -31,8 +32,9 @@ type Copy struct {
 	// Join says that the same copy of the same node to the same place that the caller has asked for
 	// and that has not ended is this one: a client that has not waited for it asks again. Of a
 	// source that has changed since, another copy is made.
-	Join bool
-	away *away // it is the first half of a move; see Relocate
+	Join   bool
+	Expect tree.Expect // what the caller decided by; asked when the copy begins
+	away   *away       // it is the first half of a move; see Relocate
 }
 
 // Copy copies a live file, or a live folder with all that is live in it. Content is shared, and
@@ -83,6 +85,9 @@ func (d *doors) enterCopy(ctx context.Context, who drive.Who, c Copy) (access.Pa
 
 func (s *Copies) copyFile(ctx context.Context, way passage, id drive.NodeID, c Copy) (r Result, err error) {
 	err = s.books.write(ctx, way.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {
+			return err
+		}
 		src, err := s.live(ctx, tx, way.from.Who, id)
 		if err != nil {
 			return err
@@ -144,25 +149,32 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, p passage, sr
 	if err != nil {
 		return Result{}, err
 	}
-	nodes, err := s.tree.Count(ctx, s.db, src.ID, s.ops.direct+1)
+	sums, err := s.sums.of(ctx, s.db, []drive.NodeID{src.ID}) // which are then known to the transaction, too
 	if err != nil {
 		return Result{}, err
 	}
+	nodes := nodesOf(sums[src.ID].Sum)
 	var mark tree.Mark
 	if c.Join && c.away == nil { // before the copy: what changes meanwhile is another source
-		if mark, err = s.tree.MarkOf(ctx, s.db, src.ID); err != nil {
+		if mark, err = tree.MarkOf(ctx, s.db, src.ID); err != nil {
 			return Result{}, err
 		}
 	}
 	var o operation
 	var r Result
-	err = s.books.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.ops.write(ctx, s.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
 		o = newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
 		o.args.Copy.Seq, o.args.Copy.Nodes = mark.Seq, mark.Nodes
 		o.Total, o.args.Copy.Below = nodes, below
 		if joined, err := joined(ctx, tx, &o, c); err != nil || joined {
 			r = Result{Operation: &o.Operation}
+			return err
+		}
+		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {
+			return err
+		}
+		if err := s.admit(ctx, tx, p, &o); err != nil {
 			return err
 		}
 		if err := s.work.begin(ctx, tx, &o, src, c); err != nil {
@@ -194,6 +206,48 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, p passage, sr
 	}
 	view, err := s.show.viewer(s.db).as(to).view(ctx, n)
 	return Result{Node: &view}, err
+}
+
+// nodesOf is how many nodes a copy of a folder has.
+func nodesOf(below tree.Sum) int64 { return below.Files + below.Folders + 1 }
+
+// admit refuses a copy of a folder that would have more nodes than there is room for, or more bytes
+// than are left: where it goes, what other copies that run there have yet to copy counts, too.
+// Later changes of the source or of the place can still make a copy fail on its way. A source of
+// which the caller does not see all is copied as far as it goes.
+func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, p passage, o *operation) error {
+	src := o.args.Copy.From
+	if p.from.Who.Guest {
+		lens, err := s.access.Lens(ctx, tx, p.from)
+		if err != nil || len(lens.Hidden()) > 0 {
+			return err
+		}
+	}
+	sums, err := tree.Sums(ctx, tx, []drive.NodeID{src})
+	if err != nil || !sums[src].Known { // it has just got a folder that was not added up
+		return err
+	}
+	below := sums[src].Sum
+	o.Total, o.args.Copy.Left = nodesOf(below), below.Size
+	running, err := runningOf(ctx, tx, o.account)
+	if err != nil {
+		return err
+	}
+	nodes, size := o.Total, below.Size
+	for _, other := range running {
+		if c := other.args.Copy; other.kind == copyFolder && c != nil && !c.Shown {
+			nodes += max(0, other.Total-other.Done)
+			size += max(0, c.Left)
+		}
+	}
+	if err := tree.Admit(ctx, s.tree, tx, o.account, nodes); err != nil {
+		return err
+	}
+	balance, err := s.books.ledger.Get(ctx, tx, o.account)
+	if err == nil && size > balance.Available() {
+		err = balance.Refused(size)
+	}
+	return err
 }
 
 // CallOff makes a copy that runs delete what there is of it; another operation goes on. It ends as

@@ -34,6 +34,8 @@ type copyArgs struct {
 	// Seq and Nodes are what the source was when the copy began, if another request may join it.
 	Seq   int64 `json:"seq,omitempty"`
 	Nodes int64 `json:"nodes,omitempty"`
+	// Left is how many bytes are yet to be copied, as far as was known when the copy began.
+	Left drive.ByteSize `json:"left,omitempty"`
 	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
 	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
@@ -49,6 +51,7 @@ type copying struct {
 	*doors
 	books *books
 	rows  *register
+	locks lock.Rules
 	batch int
 }
 
@@ -91,7 +94,7 @@ func (w *copying) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tre
 		if there.ID == src.ID { // its copy would come in its place
 			return drive.Fail(drive.Cycle)
 		}
-		if err := lock.Check(ctx, tx, w.rows.now(), o.account, there.ID, o.user, true); err != nil {
+		if err := w.locks.Check(ctx, tx, o.account, there.ID, tx.Actor(), true); err != nil {
 			return err
 		}
 	}
@@ -122,6 +125,9 @@ func (w *copying) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finishe
 		copied = append(copied, some...)
 	}
 	o.Done += int64(len(copied))
+	for _, n := range copied {
+		c.Left = max(0, c.Left-n.Size)
+	}
 	if err := w.books.charge(ctx, tx, o.account, copied...); err != nil { // all at once, in the order of their blobs
 		return false, err
 	}

@@ -19,6 +19,7 @@
 //	doors       let callers in: who may do what at a node, and on whose account they act then
 //	books       a transaction of an account, with its ledger and its references to contents
 //	display     nodes as callers see them
+//	sums        what lies below folders
 //	register    the rows of operations
 //	Operations  run a batch at a time of whatever an operation does:
 //	            purging, emptying, copying, handingOver, each of them a work
@@ -27,8 +28,8 @@
 //	Contents    open what files contain
 //	Files       all else that people do with nodes
 //
-// Each is made of those above it. Expiry, FolderTags, Links, Marks, Shelf and Totals stand on
-// Files; each has what only it needs.
+// Each is made of those above it. Expiry, FolderTags, Links, Marks and Shelf stand on Files;
+// each has what only it needs.
 //
 // # Doing it again
 //

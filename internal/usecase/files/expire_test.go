@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -36,7 +37,7 @@ func TestASpaceKeepsThingsForDaysOfItsOwn(t *testing.T) {
 	short.keeps(t, 0, 2)
 	all := []*desk{plain, long, short}
 	for _, d := range all {
-		if _, err := d.Trash(t.Context(), d.who, d.put(t, "/gone", "x").ID, 0); err != nil {
+		if _, err := d.Trash(t.Context(), d.who, d.put(t, "/gone", "x").ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 		for v := range 4 { // of which two are among the last

@@ -1,7 +1,9 @@
 package files
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -37,11 +39,14 @@ type Options struct {
 	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
 	// 200 (some 20 ms).
 	Batch int
+	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	Turns *turn.Long
 	// Fingerprint is of the database, and another one after each restore of a backup: it ends all
 	// positions in feeds. Empty: there was no restore.
 	Fingerprint string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
+	Log *slog.Logger // default: slog.Default
 }
 
 const maxBatch = 500
@@ -60,6 +65,7 @@ type Files struct {
 	*display
 	*books
 	searches *turn.Turns
+	sums     *sums
 }
 
 // New returns a Files.
@@ -83,14 +89,16 @@ func New(opt Options) *Files {
 		opt.Batch = 200
 	}
 	opt.Batch = min(opt.Batch, maxBatch)
+	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	f := &Files{
 		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
-		searches: turn.New(searchesEach, searchesAtOnce),
+		searches: turn.New(searchesEach, searchesAtOnce), sums: newSums(opt.DB, opt.Turns),
 	}
-	f.Contents = &Contents{f.doors, f.display, opt.Content, opt.Store, f.now, opt.Downloaded}
+	inspector := content.Inspector{Content: opt.Content, DB: opt.DB, Store: opt.Store, Log: opt.Log}
+	f.Contents = &Contents{f.doors, f.display, inspector, opt.Store, f.now, opt.Downloaded}
 	f.compose()
 	return f
 }
@@ -99,13 +107,13 @@ func New(opt Options) *Files {
 func (f *Files) compose() {
 	rows := &register{f.opt.Ledger, f.now}
 	purge := purging{f.opt.Tree, f.books, f.opt.Batch}
-	copies := &copying{f.doors, f.books, rows, f.opt.Batch}
+	copies := &copying{f.doors, f.books, rows, LockRules(f.opt.Now, f.opt.Access), f.opt.Batch}
 	hand := &handingOver{f.doors, rows, f.opt.Batch, f.opt.Handed}
 	f.Operations = &Operations{
-		db: f.opt.DB, rows: rows, direct: f.opt.Direct, start: f.opt.Start,
+		db: f.opt.DB, rows: rows, turns: f.opt.Turns, direct: f.opt.Direct, start: f.opt.Start,
 		works: map[kind]work{purgeNode: &purge, emptyTrash: &emptying{purge}, copyFolder: copies, handOver: hand},
 	}
-	f.Copies = &Copies{f.doors, f.display, f.books, f.Operations, copies}
+	f.Copies = &Copies{f.doors, f.display, f.books, f.Operations, copies, f.sums}
 	f.Handovers = &Handovers{f.doors, f.display, rows, hand}
 }
 

@@ -45,8 +45,14 @@ type tb interface {
 
 func sit(t testing.TB, opt files.Options) *desk {
 	t.Helper()
+	return sitWith(t, tree.Options{}, opt)
+}
+
+// sitWith is sit with limits of the tree.
+func sitWith(t testing.TB, limits tree.Options, opt files.Options) *desk {
+	t.Helper()
 	db := sqldbtest.Open(t)
-	d := sitAt(t, db, treetest.Store(t), opt)
+	d := sitIn(t, db, treetest.Store(t), limits, opt)
 	t.Cleanup(func() { activitytest.Check(t, db, d.who.Account) })
 	return d
 }
@@ -55,9 +61,15 @@ var cheap = account.Options{Cost: treetest.Cheap}
 
 func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	t.Helper()
+	return sitIn(t, db, store, tree.Options{}, opt)
+}
+
+func sitIn(t tb, db *sqldb.DB, store blob.Store, limits tree.Options, opt files.Options) *desk {
+	t.Helper()
 	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	now := func() time.Time { return d.now }
-	d.tree = tree.New(tree.Options{Now: now, KeepVersions: 2, Happened: activity.New(activity.Options{DB: db, Now: now}).Node})
+	limits.Now, limits.KeepVersions, limits.Happened = now, 2, activity.New(activity.Options{DB: db, Now: now}).Node
+	d.tree = tree.New(limits)
 	d.users = account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	opt.DB, opt.Tree, opt.Store, opt.Now = db, d.tree, store, now
 	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }
@@ -174,6 +186,27 @@ func (d *desk) balanceOf(t tb, owned bool) {
 	}
 	if owned && orphans != 0 {
 		t.Errorf("%d nodes belong to an operation that does not run", orphans)
+	}
+	d.sums(t)
+}
+
+// sums compares the sum of each folder with what is in it and the sums of the folders there.
+func (d *desk) sums(t tb) {
+	t.Helper()
+	var wrong int
+	if err := d.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM (SELECT s.folder_id FROM folder_sums s JOIN nodes f ON f.id = s.folder_id
+		LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0 LEFT JOIN versions v ON v.id = n.version_id
+		LEFT JOIN folder_sums b ON b.folder_id = n.id WHERE f.account_id = ? GROUP BY s.folder_id, s.files, s.folders, s.size
+		HAVING s.files <> COALESCE(SUM(CASE n.type WHEN 'file' THEN 1 ELSE b.files END), 0)
+		OR s.folders <> COALESCE(SUM(CASE n.type WHEN 'folder' THEN 1 + b.folders ELSE 0 END), 0)
+		OR s.size <> COALESCE(SUM(CASE n.type WHEN 'file' THEN v.size ELSE b.size END), 0)) off`, d.who.Account).Scan(&wrong); err != nil || wrong != 0 {
+		t.Errorf("N7: the sums of %d folders are wrong, %v", wrong, err)
+	}
+	var without int
+	if err := d.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM folder_sums s WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = s.folder_id))
+		+ (SELECT COUNT(*) FROM nodes n WHERE n.account_id = ? AND n.type = 'folder' AND NOT EXISTS (SELECT 1 FROM folder_sums s WHERE s.folder_id = n.id))`,
+		d.who.Account).Scan(&without); err != nil || without != 0 {
+		t.Errorf("N7: %d sums without a folder, or folders without one, %v", without, err)
 	}
 }
 

@@ -3,10 +3,8 @@ package files
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
-
-	"golang.org/x/sync/singleflight"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -14,101 +12,116 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// FolderTags tell heads, for each folder of an account, whether anything below it has changed. They
-// are remembered until something changes in the account, however many clients ask meanwhile.
-type FolderTags struct {
-	f      *Files
-	flight singleflight.Group
-
-	mu      sync.Mutex
-	known   map[drive.AccountID]*accountMarks
-	folders int // of all accounts
-}
-
-type accountMarks struct {
-	seq int64
-	of  map[drive.NodeID]tree.Mark
-}
-
-// maxMarked is how many folders are remembered, some 100 bytes each.
-const maxMarked = 500_000
+// FolderTags tell heads, for each folder, whether anything below it has changed.
+type FolderTags struct{ f *Files }
 
 // NewFolderTags returns the tags of the folders of f.
-func NewFolderTags(f *Files) *FolderTags {
-	return &FolderTags{f: f, known: map[drive.AccountID]*accountMarks{}}
+func NewFolderTags(f *Files) *FolderTags { return &FolderTags{f} }
+
+// PlaceMark is the mark of a place's top, as somebody sees it.
+type PlaceMark struct {
+	Top    tree.Mark
+	Rights string // changes with what the caller has been given anywhere in the account; empty: it is theirs
 }
 
-// FolderMarks are those of the folders of an account, as somebody sees it from a place.
-type FolderMarks struct {
-	Of     map[drive.NodeID]tree.Mark
-	Top    tree.Mark // of the place itself
-	Rights string    // changes with what the caller has been given anywhere in the account; empty: it is theirs
+// Folders returns the marks of folders that the caller has been shown. A node that is no folder, or
+// is gone, has none. What the caller reads of a folder after Folders has returned is at least as
+// new as its mark says, so that a client that keeps a mark with a listing misses nothing.
+func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]tree.Mark, error) {
+	sums, err := t.f.sums.of(ctx, t.f.opt.DB, ids)
+	if err != nil {
+		return nil, err
+	}
+	marks := make(map[drive.NodeID]tree.Mark, len(sums))
+	for id, s := range sums {
+		marks[id] = s.Mark()
+	}
+	return marks, nil
 }
 
-// Of returns the marks of the folders of the account that a place of the caller's is in; empty:
-// their own. What the caller reads of the account after Of has returned is at least as new as the
-// marks say, so that a client that keeps a mark with a listing misses nothing.
+// Of returns the mark of a place of the caller's; empty: their own drive, which has none.
 //
 // Errors: NotFound, Forbidden {role, needs} for a place of which the caller may not see what is in
 // it.
-func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m FolderMarks, err error) {
+func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m PlaceMark, err error) {
 	if place == "" {
-		m.Of, err = t.marks(ctx, who.Account)
-		return m, err
+		return PlaceMark{}, nil
 	}
 	p, n, rest, err := t.f.enterPath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.List)
 	if err == nil && len(rest) > 0 { // it has gone between two statements
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
-		return FolderMarks{}, err
+		return PlaceMark{}, err
 	}
 	if p.Who.Guest {
 		lens, err := t.f.access.Lens(ctx, t.f.opt.DB, p)
 		if err != nil {
-			return FolderMarks{}, err
+			return PlaceMark{}, err
 		}
 		m.Rights = fmt.Sprintf("%x.%s", p.Rights, lens.Sum())
 	}
-	if m.Of, err = t.marks(ctx, p.Who.Account); err != nil {
-		return FolderMarks{}, err
+	m.Top, err = t.top(ctx, n)
+	return m, err
+}
+
+// top returns the mark of a folder, or of a file, which has no other one than itself.
+func (t *FolderTags) top(ctx context.Context, n tree.Node) (tree.Mark, error) {
+	if !n.IsFolder() {
+		return tree.Mark{Seq: n.Seq}, nil
 	}
-	var folder bool
-	if m.Top, folder = m.Of[n.ID]; !folder {
-		m.Top = tree.Mark{Seq: n.Seq}
-	}
-	return m, nil
+	marks, err := t.Folders(ctx, []drive.NodeID{n.ID})
+	return marks[n.ID], err
 }
 
 // OfTops is Of for the roots of spaces, and for what is shared with the caller by name: what they
 // may not see there is missing. It costs some statements, for however many tops and accounts.
-func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]FolderMarks, error) {
+func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]PlaceMark, error) {
 	rights, err := t.Rights(ctx, who, tops)
 	if err != nil {
 		return nil, err
 	}
-	all, err := t.accountsOf(ctx, who, rights)
+	accounts := map[drive.AccountID]bool{}
+	for _, at := range rights {
+		if at.Rights.Has(access.See) {
+			accounts[at.Account] = true
+		}
+	}
+	lenses, err := access.LensesOf(ctx, t.f.opt.DB, t.f.access, who.User, slices.Collect(maps.Keys(accounts)))
 	if err != nil {
 		return nil, err
 	}
-	var files []drive.NodeID // they have no mark
-	marks := map[drive.NodeID]FolderMarks{}
+	hidden := make(map[drive.AccountID]string, len(accounts)) // of many tops of an account it is the same
+	for account := range accounts {
+		hidden[account] = lenses[account].Sum()
+	}
+	var seen []drive.NodeID
+	marks := make(map[drive.NodeID]PlaceMark, len(tops))
 	for _, top := range tops {
 		at := rights[top]
-		account, there := all[at.Account]
-		if !there || !at.Rights.Has(access.See) {
+		if !accounts[at.Account] || !at.Rights.Has(access.See) {
 			continue
 		}
-		m := FolderMarks{Of: account.of}
+		m := PlaceMark{}
 		switch {
 		case at.Own:
 		case at.All: // who has no lens, as in Of
 			m.Rights = fmt.Sprintf("%x.", at.Rights)
 		default:
-			m.Rights = fmt.Sprintf("%x.%s", at.Rights, account.lens)
+			m.Rights = fmt.Sprintf("%x.%s", at.Rights, hidden[at.Account])
 		}
-		var folder bool
-		if m.Top, folder = m.Of[top]; !folder {
+		marks[top], seen = m, append(seen, top)
+	}
+	folders, err := t.Folders(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	var files []drive.NodeID // which have no sum
+	for _, top := range seen {
+		m := marks[top]
+		if mark, folder := folders[top]; folder {
+			m.Top = mark
+		} else {
 			files = append(files, top)
 		}
 		marks[top] = m
@@ -125,40 +138,6 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	return marks, nil
 }
 
-// seenAccount is what somebody sees of an account.
-type seenAccount struct {
-	of   map[drive.NodeID]tree.Mark
-	lens string
-}
-
-// accountsOf reads what the caller sees of the accounts that they have rights in.
-func (t *FolderTags) accountsOf(ctx context.Context, who drive.Who, rights map[drive.NodeID]access.Standing) (map[drive.AccountID]seenAccount, error) {
-	var ids []drive.AccountID
-	for _, at := range rights {
-		if at.Rights.Has(access.See) && !slices.Contains(ids, at.Account) {
-			ids = append(ids, at.Account)
-		}
-	}
-	db := t.f.opt.DB
-	lenses, err := access.LensesOf(ctx, db, t.f.access, who.User, ids)
-	if err != nil {
-		return nil, err
-	}
-	seqs, err := t.f.opt.Tree.Seqs(ctx, db, ids)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[drive.AccountID]seenAccount, len(ids))
-	for id, seq := range seqs {
-		of, err := t.marksAt(ctx, db, id, seq)
-		if err != nil {
-			return nil, err
-		}
-		all[id] = seenAccount{of, lenses[id].Sum()}
-	}
-	return all, nil
-}
-
 // AccountAt returns the account that a place of the caller's is in. Unlike Account it knows that of
 // a folder that is shared by name, too.
 func (t *FolderTags) AccountAt(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
@@ -170,60 +149,6 @@ func (t *FolderTags) AccountAt(ctx context.Context, who drive.Who, place string)
 		err = nil
 	}
 	return p.Who.Account, err
-}
-
-// marks are those of an account.
-func (t *FolderTags) marks(ctx context.Context, account drive.AccountID) (map[drive.NodeID]tree.Mark, error) {
-	q := t.f.opt.DB.For(account)
-	seq, err := t.f.opt.Tree.Seq(ctx, q, account)
-	if err != nil {
-		return nil, err
-	}
-	return t.marksAt(ctx, q, account, seq)
-}
-
-// marksAt are those of an account that has come to a number, or to a later one: from where the
-// number was read.
-func (t *FolderTags) marksAt(ctx context.Context, q sqldb.Querier, account drive.AccountID, seq int64) (map[drive.NodeID]tree.Mark, error) {
-	t.mu.Lock()
-	known := t.known[account]
-	t.mu.Unlock()
-	if known != nil && known.seq == seq {
-		return known.of, nil
-	}
-	// Another request that reads just now may have begun before this change.
-	made, err, _ := t.flight.Do(fmt.Sprint(account, seq), func() (any, error) {
-		of, err := t.f.opt.Tree.Marks(context.WithoutCancel(ctx), q, account)
-		if err == nil {
-			t.keep(account, &accountMarks{seq, of})
-		}
-		return of, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return made.(map[drive.NodeID]tree.Mark), nil
-}
-
-// keep remembers the marks of an account. When there are too many those of some others go,
-// whichever they are: were it all of them, one account more than there is room for would have
-// everybody's read again in each round of their clients.
-func (t *FolderTags) keep(account drive.AccountID, a *accountMarks) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if was := t.known[account]; was != nil {
-		t.folders -= len(was.of)
-		delete(t.known, account)
-	}
-	for other, was := range t.known {
-		if t.folders+len(a.of) <= maxMarked {
-			break
-		}
-		t.folders -= len(was.of)
-		delete(t.known, other)
-	}
-	t.known[account] = a
-	t.folders += len(a.of)
 }
 
 // numbersAtOnce is how many nodes one transaction numbers.

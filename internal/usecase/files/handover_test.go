@@ -88,7 +88,7 @@ func (d *desk) plantAll(t tb) {
 	inside := d.put(t, "/big/0/trashed", "in the trash of a folder that is live")
 	d.put(t, "/bin/a/b", "in a folder in the trash")
 	for _, id := range []drive.NodeID{gone.ID, inside.ID, d.get(t, "/bin").ID} {
-		if _, err := d.Trash(t.Context(), d.who, id, 0); err != nil {
+		if _, err := d.Trash(t.Context(), d.who, id, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestADriveGoesToSomebodyElse(t *testing.T) {
 	to.put(t, "/mine", "was here before")
 	to.folders(t, "/Files of d") // the name is taken
 	to.now = to.now.Add(time.Hour)
-	if _, err := to.Trash(t.Context(), to.who, to.put(t, "/young", "younger trash").ID, 0); err != nil {
+	if _, err := to.Trash(t.Context(), to.who, to.put(t, "/young", "younger trash").ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	want := d.all(t)
@@ -308,7 +308,7 @@ func TestAHandoverToAFolderThatIsTrashedMeanwhile(t *testing.T) {
 	if _, err := to.Patch(t.Context(), to.who, top.ID, files.Patch{Name: "Old"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.Trash(t.Context(), to.who, top.ID, 0); err != nil {
+	if _, err := to.Trash(t.Context(), to.who, top.ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	if o := d.finish(t, id); o.State != files.Done {

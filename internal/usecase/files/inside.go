@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
@@ -77,7 +78,12 @@ func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.
 		made, err = in.copyFile(ctx, src, c)
 		return made, op, err
 	}
-	o := newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
+	o := newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, From: src.ID, Conflict: c.Conflict, Below: below}})
+	if !in.who.Guest {
+		if err := in.f.Copies.admit(ctx, in.tx, passage{from: access.Pass{Who: in.who}}, &o); err != nil {
+			return made, op, err
+		}
+	}
 	if err := in.f.Copies.work.begin(ctx, in.tx, &o, src, c); err != nil {
 		return made, op, err
 	}

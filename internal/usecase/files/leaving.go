@@ -5,7 +5,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -25,8 +25,9 @@ type leaving struct {
 	o  *operation
 }
 
-// check refuses to take away the source that has changed since the copy began, that somebody else
-// has locked, that the caller may not take away any more, or of which they do not see a part.
+// check refuses to take away the source that has changed since the copy began, that the caller may
+// not take away any more, of which they do not see a part, or which somebody else has locked,
+// itself or the folder around it.
 func (l leaving) check(ctx context.Context) error {
 	w, tx, o := l.w, l.tx, l.o
 	a := o.args.Copy.Away
@@ -43,14 +44,21 @@ func (l leaving) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.tree.MarkOf(ctx, tx, a.Node)
+	now, err := tree.MarkOf(ctx, tx, a.Node)
 	if err != nil {
 		return err
 	}
 	if now.Seq != a.Seq || now.Nodes != a.Nodes {
 		return drive.Fail(drive.VersionChanged)
 	}
-	return lock.Check(ctx, tx, w.rows.now(), a.Account, a.Node, o.user, true)
+	n, err := w.tree.Find(ctx, tx, a.Account, a.Node)
+	if err != nil {
+		return err
+	}
+	if err := w.locks.Check(ctx, tx, a.Account, n.Parent, tx.Actor(), false); err != nil {
+		return err
+	}
+	return w.locks.Check(ctx, tx, a.Account, a.Node, tx.Actor(), true)
 }
 
 // leave is the last step of a move: its source goes to the trash. The transaction has the lock on

@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 )
@@ -65,7 +66,7 @@ func TestLinks(t *testing.T) {
 	open(l, drive.Gone, "link-expired")
 
 	l = link()
-	if _, err := d.Trash(t.Context(), d.who, n.ID, 0); err != nil {
+	if _, err := d.Trash(t.Context(), d.who, n.ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	open(l, drive.Gone, "link-void")

@@ -16,19 +16,19 @@ import (
 type Marks struct {
 	*doors
 	books   *books
-	now     func() drive.Time
+	rules   lock.Rules
 	orphans *sqldb.Orphans // properties of nodes that were deleted for good
 }
 
 // NewMarks returns the marks of files.
 func NewMarks(f *Files) Marks {
-	return Marks{f.doors, f.books, f.now, &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+	return Marks{f.doors, f.books, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
 }
 
 // Purge deletes the rows of locks that have ended, and in each call some of the properties of nodes
 // that are gone.
 func (m Marks) Purge(ctx context.Context) error {
-	err := lock.Purge(ctx, m.db, m.now())
+	err := lock.Purge(ctx, m.db, drive.TimeOf(m.rules.Now()))
 	if err == nil {
 		_, err = m.orphans.Delete(ctx, m.db)
 	}
@@ -44,18 +44,21 @@ func (m Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 }
 
 // Lock takes a lock on a live node; of l its node, scope, depth, owner and time are used. Errors
-// are those of lock.Take.
-func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock, error) {
+// are those of lock.Rules.Take.
+func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
 	p, err := m.enter(ctx, who, l.Node, access.Replace)
 	if err != nil {
 		return lock.Lock{}, err
 	}
 	l.Account, l.User = p.Who.Account, who.User
 	err = m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := e.Check(ctx, tx, m.tree); err != nil {
+			return err
+		}
 		if _, err := m.live(ctx, tx, p.Who, l.Node); err != nil {
 			return err
 		}
-		l, err = lock.Take(ctx, tx, m.now(), l)
+		l, err = m.rules.Take(ctx, tx, l)
 		return err
 	})
 	return l, err
@@ -68,7 +71,7 @@ func (m Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts tim
 		return err
 	}
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return lock.Refresh(ctx, tx, m.now(), l.ID, who.User, lasts)
+		return lock.Refresh(ctx, tx, drive.TimeOf(m.rules.Now()), l.ID, who.User, lasts)
 	})
 }
 
@@ -93,40 +96,49 @@ func (m Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, belo
 	if err != nil {
 		return nil, err
 	}
-	q, now := m.db.For(p.Who.Account), m.now()
-	any, err := lock.Any(ctx, q, now, p.Who.Account)
-	if err != nil || !any {
-		return nil, err
-	}
-	all, err := lock.At(ctx, q, now, id)
-	if err == nil && below {
-		var more []lock.Lock
-		more, err = lock.Below(ctx, q, now, p.Who.Account, id)
-		all = append(all, more...)
-	}
-	return all, err
+	return m.rules.At(ctx, m.db.For(p.Who.Account), p.Who.Account, id, below)
 }
 
 // LocksOn lists the locks on nodes that the caller was shown, without those that hold there from
 // above.
 func (m Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
-	return lock.On(ctx, m.db, m.now(), nodes)
+	all, err := lock.On(ctx, m.db, drive.TimeOf(m.rules.Now()), nodes)
+	if err != nil {
+		return nil, err
+	}
+	return m.rules.Holding(ctx, m.db, all)
 }
 
-// KeepLocked returns what refuses a user another content of a node that somebody else has locked,
-// for tree.Options.
-func KeepLocked(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node, drive.UserID) error {
-	return func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
-		return lock.Check(ctx, tx, drive.TimeOf(now()), n.Account, n.ID, by, false)
-	}
+// LockRules are the rules of locks whose users must have a right to them as long as they hold.
+func LockRules(now func() time.Time, a *access.Access) lock.Rules {
+	return lock.Rules{Now: now, Lost: func(ctx context.Context, q sqldb.Querier, all []lock.Lock) (map[drive.LockID]bool, error) {
+		var claims []access.Claim
+		for _, l := range all {
+			if !l.Own {
+				claims = append(claims, access.Claim{User: l.User, Node: l.Node})
+			}
+		}
+		may, err := access.Entitled(ctx, a, q, claims, access.Replace)
+		lost := map[drive.LockID]bool{}
+		for _, l := range all {
+			lost[l.ID] = !l.Own && !may[access.Claim{User: l.User, Node: l.Node}]
+		}
+		return lost, err
+	}}
 }
 
-// KeepPlace returns what refuses a user to take away a node that somebody else has locked, or
-// something in it, and else ends their own locks there, for tree.Options.
-func KeepPlace(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node, drive.UserID) error {
-	return func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
-		return lock.Leave(ctx, tx, drive.TimeOf(now()), n.Account, n.ID, by)
+// KeepLocks makes a tree ask for the locks of WebDAV.
+func KeepLocks(opt *tree.Options, r lock.Rules) {
+	opt.Replaces = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
+		return r.Check(ctx, tx, n.Account, n.ID, by, false)
 	}
+	opt.Leaves = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
+		return r.Leave(ctx, tx, n.Account, n.Parent, n.ID, by)
+	}
+	opt.Enters = func(ctx context.Context, tx *sqldb.Tx, in tree.Folder, by drive.Who) error {
+		return r.Check(ctx, tx, in.Account, in.ID, by, false)
+	}
+	opt.Held = r.Held
 }
 
 // Properties returns the dead properties of nodes that the caller was shown, by id.
@@ -134,24 +146,39 @@ func (m Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.Node
 	return property.Find(ctx, m.db.For(who.Account), nodes)
 }
 
+// Setting says what SetProperties changes.
+type Setting struct {
+	MTime   drive.Time
+	Changes []property.Change
+	Expect  tree.Expect // what the caller decided by
+}
+
 // SetProperties changes dead properties of a live node, and its time unless that is zero: all of it
 // or nothing.
-func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, mtime drive.Time, changes []property.Change) error {
+func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, s Setting) error {
 	p, err := m.enter(ctx, who, id, access.Edit)
 	if err != nil {
 		return err
 	}
 	return m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.Expect.Check(ctx, tx, m.tree); err != nil {
+			return err
+		}
 		n, err := m.live(ctx, tx, p.Who, id)
 		if err != nil {
 			return err
 		}
-		if mtime != 0 && !n.IsRoot() {
-			if _, err := m.tree.Edit(ctx, tx, p.Who.Account, id, tree.Edit{MTime: mtime}); err != nil {
+		if len(s.Changes) > 0 {
+			if err := m.rules.Check(ctx, tx, p.Who.Account, id, p.Who, false); err != nil {
 				return err
 			}
 		}
-		return property.Set(ctx, tx, p.Who.Account, id, changes)
+		if s.MTime != 0 && !n.IsRoot() {
+			if _, err := m.tree.Edit(ctx, tx, p.Who.Account, id, tree.Edit{MTime: s.MTime}); err != nil {
+				return err
+			}
+		}
+		return property.Set(ctx, tx, p.Who.Account, id, s.Changes)
 	})
 }
 

@@ -20,6 +20,7 @@ type Mkdir struct {
 	Conflict drive.Conflict // fail or rename
 	Over     drive.NodeID   // what is in the way, with Parent: it goes to the trash
 	Like     drive.NodeID   // a folder whose dead properties it gets; zero: none
+	Expect   tree.Expect    // what the caller decided by
 	Hook     Hook
 }
 
@@ -37,6 +38,9 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 	}
 	who = p.Who
 	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := m.Expect.Check(ctx, tx, f.opt.Tree); err != nil {
+			return err
+		}
 		if err := f.clear(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
 			return err
 		}

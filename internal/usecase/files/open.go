@@ -32,14 +32,15 @@ type Download struct {
 type Contents struct {
 	*doors
 	show    *display
-	content content.Content
+	content content.Inspector
 	store   blob.Store
 	now     func() drive.Time
 	begun   func(drive.Who, drive.NodeID)
 }
 
 // Open opens a file for download, at its current version when version is zero. A folder is
-// BadRequest. It is told of as a download when the first byte is read.
+// BadRequest. Bytes that are not what was stored are an error of the server: see
+// content.Inspector.Open. It is told of as a download when the first byte is read.
 func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	d, err := c.OpenToDraw(ctx, who, id, version)
 	if err == nil {
@@ -97,7 +98,7 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 	}
 	// A blob released since then keeps its file for the grace period; one that is missing breaks P1
 	// and is not the caller's fault.
-	if d.Object, err = c.store.Open(ctx, b.File); err != nil {
+	if d.Object, err = c.content.Open(ctx, b); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = drive.Wrap(err, drive.Internal)
 		}

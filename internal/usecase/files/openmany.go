@@ -2,12 +2,12 @@ package files
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 )
@@ -20,7 +20,7 @@ type Listed struct {
 	Err  error // why it cannot be read: as Open
 
 	node tree.Node
-	file string
+	blob content.Blob
 	by   drive.Who
 }
 
@@ -49,7 +49,7 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 		case !stored: // replaced since its node was read
 			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
 		default:
-			all[i] = Listed{Rev: n.Rev, Size: b.Size, node: n, file: b.File, by: who}
+			all[i] = Listed{Rev: n.Rev, Size: b.Size, node: n, blob: b, by: who}
 		}
 	}
 	return all, nil
@@ -80,13 +80,9 @@ func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error 
 
 // OpenListed opens a file that List has found, for download as Open does. The caller closes it.
 func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error) {
-	o, err := c.store.Open(ctx, l.file)
+	o, err := c.content.Open(ctx, l.blob)
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
-	}
-	if err == nil && o.Size() != l.Size { // known before anybody is told how many bytes follow
-		err = drive.Wrap(fmt.Errorf("it has %d bytes, not %d", o.Size(), l.Size), drive.Internal)
-		err = errors.Join(err, o.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the content of node %v: %w", l.node.ID, err)

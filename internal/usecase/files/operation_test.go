@@ -178,10 +178,10 @@ func TestEmptyBigTrash(t *testing.T) {
 	d := sit(t, small)
 	for _, name := range []string{"one", "two"} {
 		inner := d.plantBig(t, name)
-		if _, err := d.Trash(t.Context(), d.who, d.get(t, "/"+name+"/1/1/f1").ID, 0); err != nil {
+		if _, err := d.Trash(t.Context(), d.who, d.get(t, "/"+name+"/1/1/f1").ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Trash(t.Context(), d.who, inner.ID, 0); err != nil {
+		if _, err := d.Trash(t.Context(), d.who, inner.ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestEmptyBigTrash(t *testing.T) {
 		t.Fatalf("got %+v, %v", op, err)
 	}
 	d.now = d.now.Add(1e9)
-	if _, err := d.Trash(t.Context(), d.who, d.put(t, "/later", "x").ID, 0); err != nil {
+	if _, err := d.Trash(t.Context(), d.who, d.put(t, "/later", "x").ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	if o := d.finish(t, op.ID); o.State != files.Done || o.Done != 130 {
@@ -212,7 +212,7 @@ func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
 		"quota, in the background": {10, func(d *desk, t tb) { d.limit(t, 300) }, drive.Quota},
 		"name taken meanwhile":     {10, func(d *desk, t tb) { d.put(t, "/to/dst", "x") }, drive.NameTaken},
 		"folder trashed meanwhile": {10, func(d *desk, t tb) {
-			if _, err := d.Trash(t.Context(), d.who, d.get(t, "/to").ID, 0); err != nil {
+			if _, err := d.Trash(t.Context(), d.who, d.get(t, "/to").ID, tree.Expect{}); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.ParentGone},
@@ -271,7 +271,7 @@ func TestPurgeAccount(t *testing.T) {
 		t.Fatal(err) // a copy is under way
 	}
 	for _, at := range []string{"/src/1", "/src/2/2/f2"} {
-		if _, err := d.Trash(t.Context(), d.who, d.get(t, at).ID, 0); err != nil {
+		if _, err := d.Trash(t.Context(), d.who, d.get(t, at).ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -326,4 +326,58 @@ func TestARefusalOfAnotherStepEndsNoCopy(t *testing.T) {
 		}
 	}
 	d.sameBelow(t, "/src", "/a")
+}
+
+// A folder is not copied where there is no room for all of it: nothing is made, and no row is left.
+// What other copies have yet to make counts.
+func TestACopyWithoutRoomIsRefusedBefore(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		tree  tree.Options
+		limit drive.ByteSize
+		want  drive.Kind
+	}{
+		"nodes":             {tree: tree.Options{MaxNodes: 65 + 64}, want: drive.TooLarge},
+		"changes of a day":  {tree: tree.Options{MaxChanges: 65 + 64}, want: drive.TooLarge},
+		"bytes":             {limit: 240 + 239, want: drive.Quota},
+		"nodes of two":      {tree: tree.Options{MaxNodes: 65 + 65 + 64}, want: drive.TooLarge},
+		"bytes of two":      {limit: 240 + 240 + 239, want: drive.Quota},
+		"room for both":     {tree: tree.Options{MaxNodes: 65 + 65 + 65}, limit: 240 + 240 + 240},
+		"no limits for two": {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := sitWith(t, c.tree, small)
+			src := d.plantBig(t, "src")
+			if c.limit > 0 {
+				d.limit(t, c.limit)
+			}
+			rows := func() (n int) {
+				t.Helper()
+				if err := d.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM nodes) + (SELECT COUNT(*) FROM tombstones)
+					+ (SELECT COUNT(*) FROM activity) + (SELECT COUNT(*) FROM operations)`).Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			first := func() error {
+				_, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: "first"})
+				return err
+			}
+			if two := strings.HasSuffix(what, "two") || c.want == 0; two {
+				if err := first(); err != nil { // it goes on in the background, and has made some of its nodes
+					t.Fatal(err)
+				}
+			}
+			before := rows()
+			_, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: "last"})
+			if c.want == 0 && err != nil || c.want != 0 && !drive.IsKind(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if after := rows(); c.want != 0 && after != before {
+				t.Errorf("%d rows are left by a copy that was refused", after-before)
+			}
+			d.balance(t)
+		})
+	}
 }

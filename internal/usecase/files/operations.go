@@ -6,6 +6,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/turn"
 )
 
 // Operations run work on many nodes, a batch in each transaction, whatever it is that they do: see
@@ -13,6 +14,7 @@ import (
 type Operations struct {
 	db     *sqldb.DB
 	rows   *register
+	turns  *turn.Long
 	works  map[kind]work
 	direct int64
 	start  func(drive.OperationID)
@@ -115,15 +117,21 @@ func (s *Operations) Step(ctx context.Context, id drive.OperationID) (Operation,
 // dropped since: Done.
 func (s *Operations) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	var failed error
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		failed = nil
-		if o, err = s.rows.lock(ctx, tx, id); err != nil || o.State != Running || o.ahead {
-			return err
-		}
-		if failed = s.step(ctx, tx, &o); failed != nil {
-			return failed
-		}
-		return s.rows.save(ctx, tx, o)
+	of, err := findOperation(ctx, s.db, id) // whose it is does not change
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return o, err
+	}
+	err = s.turns.Do(ctx, of.account, func() error {
+		return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			failed = nil
+			if o, err = s.rows.lock(ctx, tx, id); err != nil || o.State != Running || o.ahead {
+				return err
+			}
+			if failed = s.step(ctx, tx, &o); failed != nil {
+				return failed
+			}
+			return s.rows.save(ctx, tx, o)
+		})
 	})
 	if failed != nil && s.works[o.kind] != nil {
 		return s.works[o.kind].failed(ctx, o, err)
@@ -153,6 +161,11 @@ func (s *Operations) step(ctx context.Context, tx *sqldb.Tx, o *operation) error
 		}
 	}
 	return err
+}
+
+// write runs fn, which calls begin, in a transaction of the caller's account, in its turn.
+func (s *Operations) write(ctx context.Context, b *books, who drive.Who, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
+	return s.turns.Do(ctx, who.Account, func() error { return b.write(ctx, who, fn) })
 }
 
 // begin does the first batch of a new operation in the transaction of the call that asked for it.

@@ -16,12 +16,12 @@ type Patch struct {
 	Parent   drive.NodeID
 	MTime    drive.Time
 	Conflict drive.Conflict // replace: what is in the way goes to the trash
-	Rev      int64          // If-Match: the revision that the caller saw
+	Expect   tree.Expect    // what the caller decided by
 }
 
 // Patch renames, moves and touches a live node; see tree.Edit for the errors.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
-	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Rev}
+	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Expect.Rev}
 	from, pass, err := f.enterEdit(ctx, who, id, p)
 	if err != nil {
 		return NodeView{}, err
@@ -31,7 +31,7 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 	if e.Below, err = f.Below(ctx, f.opt.DB, who, id, p.Parent, p.Name); err != nil {
 		return NodeView{}, err
 	}
-	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+	return f.change(ctx, pass, p.Expect, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
 		if err == nil && !p.Parent.IsZero() {
 			err = f.moved(ctx, tx, caller, from, n)
@@ -86,8 +86,8 @@ func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass
 	return to, err
 }
 
-// Trash puts a node into the trash; rev is the revision that the caller saw, zero any.
-func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (NodeView, error) {
+// Trash puts a node into the trash.
+func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (NodeView, error) {
 	pass, err := f.enter(ctx, who, id, access.Trash)
 	if err == nil {
 		err = pass.CheckAway(access.Trash)
@@ -95,8 +95,8 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev i
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		return f.opt.Tree.Trash(ctx, tx, pass.Who.Account, id, rev)
+	return f.change(ctx, pass, e, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+		return f.opt.Tree.Trash(ctx, tx, pass.Who.Account, id, e.Rev)
 	})
 }
 
@@ -113,7 +113,7 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+	return f.change(ctx, pass, tree.Expect{}, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
 		if err == nil {
 			err = f.moved(ctx, tx, caller, from, n)
@@ -185,11 +185,14 @@ func (f *Files) Moved(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return f.opt.Access.Moved(ctx, tx, n.Account)
 }
 
-// change runs one change of a node in a transaction and shows the node.
+// change runs one change of a node in a transaction, if all is as expected, and shows the node.
 func (f *Files) change(
-	ctx context.Context, p access.Pass, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
+	ctx context.Context, p access.Pass, e tree.Expect, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
 ) (view NodeView, err error) {
 	err = f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := e.Check(ctx, tx, f.opt.Tree); err != nil {
+			return err
+		}
 		n, err := fn(ctx, tx)
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 		return nil, err
 	}
 	var o operation
-	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.Operations.write(ctx, f.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, purgeNode, args{Top: id})
 		o.Total = nodes
 		if _, err := f.opt.Tree.Doom(ctx, tx, who.Account, id, rev, o.ID); err != nil {
@@ -62,7 +62,7 @@ func (f *Files) emptyTrash(ctx context.Context, who drive.Who, before drive.Time
 		return nil, err
 	}
 	var o operation
-	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.Operations.write(ctx, f.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, emptyTrash, args{Before: before})
 		o.Total = nodes
 		return f.Operations.begin(ctx, tx, &o)

@@ -28,7 +28,7 @@ func (s *Copies) Relocate(ctx context.Context, who drive.Who, id drive.NodeID, c
 	if err != nil {
 		return Result{}, err
 	}
-	mark, err := s.tree.MarkOf(ctx, s.db, id)
+	mark, err := tree.MarkOf(ctx, s.db, id)
 	if err != nil {
 		return Result{}, err
 	}
@@ -44,6 +44,9 @@ func (s *Copies) moveFile(ctx context.Context, caller drive.Who, way passage, sr
 	err := s.books.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, copyFolder, args{Copy: way.args(caller, src, c)})
 		if joined, err := joined(ctx, tx, &o, c); err != nil || joined {
+			return err
+		}
+		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {
 			return err
 		}
 		if err := (leaving{s.work, tx, &o}).check(ctx); err != nil {

@@ -11,8 +11,8 @@ import (
 // How many searches run at a time: each may read an account's whole index of names, and SQLite has
 // four readers. Others wait.
 const (
-	searchesEach   = 2
-	searchesAtOnce = 3
+	searchesEach   = 1
+	searchesAtOnce = 2
 )
 
 // Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In

@@ -59,16 +59,16 @@ func TestADayAtTheDesk(t *testing.T) {
 	want("/a", "/a/b", "/a/b/c", "/a/b/self", "/a/b/self/b", "/a/b/self/b/c", "/a/b/self/note (2).txt", "/a/b/self/note.txt",
 		"/a/note (2).txt", "/a/note.txt")
 
-	moved, err := d.Patch(ctx, d.who, note.ID, files.Patch{Name: "memo.txt", Parent: d.root, Rev: note.Rev})
+	moved, err := d.Patch(ctx, d.who, note.ID, files.Patch{Name: "memo.txt", Parent: d.root, Expect: tree.Expect{Rev: note.Rev}})
 	try("move", err)
-	again, err := d.Patch(ctx, d.who, note.ID, files.Patch{Name: "memo.txt", Parent: d.root, Rev: note.Rev})
+	again, err := d.Patch(ctx, d.who, note.ID, files.Patch{Name: "memo.txt", Parent: d.root, Expect: tree.Expect{Rev: note.Rev}})
 	try("the same once more, its reply was lost", err)
 	if again.Rev != moved.Rev {
 		t.Errorf("doing it again changed %+v to %+v", moved, again)
 	}
-	_, err = d.Trash(ctx, d.who, note.ID, note.Rev)
+	_, err = d.Trash(ctx, d.who, note.ID, tree.Expect{Rev: note.Rev})
 	wantKind(t, err, drive.Precondition)
-	_, err = d.Patch(ctx, d.who, note.ID, files.Patch{Name: "other", Rev: note.Rev})
+	_, err = d.Patch(ctx, d.who, note.ID, files.Patch{Name: "other", Expect: tree.Expect{Rev: note.Rev}})
 	wantKind(t, err, drive.Precondition)
 	if moved.Path != "/memo.txt" || moved.Rev <= note.Rev || moved.Seq <= note.Seq {
 		t.Errorf("moved to %+v", moved)
@@ -78,9 +78,9 @@ func TestADayAtTheDesk(t *testing.T) {
 
 	folder := d.get(t, "/a/b")
 	for range 2 {
-		_, err = d.Trash(ctx, d.who, d.get(t, "/").ID, 0)
+		_, err = d.Trash(ctx, d.who, d.get(t, "/").ID, tree.Expect{})
 		wantKind(t, err, drive.BadRequest)
-		_, err = d.Trash(ctx, d.who, *tops.Node.ParentID, folder.Rev)
+		_, err = d.Trash(ctx, d.who, *tops.Node.ParentID, tree.Expect{Rev: folder.Rev})
 		try("trash", err)
 	}
 	want("/a", "/a/note (2).txt", "/memo.txt")
@@ -172,7 +172,7 @@ func TestExpiry(t *testing.T) {
 	ctx := t.Context()
 	for i, at := range []string{"/old", "/young"} {
 		d.now = d.now.Add(time.Duration(i) * 20 * time.Hour)
-		if _, err := d.Trash(ctx, d.who, d.put(t, at, "x").ID, 0); err != nil {
+		if _, err := d.Trash(ctx, d.who, d.put(t, at, "x").ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestOthersDriveIsNotThere(t *testing.T) {
 	_, errs["children"] = mine.Children(ctx, who, theirs.root, tree.List{})
 	_, errs["patch"] = mine.Patch(ctx, who, n.ID, files.Patch{Name: "x"})
 	_, errs["copy"] = mine.Copies.Copy(ctx, who, n.ID, files.Copy{Parent: mine.root})
-	_, errs["trash"] = mine.Trash(ctx, who, n.ID, 0)
+	_, errs["trash"] = mine.Trash(ctx, who, n.ID, tree.Expect{})
 	_, errs["delete"] = mine.DeletePermanently(ctx, who, n.ID, 0)
 	_, errs["restore"] = mine.Restore(ctx, who, n.ID, drive.NodeID{}, "")
 	_, errs["open"] = mine.Contents.Open(ctx, who, n.ID, drive.VersionID{})
@@ -305,7 +305,7 @@ func TestChanges(t *testing.T) {
 	if got, at = follow(at); len(got) != 0 {
 		t.Errorf("nothing happened, and the feed shows %v", got)
 	}
-	if _, err := d.Trash(t.Context(), d.who, n.Parent, 0); err != nil {
+	if _, err := d.Trash(t.Context(), d.who, n.Parent, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	got, at = follow(at)

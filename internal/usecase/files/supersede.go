@@ -16,7 +16,7 @@ import (
 // move it over the old one. A file with no more than that content is deleted for good, since
 // nothing of it is lost; one with a history of its own goes to the trash. Elsewhere (IsElsewhere):
 // the two belong to different accounts.
-func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID) (NodeView, error) {
+func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID, e tree.Expect) (NodeView, error) {
 	from, err := f.enter(ctx, who, id, access.Edit)
 	if err == nil {
 		err = from.CheckAway(access.Move)
@@ -34,7 +34,7 @@ func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.N
 	if id == target {
 		return NodeView{}, drive.Fail(drive.Cycle)
 	}
-	return f.change(ctx, to, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+	return f.change(ctx, to, e, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		return f.supersede(ctx, tx, to.Who, id, target)
 	})
 }
@@ -62,7 +62,7 @@ func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, 
 	if err := f.opt.Ledger.Apply(ctx, tx, who.Account, quota.Move{Finished: src.Size}); err != nil {
 		return tree.Node{}, err
 	}
-	placed, err := f.opt.Tree.AddVersion(ctx, tx, dst, tree.File{Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: drive.MimeOf(dst.Name), By: who.User})
+	placed, err := f.opt.Tree.AddVersion(ctx, tx, dst, tree.File{Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: drive.MimeOf(dst.Name), By: who.User, Who: who})
 	if err != nil {
 		return tree.Node{}, err
 	}

@@ -1,13 +1,17 @@
 package files_test
 
 import (
+	"context"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/domain/tree/treetest"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -16,15 +20,15 @@ import (
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	d := sit(t, files.Options{})
-	totals := files.NewTotals(d.Files)
+
 	d.put(t, "/a/one", "12345")
 	d.put(t, "/a/b/two", "123")
 	d.put(t, "/a/b/c/three", "")
 	d.put(t, "/beside", "1234567890")
 	wants := func(what, at string, want tree.Sum) {
 		t.Helper()
-		for range 2 { // counted, and as it is kept
-			got, err := totals.Of(t.Context(), d.who, d.get(t, at).ID)
+		for range 2 { // the second time nothing is added up
+			got, err := d.Total(t.Context(), d.who, d.get(t, at).ID)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: %v (-want +got)\n%s", what, err, diff)
 			}
@@ -34,31 +38,78 @@ func TestTotals(t *testing.T) {
 	wants("the root", "/", tree.Sum{Files: 4, Folders: 3, Size: 18})
 	d.put(t, "/a/one", "1234567") // the version before does not count
 	wants("after another version", "/a", tree.Sum{Files: 3, Folders: 2, Size: 10})
-	if _, err := d.Trash(t.Context(), d.who, d.get(t, "/a/b").ID, 0); err != nil {
+	if _, err := d.Trash(t.Context(), d.who, d.get(t, "/a/b").ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	wants("after a part has gone to the trash", "/a", tree.Sum{Files: 1, Size: 7})
-	if _, err := totals.Of(t.Context(), d.who, d.get(t, "/beside").ID); !drive.IsKind(err, drive.BadRequest) {
+	if _, err := d.Total(t.Context(), d.who, d.get(t, "/beside").ID); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("a file: %v", err)
 	}
-	if _, err := totals.Of(t.Context(), drive.Who{Account: drive.NewID[drive.AccountID]()}, d.get(t, "/a").ID); !drive.IsKind(err, drive.NotFound) {
+	if _, err := d.Total(t.Context(), drive.Who{Account: drive.NewID[drive.AccountID]()}, d.get(t, "/a").ID); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("somebody else's: %v", err)
 	}
 }
 
-// A folder is looked at up to a limit, wherever that comes to lie.
-func TestTotalsHaveALimit(t *testing.T) {
+// Folders from before sums were kept are read, too, while nothing can be written, with the marks
+// that they have afterwards.
+func TestTotalsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	var faults sqldbtest.Faults
+	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector})
+	d := sitAt(t, db, treetest.Store(t), files.Options{})
+	d.put(t, "/a/b/one", "12345")
+	d.put(t, "/a/two", "123")
+	d.forgetSums(t)
+	id := d.get(t, "/a").ID
+	tags := files.NewFolderTags(d.Files)
+	look := func(what string) map[drive.NodeID]tree.Mark {
+		t.Helper()
+		sum, err := d.Total(t.Context(), d.who, id)
+		if want := (tree.Sum{Files: 2, Folders: 1, Size: 8}); err != nil || sum != want {
+			t.Errorf("%s: %+v, %v, want %+v", what, sum, err, want)
+		}
+		marks, err := tags.Folders(t.Context(), []drive.NodeID{d.root, id})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		return marks
+	}
+	faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+	full := look("on a full disk")
+	faults.Clear()
+	if diff := cmp.Diff(full, look("with room again")); diff != "" {
+		t.Errorf("the marks are others once there is room (-full +room)\n%s", diff)
+	}
+}
+
+// A folder is added up although its account changes between each try and its transaction.
+func TestTotalsWhileTheAccountChanges(t *testing.T) {
 	t.Parallel()
 	d := sit(t, files.Options{})
-	many := depth.Pick(6, 12, 12)
-	for i := range many {
-		d.put(t, "/a/"+string(rune('a'+i%3))+"/"+string(rune('a'+i)), "1")
+	d.put(t, "/a/one", "12345")
+	d.put(t, "/b/0", "")
+	d.forgetSums(t)
+	gate := sqldbtest.NewGate(d.db)
+	id, n := d.get(t, "/a").ID, int64(0)
+	var change func()
+	change = func() {
+		n++
+		d.put(t, "/b/"+strconv.FormatInt(n, 10), "")
+		gate.Meet(0, change)
 	}
-	all := many + 3
-	for limit := 1; limit <= all+1; limit++ {
-		got, err := tree.SumBelow(t.Context(), d.db, d.get(t, "/a").ID, limit)
-		if err != nil || got.More != (limit < all) || int(got.Files+got.Folders) != min(limit, all) || int64(got.Size) != got.Files {
-			t.Errorf("up to %d of %d: %+v, %v", limit, all, got, err)
-		}
+	gate.Meet(0, change)
+	sum, err := d.Total(t.Context(), d.who, id)
+	gate.Open()
+	if want := (tree.Sum{Files: 1, Size: 5}); err != nil || sum != want || n < 3 {
+		t.Errorf("after %d changes: %+v, %v, want %+v", n, sum, err, want)
 	}
+}
+
+// forgetSums takes away all sums, as before they were kept.
+func (d *desk) forgetSums(t *testing.T) {
+	t.Helper()
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM folder_sums")
+		return err
+	})
 }

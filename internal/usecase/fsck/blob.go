@@ -70,7 +70,7 @@ func (p *pass) damage(ctx context.Context, b stored, invariant, expected, found 
 		return nil, fmt.Errorf("list the nodes of blob %s: %w", b.id, err)
 	}
 	f := Finding{Invariant: invariant, Subject: "blob " + b.id.String(), Expected: expected, Found: found, Nodes: nodes}
-	return &defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
+	return &defect{Finding: f, marks: true, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
 		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, p.now(), b.id, b.file)
 		if err != nil || n == 1 {
 			tx.AfterCommit(func() { p.Counters.Damaged.Add(n) })

@@ -124,6 +124,7 @@ type Checker struct {
 	opt     Options
 	born    drive.UploadID // made first: an upload that this process has begun since has a greater id
 	turn    chan struct{}  // holds one token; whoever has it runs a pass
+	suspect chan struct{}  // holds a token while a check of the database is asked for
 	waiting atomic.Int32   // administrators who wait for a pass in the background to step aside
 	limit   *rate.Limiter
 }
@@ -138,13 +139,15 @@ type Counters struct {
 	Damaged     atomic.Int64 // blobs found missing or changed
 	Scrubbed    atomic.Int64 // bytes read to compare digests
 	CleanAt     atomic.Int64 // drive.Time of the last pass without a finding that stays
+	Pages       atomic.Int64 // what the last check of the pages of the database has found; 0: nothing
+	PagesAt     atomic.Int64 // drive.Time of that check; 0: there was none
 }
 
 // New puts an Checker together. It must be called before the first upload of this process begins;
 // nothing runs until Check or Run is called.
 func New(parts Parts, opt Options) *Checker {
-	a := &Checker{Parts: parts, opt: opt.withDefaults(), born: drive.NewID[drive.UploadID](), turn: make(chan struct{}, 1)}
-	a.limit = rate.NewLimiter(rate.Limit(a.opt.Rate), int(max(readBuffer, a.opt.Rate)))
+	a := &Checker{Parts: parts, opt: opt.withDefaults(), born: drive.NewID[drive.UploadID](), turn: make(chan struct{}, 1), suspect: make(chan struct{}, 1)}
+	a.limit = rate.NewLimiter(rate.Limit(a.opt.Rate), int(max(content.ReadBuffer, a.opt.Rate)))
 	a.turn <- struct{}{}
 	return a
 }
@@ -213,12 +216,8 @@ func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	defer a.giveTurn()
-	restored, err := Restored(ctx, a.DB)
-	if err != nil {
-		return Report{}, err
-	}
-	report, err := a.pass(ctx, Scope{Repair: !restored}, true)
-	if err != nil {
+	report, err := a.pass(ctx, Scope{Repair: true}, true)
+	if err != nil || report.DatabaseDamaged {
 		return report, err
 	}
 	return report, a.trim(ctx)
@@ -251,14 +250,23 @@ func (a *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
 	return id, nil
 }
 
-// pass runs all checks.
+// pass runs all checks. While the pages of the database are damaged it runs no other and repairs
+// nothing: what the rows say cannot be relied on.
 func (a *Checker) pass(ctx context.Context, scope Scope, background bool) (Report, error) {
+	p := &pass{Checker: a, scope: scope, background: background}
+	p.report = Report{Scope: scope, Started: a.now(), Findings: []Finding{}}
+	if err := (pages{p}).check(ctx, scope.Deep); err != nil || p.report.DatabaseDamaged {
+		p.report.Ended = a.now()
+		return p.report, err
+	}
 	restored, err := Restored(ctx, a.DB)
 	if err != nil {
-		return Report{}, err
+		return p.report, err
 	}
-	p := &pass{Checker: a, scope: scope, background: background, keep: restored}
-	p.report = Report{Scope: scope, Restored: restored, Started: a.now(), Findings: []Finding{}}
+	p.keep, p.report.Restored = restored, restored
+	if background && restored {
+		p.scope.Repair, p.report.Scope.Repair = false, false
+	}
 	p.resumed, p.saved = time.Now(), time.Now()
 	if background {
 		if err := p.goOn(ctx); err != nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -87,8 +87,8 @@ func (c *comparison) row(ctx context.Context, b stored) error {
 	}
 	if !agrees {
 		state, err := c.p.fileState(ctx, b)
-		if errors.Is(err, syscall.EIO) {
-			return unreadable(ctx, c.p, b, err)
+		if content.Unreadable(err) {
+			return unreadable(ctx, c.p, b, err, false)
 		}
 		if err != nil {
 			return err

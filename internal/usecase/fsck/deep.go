@@ -10,14 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/engine/sqldb"
 )
-
-// readBuffer is how much is read at once; memory is bounded by it and 36 bytes a part.
-const readBuffer = 128 << 10
 
 // checkDeep reads every blob and compares it with its digest.
 func (p *pass) checkDeep(ctx context.Context) error {
@@ -79,60 +75,44 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 		if err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) }); err != nil {
 			return err // it was not scrubbed
 		}
-	default: // such as an error of the disk: the next scrub sees whether it stays
-		err = unreadable(ctx, p, w.stored, err)
+	case content.Unreadable(err):
+		if away := p.home(ctx); away != nil {
+			return away // the disk as a whole
+		}
+		err = unreadable(ctx, p, w.stored, err, true)
+	default: // such as a store that does not answer: the next scrub sees whether it stays
+		err = unreadable(ctx, p, w.stored, err, false)
 	}
 	return errors.Join(err, p.unnoted.add(ctx, p, w.stored))
 }
 
-// unreadable reports a blob whose bytes cannot be read, and does not mark it.
-func unreadable(ctx context.Context, p *pass, b stored, cause error) error {
+// unreadable reports a blob whose bytes cannot be read, and marks it if the disk has said so of the
+// bytes themselves.
+func unreadable(ctx context.Context, p *pass, b stored, cause error, mark bool) error {
 	p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", b.id, "error", cause)
 	d, err := p.damage(ctx, b, "B1", "readable bytes", "an error of reading")
 	if err != nil {
 		return err
 	}
-	return p.found(ctx, defect{Finding: d.Finding})
+	if !mark {
+		d.fixTx = nil
+	}
+	return p.found(ctx, *d)
 }
 
-// hashed is what the bytes of a blob say.
-type hashed struct {
-	sum   digest.Sum
-	crc   uint32
-	parts []content.PartSum
-}
-
-func (p *pass) hash(ctx context.Context, w whole) (h hashed, err error) {
+// hash computes what the bytes of a blob say.
+func (p *pass) hash(ctx context.Context, w whole) (m content.Measured, err error) {
 	file, err := p.Store.Open(ctx, w.file)
 	if err != nil {
-		return hashed{}, err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	src := readerAt(func(b []byte, off int64) (int, error) {
+	return content.Measure(ctx, readerAt(func(b []byte, off int64) (int, error) {
 		if err := p.meter(ctx, len(b)); err != nil {
 			return 0, err
 		}
 		return file.ReadAt(b, off)
-	})
-	buf := make([]byte, max(1, min(int64(w.size), readBuffer)))
-	if w.size <= w.partSize {
-		one := digest.NewPart(0)
-		h.crc, err = one.Load(ctx, src, int64(w.size), buf)
-		h.sum, h.parts = one.Root(), []content.PartSum{{CV: one.CV(), CRC32: h.crc}}
-		return h, err
-	}
-	var cvs []digest.CV
-	for off := drive.ByteSize(0); off < w.size; off += w.partSize {
-		n := min(w.partSize, w.size-off)
-		cv, crc, err := digest.PartCV(ctx, src, int64(off), int64(n), buf)
-		if err != nil {
-			return hashed{}, err
-		}
-		cvs, h.parts = append(cvs, cv), append(h.parts, content.PartSum{CV: cv, CRC32: crc})
-		h.crc = digest.CombineCRC32(h.crc, crc, int64(n))
-	}
-	h.sum = digest.Fold(cvs)
-	return h, nil
+	}), w.size, w.partSize)
 }
 
 type readerAt func(b []byte, off int64) (int, error)
@@ -157,9 +137,9 @@ func (p *pass) meter(ctx context.Context, n int) error {
 }
 
 // compare judges the bytes of a blob.
-func (p *pass) compare(ctx context.Context, w whole, h hashed) error {
-	packed := content.PackParts(h.parts)
-	if hex.EncodeToString(h.sum[:]) != w.sum {
+func (p *pass) compare(ctx context.Context, w whole, m content.Measured) error {
+	packed := content.PackParts(m.Parts)
+	if hex.EncodeToString(m.Sum[:]) != w.sum {
 		d, err := p.damage(ctx, w.stored, "B1", "blake3 "+w.sum, changed(w, packed))
 		if err == nil {
 			err = p.found(ctx, *d)
@@ -172,8 +152,8 @@ func (p *pass) compare(ctx context.Context, w whole, h hashed) error {
 		}
 	}
 	// Of empty content some rows have one empty part and some have none.
-	if w.crc != h.crc || w.size > 0 && !bytes.Equal(w.parts, packed) {
-		if err := p.found(ctx, w.partSums(packed, h.crc)); err != nil {
+	if w.crc != m.CRC32 || w.size > 0 && !bytes.Equal(w.parts, packed) {
+		if err := p.found(ctx, w.partSums(packed, m.CRC32)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@
 // the background (the auditor), or to the end when an administrator asks (fsck). Both are one pass
 // through the same checks:
 //
+//	pages     S1        a SQLite file is as SQLite has written it; if it is not, nothing else is checked and nothing is repaired
 //	ledger    Q1 Q2 Q3  balances are the sums of versions and uploads; uploads in other states hold nothing
 //	owed      Q6        what an account owes is the sum of the released files that it let go
 //	link      C1        what has come by a collect link is the sum of its files
@@ -12,6 +13,7 @@
 //	wishes    E4        whoever has said how to be told is there
 //	refs      B2        a blob's references are its versions; versions have a blob of their size
 //	tree      N1 N2 N3  one root, every node below it, current versions their own; the counts of nodes and old versions
+//	sums      N7        a folder's sum is that of what is below it
 //	bundle    K2 K5 K6  a bundle ends, and counts what its members and records say; records name documents
 //	document  K3 K6     a document fits its bundle, its records, its files and its conflicts
 //	open      P1 P4     an open upload has its staging and its timers
@@ -31,8 +33,9 @@
 //   - What was seen in two steps is looked at once more a little later, before it counts. No repair relies on that; it keeps
 //     states that last a moment, such as a seal between its transaction and its cleaning up, from being reported.
 //
-// B3: no repair deletes bytes that it cannot explain. Deleted are the staging of uploads whose row says that they have ended, an
-// empty staging whose begin died with its process, and what a whole-file request of an earlier
-// process left. Everything else moves to the quarantine, and leaves it only by PurgeQuarantine.
-// After a backup was restored nothing at all is deleted, for the rows are older than the bytes.
+// B3: no repair deletes bytes that it cannot explain. Deleted are the staging of uploads whose row
+// says that they have ended, an empty staging whose begin died with its process, and what a
+// whole-file request of an earlier process left. Everything else moves to the quarantine, and
+// leaves it only by PurgeQuarantine. After a backup was restored nothing at all is deleted, for the
+// rows are older than the bytes.
 package fsck

@@ -30,10 +30,13 @@ type Report struct {
 	Started  drive.Time `json:"started_at"`
 	Ended    drive.Time `json:"ended_at"`
 	Complete bool       `json:"complete"`
-	Total    int        `json:"total"`    // findings
-	Repaired int        `json:"repaired"` // of them
-	Findings []Finding  `json:"findings"` // the first 1,000
-	Checked  Checked    `json:"checked"`
+	// DatabaseDamaged says that the pages of the SQLite file are damaged, and that nothing else was
+	// checked for that reason.
+	DatabaseDamaged bool      `json:"database_damaged"`
+	Total           int       `json:"total"`    // findings
+	Repaired        int       `json:"repaired"` // of them
+	Findings        []Finding `json:"findings"` // the first 1,000
+	Checked         Checked   `json:"checked"`
 	// Leftovers are what a process that died has left behind, and what rows or names explain: a
 	// repair and a pass in the background delete them. They are no findings.
 	Leftovers Heap `json:"leftovers"`
@@ -80,7 +83,7 @@ func (p *pass) found(ctx context.Context, d defect) error {
 	f := d.Finding
 	still := true
 	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if p.scope.Repair && d.fixTx != nil {
+		if d.fixTx != nil && (p.scope.Repair || d.marks) {
 			if still, err = d.fixTx(ctx, tx, &f); err != nil || !still {
 				return err
 			}

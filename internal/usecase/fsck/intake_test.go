@@ -132,7 +132,7 @@ func TestRowsOfTheIntake(t *testing.T) {
 				UPDATE nodes SET account_id = '{second}', parent_id = (SELECT root_id FROM trees WHERE account_id = '{second}') WHERE id IN ('{a}', '{b}');
 				UPDATE versions SET account_id = '{second}' WHERE node_id IN ('{a}', '{b}');
 				UPDATE ledgers SET finished = (SELECT SUM(size) FROM versions) - finished WHERE account_id IN ('{account}', '{second}');
-				UPDATE trees SET node_count = 2 - node_count WHERE account_id IN ('{account}', '{second}')`,
+				UPDATE trees SET node_count = 2 - node_count WHERE account_id IN ('{account}', '{second}'); DELETE FROM folder_sums`,
 		},
 		{
 			name:    "a conflict that its document does not know of",

@@ -37,6 +37,9 @@ type defect struct {
 	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is
 	// still there; it says in f what it found then and whether that is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
+	// marks says that fixTx repairs nothing and only marks the row as damaged: it belongs to the
+	// record of the finding, and is run without Repair, too.
+	marks bool
 	// leftover says that a process which died has left it behind, so many bytes, and that fix
 	// deletes it: no finding unless fix fails.
 	leftover bool
@@ -62,7 +65,7 @@ func (p *pass) steps() []step {
 	}
 	all = append(all,
 		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"grants", p.checkGrants}, step{"locks", marks{p}.checkLocks}, step{"properties", marks{p}.checkProperties}, step{"numbers", marks{p}.checkNumbers}, step{"activity", p.checkActivity}, step{"notices", toldTo{p}.checkNotices}, step{"wishes", toldTo{p}.checkWishes}, step{"refs", p.checkRefs},
-		step{"versions", p.checkVersions}, step{"trees", p.checkTrees}, step{"old versions", p.checkOldVersions}, step{"nodes", p.checkNodes},
+		step{"versions", p.checkVersions}, step{"trees", p.checkTrees}, step{"old versions", p.checkOldVersions}, step{"nodes", p.checkNodes}, step{"folder sums", p.checkFolderSums},
 		step{"bundles", p.checkBundles}, step{"documents", p.checkDocuments}, step{"conflicts", p.checkConflicts},
 		step{"open", p.checkOpen}, step{"open again", p.lookAgain}, step{"staged", p.checkStaged},
 		step{"contents", p.checkContents}, step{"contents again", p.lookAgain})

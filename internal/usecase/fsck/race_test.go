@@ -129,6 +129,10 @@ func (s store) RemoveAll(ctx context.Context, names []string) ([]string, error) 
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
+func (s store) Reclaim(ctx context.Context, names []string) ([]string, error) {
+	return s.RemoveAll(ctx, names)
+}
+
 // ListOdd implements blob.Store. With a hook after the list all pages are what was there before it.
 func (s store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	s.listed = nil

@@ -183,13 +183,20 @@ func (s sickStore) Stat(ctx context.Context, name string) (drive.ByteSize, error
 	return s.Store.Stat(ctx, name)
 }
 
+func (s sickStore) Open(ctx context.Context, name string) (blob.Object, error) {
+	if name == s.sick {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EIO}
+	}
+	return s.Store.Open(ctx, name)
+}
+
 func (s sickStore) ListPage(ctx context.Context, shard, after string, limit int) ([]blob.Stray, bool, error) {
 	page, more, err := s.Store.ListPage(ctx, shard, after, limit)
 	return slices.DeleteFunc(page, func(e blob.Stray) bool { return e.Name == s.sick }), more, err
 }
 
-// A content that cannot be read is reported, and the pass goes on. It is not marked: the next one
-// sees whether it stays.
+// A content that cannot be read is reported, and the pass goes on. One that reads no bytes does not
+// mark it: the next one sees whether it stays.
 func TestAContentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
@@ -201,5 +208,35 @@ func TestAContentThatCannotBeRead(t *testing.T) {
 	}
 	if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "0" {
 		t.Errorf("%s are marked", n)
+	}
+}
+
+// A pass that reads bytes marks content that the disk cannot read, with or without a repair, so
+// that the next upload of the same content replaces it. A place that is away as a whole marks
+// nothing.
+func TestReadingMarksWhatTheDiskCannotRead(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []fsck.Scope{{Deep: true}, {Deep: true, Repair: true}} {
+		r := newRig(t, uploadtest.Options{})
+		file := r.scalar(t, `SELECT file FROM blobs WHERE size > 12`)
+		r.audit.Store = sickStore{r.audit.Store, file}
+		r.audit.Home = func(context.Context) error { return syscall.EIO }
+		if _, err := r.audit.Check(t.Context(), scope); err == nil {
+			t.Error("the pass does not say that the place is away")
+		}
+		if n := r.scalar(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "0" {
+			t.Errorf("%s are marked while the place is away", n)
+		}
+		r.audit.Home = nil
+		r.check(t, scope)
+		if marked := r.scalar(t, `SELECT file FROM blobs WHERE damaged_at > 0`); marked != file {
+			t.Fatalf("marked is %q, want %s", marked, file)
+		}
+		v := r.Start(t, r.who, "/again", 5<<20)
+		r.SendAll(t, r.who, v, r.data)
+		r.complete(t, v)
+		if string(r.Read(t, r.who, "/a")) != string(r.data) {
+			t.Error("the file was not healed")
+		}
 	}
 }

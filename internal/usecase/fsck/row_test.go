@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 		},
 		{
 			name:  "a version of another size",
-			spoil: `UPDATE versions SET size = 13 WHERE size = 12; UPDATE ledgers SET finished = finished + 1`,
+			spoil: `UPDATE versions SET size = 13 WHERE size = 12; UPDATE ledgers SET finished = finished + 1; DELETE FROM folder_sums`,
 			want:  []string{"P1 version: size 12, as its blob has | size 13"},
 			stays: true,
 		},
@@ -134,32 +134,37 @@ func TestRows(t *testing.T) {
 			want:  []string{"N2 tree: node count 2 | node count 9"},
 		},
 		{
+			name:  "the sum of a folder, and one of a folder that is gone",
+			spoil: `UPDATE folder_sums SET files = 9; INSERT INTO folder_sums VALUES ('{active}', 0, 0, 0, 0)`,
+			want:  []string{"N7 sum: 2 files, 0 folders, 5242892 bytes | 9 files, 0 folders, 5242892 bytes", "N7 sum: no sum | a sum of a folder that is gone"},
+		},
+		{
 			name:  "two roots",
-			spoil: `UPDATE nodes SET parent_id = NULL WHERE name = 'a'`,
+			spoil: `UPDATE nodes SET parent_id = NULL WHERE name = 'a'; DELETE FROM folder_sums`,
 			want:  []string{"N1 tree: its root and no other | 2 roots", "N1 tree: 2 nodes below its root | 1 nodes below its root"},
 			stays: true,
 		},
 		{
 			name:  "a parent that is not there",
-			spoil: `UPDATE nodes SET parent_id = '{active}' WHERE name = 'a'`,
+			spoil: `UPDATE nodes SET parent_id = '{active}' WHERE name = 'a'; DELETE FROM folder_sums`,
 			want:  []string{"N1 tree: 2 nodes below its root | 1 nodes below its root", "N1 node: parent {active} | no such node"},
 			stays: true,
 		},
 		{
 			name:  "a file as parent",
-			spoil: `UPDATE nodes SET parent_id = '{a}' WHERE name = 'b'`,
+			spoil: `UPDATE nodes SET parent_id = '{a}' WHERE name = 'b'; DELETE FROM folder_sums`,
 			want:  []string{"N1 node: a folder of its account as parent | a file of account {account}"},
 			stays: true,
 		},
 		{
 			name:  "another file's version",
-			spoil: `UPDATE nodes SET version_id = (SELECT version_id FROM nodes WHERE name = 'a') WHERE name = 'b'`,
+			spoil: `UPDATE nodes SET version_id = (SELECT version_id FROM nodes WHERE name = 'a') WHERE name = 'b'; DELETE FROM folder_sums`,
 			want:  []string{"N1 node: a current version of its own | version {va}"},
 			stays: true,
 		},
 		{
 			name:  "no version",
-			spoil: `UPDATE nodes SET version_id = '{active}' WHERE name = 'b'`,
+			spoil: `UPDATE nodes SET version_id = '{active}' WHERE name = 'b'; DELETE FROM folder_sums`,
 			want:  []string{"N1 node: version {active} | no such version"},
 			stays: true,
 		},
@@ -216,7 +221,7 @@ func TestABlobWithoutVersionsGoesToQuarantine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
 	file := r.scalar(t, `SELECT file FROM blobs WHERE size = 12`)
-	r.spoil(t, `DELETE FROM versions WHERE size = 12; DELETE FROM nodes WHERE name = 'b';
+	r.spoil(t, `DELETE FROM folder_sums; DELETE FROM versions WHERE size = 12; DELETE FROM nodes WHERE name = 'b';
 		UPDATE trees SET node_count = 1; UPDATE ledgers SET finished = finished - 12`)
 	if got, repaired := r.check(t, fsck.Scope{Repair: true}); len(got) != 1 || got[0] != "B2 blob: refs 0 | refs 1" || repaired != 1 {
 		t.Fatalf("found %v", got)

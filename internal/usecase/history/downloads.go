@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -205,6 +206,7 @@ func (d *Downloads) giveBack(all []due) {
 func (d *Downloads) Run(ctx context.Context) error {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
@@ -217,9 +219,7 @@ func (d *Downloads) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-d.half:
 		}
-		if err := d.Tell(ctx); err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "downloads could not be noted; they will be", "error", err)
-		}
+		outage.Note(ctx, d.log, "downloads could not be noted; they will be", d.Tell(ctx))
 	}
 }
 

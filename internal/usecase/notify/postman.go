@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
@@ -73,15 +74,14 @@ func (p *Postman) Run(ctx context.Context) error {
 	clear(p.troubles) // another process may have mailed meanwhile
 	tick := time.NewTicker(mailLook)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := p.runOnce(ctx); err != nil && ctx.Err() == nil {
-			p.opt.Log.WarnContext(ctx, "mail what people are told", "error", err)
-		}
+		outage.Note(ctx, p.opt.Log, "notifications could not be mailed and will be tried again", p.runOnce(ctx))
 	}
 }
 

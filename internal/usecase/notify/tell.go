@@ -74,7 +74,7 @@ func (t *Teller) onDue(ctx context.Context, r stream.Record) error {
 // onExport tells who has asked for an export how it is.
 func (t *Teller) onExport(ctx context.Context, r stream.Record) error {
 	what, ok := map[stream.Type]notice.What{
-		stream.ExportSealed: notice.Ready, stream.ExportFailed: notice.Failed, stream.ExportEnding: notice.Ending,
+		stream.ExportSealed: notice.Ready, stream.ExportFailed: notice.Failed, stream.ExportEnding: notice.Ending, stream.ExportLate: notice.Late,
 	}[r.Type]
 	if !ok {
 		return nil

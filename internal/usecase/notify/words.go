@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
@@ -33,7 +34,7 @@ var english = words{
 		},
 		notice.Space:     {notice.Given: "{by} made you a member of the space “{name}”: {role}{until}"},
 		notice.Group:     {notice.Given: "{by} added you to the group “{name}”", notice.Taken: "{by} removed you from the group “{name}”"},
-		notice.Export:    {notice.Ready: "The export “{name}” is ready{until}", notice.Failed: "The export “{name}” has failed", notice.Ending: "The export “{name}” will be deleted soon{until}"},
+		notice.Export:    {notice.Ready: "The export “{name}” is ready{until}", notice.Failed: "The export “{name}” has failed", notice.Ending: "The export “{name}” will be deleted soon{until}", notice.Late: "The export “{name}” takes longer than expected"},
 		notice.Collect:   {notice.Arrived: "Files have come into “{name}” by a collect link"},
 		notice.Quota:     {notice.Full: "Your storage is nearly full"},
 		notice.Webhook:   {notice.Disabled: "The webhook “{name}” was switched off"},
@@ -55,7 +56,7 @@ var chinese = words{
 		},
 		notice.Space:     {notice.Given: "{by} 将您加入了空间“{name}”：{role}{until}"},
 		notice.Group:     {notice.Given: "{by} 将您加入了群组“{name}”", notice.Taken: "{by} 将您移出了群组“{name}”"},
-		notice.Export:    {notice.Ready: "导出“{name}”已完成{until}", notice.Failed: "导出“{name}”失败", notice.Ending: "导出“{name}”即将删除{until}"},
+		notice.Export:    {notice.Ready: "导出“{name}”已完成{until}", notice.Failed: "导出“{name}”失败", notice.Ending: "导出“{name}”即将删除{until}", notice.Late: "导出“{name}”用时超出预期"},
 		notice.Collect:   {notice.Arrived: "“{name}”通过收集链接收到了文件"},
 		notice.Quota:     {notice.Full: "您的存储空间快满了"},
 		notice.Webhook:   {notice.Disabled: "Webhook“{name}”已被停用"},
@@ -96,7 +97,7 @@ func (w *words) sentence(s Seen) string {
 // visible leaves out of a name what ends a line, or turns its direction.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x200e && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return '�'
 		}
 		return r

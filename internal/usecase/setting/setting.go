@@ -98,15 +98,14 @@ func New(p Parts) *Settings {
 func (s *Settings) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "the settings could not be read; they stay as they are", telemetry.KeyError, err)
-		}
+		outage.Note(ctx, s.log, "the settings could not be read; they stay as they are", s.Refresh(ctx))
 	}
 }
 

@@ -29,6 +29,25 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 	return err
 }
 
+// Admit is called before an answer that Count is not asked about: a look at the first byte or two,
+// a HEAD, "not modified". Of a share that is used up it is Gone {reason: used-up}, unless the visit
+// has begun a download of the file.
+func (s *Shares) Admit(ctx context.Context, v Visit, file drive.NodeID) error {
+	if !v.Limited() {
+		return nil
+	}
+	var may bool
+	err := s.opt.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM shares WHERE id = ? AND (max_downloads IS NULL OR downloads < max_downloads))
+		OR EXISTS (SELECT 1 FROM share_downloads WHERE visit_id = ? AND node_id = ?)`, v.share.ID, v.id, file).Scan(&may)
+	if err != nil {
+		return fmt.Errorf("look for a download of share %s: %w", v.share.ID, err)
+	}
+	if !may {
+		return closed(UsedUp)
+	}
+	return nil
+}
+
 // hasBegun reports whether a request belongs to a download that was counted. Pieces that are
 // fetched at the same time come in any order, and take turns here.
 func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool) (yes bool, err error) {

@@ -174,21 +174,57 @@ func TestAttemptsCountForAllInstancesTogether(t *testing.T) {
 	wantKind(t, err, drive.Rate)
 }
 
-// However many addresses try, one share takes 300 attempts a window.
-func TestManyAddressesGainLittle(t *testing.T) {
+// Programs that try codes from many addresses keep nobody out who has the right one, and gain
+// little: an address waits longer and longer then, and a network has an end.
+func TestManyAddressesGainLittleAndLockNobodyOut(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
-	from, wrong := netip.MustParseAddr("10.0.0.1"), 0
-	for range 320 {
+	try := func(from netip.Addr, code string) error {
+		_, err := d.Open(t.Context(), v.Token, code, from)
+		return err
+	}
+	from, wrong := netip.MustParseAddr("10.0.0.0"), 0
+	for range 80 {
 		from = from.Next()
-		if _, err := d.Open(t.Context(), v.Token, "zzzz", from); drive.IsKind(err, drive.WrongCode) {
+		if drive.IsKind(try(from, "zzzz"), drive.WrongCode) {
 			wrong++
 		}
 	}
-	if wrong != 300 {
-		t.Errorf("%d attempts were taken, want 300", wrong)
+	if wrong != 60 {
+		t.Errorf("a network made %d attempts, want 60", wrong)
 	}
+	for network := range byte(24) { // 10 of each: together 300
+		for i := range byte(10) {
+			wantKind(t, try(netip.AddrFrom4([4]byte{10, 1, network, i}), "zzzz"), drive.WrongCode)
+		}
+	}
+	visitor := netip.MustParseAddr("203.0.113.5")
+	if err := try(visitor, v.Code); err != nil {
+		t.Errorf("a visitor with the right code: %v", err)
+	}
+	wantKind(t, try(visitor, "abce"), drive.WrongCode)
+	wait := func(seconds int) {
+		t.Helper()
+		err := try(visitor, v.Code)
+		var e *drive.Error
+		if !errors.As(err, &e) || e.Kind != drive.Rate || e.Args["retry_after"] != seconds {
+			t.Errorf("it is answered %v, want a wait of %d s", err, seconds)
+		}
+	}
+	wait(60)
+	d.advance(time.Minute)
+	wantKind(t, try(visitor, "abce"), drive.WrongCode)
+	wait(120)
+	d.advance(2 * time.Minute)
+	if err := try(visitor, v.Code); err != nil {
+		t.Errorf("at its third attempt: %v", err)
+	}
+	d.advance(13 * time.Minute)
+	for range 10 { // the window is over
+		wantKind(t, try(visitor, "zzzz"), drive.WrongCode)
+	}
+	wantKind(t, try(visitor, v.Code), drive.Rate)
 }
 
 // The limit of downloads holds when two instances race, and each visit's later ranges are free.
@@ -350,7 +386,7 @@ func TestPurgeDropsWhatMeansNothing(t *testing.T) {
 	if err := d.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s, n, a := rows(); s != 2 || n != 1 || a != 2 {
+	if s, n, a := rows(); s != 2 || n != 1 || a != 3 {
 		t.Errorf("too early, %d, %d, %d rows are left", s, n, a)
 	}
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -34,7 +34,14 @@ func (s *SignOn) find(ctx context.Context, p person) (account.User, error) {
 	case !s.opt.Create:
 		return account.User{}, drive.Fail(drive.Forbidden, "reason", "sign-on-unknown")
 	}
-	for i := range namesTried {
+	first := 0
+	if p.chosen { // with a number nobody is who the name says: the first to come could be anybody
+		first = 1
+		if _, err := s.isTaken(ctx, nameFor(p.name, 0), true); err != nil {
+			return account.User{}, err
+		}
+	}
+	for i := first; i < namesTried; i++ {
 		name := nameFor(p.name, i)
 		if taken, err := s.isTaken(ctx, name, i == 0); err != nil {
 			return account.User{}, err

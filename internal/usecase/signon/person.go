@@ -15,15 +15,17 @@ import (
 type person struct {
 	identity account.Identity
 	name     string // that a new user of theirs may have
+	chosen   bool   // the provider lets people choose the name, and does not keep it unique
 	groups   []string
 }
 
 func personOf(opt Options, claims map[string]any) person {
 	subject, _ := claims["sub"].(string)
 	p := person{identity: account.Identity{Issuer: opt.Issuer, Subject: subject}, groups: groupsAt(claims, opt.GroupsClaim)}
-	for _, claim := range []string{"preferred_username", "nickname", "email", "name"} {
+	for _, claim := range []string{"preferred_username", "email", "nickname", "name"} {
 		s, _ := claims[claim].(string)
 		if p.name = userName(s); p.name != "" {
+			p.chosen = claim == "nickname" || claim == "name" || claim == "email" && claims["email_verified"] != true
 			break
 		}
 	}
@@ -86,12 +88,13 @@ func userName(s string) string {
 			return -1
 		}
 		return r
-	}, norm.NFC.String(strings.ToValidUTF8(s, "")))
+	}, norm.NFKC.String(strings.ToValidUTF8(s, "")))
 	const room = len("-1234567")
 	if len(s) > account.MaxNameBytes-room {
 		s = strings.ToValidUTF8(s[:account.MaxNameBytes-room], "")
 	}
-	if s = strings.TrimSpace(s); strings.Trim(s, ".") == "" { // "." and ".." lead elsewhere in addresses
+	s = strings.TrimSpace(s)
+	if strings.Trim(s, ".") == "" || account.MixesScripts(s) { // "." and ".." lead elsewhere in addresses
 		return ""
 	}
 	return s

@@ -181,18 +181,20 @@ func (k *known) claims(ctx context.Context, code string, f flow) (map[string]any
 	raw, _ := token.Extra("id_token").(string)
 	vouched, err := k.verifier.Verify(ctx, raw)
 	if err != nil {
-		return nil, k.failed("an ID token that can be believed", err)
+		return nil, k.unusable("an ID token that can be believed", err)
 	}
 	said := map[string]any{}
 	if err := vouched.Claims(&said); err != nil {
-		return nil, k.failed("an ID token that can be read", err)
+		return nil, k.unusable("an ID token that can be read", err)
 	}
 	party, _ := said["azp"].(string)
 	switch {
 	case vouched.Nonce != f.Nonce:
 		return nil, over(errors.New("the nonce is of another flow"))
-	case vouched.Subject == "", len(vouched.Subject) > maxSubject, party != "" && party != k.opt.Client:
-		return nil, k.failed("an ID token for this client", errors.New("it has no possible subject, or another authorized party"))
+	case vouched.Subject == "", len(vouched.Subject) > maxSubject:
+		return nil, k.unusable("an ID token for this client", errors.New("it has no possible subject"))
+	case party != "" && party != k.opt.Client, party == "" && len(vouched.Audience) > 1: // OpenID Connect Core 1.0 §3.1.3.7
+		return nil, k.unusable("an ID token for this client", errors.New("it is for several clients or another one, and does not name this one as the authorized party"))
 	}
 	if k.UserInfoEndpoint() != "" {
 		info, err := k.UserInfo(ctx, oauth2.StaticTokenSource(token))
@@ -256,6 +258,23 @@ func (k *known) failed(what string, err error) error {
 	k.opt.Log.Warn("the identity provider has not done its part of a login", "part", what, "issuer", k.opt.Issuer, "error", brief(err))
 	return drive.Wrap(brief(err), drive.Gone, "reason", "sign-on-failed")
 }
+
+// errToken marks a login that failed because of its ID token.
+var errToken = errors.New("the ID token cannot be used")
+
+// unusable is failed because of an ID token: it counts as a failed login, unless the keys of the
+// provider could not be read.
+func (k *known) unusable(what string, err error) error {
+	failed := k.failed(what, err)
+	if isOfTheKeys(err) {
+		return failed
+	}
+	return fmt.Errorf("%w: %w", errToken, failed)
+}
+
+// isOfTheKeys reports whether go-oidc could not read the keys of the provider, for which it has no
+// error of its own.
+func isOfTheKeys(err error) bool { return strings.Contains(err.Error(), "fetching keys") }
 
 // brief is an error without the pages that providers answer with.
 func brief(err error) error {

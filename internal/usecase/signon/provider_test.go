@@ -362,3 +362,39 @@ func TestNoRequestMeetsAConnectionThatTheProviderCloses(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 }
+
+// An ID token for several clients says which of them it was made for (OpenID Connect Core 1.0
+// §3.1.3.7). One that cannot be used counts as a failed login of the address that brings it.
+func TestUnusableIDTokensCountAsFailures(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	client := f.opt.Client
+	for name, said := range map[string]claims{
+		"several audiences": {"sub": "1", "aud": []string{client, "other"}},
+		"another party":     {"sub": "1", "aud": []string{client, "other"}, "azp": "other"},
+		"another audience":  {"sub": "1", "aud": "other"},
+		"no subject":        {"sub": ""},
+	} {
+		f.issuer.Be(said, nil)
+		_, err := f.come(t)
+		wantRefused(t, err, drive.Gone, "sign-on-failed")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	from := netip.MustParseAddr("192.0.2.77")
+	f.issuer.Be(claims{"sub": "1", "aud": "other"}, nil)
+	for n := 0; ; n++ {
+		_, err := f.Finish(t.Context(), f.visit(t), account.Login{Client: from})
+		if drive.IsKind(err, drive.Rate) {
+			break
+		}
+		if n == 100 {
+			t.Fatalf("after %d tokens that cannot be used: %v", n, err)
+		}
+	}
+	f.issuer.Be(claims{"sub": "1", "preferred_username": "anna", "aud": []string{client, "other"}, "azp": client}, nil)
+	if user := f.user(t); user.Name != "anna" {
+		t.Errorf("a token for several clients, and made for this one: %+v", user)
+	}
+}

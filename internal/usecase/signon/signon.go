@@ -262,7 +262,7 @@ func (s *SignOn) vouched(ctx context.Context, code string, f flow, client netip.
 		return person{}, err
 	}
 	c, err := known.claims(ctx, code, f)
-	if e, ok := errors.AsType[*drive.Error](err); ok && e.Args["reason"] == "sign-on" {
+	if e, ok := errors.AsType[*drive.Error](err); ok && e.Args["reason"] == "sign-on" || errors.Is(err, errToken) {
 		s.parts.Sessions.Failed(client)
 	}
 	if err != nil {
@@ -347,7 +347,7 @@ func (s *SignOn) LogOut(ctx context.Context, token string, client netip.Addr) er
 	}
 	t, err := known.verifier.VerifyLogout(s.provider.context(ctx), token)
 	switch {
-	case err != nil && strings.Contains(err.Error(), "fetching keys"): // of go-oidc, which has no error of its own for it
+	case err != nil && isOfTheKeys(err):
 		err = unavailable(brief(err))
 	case err != nil:
 		s.parts.Sessions.Failed(client)

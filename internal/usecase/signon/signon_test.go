@@ -58,8 +58,32 @@ func TestNobodyIsTakenForSomebodyElse(t *testing.T) {
 	if user := f.user(t); len(user.Name) > account.MaxNameBytes {
 		t.Errorf("a name that is too long became %q", user.Name)
 	}
-	f.issuer.Be(claims{"sub": "4"}, nil)
+	f.issuer.Be(claims{"sub": "5", "preferred_username": "\u0430dmin"}, nil) // Cyrillic а, Latin dmin
 	if user := f.user(t); user.Name != "user" {
+		t.Errorf("a name of two scripts became %q", user.Name)
+	}
+	f.issuer.Be(claims{"sub": "6", "preferred_username": "\uff41dmin"}, nil) // full width
+	_, err = f.come(t)
+	wantRefused(t, err, drive.Forbidden, "sign-on-taken")
+	f.issuer.Be(claims{"sub": "7", "preferred_username": "cope"}, nil)
+	f.user(t)
+	f.issuer.Be(claims{"sub": "8", "preferred_username": "\u0441\u043e\u0440\u0435"}, nil) // all Cyrillic
+	if user := f.user(t); !strings.HasSuffix(user.Name, "-2") {
+		t.Errorf("a name that looks like a colleague's became %q", user.Name)
+	}
+	for sub, more := range map[string]claims{"9": {"nickname": "bob"}, "10": {"name": "bob"}, "11": {"email": "bob"}} { // as people choose
+		more["sub"] = sub
+		f.issuer.Be(more, nil)
+		if user := f.user(t); user.Name == "bob" || !strings.HasPrefix(user.Name, "bob-") {
+			t.Errorf("who calls themselves bob became %q", user.Name)
+		}
+	}
+	f.issuer.Be(claims{"sub": "12", "email": "bob", "email_verified": true}, nil)
+	if user := f.user(t); user.Name != "bob" {
+		t.Errorf("bob himself became %q", user.Name)
+	}
+	f.issuer.Be(claims{"sub": "4"}, nil)
+	if user := f.user(t); user.Name != "user-2" {
 		t.Errorf("somebody without a name became %q", user.Name)
 	}
 }

@@ -110,21 +110,41 @@ func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.No
 // isListed reports whether the caller sees it.
 func (m *Mounted) isListed() bool { return m.Item.Name != "" && m.Role.Rights().Has(access.See) }
 
+// HasMounts reports whether Mounted lists anything, without reading all of it.
+func (s *Spaces) HasMounts(ctx context.Context, who drive.Who) (has bool, err error) {
+	const few = 20
+	err = s.eachMount(ctx, who, few, func(Mounted) bool {
+		has = true
+		return false
+	})
+	return has, err
+}
+
 // mounts are what Mounted lists, without names.
 func (s *Spaces) mounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
+	err = s.eachMount(ctx, who, listed, func(m Mounted) bool {
+		all = append(all, m)
+		return true
+	})
+	return all, err
+}
+
+// eachMount calls fn with what Mounted lists, without names, until fn returns false. It reads pages
+// of so many.
+func (s *Spaces) eachMount(ctx context.Context, who drive.Who, page int, fn func(Mounted) bool) error {
 	for after := (drive.NodeID{}); ; {
-		some, err := s.WithMe(ctx, who, after, listed, false)
+		some, err := s.WithMe(ctx, who, after, page, false)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, m := range some {
 			after = m.Node
-			if one := (Mounted{Shared: m}); one.isListed() {
-				all = append(all, one)
+			if one := (Mounted{Shared: m}); one.isListed() && !fn(one) {
+				return nil
 			}
 		}
-		if len(some) < listed {
-			return all, nil
+		if len(some) < page {
+			return nil
 		}
 	}
 }

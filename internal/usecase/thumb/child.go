@@ -20,7 +20,7 @@ import (
 // A child is a process that decodes one image and ends. It has no environment, no file and no
 // connection of its parent's:
 //
-//	arguments       size in pixels, memory in bytes, processor time in seconds
+//	arguments       size in pixels, memory in bytes, processor time in seconds, orientation
 //	standard input  the image
 //	standard output 'r' once its limits are set, then 'j' or 'p' and the picture, or '!' and the reason
 //
@@ -61,7 +61,7 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 	}
 	defer m.memory.Release(int64(memory))
 	limit := limits{memory: memory, time: m.opt.Processor}
-	args := append(slices.Clone(m.opt.Child[1:]), limit.args(size)...)
+	args := slices.Concat(m.opt.Child[1:], limit.args(size), []string{strconv.Itoa(r.orientation)})
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var answer, complaint capped
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bufio.NewReaderSize(r, readAhead), &answer, &complaint
@@ -150,7 +150,7 @@ func Serve(args []string, in io.Reader, out io.Writer) int {
 	if len(args) > 0 && args[0] == confined {
 		return become(args[1:], os.Stderr)
 	}
-	size, limit, err := parseArgs(args)
+	size, turn, limit, err := parseArgs(args)
 	if err == nil {
 		err = limit.set()
 	}
@@ -160,7 +160,7 @@ func Serve(args []string, in io.Reader, out io.Writer) int {
 	if _, err := out.Write([]byte{kindReady}); err != nil {
 		return failed
 	}
-	t, err := picture(context.Background(), in, size, limit.memory)
+	t, err := picture(context.Background(), in, size, turn, limit.memory)
 	if _, err := out.Write(answer(t, err)); err != nil {
 		return failed
 	}
@@ -181,17 +181,17 @@ func answer(t Thumbnail, err error) []byte {
 	return append([]byte{kindJPEG}, t.Body...)
 }
 
-func parseArgs(args []string) (size int, limit limits, err error) {
-	var numbers [3]int64
+func parseArgs(args []string) (size, turn int, limit limits, err error) {
+	var numbers [4]int64
 	if len(args) != len(numbers) {
-		return 0, limits{}, fmt.Errorf("%d arguments", len(args))
+		return 0, 0, limits{}, fmt.Errorf("%d arguments", len(args))
 	}
 	for i, text := range args {
 		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return 0, limits{}, err
+			return 0, 0, limits{}, err
 		}
 	}
-	return int(numbers[0]), limits{memory: drive.ByteSize(numbers[1]), time: time.Duration(numbers[2]) * time.Second}, nil
+	return int(numbers[0]), int(numbers[3]), limits{memory: drive.ByteSize(numbers[1]), time: time.Duration(numbers[2]) * time.Second}, nil
 }
 
 // outOfMemory is how Go's runtime says it: of the heap, of what it keeps beside that, and of

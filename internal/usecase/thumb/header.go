@@ -2,6 +2,7 @@ package thumb
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/color"
 	"image/gif"
@@ -43,7 +44,7 @@ func formats() []format {
 		{"png", starts("\x89PNG\r\n\x1a\n"), png.DecodeConfig, png.Decode, pngDetails},
 		{"gif", starts("GIF8"), gif.DecodeConfig, gif.Decode, gifDetails},
 		{"bmp", starts("BM"), bmp.DecodeConfig, bmp.Decode, plainDetails},
-		{"webp", isWebP, webp.DecodeConfig, webp.Decode, webpDetails},
+		{"webp", isWebP, still(webp.DecodeConfig), still(webp.Decode), webpDetails},
 	}
 }
 
@@ -62,7 +63,7 @@ func inspect(head []byte, whole io.Reader) (format, details, error) {
 		}
 		c, err := f.config(whole)
 		if err != nil {
-			return format{}, details{}, refused("damaged", err)
+			return format{}, details{}, refused(reasonOf(err), err)
 		}
 		d := f.details(head, c)
 		switch {
@@ -74,6 +75,17 @@ func inspect(head []byte, whole io.Reader) (format, details, error) {
 		return f, d, nil
 	}
 	return format{}, details{}, refused("type", nil)
+}
+
+// reasonOf tells an image that is sound, of a kind that its decoder does not know, from a damaged
+// one.
+func reasonOf(err error) string {
+	_, jpegs := errors.AsType[jpeg.UnsupportedError](err)
+	_, pngs := errors.AsType[png.UnsupportedError](err)
+	if jpegs || pngs || errors.Is(err, bmp.ErrUnsupported) {
+		return "type"
+	}
+	return "damaged"
 }
 
 func pixels(width, height int) drive.ByteSize { return drive.ByteSize(width) * drive.ByteSize(height) }

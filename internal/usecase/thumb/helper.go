@@ -28,7 +28,7 @@ import (
 //   - It is told which format it reads, so that no file makes it read another one.
 //   - What it leaves is a picture like that of a stranger: a child decodes it.
 //
-// One runs at a time, and no decoder beside it.
+// Of those that are light one runs at a time, and one of the others.
 
 // helper is a program for files that begin in a way.
 type helper struct {
@@ -38,6 +38,7 @@ type helper struct {
 	args     func(format string) []string // the file is called in, the picture out.png
 	format   string                       // for args
 	pieces   bool                         // its beginning and its end are enough of a large file
+	light    bool                         // half of the memory and of the time is enough, and its turns are its own
 }
 
 // helperIn and helperOut are the files of a helper, in a directory of its own.
@@ -56,14 +57,16 @@ func helpers() []helper {
 		}
 	}
 	return []helper{
-		{"heic", []string{"heif-convert", "heif-dec"}, isBrand("heic", "heix", "heim", "heis", "mif1", "msf1"), func(string) []string { return []string{helperIn, helperOut + ".png"} }, "", false},
-		{"video", ffmpeg, isMP4, frame, "mov", true},
-		{"video", ffmpeg, starts("\x1aE\xdf\xa3"), frame, "matroska", true},
-		{"video", ffmpeg, isAVI, frame, "avi", true},
-		{"tiff", ffmpeg, func(head []byte) bool { return starts("II*\x00")(head) || starts("MM\x00*")(head) }, frame, "tiff_pipe", false},
+		{"heic", []string{"heif-convert", "heif-dec"}, isBrand("heic", "heix", "heim", "heis", "mif1", "msf1"), func(string) []string {
+			return []string{"--with-exif", "--skip-exif-offset", helperIn, helperOut + ".png"}
+		}, "", false, false},
+		{"video", ffmpeg, isMP4, frame, "mov", true, false},
+		{"video", ffmpeg, starts("\x1aE\xdf\xa3"), frame, "matroska", true, false},
+		{"video", ffmpeg, isAVI, frame, "avi", true, false},
+		{"tiff", ffmpeg, func(head []byte) bool { return starts("II*\x00")(head) || starts("MM\x00*")(head) }, frame, "tiff_pipe", false, false},
 		{"pdf", []string{"pdftoppm"}, starts("%PDF-"), func(string) []string {
 			return []string{"-png", "-singlefile", "-f", "1", "-l", "1", "-scale-to", side, helperIn, helperOut}
-		}, "", false},
+		}, "", false, true},
 	}
 }
 
@@ -126,6 +129,18 @@ func (m *Maker) Draws(mime string) bool {
 	return kind == "image" || slices.ContainsFunc(m.helpers, func(h installed) bool { return h.kind == kind || mime == "application/"+h.kind })
 }
 
+// helperFor is helperOf for a file that was not read yet; it leaves it at its beginning.
+func (m *Maker) helperFor(r *reader) (h installed, ok bool, err error) {
+	head := make([]byte, helperHead)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return installed{}, false, err
+	}
+	r.at = 0
+	h, ok = m.helperOf(head[:n])
+	return h, ok, nil
+}
+
 // helperOf returns the helper for a file that begins like this.
 func (m *Maker) helperOf(head []byte) (installed, bool) {
 	at := slices.IndexFunc(m.helpers, func(h installed) bool { return h.begins(head) })
@@ -144,14 +159,7 @@ func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) 
 	if whole > m.opt.MaxFile && !h.pieces {
 		return Thumbnail{}, refused(reasonTooLarge, nil)
 	}
-	began := time.Now()
-	err = m.memory.Acquire(ctx, int64(m.opt.MaxMemory)) // beside it nothing is decoded
-	r.waited += time.Since(began)                       // not the file's fault
-	if err != nil {
-		return Thumbnail{}, err
-	}
 	out, dir, err := m.helped(ctx, h, r)
-	m.memory.Release(int64(m.opt.MaxMemory))
 	if dir != "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
@@ -167,7 +175,11 @@ func (m *Maker) byHelper(ctx context.Context, h installed, r *reader, size int) 
 	if err != nil {
 		return Thumbnail{}, err
 	}
-	return m.decode(ctx, &reader{file: local{picture, drive.ByteSize(info.Size())}, over: ctx.Err}, size)
+	made := &reader{file: local{picture, drive.ByteSize(info.Size())}, over: ctx.Err}
+	if h.kind == "heic" {
+		made.orientation = turnedByEXIF(r.file, dir)
+	}
+	return m.decode(ctx, made, size)
 }
 
 // local is a file of this machine.
@@ -197,6 +209,9 @@ func (m *Maker) helped(ctx context.Context, h installed, r *reader) (out, dir st
 		return "", dir, err
 	}
 	limit := limits{memory: m.opt.HelperMemory, time: m.opt.Processor}
+	if h.light {
+		limit.memory, limit.time = limit.memory/2, max(limit.time/2, time.Second)
+	}
 	args := slices.Concat(m.opt.Child[1:], []string{confined}, limit.args(helperSide)[1:], []string{dir, h.program}, h.args(h.format))
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var complaint capped

@@ -171,7 +171,7 @@ func TestRealHelpers(t *testing.T) {
 		{"video", film("mp4"), 256, 144},
 		{"video", film("mkv"), 256, 144},
 		{"video", film("avi"), 256, 144},
-		{"heic", func(t *testing.T) []byte { return heic(t) }, 64, 64},
+		{"heic", func(t *testing.T) []byte { return heic(t, asPNG(t, corner(64, 64))) }, 64, 64},
 	} {
 		t.Run(tc.kind, func(t *testing.T) {
 			t.Parallel()
@@ -255,19 +255,22 @@ func film(format string) func(t *testing.T) []byte {
 	}
 }
 
-// heic makes one with heif-enc where that is, which is not always beside heif-convert.
-func heic(t *testing.T) []byte {
+// heic makes one of a PNG or JPEG with heif-enc where that is, which is not always beside
+// heif-convert.
+func heic(t *testing.T, content []byte) []byte {
 	t.Helper()
 	enc, err := exec.LookPath("heif-enc")
 	if err != nil {
 		t.Skip("there is no heif-enc to make a HEIC with")
 	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "in.png"), asPNG(t, corner(64, 64)), 0o600); err != nil {
+	in, out := filepath.Join(t.TempDir(), "in.png"), filepath.Join(t.TempDir(), "out.heic")
+	if bytes.HasPrefix(content, []byte("\xff\xd8")) {
+		in = strings.TrimSuffix(in, "png") + "jpg"
+	}
+	if err := os.WriteFile(in, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(dir, "out.heic")
-	if raw, err := exec.CommandContext(t.Context(), enc, filepath.Join(dir, "in.png"), "-o", out).CombinedOutput(); err != nil {
+	if raw, err := exec.CommandContext(t.Context(), enc, in, "-o", out).CombinedOutput(); err != nil {
 		t.Skipf("heif-enc makes no HEIC here: %v %s", err, raw)
 	}
 	raw, err := os.ReadFile(out)
@@ -275,6 +278,27 @@ func heic(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// A HEIC is turned by its own rotation, and by its EXIF where it has no rotation: once, not twice.
+func TestAHEICIsUpright(t *testing.T) {
+	t.Parallel()
+	m := helped(t, t.TempDir(), "heic")
+	const clockwise = 6 // of EXIF
+	// heif-enc writes a rotation that says the same, which another box takes the place of.
+	both := heic(t, withOrientation(asJPEG(t, corner(128, 64)), clockwise, binary.BigEndian, "MM\x00*"))
+	for name, content := range map[string][]byte{"both": both, "EXIF alone": bytes.Replace(both, []byte("irot"), []byte("free"), 1)} {
+		src, _ := source(content)
+		src.Sum = name
+		got, err := m.Make(t.Context(), someone, src, 256)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		img := decode(t, got)
+		if b := img.Bounds(); b.Dx() != 64 || b.Dy() != 128 || !red(img.At(48, 32)) || red(img.At(16, 96)) {
+			t.Errorf("%s: the picture is %v, and its red quarter is not at the top right", name, b)
+		}
+	}
 }
 
 // onePage is a PDF of a page, A4.

@@ -31,8 +31,8 @@ const (
 const maxHeader = 8 << 20 // bytes
 
 // picture makes the thumbnail of the image that in reads, once and from front to back. A decoder
-// may take at most memory.
-func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize) (t Thumbnail, err error) {
+// may take at most memory. The image is turned by its own orientation, and then by turn.
+func picture(ctx context.Context, in io.Reader, size, turn int, memory drive.ByteSize) (t Thumbnail, err error) {
 	defer func() {
 		if p := recover(); p != nil { // decoders do, now and then, with files made for it
 			t, err = Thumbnail{}, refused("damaged", fmt.Errorf("the decoder panicked: %v", p))
@@ -51,12 +51,12 @@ func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize)
 	}
 	img, err := f.decode(io.MultiReader(&looked, ahead))
 	if err != nil {
-		return Thumbnail{}, refused("damaged", fmt.Errorf("decode a %s: %w", f.name, err))
+		return Thumbnail{}, refused(reasonOf(err), fmt.Errorf("decode a %s: %w", f.name, err))
 	}
 	if img.Bounds().Empty() {
 		return Thumbnail{}, refused("damaged", errors.New("it has no pixels"))
 	}
-	return encode(upright(shrink(img, size), d.orientation))
+	return encode(upright(upright(shrink(img, size), d.orientation), turn))
 }
 
 // timed ends reading when the time is over also within what was read ahead: a progressive JPEG

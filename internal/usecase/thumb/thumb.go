@@ -8,7 +8,8 @@
 //     has, and how much memory the decoder will take for them (header.go).
 //   - The decoder runs in a process of its own, to which the system gives so much memory and so much time of the processor, and no
 //     more (child.go). What the header did not tell ends that process, and nobody else's.
-//   - Two images are decoded at a time, of one account all but one, each for so long at most.
+//   - Two images are decoded at a time, of one account all but one, each for so long at most. PDFs, and the other files that a helper
+//     reads, have turns of their own: one at a time, in turns between accounts.
 //
 // Where such a process cannot be had, which is where Options.Child is not set or the system does
 // not start it, decoders run in this one: then the first and the third hold, and a decoder that
@@ -58,14 +59,15 @@ type Options struct {
 	// Helpers finds the programs that are there for other files (exec.LookPath); nil: there are
 	// none. They need Child.
 	Helpers func(name string) (path string, err error)
-	// HelperMemory is what a helper may take. Default: 384 MiB: a frame of a film in 4K.
+	// HelperMemory is what a helper may take, a light one half of it. Default: 384 MiB: a frame of
+	// a film in 4K.
 	HelperMemory drive.ByteSize
 	// Workers is how many images are decoded at a time. Default: 2.
 	Workers int
 	// Time is how long one may take. Default: 20 s.
 	Time time.Duration
-	// Processor is how much of a processor's time a child may take, in whole seconds. Default: 10
-	// s.
+	// Processor is how much of a processor's time a child may take, in whole seconds, a light
+	// helper half of it. Default: 10 s.
 	Processor time.Duration
 	// Wait is how long a request waits for its turn and a worker. Default: 20 s.
 	Wait time.Duration
@@ -134,9 +136,10 @@ type Maker struct {
 	opt     Options
 	cache   *cache
 	flights singleflight.Group
-	slots   chan struct{}
-	memory  *semaphore.Weighted // MaxMemory, which all children share
-	turns   *turn.Turns
+	memory  *semaphore.Weighted // MaxMemory, which all children but helpers share
+	images  *turn.Turns
+	light   *turn.Turns // of helpers that are light
+	heavy   *turn.Turns // of the other helpers
 	helpers []installed
 }
 
@@ -144,8 +147,8 @@ type Maker struct {
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
 	m := &Maker{
-		opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), memory: semaphore.NewWeighted(int64(opt.MaxMemory)),
-		turns: turn.New(max(1, opt.Workers-1), 0),
+		opt: opt, cache: newCache(opt), memory: semaphore.NewWeighted(int64(opt.MaxMemory)),
+		images: turn.New(max(1, opt.Workers-1), opt.Workers), light: turn.New(1, 1), heavy: turn.New(1, 1),
 	}
 	if opt.Helpers != nil && len(opt.Child) > 0 {
 		m.helpers = findHelpers(opt.Helpers)
@@ -202,9 +205,16 @@ func deref(t *Thumbnail) Thumbnail {
 func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	wait, cancel := context.WithTimeout(ctx, m.opt.Wait)
 	defer cancel()
-	leave, err := m.enter(wait, account)
+	turns, err := m.turnsOf(wait, src)
+	if wait.Err() != nil {
+		return Thumbnail{}, drive.Wrap(wait.Err(), drive.Unavailable)
+	}
 	if err != nil {
 		return Thumbnail{}, err
+	}
+	leave, err := turns.Take(wait, account)
+	if err != nil {
+		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
 	}
 	defer leave()
 	ctx, cancelWork := context.WithTimeout(ctx, m.opt.Time)
@@ -226,19 +236,27 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 	return t, err
 }
 
-// enter waits for a turn of the account, and then for a worker.
-func (m *Maker) enter(ctx context.Context, account drive.AccountID) (leave func(), err error) {
-	end, err := m.turns.Take(ctx, account)
+// turnsOf returns whose turns a file waits for, by what it begins with: one kind of files does not
+// wait for another.
+func (m *Maker) turnsOf(ctx context.Context, src Source) (_ *turn.Turns, err error) {
+	if len(m.helpers) == 0 {
+		return m.images, nil
+	}
+	f, err := src.Open(ctx)
 	if err != nil {
-		return nil, drive.Wrap(err, drive.Unavailable)
+		return nil, err
 	}
-	select {
-	case m.slots <- struct{}{}:
-		return func() { <-m.slots; end() }, nil
-	case <-ctx.Done():
-		end()
-		return nil, drive.Wrap(ctx.Err(), drive.Unavailable)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	h, ok, err := m.helperFor(&reader{file: f, over: ctx.Err})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the beginning of a file: %w", err)
+	case !ok:
+		return m.images, nil
+	case h.light:
+		return m.light, nil
 	}
+	return m.heavy, nil
 }
 
 // errTooSlow is an image whose decoder has used up its time.
@@ -271,13 +289,11 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 // look makes the thumbnail of a file that is open, whoever can.
 func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.helpers) > 0 {
-		head := make([]byte, helperHead)
-		n, err := io.ReadFull(r, head)
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		h, ok, err := m.helperFor(r)
+		if err != nil {
 			return Thumbnail{}, err
 		}
-		r.at = 0
-		if h, ok := m.helperOf(head[:n]); ok {
+		if ok {
 			return m.byHelper(ctx, h, r, size)
 		}
 	}
@@ -296,7 +312,7 @@ func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, err
 			return t, err
 		}
 	}
-	return picture(ctx, r, size, m.opt.MaxMemory)
+	return picture(ctx, r, size, r.orientation, m.opt.MaxMemory)
 }
 
 func refused(reason string, cause error) error {
@@ -306,11 +322,12 @@ func refused(reason string, cause error) error {
 // reader reads an image from front to back until the time is over. It remembers what failed, which
 // decoders wrap in words of their own, and how long it waited.
 type reader struct {
-	file   File
-	over   func() error // why nothing is read any more: the time is over
-	at     int64
-	waited time.Duration
-	failed error // of the file; that the time is over is not among it
+	file        File
+	over        func() error // why nothing is read any more: the time is over
+	at          int64
+	orientation int // that the image is to be turned by, beside its own
+	waited      time.Duration
+	failed      error // of the file; that the time is over is not among it
 }
 
 func (r *reader) Read(p []byte) (int, error) {

@@ -161,6 +161,9 @@ func TestEveryFormat(t *testing.T) {
 	if th, err := make1(t, tinyWebP(t), 512); err != nil || decode(t, th).Bounds().Dx() != 1 {
 		t.Errorf("webp: %v", err)
 	}
+	if th, err := make1(t, animatedWebP(t), 512); err != nil || decode(t, th).Bounds().Size() != (image.Point{X: 1, Y: 1}) {
+		t.Errorf("an animated webp: %v", err)
+	}
 	if th, err := make1(t, asPNG(t, corner(30, 20)), 512); err != nil || decode(t, th).Bounds().Size() != (image.Point{X: 30, Y: 20}) {
 		t.Errorf("a small one is made larger: %v", err)
 	}
@@ -238,6 +241,26 @@ func bigBMP(t *testing.T) []byte {
 	return raw
 }
 
+// rleBMP says that its pixels are compressed (BI_RLE8).
+func rleBMP(t *testing.T) []byte {
+	raw := asBMP(t, corner(8, 8))
+	binary.LittleEndian.PutUint32(raw[30:], 1)
+	return raw
+}
+
+// animatedWebP has two frames of the picture of tinyWebP.
+func animatedWebP(t *testing.T) []byte {
+	raw := tinyWebP(t)
+	picture := raw[12:]
+	out := append(bytes.Clone(raw[:12]), "VP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	for range 2 {
+		out = binary.LittleEndian.AppendUint32(append(out, "ANMF"...), uint32(16+len(picture)))
+		out = append(append(out, make([]byte, 16)...), picture...) // at 0, 0, of 1 by 1 pixel
+	}
+	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
+	return out
+}
+
 // A canvas of one pixel, with a picture of 16,383 by 16,383 in it.
 func falseWebP(t *testing.T) []byte {
 	raw := tinyWebP(t)
@@ -258,6 +281,7 @@ func TestHostileImagesAreRefused(t *testing.T) {
 		reason  string
 	}{
 		"a PNG of 3.6 Gpixel":       {bigPNG(t), "too-large"},
+		"a BMP in run lengths":      {rleBMP(t), "type"},
 		"a JPEG of 4 Gpixel":        {bigJPEG(t), "too-large"},
 		"a GIF of 4 Gpixel":         {bigGIF(t), "too-large"},
 		"a BMP of 10^18 pixels":     {bigBMP(t), "too-large"},

@@ -1,9 +1,11 @@
 package thumb
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"image"
+	"io"
 	"iter"
 )
 
@@ -14,9 +16,64 @@ func isWebP(head []byte) bool {
 	return len(head) >= 12 && bytes.HasPrefix(head, []byte("RIFF")) && string(head[8:12]) == "WEBP"
 }
 
-func chunks(head []byte) iter.Seq2[string, []byte] {
+// The flags of a file with several pictures, or with transparency in a chunk of its own (RFC 9649
+// §2.7).
+const (
+	animated = 1 << 1
+	alpha    = 1 << 4
+)
+
+// frameHead is how many bytes of an ANMF chunk stand before its picture: place, size, time, flags.
+const frameHead = 16
+
+// still makes a decoder of WebP read the first picture of an animated file, which it refuses.
+func still[T any](decode func(io.Reader) (T, error)) func(io.Reader) (T, error) {
+	return func(in io.Reader) (T, error) { return decode(firstFrame(in)) }
+}
+
+// firstFrame returns a file of the first picture alone where the file is animated, and else the
+// file as it is. One that ends early, or has no picture, is left to the decoder to refuse.
+func firstFrame(in io.Reader) io.Reader {
+	r := bufio.NewReader(in)
+	head, err := r.Peek(30) // with the whole VP8X chunk
+	if err != nil || string(head[12:16]) != "VP8X" || head[20]&animated == 0 {
+		return r
+	}
+	_, _ = r.Discard(12) // was peeked
+	for {
+		head, err := r.Peek(8)
+		if err != nil {
+			return r
+		}
+		size := int64(binary.LittleEndian.Uint32(head[4:]))
+		if string(head[:4]) == "ANMF" && size > frameHead {
+			return onlyFrame(r, size)
+		}
+		if _, err := io.CopyN(io.Discard, r, 8+size+size%2); err != nil {
+			return r
+		}
+	}
+}
+
+// onlyFrame returns a file of the picture of the ANMF chunk of that size that r is at.
+func onlyFrame(r *bufio.Reader, size int64) io.Reader {
+	head, err := r.Peek(8 + frameHead + 4)
+	if err != nil {
+		return r
+	}
+	header := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(22+size-frameHead))
+	header = append(header, "WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00"...)
+	if string(head[8+frameHead:]) == "ALPH" {
+		header[20] = alpha
+	}
+	header = append(header, head[8+6:8+12]...) // width-1 and height-1
+	_, _ = r.Discard(8 + frameHead)            // was peeked
+	return io.MultiReader(bytes.NewReader(header), io.LimitReader(r, size-frameHead))
+}
+
+func chunks(rest []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for rest := head[min(12, len(head)):]; len(rest) >= 8; {
+		for len(rest) >= 8 {
 			size := int64(binary.LittleEndian.Uint32(rest[4:]))
 			content := rest[8:min(int64(len(rest)), 8+size)]
 			if !yield(string(rest[:4]), content) {
@@ -32,7 +89,19 @@ func chunks(head []byte) iter.Seq2[string, []byte] {
 // transformed; a lossy one less than that, its alpha included.
 func webpDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
-	for name, content := range chunks(head) {
+	for name, content := range chunks(head[min(12, len(head)):]) {
+		if name == "ANMF" && len(content) > frameHead {
+			d.look(content[frameHead:])
+		}
+	}
+	d.look(head[min(12, len(head)):])
+	d.memory = 8 * pixels(d.width, d.height)
+	return d
+}
+
+// look reads what chunks say of the picture in them.
+func (d *details) look(some []byte) {
+	for name, content := range chunks(some) {
 		switch name {
 		case "VP8 ":
 			if len(content) >= 10 { // RFC 6386 §9.1: tag, start code, width, height
@@ -47,8 +116,6 @@ func webpDetails(head []byte, c image.Config) details {
 			d.orientation = orientation(bytes.TrimPrefix(content, []byte("Exif\x00\x00")))
 		}
 	}
-	d.memory = 8 * pixels(d.width, d.height)
-	return d
 }
 
 func (d *details) grow(width, height int) {

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
@@ -34,9 +36,10 @@ const (
 
 // Unlinked counts what became of released files since the start.
 type Unlinked struct {
-	Files  atomic.Int64
-	Bytes  atomic.Int64
-	Failed atomic.Int64 // deletions that will be tried again
+	Files    atomic.Int64
+	Bytes    atomic.Int64
+	Failed   atomic.Int64 // deletions that will be tried again
+	Deferred atomic.Int64 // stayed, because their packs are not worth rewriting yet
 }
 
 // Parts that an Unlinker is put together from.
@@ -50,7 +53,10 @@ type Parts struct {
 type Options struct {
 	Grace    time.Duration // how long a released file stays; default 15 min
 	Restored bool          // a backup was restored and not checked yet: nothing is deleted
-	Log      *slog.Logger
+	// Damaged reports whether the database is known to be damaged: then its rows may not show all
+	// who use a file, and nothing is deleted. nil: it is not.
+	Damaged func() bool
+	Log     *slog.Logger
 }
 
 // Unlinker deletes released files. It is safe for concurrent use.
@@ -88,14 +94,15 @@ func (u *Unlinker) Run(ctx context.Context) error {
 
 func (u *Unlinker) keep(ctx context.Context) {
 	failures := 0
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
 		next, err := u.Unlink(ctx)
 		if failures++; err == nil {
 			failures = 0
-		} else if ctx.Err() == nil {
+		} else {
 			next = min(time.Second<<min(failures, 6), longestPause)
-			u.opt.Log.WarnContext(ctx, "released files were not deleted and will be tried again", "in", next, "error", err)
 		}
+		outage.Note(ctx, u.opt.Log, "released files were not deleted and will be tried again", err)
 		wake := time.NewTimer(next + rand.N(next/4+1)) // instances that look at the same moment find the same rows
 		select {
 		case <-wake.C:
@@ -108,7 +115,7 @@ func (u *Unlinker) keep(ctx context.Context) {
 // Unlink deletes what is due, and returns after how long to look again. After an error some of it
 // may be deleted.
 func (u *Unlinker) Unlink(ctx context.Context) (next time.Duration, err error) {
-	if u.opt.Restored {
+	if u.opt.Restored || u.opt.Damaged != nil && u.opt.Damaged() {
 		return longestPause, nil
 	}
 	for {
@@ -150,24 +157,33 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 		names[i] = r.File
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, u.hold()*9/10) // it ends before somebody else gets it
-	gone, err := u.parts.Store.RemoveAll(storeCtx, names)
+	gone, err := u.parts.Store.Reclaim(storeCtx, names)
 	cancel()
+	left := leftOf(names, gone)
 	if err != nil {
 		u.Unlinked.Failed.Add(int64(len(batch) - len(gone)))
 		err = fmt.Errorf("delete %d of %d released files: %w", len(batch)-len(gone), len(batch), err)
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 && err != nil {
 		return len(batch), err
 	}
 	if err != nil {
+		left = nil // they are tried again as after any failure
 		u.opt.Log.WarnContext(ctx, "released files stay for a while", "error", err)
 	}
 	// What is gone is gone, also when this process is told to stop.
 	forgetCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.hold()/10)
 	defer cancel()
-	if err := u.parts.DB.Write(forgetCtx, func(ctx context.Context, tx *sqldb.Tx) error { return u.parts.Content.Forget(ctx, tx, gone) }); err != nil {
+	err = u.parts.DB.Write(forgetCtx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := u.parts.Content.Forget(ctx, tx, gone); err != nil || len(left) == 0 {
+			return err
+		}
+		return u.parts.Content.Defer(ctx, tx, left, u.opt.Grace)
+	})
+	if err != nil {
 		return len(batch), err
 	}
+	u.Unlinked.Deferred.Add(int64(len(left)))
 	u.Unlinked.Files.Add(int64(len(gone)))
 	u.Unlinked.Bytes.Add(sizeOf(batch, gone))
 	return len(batch), nil
@@ -177,7 +193,7 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used int, err error) {
 	var names []string
 	err = u.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		batch, names, err = u.parts.Content.ClaimReleased(ctx, tx, content.Claim{Grace: u.opt.Grace, Hold: u.hold(), Limit: blob.MaxRemoved})
+		batch, names, err = u.parts.Content.ClaimReleased(ctx, tx, content.Claim{Grace: u.opt.Grace, Hold: u.hold(), Limit: blob.MaxRemoved, Together: u.parts.Store.Caps().Frugal})
 		return err
 	})
 	if err != nil {
@@ -187,6 +203,15 @@ func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used in
 		u.opt.Log.ErrorContext(ctx, "a file that a blob names was to be deleted; it stays", "file", file)
 	}
 	return batch, len(names), nil
+}
+
+// leftOf returns the names that are not among those that are gone.
+func leftOf(names, gone []string) (left []string) {
+	went := make(map[string]bool, len(gone))
+	for _, name := range gone {
+		went[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return went[name] })
 }
 
 // sizeOf adds up what the files that are gone had.

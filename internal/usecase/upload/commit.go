@@ -167,7 +167,7 @@ func endRest(all []*arrival, cause error) {
 // write runs a transaction about files. If it fails, all of them have failed. If its COMMIT was not
 // answered and one of their versions is there, it was committed, and each keeps its outcome.
 func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
-	err := c.begin(ctx, c.settle(ctx, all), fn)
+	err := c.begin(ctx, c.settle(ctx, all), all, fn)
 	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
 		return nil
 	}
@@ -177,15 +177,19 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 	return err
 }
 
-// begin is DB.Write, which commits when the contents are settled, and whose panic is an error: one
-// in fn is known to have written nothing, after any other one nobody knows.
-func (c *committer) begin(ctx context.Context, s *settling, fn func(context.Context, *sqldb.Tx) error) (err error) {
+// begin inspects stored contents with the same digests while the new ones settle, and then is
+// DB.Write, which commits when the contents are settled, and whose panic is an error: one in fn is
+// known to have written nothing, after any other one nobody knows.
+func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
 		}
 	}()
 	defer s.wait() //nolint:errcheck // whatever has failed: it must not go on beside what comes next
+	if err := c.inspectAll(ctx, all); err != nil {
+		return err
+	}
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := fn(ctx, tx); err != nil {
 			return err
@@ -199,6 +203,16 @@ func (c *committer) begin(ctx context.Context, s *settling, fn func(context.Cont
 		return err
 	}
 	return c.DB.Write(ctx, fn)
+}
+
+// inspectAll looks at stored contents with the digests of those that have come: see
+// content.Inspector.
+func (p Parts) inspectAll(ctx context.Context, all []*arrival) error {
+	contents := make([]*content.New, len(all))
+	for i, a := range all {
+		contents[i] = &a.content
+	}
+	return p.inspect.Prepare(ctx, contents...)
 }
 
 func panicked(r any) error {
@@ -247,10 +261,12 @@ func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) e
 	return nil
 }
 
-// putTogether puts those of the files that are new and returns the others. Its first statement
-// locks the ledger, and moves the sum of all.
+// putTogether puts those of the files that are new and returns the others. Folders that it makes
+// are the first caller's: another caller's file that may need one is among the others. Its first
+// statement locks the ledger, and moves the sum of all.
 func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) (rest []*arrival, err error) {
-	tx.ActFor(all[0].who) // of whose folders it makes
+	first := all[0].who
+	tx.ActFor(first)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sumOf(all)}); err != nil {
 		return nil, err
 	}
@@ -259,7 +275,7 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 	}
 	wanted := make([]tree.Wanted, len(all))
 	for i, a := range all {
-		wanted[i] = tree.Wanted{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict, Apart: !a.mayBeNew()}
+		wanted[i] = tree.Wanted{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict, Apart: !a.mayBeNew() || a.begin.Parents && a.who != first}
 	}
 	targets, err := tree.Newcomers{Tree: c.Tree, Account: account}.Aim(ctx, tx, wanted)
 	if err != nil {

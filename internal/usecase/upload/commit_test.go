@@ -17,6 +17,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
@@ -79,6 +80,44 @@ func aPut(rt *rapid.T, contents [][]byte) put {
 		p.Digests = digest.Set{digest.SHA256: sha[:]}
 	}
 	return p
+}
+
+// Of files of several users that are published together, each makes its folders as its own user.
+func TestFoldersOfAGroupAreMadeByTheirUsers(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	ann := s.Account(t, 0)
+	root, err := s.Tree.Resolve(t.Context(), s.DB, ann.Account, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := drive.Who{User: s.Editor(t, ann.Account, root.ID), Account: ann.Account, Guest: true}
+	other := drive.Who{User: s.Editor(t, ann.Account, root.ID), Account: ann.Account, Guest: true}
+	err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := lock.Rules{Now: s.Clock.Now}.Take(ctx, tx, lock.Lock{Account: ann.Account, Node: root.ID, User: holder.User, Exclusive: true, Lasts: time.Minute})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*upload.Incoming
+	for i, who := range []drive.Who{holder, other} {
+		p := newPut(t, fmt.Sprintf("/folder-%d/f", i), []byte("content"))
+		p.Place, p.Parents = root.ID.String(), true
+		in, err := s.StoreFile(t.Context(), who, p.PutFile, bytes.NewReader(p.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, in)
+	}
+	s.Publish(t.Context(), files...)
+	if _, _, err := files[0].Outcome(); err != nil {
+		t.Errorf("the file of the lock's user: %v", err)
+	}
+	if _, _, err := files[1].Outcome(); !drive.IsKind(err, drive.Locked) {
+		t.Errorf("the file of another user: %v", err)
+	}
+	s.CheckLedger(t, ann)
 }
 
 // Files that are published together come to what they would have come to one after the other:

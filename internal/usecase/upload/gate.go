@@ -98,6 +98,9 @@ func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) (outco
 	if !lost || row.State != Active && row.State != Parked {
 		return settled, err
 	}
+	if trashed, failed := access.Trashed(ctx, g.access, g.db, who, row.Parent, useOf(row.Conflict)); failed != nil || trashed {
+		return settled, err // an upload goes on when its folder is restored
+	}
 	switch out, ended := g.end(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
 	case ended != nil: // its timers end it
 		g.log.WarnContext(ctx, "end an upload whose sender may not send any more", "upload", row.ID, "error", ended)

@@ -16,7 +16,7 @@ import (
 // steps are those of PutFile, each of many files at once:
 //
 //	Lay          the bytes are in the store, and may be lost with the machine
-//	SettleLaid   they are durable
+//	SettleLaid   they are durable, and stored contents with the same digests were inspected
 //	PublishLaid  within the caller's transaction; each file succeeds or fails alone
 //	EndLaid      after it: the files of what has failed are removed
 
@@ -42,9 +42,20 @@ func (l *Laid) Refuse(err error) { l.end(err) }
 // the file.
 type Condition func(ctx context.Context, q sqldb.Querier, there *tree.Node) error
 
-// Asking is the condition that check is: it asks nothing but what is there.
-func Asking(check func(there *tree.Node) error) Condition {
-	return func(_ context.Context, _ sqldb.Querier, there *tree.Node) error { return check(there) }
+// and is the condition that both hold.
+func (c Condition) and(other Condition) Condition {
+	switch {
+	case c == nil:
+		return other
+	case other == nil:
+		return c
+	}
+	return func(ctx context.Context, q sqldb.Querier, there *tree.Node) error {
+		if err := c(ctx, q, there); err != nil {
+			return err
+		}
+		return other(ctx, q, there)
+	}
 }
 
 func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) error {
@@ -58,7 +69,8 @@ func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) e
 }
 
 // Lay brings the content of a small file, of a size that is known and at most LaidSize, to the
-// store. EndLaid must follow. On an error nothing stays. p.Check is not asked, only may is.
+// store. EndLaid must follow. On an error nothing stays. p.Check is not asked, only may and
+// p.Expect are.
 func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*Laid, error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -71,6 +83,7 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 	if err != nil {
 		return nil, err
 	}
+	may = may.and(p.expecting(s.Tree))
 	a, err := s.small.store(ctx, wholeFile{who: who, begin: b, row: row}, arrival{quick: true, may: may}, body, s.small.laying(true))
 	if err != nil {
 		return nil, err
@@ -81,16 +94,20 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 // LaidSize is the largest file that is laid: what is larger gains nothing by it.
 const LaidSize = drive.MiB
 
-// SettleLaid makes the content of files durable. When it fails none of them counts as durable.
+// SettleLaid makes the content of files durable, and inspects stored contents with the same
+// digests: bad bytes PublishLaid replaces. When it fails none of them counts as durable.
 func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 	if len(all) == 0 {
 		return nil
 	}
-	names := make([]string, len(all))
+	names, arrivals := make([]string, len(all)), make([]*arrival, len(all))
 	for i, l := range all {
-		names[i] = l.content.File
+		names[i], arrivals[i] = l.content.File, &l.arrival
 	}
-	return s.Store.Settle(ctx, names)
+	if err := s.Store.Settle(ctx, names); err != nil {
+		return err
+	}
+	return s.inspectAll(ctx, arrivals)
 }
 
 // PublishLaid makes files of one account visible, in their order. Its error is that of the
@@ -122,6 +139,17 @@ func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error
 		}
 	}
 	return s.small.dropAll(ctx, refused)
+}
+
+// CheckOwned refuses what LinkOwned would be asked for if the bytes of the content are lost or
+// damaged: as NotFound {field: digests}, so that the client sends them. It comes before the
+// transaction.
+func CheckOwned(ctx context.Context, s *Sessions, who drive.Who, p PutFile) error {
+	lost, err := s.claims.Lost(ctx, s.DB, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
+	if err == nil && lost {
+		err = drive.Fail(drive.NotFound, "field", "digests")
+	}
+	return err
 }
 
 // LinkOwned makes a file of content that the account has, as Begin would link it, within the

@@ -96,13 +96,21 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 // or late: the upload silently goes on as a normal one. Nothing tells a wrong answer from content
 // that has gone meanwhile.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
-	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) { return s.prove(ctx, l, row, algo, answer) })
+	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
 	return v.as(who), err
 }
 
-func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
+func (s *Sessions) prove(ctx context.Context, who drive.Who, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
 		return View{}, settled, err // the challenge stays: the client may choose another name first
+	}
+	now := s.clocks.now()
+	switch {
+	case row.Challenge.Answered():
+		v, err := s.views.ofOpen(ctx, row) // a repeat
+		return v, settled, err
+	case row.Challenge != nil && row.Size > claim.AtOnce && row.Challenge.AsksAll(int64(row.Size)) && !row.Challenge.Expired(now):
+		return s.verifier.begin(ctx, who, l, row, row.Challenge.With(algo, answer, row.Size, now))
 	}
 	match, err := s.claims.Match(ctx, s.DB, row.claim(), algo, answer)
 	if err != nil {

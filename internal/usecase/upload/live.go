@@ -158,7 +158,7 @@ func (l *live) adoptLocked(row Row, staged blob.Staged) {
 // setRowLocked takes over a row that was just written or read. What is promised of the disk follows
 // from it.
 func (l *live) setRowLocked(row Row) {
-	row.placed = nil
+	row.placed, row.demand = nil, demand{}
 	l.row, l.loaded, l.known = row, true, true
 	if row.State != Active {
 		l.parts, l.tails, l.tail, l.received = nil, nil, nil, 0

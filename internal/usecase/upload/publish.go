@@ -41,7 +41,7 @@ func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.
 func (r Row) file(blobID drive.BlobID) tree.File {
 	return tree.File{
 		Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base, Blob: blobID, Size: r.Size, MTime: r.MTime, Mime: r.Mime,
-		By: r.User,
+		By: r.User, Who: drive.Who{User: r.User, Tokens: r.demand.tokens},
 	}
 }
 

@@ -49,10 +49,10 @@ func TestWhoLacksAByteGetsNothing(t *testing.T) {
 	}
 }
 
-// What is larger than the server would read to check an answer is linked to its owner alone.
+// What is larger than the server is told to read for an answer is linked to its owner alone.
 func TestLargeContentOfOthersIsSent(t *testing.T) {
 	t.Parallel()
-	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: 16 * drive.MiB}})
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: 16 * drive.MiB, InstantMax: 64 * drive.MiB}})
 	data := random(65 * mib)
 	ann, eve := owner(t, s, data), s.Account(t, 0)
 	v := claimAt(t, s, eve, "/f", data)

@@ -56,6 +56,14 @@ type Row struct {
 
 	guest  bool       // as this request reads it: it is of somebody whose own account is another; not stored
 	placed *tree.Node // the file, as the transaction left it that made it; not stored, nor kept in memory
+	demand demand     // of the request that completes it; not stored, nor kept in memory
+}
+
+// demand is what a request that completes an upload asks of the transaction that makes the file. A
+// seal that is redone after its process has died asks only for what the row says.
+type demand struct {
+	expect tree.Expect
+	tokens drive.Tokens // of locks, that the request submits; those of another user count for nothing
 }
 
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent

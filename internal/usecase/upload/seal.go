@@ -10,7 +10,9 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload/disk"
 )
 
@@ -24,6 +26,9 @@ type Complete struct {
 	Size     *drive.ByteSize // needed where begin did not declare it
 	MTime    drive.Time
 	Mime     string
+	// Expect is what the caller decided by. It is compared in the transaction that begins the seal,
+	// and once more in the one that makes the file.
+	Expect tree.Expect
 }
 
 // Complete seals the upload: no part is accepted any more, what arrived is verified, and becomes a
@@ -33,8 +38,8 @@ type Complete struct {
 // before.
 //
 // Errors, after which the upload is active with all its parts: PartsMissing {missing},
-// DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged. Others: NotFound, Gone,
-// BadRequest, Quota.
+// DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged, Locked, and one that
+// tree.IsStale. Others: NotFound, Gone, BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	v, created, err = s.sealer.complete(ctx, who, id, c)
 	return v.as(who), created, err
@@ -116,6 +121,7 @@ func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID
 		if err != nil {
 			return settled, err
 		}
+		row.demand = c.demand(who, row)
 		at = sealBegun{row: row}
 		switch row.State {
 		case Done:
@@ -149,7 +155,9 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 		return sealBegun{}, settled, err
 	}
 	was := row.Gen
+	asked := row.demand
 	row, err := s.table.load(ctx, l)
+	row.demand = asked
 	switch {
 	case err != nil:
 		return sealBegun{}, settled, err
@@ -179,12 +187,33 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 	}
 	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
 	next.Reserved = max(row.Reserved, next.Size)
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held})
+	move := quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}
+	next, out, err := s.arrows.commitWith(ctx, l, row, next, move, func(ctx context.Context, tx *sqldb.Tx) error { return s.expected(ctx, tx, row) })
 	if err != nil || out == again {
 		return sealBegun{}, out, err
 	}
 	s.sched.arm(ctx, next)
 	return sealBegun{run: s.startSeal(l, next), row: next}, settled, nil
+}
+
+// demand is what the request asks of the transaction that makes the file.
+func (c Complete) demand(who drive.Who, row Row) demand {
+	d := demand{expect: c.Expect}
+	if who.User == row.User {
+		d.tokens = who.Tokens
+	}
+	return d
+}
+
+// expected checks, in a transaction, that all is as the request expects that completes the upload.
+func (s *sealer) expected(ctx context.Context, tx *sqldb.Tx, row Row) error {
+	if row.demand.expect.IsEmpty() {
+		return nil
+	}
+	if err := s.ledger.Lock(ctx, tx, row.Account); err != nil {
+		return err
+	}
+	return row.demand.expect.Check(ctx, tx, s.tree)
 }
 
 // closeStaged closes the staging of an upload that is to be sealed as next, and checks that

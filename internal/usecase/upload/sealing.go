@@ -37,6 +37,7 @@ type sealer struct {
 	tree    *tree.Tree
 	ledger  quota.Ledger
 	content content.Content
+	inspect content.Inspector
 	staging blob.Staging
 	table   *table
 	sched   *schedule
@@ -64,6 +65,7 @@ type sealer struct {
 //	verify    changes nothing
 //	Seal      the staged bytes become content named after the upload; done already is success
 //	read      what must be read and can be only now; changes nothing
+//	inspect   stored content with the same digest: bad bytes are replaced by these
 //	commit    content row, node, ledger, state: one transaction; only the first one finds state sealing and its gen
 //	remove    the journal; a staging without an open row is removed by the auditor
 //
@@ -84,6 +86,9 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 	}
 	if err == nil && !s.readable(parts) {
 		n, err = s.readSealed(ctx, row, parts, n, run)
+	}
+	if err == nil {
+		err = s.inspect.Prepare(ctx, &n)
 	}
 	if turnErr := l.takeTurn(ctx); turnErr != nil {
 		return row, settled, turnErr
@@ -153,7 +158,7 @@ func (s *sealer) overtaken(ctx context.Context, l *live) (Row, outcome, error) {
 
 // clientsFault reports whether an error is one that the client can repair and complete again.
 func clientsFault(err error) bool {
-	return drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
+	return tree.IsStale(err) || drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
 }
 
@@ -213,6 +218,9 @@ func summarize(row Row, parts []blob.Part) content.New {
 func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (Row, outcome, error) {
 	return s.arrows.write(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
+			return Row{}, err
+		}
+		if err := row.demand.expect.Check(ctx, tx, s.tree); err != nil {
 			return Row{}, err
 		}
 		id, _, err := s.content.Attach(ctx, tx, n)

@@ -52,7 +52,9 @@ type Options struct {
 	MaxOpen    int            // open uploads an account may have; default 1,000
 	PartSize   drive.ByteSize // default 8 MiB
 	MinFree    drive.ByteSize // disk space that uploads leave free; default 1 GiB
+	Rows       func() error   // DiskFull: the disk of the database has no room for uploads; default: it has
 	Instant    func() Scope   // asked for each upload; default ScopeInstance
+	InstantMax drive.ByteSize // the largest content of others that is linked after a proof (64 GiB)
 	Generation int64          // of this start of the installation: names the files of whole-file uploads
 	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed
 	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
@@ -82,6 +84,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.PartSize, 8*drive.MiB)
 	setDefault(&o.MinFree, drive.GiB)
 	setDefault(&o.SealWait, 10*time.Second)
+	setDefault(&o.InstantMax, 64*drive.GiB)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -110,6 +113,8 @@ type Parts struct {
 	Timers  Timers
 	Events  Publisher
 	Access  *access.Access // who may send where; default: one of the database
+
+	inspect content.Inspector // set by New
 }
 
 // Sessions runs all uploads of the installation that this process has a hand in. It is safe for
@@ -141,6 +146,7 @@ type Sessions struct {
 	sealer   *sealer
 	beginner *beginner
 	concats  *concats
+	verifier *verifier
 	small    *smallFiles
 }
 
@@ -151,6 +157,7 @@ func New(parts Parts, opt Options) *Sessions {
 	if s.Access == nil {
 		s.Access = access.New(access.Options{DB: s.DB, Now: s.opt.Now})
 	}
+	s.inspect = content.Inspector{Content: s.Content, DB: s.DB, Store: s.Store, Log: s.opt.Log}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
 	s.compose()
 	return s
@@ -164,10 +171,10 @@ func (s *Sessions) compose() {
 	}
 	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, holdoff: &s.holdoff, log: log}
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
-	s.disk = disk.New(s.Store, s.opt.MinFree)
-	s.claims = claim.New(s.Content, s.Store, claim.Options{
+	s.disk = disk.New(s.Store, s.opt.MinFree, s.opt.Rows)
+	s.claims = claim.New(s.inspect, claim.Options{
 		Off:     func() bool { return s.opt.Instant() == ScopeOff },
-		OwnOnly: func() bool { return s.opt.Instant() == ScopeUser }, Now: s.clocks.now,
+		OwnOnly: func() bool { return s.opt.Instant() == ScopeUser }, Max: s.opt.InstantMax, Now: s.clocks.now,
 	})
 	s.gate = &gate{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, end: s.reclaim}
 	s.table = table{
@@ -178,7 +185,8 @@ func (s *Sessions) compose() {
 	}
 	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
 	s.arrows = arrows{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.Hold, tell: s.placer.tell, log: log}
-	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared}
+	s.verifier = &verifier{sessions: s, running: map[drive.UploadID]bool{}}
+	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared, verifier: s.verifier}
 	s.follow = followers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
 	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: log}
 	s.receiver = &receiver{
@@ -190,7 +198,7 @@ func (s *Sessions) compose() {
 		now: s.clocks.now, shared: shared, log: log, wake: s.wakeFor,
 	}
 	s.sealer = &sealer{
-		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
+		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, inspect: s.inspect, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, follow: &s.follow, joins: &s.joins, disk: s.disk, work: &s.work,
 		shared: shared, wait: s.opt.SealWait, log: log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
 	}

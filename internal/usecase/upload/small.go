@@ -54,9 +54,9 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 // there, together with others.
 func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
 	if little := f.Store.Caps().Little; little == 0 || w.row.Size > little {
-		return f.store(ctx, w, arrival{quick: quick}, body, storing{put: f.Store.Put})
+		return f.store(ctx, w, arrival{quick: quick, may: w.may}, body, storing{put: f.Store.Put})
 	}
-	return f.store(ctx, w, arrival{quick: quick, laid: true}, body, f.laying(false))
+	return f.store(ctx, w, arrival{quick: quick, laid: true, may: w.may}, body, f.laying(false))
 }
 
 // storing is how content is brought to a store.

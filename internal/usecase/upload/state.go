@@ -38,6 +38,10 @@ func (s State) Public() string {
 	return s.String()
 }
 
+// Verifying is the public name of an upload that is active or parked while the answer to its
+// challenge is checked: it takes parts as before, and may become done by itself.
+const Verifying = "verifying"
+
 // Open reports whether the upload may still become done.
 func (s State) Open() bool { return s == Active || s == Parked || s == Sealing }
 

@@ -163,6 +163,10 @@ func (s stuck) RemoveAll(ctx context.Context, names []string) ([]string, error) 
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
+func (s stuck) Reclaim(ctx context.Context, names []string) ([]string, error) {
+	return s.RemoveAll(ctx, names)
+}
+
 // A file that cannot be deleted is in nobody's way, stays owed, and goes once it can be.
 func TestAFileThatCannotBeUnlinked(t *testing.T) {
 	t.Parallel()
@@ -191,6 +195,77 @@ func TestAFileThatCannotBeUnlinked(t *testing.T) {
 	s.Clock.Advance(time.Hour)
 	unlink(t, s)
 	wantUnlinked(t, s, who)
+}
+
+// frugal leaves contents of a pack until so many of them are to go together.
+type frugal struct {
+	blob.Store
+	least int
+}
+
+func (s frugal) Caps() blob.StoreCaps {
+	caps := s.Store.Caps()
+	caps.Frugal = true
+	return caps
+}
+
+func (s frugal) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
+	packs := map[string][]string{}
+	for _, name := range names {
+		at, _ := blob.SlotOf(name)
+		packs[at.Pack] = append(packs[at.Pack], name)
+	}
+	for _, some := range packs {
+		if len(some) < s.least {
+			continue
+		}
+		went, err := s.RemoveAll(ctx, some)
+		if gone = append(gone, went...); err != nil {
+			return gone, err
+		}
+	}
+	return gone, nil
+}
+
+// What a store leaves because its pack is not worth rewriting is owed by nobody, explained by its
+// row, and not asked for again until more of its pack is to go: then all of it goes together.
+func TestWhatAFrugalStoreLeavesGoesLater(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return frugal{b, 3} }})
+	who := s.Account(t, 0)
+	putAll(t, s, who, "/a", "/b", "/c", "/d", "/e")
+	var name string
+	if err := s.DB.QueryRow(t.Context(), `SELECT MIN(file) FROM blobs`).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := blob.SlotOf(name); !ok {
+		t.Skip("there are no packs on this disk")
+	}
+	for i, path := range []string{"/a", "/b"} {
+		deleteForGood(t, s, who, path)
+		s.Clock.Advance(16 * time.Minute)
+		unlink(t, s)
+		if n := count(t, s, `SELECT COUNT(*) FROM released`); n != i+1 {
+			t.Errorf("%d contents are left after %d were deleted", n, i+1)
+		}
+		if n := count(t, s, `SELECT (SELECT COUNT(*) FROM owed_files) + (SELECT COUNT(*) FROM owed)`); n != 0 {
+			t.Errorf("%d of them are owed", n)
+		}
+	}
+	if n := s.Unlinked.Deferred.Load(); n != 3 { // the first one twice: with the second one, it was asked for again
+		t.Errorf("%d were deferred", n)
+	}
+	s.Clock.Advance(20 * 24 * time.Hour)
+	unlink(t, s)
+	if n := s.Unlinked.Deferred.Load(); n != 3 {
+		t.Errorf("it asked again without a reason: %d were deferred", n)
+	}
+	deleteForGood(t, s, who, "/c")
+	s.Clock.Advance(16 * time.Minute)
+	unlink(t, s)
+	if n := count(t, s, `SELECT COUNT(*) FROM released`); n != 0 || s.Unlinked.Files.Load() != 3 {
+		t.Errorf("%d contents are left, %d went", n, s.Unlinked.Files.Load())
+	}
 }
 
 // What is due when an instance starts goes by itself, and the loop ends when it is told to.

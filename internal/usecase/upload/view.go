@@ -15,7 +15,7 @@ import (
 // View is an upload as its owner sees it.
 type View struct {
 	ID        drive.UploadID    `json:"id"`
-	State     string            `json:"state"` // active | parked | sealing | done | gone
+	State     string            `json:"state"` // active | parked | verifying | sealing | done | gone
 	Path      string            `json:"path"`
 	Conflict  drive.Conflict    `json:"conflict"` // what happens when the name is taken
 	Size      *drive.ByteSize   `json:"size"`     // null: not declared
@@ -60,13 +60,14 @@ func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
 
 // views shows uploads, and changes none.
 type views struct {
-	db      *sqldb.DB
-	tree    *tree.Tree
-	staging blob.Staging
-	table   *table
-	sched   *schedule
-	clocks  clocks
-	shared  bool
+	db       *sqldb.DB
+	tree     *tree.Tree
+	staging  blob.Staging
+	table    *table
+	sched    *schedule
+	clocks   clocks
+	shared   bool
+	verifier *verifier
 }
 
 // of describes a row; what has arrived comes from memory or the journal.
@@ -80,7 +81,11 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	} else {
 		v.Size = &r.Size
 	}
-	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(vs.clocks.now()) {
+	switch now := vs.clocks.now(); {
+	case r.Challenge == nil || r.State != Active && r.State != Parked && r.State != Sealing:
+	case r.State != Sealing && r.Challenge.Pending(now) && (vs.shared || vs.verifier.runs(r.ID)):
+		v.State = Verifying
+	case !r.Challenge.Answered() && !r.Challenge.Expired(now):
 		v.Challenge = &r.Challenge.Challenge
 	}
 	if r.placed != nil { // nobody else's content is told of, whatever has happened to it since

@@ -28,6 +28,10 @@ type PutFile struct {
 	// Check is asked once, before the body is read, with what is there now (nil: nothing); its
 	// error refuses the request. A replace then acts on exactly that version.
 	Check func(there *tree.Node) error
+	// Expect is what the caller decided by. It is compared in the transaction that makes a file of
+	// up to one part visible; of a larger one in the one that begins its upload, from when on the
+	// version that it replaces must stay the current one.
+	Expect tree.Expect
 }
 
 // Stored is a whole file that is there.
@@ -71,7 +75,7 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
 		return s.small.put(ctx, f, body, quick)
 	}
-	n, created, err := s.putLarge(ctx, who, f.asked, f.row.Base, body)
+	n, created, err := s.putLarge(ctx, who, f, body)
 	if drive.IsKind(err, drive.NotFound) && p.Place != "" && len(p.Path) == 0 {
 		// Who was given nothing but the file has no right at its folder, which an upload needs.
 		limit := s.opt.PartSize
@@ -90,6 +94,7 @@ type wholeFile struct {
 	who   drive.Who // acts on the account
 	begin Begin
 	row   Row
+	may   Condition // asked within the transaction; nil: nothing is asked
 }
 
 // newFile lets somebody store a file. Unless it is quick, it was looked up what is there.
@@ -101,12 +106,22 @@ func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f who
 	if f.who, f.begin, err = s.gate.enter(ctx, who, f.asked); err != nil {
 		return wholeFile{}, err
 	}
+	f.may = p.expecting(s.Tree)
 	f.row, err = s.beginner.newRow(f.who, f.begin)
 	if err == nil && !p.quick() {
 		p.Path = f.begin.Path
 		f.row.Base, err = s.look(ctx, f.row, p)
 	}
 	return f, err
+}
+
+// expecting is the condition that all is as the caller expects; nil: nothing is expected.
+func (p PutFile) expecting(t *tree.Tree) Condition {
+	e := p.Expect
+	if e.IsEmpty() {
+		return nil
+	}
+	return func(ctx context.Context, q sqldb.Querier, _ *tree.Node) error { return e.Check(ctx, q, t) }
 }
 
 // QuickSize is the largest file that is taken in before anything was looked up. A refusal then
@@ -171,13 +186,17 @@ func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionI
 }
 
 // putLarge is an ordinary upload, its parts sent one after the other as the body comes.
-func (s *Sessions) putLarge(ctx context.Context, who drive.Who, b Begin, base drive.VersionID, body io.Reader) (tree.Node, bool, error) {
+func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, body io.Reader) (tree.Node, bool, error) {
+	b, base := f.asked, f.row.Base
 	digests := b.Digests
 	b.Digests = nil // so that it is an upload of its own, which may be cancelled
 	v, err := s.Begin(ctx, who, b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (View, error)) (View, error) {
 		v, err := effect(ctx, tx)
 		if err == nil && v.row.Base != base && b.Conflict == drive.ConflictReplace {
 			err = drive.Fail(drive.VersionChanged)
+		}
+		if err == nil && f.may != nil {
+			err = f.may(ctx, tx, nil)
 		}
 		return v, err
 	})

@@ -10,7 +10,7 @@ import (
 
 // SendDue sends once to all that something waits for.
 func SendDue(ctx context.Context, w *Webhooks) error {
-	all, err := w.due(ctx)
+	all, err := w.due(ctx, due{})
 	for _, d := range all {
 		err = errors.Join(err, w.deliver(ctx, d.id))
 	}
@@ -32,7 +32,7 @@ func SendDueAndDie(ctx context.Context, w *Webhooks) error {
 
 // Due are the webhooks that one look finds.
 func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
-	all, err := w.due(ctx)
+	all, err := w.due(ctx, due{})
 	for _, d := range all {
 		ids = append(ids, d.id)
 	}
@@ -42,9 +42,21 @@ func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
 // TakeTurns begins to send to as many webhooks of an account as may be, and returns how many.
 func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
 	for _, id := range ids {
-		if w.turns.take(id, account) {
+		if w.turns.take(id, account, w.now()) {
 			n++
 		}
 	}
 	return n
+}
+
+// DueOfALook is how many webhooks one look finds.
+const DueOfALook = duePage * duePages
+
+// Slow counts accounts among those with slow receivers.
+func Slow(w *Webhooks, accounts ...drive.AccountID) {
+	w.turns.mu.Lock()
+	defer w.turns.mu.Unlock()
+	for _, account := range accounts {
+		w.turns.slow[account] = w.now()
+	}
 }

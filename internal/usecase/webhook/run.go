@@ -9,99 +9,18 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/engine/sqldb"
 )
 
 const (
 	lookEvery = 5 * time.Second       // for what other instances have written, and what is due again
 	lookPause = 50 * time.Millisecond // between looks because of new entries: there may be a thousand a second
-	atOnce    = 32                    // webhooks that are being sent to
-	ofOne     = 4                     // of them of one account
-	duePage   = 256                   // webhooks that one look finds
+	duePage   = 256                   // webhooks that one statement of a look finds
+	duePages  = 16                    // statements of a look: what is behind them is found by the next one
 	latest    = 3 * time.Hour         // more than an attempt is put off: what is due later was noted by a clock that was ahead
-	turnTime  = 30 * time.Second      // after which others have their turn before one with more to send
+	turnTime  = 5 * time.Second       // after which others have their turn before one with more to send
 )
-
-// turns say who is being sent to, and who is not for a while.
-type turns struct {
-	mu     sync.Mutex
-	busy   map[ID]bool
-	of     map[drive.AccountID]int
-	paused map[ID]pause
-}
-
-// pause is after turns that failed here: what was sent could not be noted because the disk is full,
-// say, and each turn sends it again.
-type pause struct {
-	failures int
-	until    drive.Time
-}
-
-// take is false while the webhook, or as many of its account as may be, are being sent to.
-func (t *turns) take(id ID, account drive.AccountID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy[id] || t.of[account] >= ofOne || len(t.busy) >= atOnce {
-		return false
-	}
-	t.busy[id] = true
-	t.of[account]++
-	return true
-}
-
-func (t *turns) leave(id ID, account drive.AccountID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.busy, id)
-	if t.of[account]--; t.of[account] == 0 {
-		delete(t.of, account)
-	}
-}
-
-// pauses reports whether a webhook is to be left alone; a longer pause than any is of a clock that
-// was ahead.
-func (t *turns) pauses(id ID, now drive.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	until := t.paused[id].until
-	return until > now && until <= now.Add(latest)
-}
-
-// failed gives a webhook a pause, which the next turn that does not fail ends.
-func (t *turns) failed(id ID, now drive.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.paused[id].failures + 1
-	t.paused[id] = pause{n, now.Add(lookEvery << min(n, 6))} // 10 s to 5 min
-}
-
-func (t *turns) went(id ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.paused, id)
-}
-
-// over are those who get no turn before another one has ended, as arguments of a statement whose
-// text is always the same: webhooks, and accounts.
-func (t *turns) over() (args []any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id := range t.busy {
-		args = append(args, id.String())
-	}
-	for len(args) < atOnce {
-		args = append(args, "")
-	}
-	for account, n := range t.of {
-		if n >= ofOne {
-			args = append(args, account.String())
-		}
-	}
-	for len(args) < atOnce+atOnce/ofOne {
-		args = append(args, "")
-	}
-	return args
-}
 
 // Run sends until ctx is done. One process of an installation does; a second one repeats entries
 // and loses none.
@@ -113,10 +32,9 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	again := make(chan struct{}, 1) // somebody's turn has ended, and others may have waited for it
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var outage telemetry.Outage
 	for ctx.Err() == nil {
-		if err := w.look(ctx, &all, again); err != nil && ctx.Err() == nil {
-			w.opt.Log.WarnContext(ctx, "look for webhooks that are due", "error", err)
-		}
+		outage.Note(ctx, w.opt.Log, "the look for webhooks that are due failed and will be repeated", w.look(ctx, &all, again))
 		await(ctx, watch.Ready, again, tick.C)
 	}
 	return nil
@@ -147,13 +65,35 @@ func await(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.T
 type due struct {
 	id      ID
 	account drive.AccountID
+	sent    drive.Time
 }
 
-// look begins to send to those that something waits for, and that have a turn.
+// look begins to send to those that something waits for, and that have a turn. It reads on behind
+// those that have none: thousands whose receivers are slow would hide all others.
 func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- struct{}) error {
-	found, err := w.due(ctx)
-	for _, d := range found {
-		if w.turns.pauses(d.id, w.now()) || !w.turns.take(d.id, d.account) {
+	for range duePages {
+		page, err := w.due(ctx, w.seen)
+		if err != nil {
+			return err
+		}
+		w.begin(ctx, page, all, again)
+		if len(page) < duePage {
+			w.seen = due{}
+			return nil
+		}
+		w.seen = page[len(page)-1]
+		if w.turns.full() { // the end of a turn begins the next look, at those that have waited longest
+			w.seen = due{}
+			return nil
+		}
+	}
+	return nil
+}
+
+// begin sends to those of a page that have a turn.
+func (w *Webhooks) begin(ctx context.Context, page []due, all *sync.WaitGroup, again chan<- struct{}) {
+	for _, d := range page {
+		if w.turns.pauses(d.id, w.now()) || !w.turns.take(d.id, d.account, w.now()) {
 			continue
 		}
 		all.Go(func() {
@@ -173,7 +113,6 @@ func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- s
 			}
 		})
 	}
-	return err
 }
 
 // deliverSafely is deliver that a panic does not end the process with: the same entry would end the
@@ -187,15 +126,16 @@ func (w *Webhooks) deliverSafely(ctx context.Context, id ID) (err error) {
 	return w.deliver(ctx, id)
 }
 
-// due lists webhooks that something waits for, those that have waited longest for an attempt first.
-// Those who get no turn now are left out: some accounts have more of them than a look finds, and
-// would hide all others behind them.
-func (w *Webhooks) due(ctx context.Context) ([]due, error) {
-	args := append(append([]any{w.now(), w.now().Add(latest)}, w.turns.over()...), duePage)
-	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id FROM webhooks w WHERE w.state = 'active' AND (w.not_before <= ? OR w.not_before > ?)
-		AND w.id NOT IN (`+sqldb.Marks(atOnce)+`) AND w.account_id NOT IN (`+sqldb.Marks(atOnce/ofOne)+`)
-		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position) ORDER BY w.sent_at LIMIT ?`, args...)
-	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account) })
+// due lists webhooks that something waits for, those that have waited longest for an attempt first,
+// behind one that was listed before. Most of those who get no turn now are left out.
+func (w *Webhooks) due(ctx context.Context, after due) ([]due, error) {
+	now := w.now()
+	args := append(append([]any{now, now.Add(latest)}, w.turns.over(now)...), after.sent, after.sent, after.id.String(), duePage)
+	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id, w.sent_at FROM webhooks w WHERE w.state = 'active' AND (w.not_before <= ? OR w.not_before > ?)
+		AND w.id NOT IN (`+sqldb.Marks(mostBusy)+`) AND w.account_id NOT IN (`+sqldb.Marks(mostOver)+`)
+		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position)
+		AND (w.sent_at > ? OR w.sent_at = ? AND w.id > ?) ORDER BY w.sent_at, w.id LIMIT ?`, args...)
+	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account, &d.sent) })
 	if err != nil {
 		return nil, fmt.Errorf("look for webhooks: %w", err)
 	}

@@ -112,6 +112,7 @@ func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outco
 	r.Header.Set("Webhook-Id", e.EventID())
 	r.Header.Set("Webhook-Timestamp", timestamp)
 	r.Header.Set("Webhook-Signature", signature)
+	w.turns.attempt(h.ID, w.now())
 	res, err := w.client.Do(r)
 	if ctx.Err() != nil { // the program is being stopped: this says nothing about the receiver
 		return outcome{}, ctx.Err()
@@ -155,7 +156,7 @@ func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID s
 	if err := w.openSecrets(ctx, &h); err != nil {
 		return 0, drive.Wrap(err, drive.WrongState, "state", "disabled")
 	}
-	if !w.turns.take(h.ID, h.Account) {
+	if !w.turns.take(h.ID, h.Account, w.now()) {
 		return 0, drive.Fail(drive.WrongState, "state", "sending")
 	}
 	defer w.turns.leave(h.ID, h.Account)
@@ -232,7 +233,7 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 		}
 		h.Status, h.Sent = int64(o.status), w.now()
 		at, unsettled = e.ID, unsettled+1
-		over := w.now() >= h.until
+		over := w.turns.ended(h.ID, w.now()) || w.now() >= h.until
 		if unsettled >= settleAt || over {
 			if err := w.settle(ctx, h, at); err != nil || over {
 				return false, err

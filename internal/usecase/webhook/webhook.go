@@ -47,6 +47,7 @@ type Webhooks struct {
 	opt    Options
 	client *http.Client
 	turns  turns
+	seen   due // the last one that Run's looks have found so far; zero: they begin at the first
 
 	settleLate func(context.Context) context.Context // that of what is written when ctx is done
 }
@@ -68,7 +69,7 @@ func New(parts Parts, opt Options) *Webhooks {
 	settleLate := context.WithoutCancel
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Webhooks{
-		parts: parts, opt: opt, turns: turns{busy: map[ID]bool{}, of: map[drive.AccountID]int{}, paused: map[ID]pause{}},
+		parts: parts, opt: opt, turns: newTurns(),
 		settleLate: settleLate,
 		client:     &http.Client{Transport: opt.Transport, Timeout: opt.Timeout, CheckRedirect: noRedirect},
 	}

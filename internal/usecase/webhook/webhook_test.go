@@ -236,7 +236,7 @@ func TestATurnEnds(t *testing.T) {
 	y.hook(t, w, r.URL, "node")
 	y.mkdir(t, "a", "b", "c", "d", "e")
 	r.answer = func(int, string) int {
-		y.advance(20 * time.Second)
+		y.advance(3 * time.Second)
 		return http.StatusOK
 	}
 	sendAll(t, w)
@@ -255,35 +255,70 @@ func TestACrowdHidesNobody(t *testing.T) {
 	w := y.hooks()
 	mine := y.hook(t, w, "http://127.0.0.1:1", "node")
 	y.mkdir(t, "a")
-	crowd := drive.NewID[drive.AccountID]()
-	ids := make([]webhook.ID, 300)
-	y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", crowd); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)
-			SELECT salt, ?, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data FROM activity LIMIT 1`, crowd.String()); err != nil {
-			return err
-		}
-		for i := range ids {
-			ids[i] = drive.NewID[webhook.ID]()
-			_, err := tx.Exec(ctx, `INSERT INTO webhooks (id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since,
-				not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until)
-				SELECT ?, ?, user_id, name, url, secret, types, state, reason, 0, skipped, failures, failing_since,
-				not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until FROM webhooks WHERE id = ?`, ids[i].String(), crowd.String(), mine.ID)
-			if err != nil {
-				return err
-			}
-		}
-		_, err := tx.Exec(ctx, "UPDATE webhooks SET sent_at = 1 WHERE id = ?", mine.ID) // it has waited for less long
-		return err
-	})
-	if n := webhook.TakeTurns(w, crowd, ids...); n == 0 || n == len(ids) {
+	crowd := []drive.AccountID{drive.NewID[drive.AccountID]()}
+	ids := y.crowd(t, mine.ID, crowd, 300)
+	if n := webhook.TakeTurns(w, crowd[0], ids...); n == 0 || n == len(ids) {
 		t.Fatalf("%d of %d have a turn", n, len(ids))
 	}
 	if due, err := webhook.Due(t.Context(), w); err != nil || !slices.Equal(due, []webhook.ID{mine.ID}) {
 		t.Errorf("%d are found, want the one that can have a turn: %v", len(due), err)
 	}
+}
+
+// More accounts with slow receivers than a look reads wait for their turn, and have waited for
+// longer: the next look goes on behind them.
+func TestSlowAccountsHideNobody(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	mine := y.hook(t, w, r.URL, "node")
+	y.mkdir(t, "a")
+	slow := make([]drive.AccountID, webhook.DueOfALook+300)
+	for i := range slow {
+		slow[i] = drive.NewID[drive.AccountID]()
+	}
+	ids := y.crowd(t, mine.ID, slow, 1)
+	for i, id := range ids[:16] { // as many as may be sent to at a time
+		webhook.TakeTurns(w, slow[i], id)
+	}
+	webhook.Slow(w, slow...)
+	for range 2 {
+		if err := webhook.Look(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, []string{"a"}, r.names())
+}
+
+// crowd gives each of some new accounts n copies of a webhook, and an entry that is to be sent. The
+// webhook has waited for less long than they have.
+func (y *yard) crowd(t *testing.T, of webhook.ID, accounts []drive.AccountID, n int) (ids []webhook.ID) {
+	t.Helper()
+	y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, account := range accounts {
+			if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", account); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)
+				SELECT salt, ?, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data FROM activity LIMIT 1`, account.String()); err != nil {
+				return err
+			}
+			for range n {
+				id := drive.NewID[webhook.ID]()
+				ids = append(ids, id)
+				_, err := tx.Exec(ctx, `INSERT INTO webhooks (id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since,
+					not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until)
+					SELECT ?, ?, user_id, name, url, secret, types, state, reason, 0, skipped, failures, failing_since,
+					not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until FROM webhooks WHERE id = ?`, id.String(), account.String(), of)
+				if err != nil {
+					return err
+				}
+			}
+		}
+		_, err := tx.Exec(ctx, "UPDATE webhooks SET sent_at = 1 WHERE id = ?", of)
+		return err
+	})
+	return ids
 }
 
 // A secret that was replaced signs beside the new one until its time is over, and not a moment

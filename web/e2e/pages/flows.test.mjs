@@ -241,9 +241,21 @@ test("an export: of a list, what failed, its zip, supplemented, linked, ended", 
   const link = await page.getByRole("dialog").getByLabel("Link", { exact: true }).inputValue();
   assert.equal((await fetch(link)).status, 200);
   await page.keyboard.press("Escape");
-  await put("papers/two.txt", "two");
   await card.getByRole("button", { name: "Supplement what failed" }).click();
-  const next = page.locator(".cards li", { hasText: "papers-2" });
+  const second = page.locator(".cards li", { hasText: "papers-2" });
+  await second.getByText("ready").waitFor();
+  await put("papers/found.txt", "two");
+  await second.getByRole("button", { name: "What failed", exact: true }).click();
+  await second.getByRole("button", { name: "Supply a file for /papers/two.txt" }).click();
+  const supply = page.getByRole("dialog", { name: "Supply a file" });
+  await supply.getByRole("button", { name: "Choose a folder" }).click();
+  const picker = page.getByRole("dialog", { name: "Choose a folder" });
+  await picker.getByRole("treeitem", { name: "papers" }).click();
+  await picker.getByRole("button", { name: "Choose", exact: true }).click();
+  await supply.getByLabel("Document").selectOption("found.txt");
+  await supply.getByRole("button", { name: "Choose", exact: true }).click();
+  await second.getByRole("button", { name: "Supplement with 1 file" }).click();
+  const next = page.locator(".cards li", { hasText: "papers-3" });
   await next.getByText("2 of 2 packed").waitFor();
   await next.getByText("ready").waitFor();
   await next.getByRole("button", { name: "End", exact: true }).click();
@@ -314,6 +326,17 @@ test("an export: of a folder, each month, of what is chosen under Files", { time
   const saved = page.waitForEvent("download");
   await card.getByRole("link", { name: "Download bills-pdf" }).click();
   assert.deepEqual(Object.keys(unzip(await bytesOf(saved))).sort(), ["bills-pdf/2026-a.pdf", "index.csv"]);
+  const again = page.getByRole("dialog", { name: "month-of-bills is there already" });
+  for (const answer of [undefined, "Export again"]) {
+    await choose();
+    await dialog.getByLabel("Which files").selectOption("month");
+    await dialog.getByLabel("Month", { exact: true }).fill(new Date().toISOString().slice(0, 7));
+    await dialog.getByLabel("Name of the zip").fill("month-of-bills");
+    await dialog.getByRole("button", { name: "Export", exact: true }).click();
+    if (answer) await again.getByRole("button", { name: answer }).click();
+    await dialog.waitFor({ state: "detached" });
+  }
+  assert.equal((await call("GET", "/exports")).items.filter((x) => x.name === "month-of-bills").length, 2);
   await choose();
   await dialog.getByLabel("Which files").selectOption("monthly");
   await dialog.getByRole("button", { name: "Export each month" }).click();

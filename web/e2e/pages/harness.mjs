@@ -1,6 +1,8 @@
 // Starts the real binary and a real browser for the tests of the pages.
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, mkdir, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { afterEach } from "node:test";
 import { dirname, join } from "node:path";
@@ -10,6 +12,16 @@ import * as firefox from "./firefox.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const shots = join(here, "screenshots"); // not in git: test output, to be looked at
+
+/** Returns a port of loopback that nobody listens on. */
+export async function freePort() {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
 
 /** Starts a server on a free port with data of its own. */
 export async function startServer(...flags) {

@@ -1,13 +1,14 @@
 // Logging in by an identity provider: there and back, refused, to where one was going, and connected with a user who is there already.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, logIn, openPage, shoot, startServer } from "./harness.mjs";
+import { freePort, launch, logIn, openPage, shoot, startServer } from "./harness.mjs";
 import { startIssuer } from "./issuer.mjs";
 
 let server, browser, issuer;
 before(async () => {
   issuer = await startIssuer();
-  server = await startServer("--oidc-issuer", issuer.url, "--oidc-client", "drive", "--oidc-name", "Example");
+  const address = `127.0.0.1:${await freePort()}`; // the provider sends people back to it
+  server = await startServer("--listen", address, "--base-url", `http://${address}`, "--oidc-issuer", issuer.url, "--oidc-client", "drive", "--oidc-name", "Example");
   browser = await launch();
 });
 after(async () => {

@@ -20,6 +20,7 @@ type Model struct {
 	Nodes  []drive.NodeID
 	Up     map[drive.NodeID]drive.NodeID // each node's parent; zero: it is a root
 	Of     map[drive.NodeID]int          // the room of a node
+	Trash  map[drive.NodeID]bool         // nodes that were put into the trash themselves
 }
 
 // Room is an account.
@@ -39,6 +40,7 @@ func (r Room) IsSpace() bool { return r.Owner.IsZero() }
 func New() *Model {
 	return &Model{
 		Member: map[drive.GroupID]map[drive.UserID]bool{}, Up: map[drive.NodeID]drive.NodeID{}, Of: map[drive.NodeID]int{},
+		Trash: map[drive.NodeID]bool{},
 	}
 }
 
@@ -71,6 +73,16 @@ func (m *Model) Below(node, top drive.NodeID) bool {
 	return false
 }
 
+// InTrash reports whether a node, or a folder above it, is in the trash.
+func (m *Model) InTrash(node drive.NodeID) bool {
+	for ; !node.IsZero(); node = m.Up[node] {
+		if m.Trash[node] {
+			return true
+		}
+	}
+	return false
+}
+
 // Give gives a role in the place of the one that there was.
 func (m *Model) Give(g access.Grant) {
 	m.Take(g.Node, g.Principal)
@@ -94,7 +106,7 @@ func (m *Model) gives(user drive.UserID, g access.Grant) bool {
 
 // belongs reports whether a person has a role at the root of a space.
 func (m *Model) belongs(user drive.UserID, r Room) bool {
-	return slices.ContainsFunc(m.Grants, func(g access.Grant) bool { return g.Node == r.Root && m.gives(user, g) })
+	return r.IsSpace() && slices.ContainsFunc(m.Grants, func(g access.Grant) bool { return g.Node == r.Root && m.gives(user, g) })
 }
 
 // Rights is what a person may do at a node: a walk over a list of grants.
@@ -103,7 +115,7 @@ func (m *Model) Rights(user drive.UserID, node drive.NodeID) access.Right {
 	if room.Owner == user {
 		return access.All
 	}
-	if room.State == access.Deleted || room.Outward == access.Nobody && !m.belongs(user, room) {
+	if room.State == access.Deleted || (room.Outward == access.Nobody || m.InTrash(node)) && !m.belongs(user, room) {
 		return 0
 	}
 	rights, decided := access.Right(0), false

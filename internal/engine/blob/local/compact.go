@@ -31,7 +31,7 @@ func (u *upload) compactLocked() {
 		return
 	}
 	if err := u.replaceJournal(b); err != nil {
-		u.d.log.Warn("journal not rewritten", "upload", u.ref.ID, "err", err)
+		u.d.log.Warn("journal not rewritten", "upload", u.ref.ID, "error", err)
 		u.compactAt = 2 * u.journal.end
 		return
 	}
@@ -52,7 +52,7 @@ func (u *upload) replaceJournal(b []byte) error {
 		return fmt.Errorf("rename: %w", err)
 	}
 	if err := syncDir(filepath.Dir(temp)); err != nil {
-		u.d.log.Warn("directory not synced", "upload", u.ref.ID, "err", err) // the rename stands; what comes is appended to the new one
+		u.d.log.Warn("directory not synced", "upload", u.ref.ID, "error", err) // the rename stands; what comes is appended to the new one
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -34,7 +35,7 @@ type Options struct {
 	Dir string
 	// Durability of accepted parts; what is sealed is always durable.
 	Durability Durability
-	// BufferMemory bounds the large buffers of all running writes, in bytes. Default 64 MiB.
+	// BufferMemory bounds the large buffers of all running writes, in bytes. Default 16 MiB.
 	BufferMemory drive.ByteSize
 	// DirtyLimit is how many bytes of one upload may wait for the disk before its Writes wait too.
 	// Default 64 MiB.
@@ -50,7 +51,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	if o.BufferMemory <= 0 {
-		o.BufferMemory = 64 * drive.MiB
+		o.BufferMemory = 16 * drive.MiB
 	}
 	if o.DirtyLimit <= 0 {
 		o.DirtyLimit = 64 * drive.MiB
@@ -205,8 +206,22 @@ func classify(err error) error {
 		return drive.Wrap(err, drive.NotFound)
 	case isFull(err):
 		return drive.Wrap(err, drive.DiskFull)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return drive.Wrap(err, drive.Unavailable, "reason", "store-unwritable")
 	}
 	return err
+}
+
+// Writable returns an error that says which directory of the contents below root cannot be written,
+// if there is one: it belongs to another user, or its file system is mounted read-only.
+func Writable(root string) error {
+	for _, dir := range []string{blobsDir, stagingDir} {
+		path := filepath.Join(root, dir)
+		if err := mayWrite(path); err != nil {
+			return fmt.Errorf("%s cannot be written: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // syncPath makes the content of a file durable.

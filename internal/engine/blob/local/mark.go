@@ -35,17 +35,15 @@ func ReadMark(dir string) (m Mark, found bool, err error) {
 	return m, true, nil
 }
 
-// WriteMark replaces the mark of dir, durably: a crash leaves the old one or the new one.
+// WriteMark replaces the mark of dir, durably: a crash leaves the old one or the new one. Written
+// by root it belongs to the owner of dir, so that a command of root's does not lock the server out.
 func WriteMark(dir string, m Mark) error {
 	b, err := m.Encode()
 	if err != nil {
 		return fmt.Errorf("write installation mark: %w", err)
 	}
 	temp := filepath.Join(dir, markTemp)
-	err = os.WriteFile(temp, b, fileMode)
-	if err == nil {
-		err = syncPath(temp)
-	}
+	err = writeOwned(temp, b)
 	if err == nil {
 		err = os.Rename(temp, filepath.Join(dir, markFile))
 	}
@@ -56,4 +54,24 @@ func WriteMark(dir string, m Mark) error {
 		return fmt.Errorf("write installation mark: %w", classify(err))
 	}
 	return nil
+}
+
+// writeOwned writes a new file, durably, that has the owner of its directory. It makes the file,
+// and never gives away one that somebody has placed there.
+func writeOwned(path string, b []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = keepOwner(f)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -128,15 +129,64 @@ func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error
 	return err
 }
 
-// ReadPacked reads a content that lies in a pack below a directory of blobs, without a Dir. One
-// that does not is NotFound.
-func ReadPacked(blobs, name string) ([]byte, error) {
+// Packed accesses the packs below a directory without opening it as a Dir, such as those of a
+// backup. Write and Prune require that no Dir has the directory open.
+type Packed struct{}
+
+// Path returns the path of the pack that a content of that name lies in, if it lies in one; false:
+// the name is none of such a content.
+func (Packed) Path(root, name string) (string, bool) {
 	at, ok := blob.SlotOf(name)
+	if !ok {
+		return "", false
+	}
+	shard, _ := blob.ShardOf(name)
+	return filepath.Join(root, blobsDir, shard, at.Pack+pack.Suffix), true
+}
+
+// Read reads a content that lies in a pack. One that does not is NotFound.
+func (p Packed) Read(root, name string) ([]byte, error) {
+	path, ok := p.Path(root, name)
 	if !ok {
 		return nil, drive.Fail(drive.NotFound)
 	}
-	shard, _ := blob.ShardOf(name)
-	return pack.ReadFile(filepath.Join(blobs, blobsDir, shard, at.Pack+pack.Suffix), at)
+	at, _ := blob.SlotOf(name)
+	return pack.ReadFile(path, at)
+}
+
+// Write writes a content to the pack that its name tells of, whose directory must exist. It is
+// durable when the caller has synced the file and its directory. NotFound: the name tells of no
+// pack, or not of content of that size.
+func (p Packed) Write(root, name string, content []byte) error {
+	path, ok := p.Path(root, name)
+	if !ok {
+		return drive.Fail(drive.NotFound)
+	}
+	at, _ := blob.SlotOf(name)
+	return pack.WriteFile(path, at, content)
+}
+
+// Prune frees the contents of the pack in that file of which keep says no, and removes a pack that
+// has none any more. It returns how many were freed; false: the file is no pack.
+func (Packed) Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error) {
+	name, ok := pack.NameOf(file)
+	if !ok {
+		return 0, false, nil
+	}
+	packs := pack.New(packed{&Dir{root: root}}, slog.Default())
+	var drop []blob.Slot
+	err = packs.Each(ctx, name, func(at blob.Slot, _ int64) error {
+		if !keep(at.Name()) {
+			drop = append(drop, at)
+		}
+		return nil
+	})
+	if err == nil {
+		var gone []blob.Slot
+		gone, _, err = packs.Remove(drop)
+		freed = int64(len(gone))
+	}
+	return freed, true, errors.Join(err, packs.Close())
 }
 
 // packOf returns the name of the pack that an entry of a shard is; false: it is none.

@@ -19,6 +19,11 @@ import (
 // system makes one commit of those that meet.
 const removersAtOnce = 16
 
+// Reclaim implements blob.Store: to free a slot of a pack writes nothing.
+func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
+	return s.RemoveAll(ctx, names)
+}
+
 // RemoveAll implements blob.Store: a directory, or a pack, is synced once for all that goes from
 // it.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {

@@ -68,7 +68,7 @@ func (s *Store) store(ctx context.Context, name string, body blob.Body, then fun
 	if err = errors.Join(err, f.Close()); err != nil {
 		rerr := os.Remove(path)
 		if rerr = errors.Join(rerr, s.d.wal.Forget(name)); rerr != nil {
-			s.d.log.Warn("torn content not removed", "name", name, "err", rerr)
+			s.d.log.Warn("torn content not removed", "name", name, "error", rerr)
 		}
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}

@@ -152,7 +152,7 @@ func (u *upload) discardTail(e blob.Extend) {
 		return
 	}
 	if err := u.free(e.N, e.At); err != nil {
-		u.d.log.Warn("torn end of a part not freed", "upload", u.ref.ID, "part", e.N, "err", err)
+		u.d.log.Warn("torn end of a part not freed", "upload", u.ref.ID, "part", e.N, "error", err)
 	}
 }
 

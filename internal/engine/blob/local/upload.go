@@ -311,13 +311,13 @@ func (u *upload) doubt(cause error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.doubts++
-	u.d.log.Error("sync failed: parts are suspect", "upload", u.ref.ID, "err", cause)
+	u.d.log.Error("sync failed: parts are suspect", "upload", u.ref.ID, "error", cause)
 	if u.loadLocked() != nil {
 		return
 	}
 	r := record{kind: kindDoubt, flags: doubtSync}
 	if err := u.appendLocked(r); err != nil && u.journal != nil {
-		u.d.log.Error("doubt not kept", "upload", u.ref.ID, "err", err)
+		u.d.log.Error("doubt not kept", "upload", u.ref.ID, "error", err)
 		_ = u.journal.apply(r)
 	}
 }

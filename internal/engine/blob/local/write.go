@@ -130,7 +130,7 @@ func (u *upload) discard(n int) {
 		return
 	}
 	if err := u.free(n, 0); err != nil {
-		u.d.log.Warn("torn part not freed", "upload", u.ref.ID, "part", n, "err", err)
+		u.d.log.Warn("torn part not freed", "upload", u.ref.ID, "part", n, "error", err)
 	}
 }
 

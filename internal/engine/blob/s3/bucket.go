@@ -84,8 +84,6 @@ type Bucket struct {
 
 	// unconditional: the store refuses If-None-Match; see Check.
 	unconditional atomic.Bool
-	// uncompared: it does not refuse If-Match for another ETag; see Check.
-	uncompared atomic.Bool
 	// singly: the store does not know DeleteObjects; see Store.RemoveAll.
 	singly atomic.Bool
 }

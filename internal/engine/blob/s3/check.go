@@ -17,9 +17,6 @@ import (
 // maxSkew is how far the clocks may be apart: stores refuse requests that are 15 minutes old.
 const maxSkew = 5 * time.Minute
 
-// noETag is an ETag that no object has.
-const noETag = "00000000000000000000000000000000"
-
 // Check says whether the bucket can be used, before anything relies on it: that it is there, that
 // its objects may be written, read, listed and deleted and multipart uploads begun, filled, listed
 // and aborted, and that the clocks agree. Each line of the error is one trouble, in words for
@@ -76,12 +73,6 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	if err := put(opts); !hasCode(err, minio.PreconditionFailed) {
 		b.unconditional.Store(true)
 		b.log.Warn("the store does not honour If-None-Match: names are looked up before they are written", "bucket", b.name)
-	}
-	opts = minio.PutObjectOptions{}
-	opts.SetMatchETag(noETag)
-	if err := put(opts); !hasCode(err, minio.PreconditionFailed) {
-		b.uncompared.Store(true)
-		b.log.Warn("the store does not honour If-Match: what two instances remove at once from a pack may come back, until an audit", "bucket", b.name)
 	}
 	return nil
 }

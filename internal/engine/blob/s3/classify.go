@@ -57,6 +57,7 @@ func kindOf(e minio.ErrorResponse) drive.Kind {
 		return drive.NotFound
 	case e.StatusCode >= http.StatusInternalServerError, e.StatusCode == http.StatusTooManyRequests,
 		e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusForbidden, e.StatusCode == http.StatusUnauthorized,
+		e.StatusCode == http.StatusConflict, // with what is in the bucket, or with another request
 		e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "ExpiredToken",
 		e.Code == "BadRequest": // it was not understood at all: see isMisread
 		return drive.Unavailable

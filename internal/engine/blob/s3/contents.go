@@ -18,7 +18,7 @@ import (
 
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
-	var packs []string
+	var packs []blob.Stray // objects of packs, those of each one after the other
 	show := func() error {
 		all, err := s.contentsOf(ctx, packs)
 		packs = packs[:0]
@@ -31,14 +31,16 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	}
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}
 	err := s.list(ctx, opts, func(stray blob.Stray) error {
-		name, ok := packAt(stray.Place)
-		if !ok {
+		if _, ok := packAt(stray.Place); !ok {
 			return fn(stray)
 		}
-		if packs = append(packs, name); len(packs) < packsAtOnce {
-			return nil
+		if n := len(packs); n >= packsAtOnce && stem(packs[n-1]) != stem(stray) {
+			if err := show(); err != nil {
+				return err
+			}
 		}
-		return show()
+		packs = append(packs, stray)
+		return nil
 	})
 	if err == nil {
 		err = show()
@@ -62,24 +64,31 @@ func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func
 	return ctx.Err()
 }
 
-// packAt returns the name of the pack that lies at a place; false: none does.
+// packAt returns the name of the pack of which an object lies at a place; false: of none.
 func packAt(place string) (name string, ok bool) {
-	name, ok = strings.CutSuffix(path.Base(place), pack.Suffix)
-	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
-		return "", false
-	}
-	shard, ok := blob.ShardOf(name)
-	return name, ok && blob.PlaceIn(shard, name+pack.Suffix) == place
+	name, ok = pack.Of(path.Base(place))
+	shard, _ := blob.ShardOf(name)
+	return name, ok && blob.PlaceIn(shard, path.Base(place)) == place
 }
 
-// contentsOf returns what packs have, one pack after the other.
-func (s *Store) contentsOf(ctx context.Context, packs []string) (all []blob.Stray, err error) {
+// contentsOf returns what packs have, one pack after the other. objects are those of the packs,
+// those of each one after the other.
+func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blob.Stray, err error) {
+	var packs []string
+	of := map[string][]string{}
+	for _, o := range objects {
+		name, _ := packAt(o.Place)
+		if of[name] == nil {
+			packs = append(packs, name)
+		}
+		of[name] = append(of[name], path.Base(o.Place))
+	}
 	lists := make([][]pack.Content, len(packs))
 	var reads errgroup.Group
 	reads.SetLimit(packsAtOnce)
 	for i, name := range packs {
 		reads.Go(func() (err error) {
-			lists[i], err = s.packs.List(ctx, name)
+			lists[i], err = s.packs.List(ctx, name, of[name])
 			return err
 		})
 	}
@@ -129,10 +138,12 @@ func (s *Store) page(ctx context.Context, shard, after string, limit int) (page 
 	return page, end, more, nil
 }
 
-// objectsAfter returns limit objects of a shard, or, so that they end with a pack's, some more:
-// what a pack has comes before its own place, among the objects with the names of its contents.
+// objectsAfter returns limit objects of a shard, or, so that they end with the last of a pack, some
+// more: what a pack has comes before its own places, among the objects with the names of its
+// contents.
 func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int) (all []blob.Stray, more bool, err error) {
-	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit}
+	limit = min(limit, pageSize-1) // the one behind them comes with the same request
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit + 1}
 	if after != "" {
 		opts.StartAfter = s.b.key(after)
 	}
@@ -141,9 +152,6 @@ func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int
 			return errFull
 		}
 		all = append(all, stray)
-		if len(all) >= limit && last(stray) {
-			return errFull
-		}
 		return nil
 	})
 	if errors.Is(err, errFull) {
@@ -156,13 +164,6 @@ func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int
 func stem(stray blob.Stray) string {
 	before, _, _ := strings.Cut(path.Base(stray.Place), ".")
 	return before
-}
-
-// last reports whether no pack may follow that has what comes before an object.
-func last(stray blob.Stray) bool {
-	_, isPack := packAt(stray.Place)
-	_, mayFollow := packAt(path.Join(path.Dir(stray.Place), stem(stray)+pack.Suffix))
-	return isPack || !mayFollow || !strings.Contains(path.Base(stray.Place), ".")
 }
 
 // unbroken returns how many of the first objects have n packs among them, and all that belongs to
@@ -181,10 +182,10 @@ func unbroken(objects []blob.Stray, n int) int {
 
 // shown returns what objects show beyond a place.
 func (s *Store) shown(ctx context.Context, objects []blob.Stray, after string) (all []blob.Stray, err error) {
-	var packs []string
+	var packs []blob.Stray
 	for _, stray := range objects {
-		if name, ok := packAt(stray.Place); ok {
-			packs = append(packs, name)
+		if _, ok := packAt(stray.Place); ok {
+			packs = append(packs, stray)
 		} else {
 			all = append(all, stray)
 		}

@@ -210,7 +210,7 @@ func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error
 	_, err = b.api.CompleteMultipartUpload(ctx, b.name, p.key, p.mpu, list, opts)
 	if hasCode(err, "EntityTooSmall", "InvalidPart", minio.PreconditionFailed) {
 		b.log.Warn("a multipart upload that nobody knows cannot be kept as content and is left alone", "key", p.key, "upload", p.mpu,
-			"err", err)
+			"error", err)
 		return nil
 	}
 	if err != nil && !hasCode(err, "NoSuchUpload") {

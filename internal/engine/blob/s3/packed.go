@@ -1,11 +1,14 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,83 +26,74 @@ type packed struct{ b *Bucket }
 
 var _ pack.Objects = packed{}
 
-func (p packed) key(name string) string {
+func (p packed) key(object string) string {
+	name, _, _ := strings.Cut(object, ".")
 	shard, _ := blob.ShardOf(name)
-	return p.b.key(blob.PlaceIn(shard, name+pack.Suffix))
+	return p.b.key(blob.PlaceIn(shard, object))
 }
 
 // Create implements pack.Objects.
-func (p packed) Create(ctx context.Context, name string, b []byte) error {
-	return wrapped("put a pack", p.b.create(ctx, p.key(name), b))
-}
-
-// Replace implements pack.Objects.
-func (p packed) Replace(ctx context.Context, name string, b []byte, tag string) error {
-	var opts minio.PutObjectOptions
-	if !p.b.uncompared.Load() {
-		opts.SetMatchETag(tag)
-	}
-	err := p.b.putObject(ctx, p.key(name), wholeOf(b), int64(len(b)), opts)
-	return wrapped("replace a pack", ofCondition(err))
+func (p packed) Create(ctx context.Context, object string, b []byte) error {
+	return wrapped("put a pack", p.b.create(ctx, p.key(object), b))
 }
 
 // Read implements pack.Objects.
-func (p packed) Read(ctx context.Context, name string, off, n int64, tag string) (b []byte, now string, err error) {
+func (p packed) Read(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	pause := rereadPause
 	for fruitless := 0; ; fruitless++ {
-		b, now, err = p.readOnce(ctx, name, off, n, tag)
+		b, err = p.readOnce(ctx, object, off, n)
 		if err == nil || fruitless == rereads || !drive.IsKind(err, drive.Unavailable) {
-			return b, now, wrapped("read a pack", err)
+			return b, wrapped("read a pack", err)
 		}
 		select {
 		case <-time.After(pause):
 			pause *= 2
 		case <-ctx.Done():
-			return nil, "", drive.Wrap(ctx.Err(), drive.Unavailable)
+			return nil, drive.Wrap(ctx.Err(), drive.Unavailable)
 		}
 	}
 }
 
-func (p packed) readOnce(ctx context.Context, name string, off, n int64, tag string) (b []byte, now string, err error) {
+func (p packed) readOnce(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	opts := minio.GetObjectOptions{}
 	if err := opts.SetRange(off, off+n-1); err != nil {
-		return nil, "", err
-	}
-	if tag != "" {
-		if err := opts.SetMatchETag(tag); err != nil {
-			return nil, "", err
-		}
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stall := time.AfterFunc(readStall, cancel)
 	defer stall.Stop()
-	body, info, _, err := p.b.api.GetObject(ctx, p.b.name, p.key(name), opts)
+	body, _, _, err := p.b.api.GetObject(ctx, p.b.name, p.key(object), opts)
 	if e, ok := errors.AsType[minio.ErrorResponse](err); ok && e.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		return nil, "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, "", ofCondition(err)
+		return nil, classify(err)
 	}
 	defer body.Close() //nolint:errcheck // it was only read
 	b, err = io.ReadAll(io.LimitReader(body, n+1))
 	if err == nil && int64(len(b)) > n {
 		err = errors.New("the store sends more than it was asked for")
 	}
-	return b, trim(info.ETag), classify(err)
+	return b, classify(err)
+}
+
+// Find implements pack.Objects.
+func (p packed) Find(ctx context.Context, prefix string) (objects []string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range p.b.api.ListObjectsIter(ctx, p.b.name, minio.ListObjectsOptions{Prefix: p.key(prefix), Recursive: true, MaxKeys: pageSize}) {
+		if o.Err != nil {
+			return nil, wrapped("find the objects of a pack", classify(o.Err))
+		}
+		objects = append(objects, path.Base(o.Key))
+	}
+	return objects, ctx.Err()
 }
 
 // Delete implements pack.Objects.
-func (p packed) Delete(ctx context.Context, name string) error {
-	return wrapped("delete a pack", p.b.remove(ctx, p.key(name)))
-}
-
-// ofCondition tells an object that is another one by now.
-func ofCondition(err error) error {
-	if hasCode(err, minio.PreconditionFailed, "ConditionalRequestConflict") {
-		return pack.ErrChanged
-	}
-	return classify(err)
+func (p packed) Delete(ctx context.Context, object string) error {
+	return wrapped("delete a pack", p.b.remove(ctx, p.key(object)))
 }
 
 // Name implements blob.Store.
@@ -120,7 +114,7 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	}
 	switch {
 	case err != nil:
-		_, forgotten := s.packs.Remove(ctx, []blob.Slot{at})
+		_, forgotten := s.packs.Remove(ctx, []blob.Slot{at}, false)
 		return blob.Part{}, fmt.Errorf("lay: %w", errors.Join(err, forgotten))
 	case ok:
 		return part, nil
@@ -143,7 +137,7 @@ func (s *Store) notInPack(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	_, err := s.packs.Size(ctx, at)
+	_, err := s.packs.Size(ctx, at) // one that was rewritten may have it: then it lies twice, which does no harm
 	switch {
 	case err == nil:
 		return errors.New("content of this name is there already")
@@ -153,27 +147,82 @@ func (s *Store) notInPack(ctx context.Context, name string) error {
 	return err
 }
 
+// sizeInPack returns the size of content in a pack. Where the pack does not lie where it was put,
+// alone is asked first: content that came from another store lies alone.
+func (s *Store) sizeInPack(ctx context.Context, at blob.Slot, alone func() error) (drive.ByteSize, error) {
+	size, err := s.packs.Size(ctx, at)
+	if !drive.IsKind(err, drive.NotFound) {
+		return drive.ByteSize(size), err
+	}
+	if err := alone(); !drive.IsKind(err, drive.NotFound) {
+		return 0, err
+	}
+	if moved, err := s.packs.Locate(ctx, at.Pack); !moved || err != nil {
+		return 0, errors.Join(err, drive.Wrap(err, drive.NotFound))
+	}
+	size, err = s.packs.Size(ctx, at)
+	return drive.ByteSize(size), err
+}
+
 // openSlot opens content that lies in a pack, or in an object of its whole name: it was laid too
 // late, came from another store, or somebody has brought it back because it is damaged in the pack.
+// Such an object is looked for before the place of a pack that was rewritten.
 func (s *Store) openSlot(ctx context.Context, at blob.Slot, key string) (blob.Object, error) {
-	b, whole, err := s.packs.Read(ctx, at)
-	if err == nil && whole {
-		return blob.InMemory(b), nil
-	}
-	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		return nil, fmt.Errorf("open content: %w", err)
+	o, found, err := s.openPacked(ctx, at, key)
+	if found || err != nil {
+		return o, err
 	}
 	o, objectErr := s.b.open(ctx, key)
-	if err == nil && drive.IsKind(objectErr, drive.NotFound) {
-		return blob.InMemory(b), nil // who knows its digest finds out
+	if !drive.IsKind(objectErr, drive.NotFound) {
+		return o, objectErr
 	}
-	return o, objectErr
+	moved, err := s.packs.Locate(ctx, at.Pack)
+	if err != nil {
+		return nil, fmt.Errorf("open content: %w", err)
+	}
+	if moved {
+		if o, found, err := s.openPacked(ctx, at, key); found || err != nil {
+			return o, err
+		}
+	}
+	return nil, objectErr
+}
+
+// openPacked opens content where a pack is known to lie. In place of one that is damaged there it
+// opens the object of its whole name.
+func (s *Store) openPacked(ctx context.Context, at blob.Slot, key string) (o blob.Object, found bool, err error) {
+	b, whole, err := s.packs.Read(ctx, at)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("open content: %w", err)
+	case whole:
+		return blob.InMemory(b), true, nil
+	}
+	if o, err = s.b.open(ctx, key); drive.IsKind(err, drive.NotFound) {
+		return blob.InMemory(b), true, nil // who knows its digest finds out
+	}
+	return o, err == nil, err
+}
+
+// readPacked reads content that lies in a pack, wherever that is. NotFound: it lies in none.
+func (s *Store) readPacked(ctx context.Context, at blob.Slot) ([]byte, error) {
+	b, _, err := s.packs.Read(ctx, at)
+	if !drive.IsKind(err, drive.NotFound) {
+		return b, err
+	}
+	if moved, locateErr := s.packs.Locate(ctx, at.Pack); !moved || locateErr != nil {
+		return nil, cmp.Or(locateErr, err)
+	}
+	b, _, err = s.packs.Read(ctx, at)
+	return b, err
 }
 
 // setAside copies what lies in a slot to the quarantine, and removes it from its pack. That nothing
 // lies there is no error.
 func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error {
-	b, _, err := s.packs.Read(ctx, at)
+	b, err := s.readPacked(ctx, at)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
 	}
@@ -185,7 +234,7 @@ func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error 
 		err = s.b.create(ctx, to, b)
 	}
 	if err == nil {
-		_, err = s.packs.Remove(ctx, []blob.Slot{at})
+		_, err = s.packs.Remove(ctx, []blob.Slot{at}, false)
 	}
 	return err
 }
@@ -194,8 +243,8 @@ func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error 
 const packsAtOnce = 16
 
 // removeFromPacks takes contents out of packs. gone were in the memory of this process; rest are
-// those of which there may be an object.
-func (s *Store) removeFromPacks(ctx context.Context, names []string) (gone, rest []string, err error) {
+// those of which there may be an object. Neither are those that stay because it is frugal.
+func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool) (gone, rest []string, err error) {
 	packs := map[string][]blob.Slot{}
 	for _, name := range names {
 		if at, ok := blob.SlotOf(name); ok {
@@ -212,13 +261,14 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string) (gone, rest
 	all.SetLimit(packsAtOnce)
 	for _, slots := range packs {
 		all.Go(func() error {
-			unsent, err := s.packs.Remove(ctx, slots)
+			outcome, err := s.packs.Remove(ctx, slots, frugal)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
 				errs = append(errs, err)
-			case unsent:
+			case outcome == pack.Kept:
+			case outcome == pack.Unsent:
 				gone = append(gone, namesOf(slots)...)
 			default:
 				rest = append(rest, namesOf(slots)...)

@@ -80,7 +80,7 @@ func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []sto
 	defer stop()
 	for _, p := range pieces {
 		if err := b.remove(ctx, b.pieceKey(id, p)); err != nil {
-			b.log.Warn("piece of a tail not removed", "upload", id, "piece", p.Place, "err", err)
+			b.log.Warn("piece of a tail not removed", "upload", id, "piece", p.Place, "error", err)
 			return
 		}
 	}

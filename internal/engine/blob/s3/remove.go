@@ -18,7 +18,17 @@ import (
 // does not know the request is not asked a second time: there each content is deleted by itself,
 // many at once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
-	gone, rest, err := s.removeFromPacks(ctx, names)
+	return s.removeAll(ctx, names, false)
+}
+
+// Reclaim implements blob.Store. It rewrites a pack only if that writes at most pack.MaxRewritten
+// times what it frees.
+func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
+	return s.removeAll(ctx, names, true)
+}
+
+func (s *Store) removeAll(ctx context.Context, names []string, frugal bool) (gone []string, err error) {
+	gone, rest, err := s.removeFromPacks(ctx, names, frugal)
 	some, restErr := s.removeObjects(ctx, rest)
 	return append(gone, some...), errors.Join(err, restErr)
 }

@@ -23,7 +23,7 @@ type Store struct {
 var _ blob.Store = (*Store)(nil)
 
 // Caps implements blob.Store. How much room there is nobody knows.
-func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Far: true} }
+func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Frugal: true, Far: true} }
 
 // Free implements blob.Store.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
@@ -115,7 +115,7 @@ func (b *Bucket) undo(ctx context.Context, key, attempt string) {
 		err = b.remove(ctx, key)
 	}
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		b.log.Warn("content of a failed put not removed", "key", key, "err", err)
+		b.log.Warn("content of a failed put not removed", "key", key, "error", err)
 	}
 }
 
@@ -160,10 +160,12 @@ func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 		return 0, err
 	}
 	if at, ok := blob.SlotOf(name); ok {
-		size, err := s.packs.Size(ctx, at)
-		if !drive.IsKind(err, drive.NotFound) {
-			return drive.ByteSize(size), wrapped("stat content", err)
-		}
+		var info minio.ObjectInfo
+		size, err := s.sizeInPack(ctx, at, func() (err error) {
+			info, err = s.b.stat(ctx, key)
+			return err
+		})
+		return max(size, drive.ByteSize(info.Size)), wrapped("stat content", err)
 	}
 	info, err := s.b.stat(ctx, key)
 	return drive.ByteSize(info.Size), wrapped("stat content", err)
@@ -183,7 +185,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 		return nil //nolint:nilerr // such a name was never given, so it is not there
 	}
 	if at, ok := blob.SlotOf(name); ok {
-		if unsent, err := s.packs.Remove(ctx, []blob.Slot{at}); unsent || err != nil {
+		if outcome, err := s.packs.Remove(ctx, []blob.Slot{at}, false); outcome == pack.Unsent || err != nil {
 			return wrapped("remove content", err)
 		}
 	}

@@ -308,6 +308,7 @@ func TestErrorsHaveTheirKind(t *testing.T) {
 		"InsufficientStorage":            {http.StatusInsufficientStorage, drive.DiskFull},
 		"XMinioAdminBucketQuotaExceeded": {http.StatusBadRequest, drive.DiskFull},
 		"MalformedXML":                   {http.StatusBadRequest, drive.Internal},
+		"ExistingObjectIsDirectory":      {http.StatusConflict, drive.Unavailable},
 	} {
 		o := Options{
 			Endpoint: "127.0.0.1:1", Bucket: "bucket", AccessKey: "a", SecretKey: "s", Insecure: true,

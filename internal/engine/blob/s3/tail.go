@@ -211,7 +211,7 @@ func (x *extension) Discard(ctx context.Context) {
 		left = x.undo(ctx)
 	}
 	if err := x.s.release(ctx, x.l, left); err != nil {
-		x.s.b.log.Warn("lease of a tail not given back", "upload", x.ref.ID, "part", x.e.N, "err", err)
+		x.s.b.log.Warn("lease of a tail not given back", "upload", x.ref.ID, "part", x.e.N, "error", err)
 	}
 }
 

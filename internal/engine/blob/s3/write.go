@@ -89,7 +89,7 @@ func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lea
 		}
 	}
 	if err := s.release(ctx, l, left); err != nil {
-		s.b.log.Warn("lease of a part not given back", "upload", ref.ID, "part", w.N, "err", err)
+		s.b.log.Warn("lease of a part not given back", "upload", ref.ID, "part", w.N, "error", err)
 	}
 	if _, ok := errors.AsType[*storeError](cause); !ok {
 		return cause

@@ -327,6 +327,9 @@ func TestWhatNamesNobodyIsADeadLetter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range list { // the relay must not stumble over what it cannot send anywhere
+			if d.Failure.Text == "" {
+				t.Errorf("the letter of consumer %q has no reason", d.Consumer)
+			}
 			if err := r.outbox.Replay(t.Context(), d.ID); err != nil {
 				t.Fatal(err)
 			}

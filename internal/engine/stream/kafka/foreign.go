@@ -130,7 +130,7 @@ func (w *waiters) goneAway(ctx context.Context, topic string, err error) {
 		return // of the same batch
 	}
 	w.away[topic] = now.Add(awayTime)
-	w.s.opt.Log.WarnContext(ctx, "the topic of another producer takes nothing; what is for it waits", "topic", topic, "err", err)
+	w.s.opt.Log.WarnContext(ctx, "the topic of another producer takes nothing; what is for it waits", "topic", topic, "error", err)
 }
 
 // theirs are the headers that go on with a foreign message: all but those that mean something here.
@@ -143,8 +143,23 @@ func theirs(headers []kgo.RecordHeader) []kgo.RecordHeader {
 func refused(dlq string, m *kgo.Record, cause error) *kgo.Record {
 	out := forwarded(dlq, m)
 	out.Value = m.Value[:min(len(m.Value), stream.MaxEvent)]
-	failure := stream.FailureOf(cause)
-	out.Headers = append(theirs(m.Headers),
-		kgo.RecordHeader{Key: headerKind, Value: []byte(failure.Kind)}, kgo.RecordHeader{Key: headerError, Value: []byte(failure.Text)})
+	out.Headers = because(theirs(m.Headers), cause)
 	return out
+}
+
+// stray is a message of SmartDrive's own on its way to the dead letters, because nobody takes it.
+func stray(dlq string, m *kgo.Record, cause error) *kgo.Record {
+	if before := header(m, headerError); before != "" {
+		cause = fmt.Errorf("%w; its last failure: %s", cause, before)
+	}
+	out := forwarded(dlq, m)
+	out.Headers = because(m.Headers, cause)
+	return out
+}
+
+// because replaces the failure that headers tell of.
+func because(headers []kgo.RecordHeader, cause error) []kgo.RecordHeader {
+	failure := stream.FailureOf(cause)
+	others := slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return h.Key == headerKind || h.Key == headerError })
+	return append(others, kgo.RecordHeader{Key: headerKind, Value: []byte(failure.Kind)}, kgo.RecordHeader{Key: headerError, Value: []byte(failure.Text)})
 }

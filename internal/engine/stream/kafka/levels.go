@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
 )
 
@@ -134,7 +135,7 @@ func (w *waiters) fetch(ctx context.Context) {
 			bound = firstPause
 		}
 		w.s.counters.Errors.Add(1)
-		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "err", err)
+		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "error", err)
 		pause(ctx, nil, bound)
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
@@ -264,7 +265,7 @@ func (w *waiters) onward(m *kgo.Record) *kgo.Record {
 	}
 	if !legal(consumer) || topic.Types() == nil {
 		w.s.counters.Stray.Add(1)
-		return forwarded(w.s.dlq(), m)
+		return stray(w.s.dlq(), m, drive.Wrap(fmt.Errorf("it names no consumer that there is: %.100q of topic %.100q", consumer, topic), drive.BadRequest))
 	}
 	return forwarded(w.s.retry(consumer, topic), m)
 }
@@ -321,10 +322,11 @@ func (w *waiters) drop(b batch, errs []error) (failed error) {
 // which the topic of another producer does not take.
 func (w *waiters) bury(ctx context.Context, m *kgo.Record, cause error) error {
 	w.s.counters.Stray.Add(1)
+	away := stray
 	if slices.Contains(w.s.opt.Targets, m.Topic) {
-		return w.s.produce(ctx, []*kgo.Record{refused(w.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
+		away = refused
 	}
-	return w.s.produce(ctx, []*kgo.Record{forwarded(w.s.dlq(), m)})
+	return w.s.produce(ctx, []*kgo.Record{away(w.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
 }
 
 // passed drops the head of a queue, whose message is durable elsewhere. The queue may have been

@@ -43,7 +43,7 @@ func (s *Stream) loop(ctx context.Context, what string, once func(context.Contex
 		case err != nil:
 			s.counters.Errors.Add(1)
 			wait := bound/2 + rand.N(bound/2)
-			s.opt.Log.WarnContext(ctx, "stream pauses", "loop", what, "pause", wait, "err", err)
+			s.opt.Log.WarnContext(ctx, "stream pauses", "loop", what, "pause", wait, "error", err)
 			pause(ctx, nil, wait)
 			bound = min(2*bound, lastPause)
 		default:

@@ -130,7 +130,7 @@ func (one *session) take(ctx context.Context, fetches kgo.Fetches) (failed bool)
 // starts again.
 func (one *session) fail(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
-		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "err", err)
+		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "error", err)
 		return
 	}
 	if one.failed == nil {

@@ -22,7 +22,10 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	st := timer.State{
 		Key: key, Gen: p.gen, Account: p.owner, First: show(p.first), Last: show(e.last.Load()), Indexed: show(p.at), Leased: e.leased,
 		Idle: time.Duration(p.idle) * time.Millisecond, Max: time.Duration(p.max) * time.Millisecond,
-		Due: show(max(p.at, s.due(n))),
+		Due: show(max(p.at, s.due(n))), PushBacks: p.moved.Load(), Shard: s.name,
+	}
+	if st.PushBacks > 0 {
+		st.LastPushBack = st.Last
 	}
 	if f := s.leases[n]; e.leased {
 		st.Due, st.Attempt, st.Delivery = st.Indexed, f.attempt, f.delivery

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ func New(opt Options) *Queue {
 	q.tokens.Store(rand.Uint64())
 	q.epoch.Store(rand.Uint64() | 1)
 	for i := range q.shards {
+		q.shards[i].name = fmt.Sprintf("%d/%d", i, numShards)
 		q.shards[i].init(kinds)
 	}
 	return q
@@ -102,7 +104,11 @@ func (q *Queue) Touch(key timer.Key) {
 		return
 	}
 	e := s.entry(n)
-	for last := e.last.Load(); last < now && !e.last.CompareAndSwap(last, now); last = e.last.Load() {
+	for last := e.last.Load(); last < now; last = e.last.Load() {
+		if e.last.CompareAndSwap(last, now) {
+			s.plan(n).moved.Add(1)
+			break
+		}
 	}
 	if e.leased {
 		s.leases[n].touched.Store(true)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	chunkLen = 256           // entries: 18,432 bytes, a size class of the allocator
+	chunkLen = 256           // entries: 24,576 bytes, a size class of the allocator
 	never    = math.MaxInt64 // as a tick
 )
 
@@ -33,6 +33,7 @@ type plan struct {
 	idle  int64 // milliseconds, rounded up
 	max   int64 // milliseconds, rounded up; 0 = no cap
 	owner drive.AccountID
+	moved atomic.Int64 // touches that moved last; grows under the shared lock too
 }
 
 type chunk struct {
@@ -60,6 +61,7 @@ type lease struct {
 	owner            drive.AccountID
 	first, last, due int64
 	attempt          int
+	moved            int64
 	delivery         int
 	token            uint64
 	touched          atomic.Bool // since it fired
@@ -72,6 +74,7 @@ type lane struct {
 }
 
 type shard struct {
+	name   string // "17/64"
 	mu     sync.RWMutex
 	table  table
 	chunks []*chunk
@@ -153,6 +156,7 @@ func (s *shard) armLocked(h uint64, x *timer.Entry, first, last int64) {
 	}
 	s.releaseLocked(n)
 	p.gen, p.owner, p.first, p.idle, p.max = x.Gen, x.Account, first, ceilMs(x.Idle), ceilMs(x.Max)
+	p.moved.Store(0)
 	e.last.Store(last)
 	s.moveLocked(n, s.due(n))
 }
@@ -192,13 +196,14 @@ func (s *shard) fireLocked(q *Queue, n int32) timer.Fired {
 		p := s.plan(n)
 		f = &lease{
 			gen: p.gen, owner: p.owner, first: p.first, last: e.last.Load(), due: max(p.at, s.due(n)), token: q.token(),
+			moved: p.moved.Load(),
 		}
 		s.leases[n], e.leased = f, true
 	}
 	f.delivery++
 	return timer.Fired{
 		Key: e.key(), Gen: f.gen, Account: f.owner, First: q.clock.show(f.first), Last: q.clock.show(f.last), Due: q.clock.show(f.due),
-		Attempt: f.attempt, Delivery: f.delivery, Token: f.token,
+		Attempt: f.attempt, Delivery: f.delivery, Token: f.token, PushBacks: f.moved, Shard: s.name,
 	}
 }
 

@@ -30,7 +30,10 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	s := timer.State{
 		Key: key, Gen: st.gen, Account: st.account, Idle: time.Duration(st.idle) * time.Millisecond, Max: time.Duration(st.max) * time.Millisecond,
 		First: drive.Time(st.first), Last: drive.Time(st.last), Due: drive.Time(st.due()), Indexed: drive.Time(st.indexed),
-		Shard: fmt.Sprintf("%d/%d", sh.number, len(q.shards)),
+		Shard: sh.name, PushBacks: st.pushed,
+	}
+	if st.pushed > 0 {
+		s.LastPushBack = s.Last
 	}
 	if !st.leased {
 		s.Slice = st.sliceName()

@@ -307,7 +307,7 @@ func (l *leasing) took(c *call) error {
 		if err != nil {
 			return fmt.Errorf("lease: %w", err)
 		}
-		f.Key.Kind = l.kind
+		f.Key.Kind, f.Shard = l.kind, c.shard.name
 		copy(f.Key.ID[:], fired[i])
 		f.First, f.Last, f.Due = f.First.Add(shift), f.Last.Add(shift), f.Due.Add(shift)
 		if f.Delivery > 1 {

@@ -51,7 +51,9 @@ func New(opt Options) *Queue {
 	q := &Queue{opt: opt, client: opt.client(), trust: opt.MaxWait, widths: make([]atomic.Int32, kinds)}
 	q.epoch.Store(rand.Uint64() | 1)
 	for n := range opt.Shards {
-		q.shards = append(q.shards, newShard(opt.Namespace, n))
+		sh := newShard(opt.Namespace, n)
+		sh.name = fmt.Sprintf("%d/%d", n, opt.Shards)
+		q.shards = append(q.shards, sh)
 	}
 	for i := range q.widths {
 		q.widths[i].Store(firstWidth)

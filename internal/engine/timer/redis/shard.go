@@ -17,6 +17,7 @@ const never = math.MaxInt64 // as a time
 // shard is what this process knows of one shard. Times are of the shard's clock.
 type shard struct {
 	number int
+	name   string // "17/64"
 	prefix string // "{smartdrive:t17}:"
 	meta   string
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -13,14 +14,17 @@ import (
 // What the scripts pack, big-endian; times and spans are ms. A layout that changes takes another
 // format number.
 //
-//	state  format << 4 | flags (1), gen (8), account (16), idle (6), max (6), first (6), last (6), at (6)
-//	fired  token (8), gen (8), account (16), first (6), last (6), due (6), attempt (4), delivery (4), call (6), holder (the rest)
+//	state  format << 4 | flags (1), gen (8), account (16), idle (6), max (6), first (6), last (6), at (6), push-backs (4, or none: 0)
+//	fired  token (8), gen (8), account (16), first (6), last (6), due (6), attempt (4), delivery (4), call (6), holder (up to a zero
+//	       byte, or all), push-backs (4), at (6), 1 = indexed by the hour (1)
 //	armed  id (16), gen (8), account (16), idle (6), max (6), age of last (6), age of first (6)
 //	ended  id (16), token (8), verdict (1), in (6), attempt (4)
 const (
 	format     = 1
 	stateLen   = 55
+	countLen   = 4 // behind the state: a timer that was pushed back
 	firedLen   = 64
+	placeLen   = 12 // behind the holder: zero byte, push-backs, at, by the hour. Absent in what an older release froze
 	flagLeased = 1
 	flagCoarse = 4
 
@@ -36,18 +40,22 @@ type state struct {
 	account              drive.AccountID
 	idle, max            int64
 	first, last, indexed int64
+	pushed               int64 // push-backs
 }
 
 var errFormat = errors.New("a timer in Redis is not of the format of this version")
 
 func parseState(s string) (st state, err error) {
-	if len(s) != stateLen || s[0]>>4 != format {
+	if len(s) != stateLen && len(s) != stateLen+countLen || s[0]>>4 != format {
 		return st, errFormat
 	}
 	r := fields(s[1:])
 	st.leased, st.coarse = s[0]&flagLeased != 0, s[0]&flagCoarse != 0
 	st.gen, st.account = int64(r.uint(8)), drive.AccountID(r.id())
 	st.idle, st.max, st.first, st.last, st.indexed = r.ms(), r.ms(), r.ms(), r.ms(), r.ms()
+	if len(r) > 0 {
+		st.pushed = int64(r.uint(countLen))
+	}
 	return st, nil
 }
 
@@ -68,7 +76,15 @@ func parseFired(s string) (f timer.Fired, holder string, err error) {
 	f.Token, f.Gen, f.Account = r.uint(8), int64(r.uint(8)), drive.AccountID(r.id())
 	f.First, f.Last, f.Due = drive.Time(r.ms()), drive.Time(r.ms()), drive.Time(r.ms())
 	f.Attempt, f.Delivery = int(r.uint(4)), int(r.uint(4))
-	return f, string(r[callLen:]), nil
+	holder, place, _ := strings.Cut(string(r[callLen:]), "\x00")
+	if len(place) == placeLen-1 {
+		p := fields(place)
+		f.PushBacks = int64(p.uint(4))
+		at := state{indexed: p.ms()}
+		at.coarse = p.uint(1) == 1
+		f.Slice = at.sliceName()
+	}
+	return f, holder, nil
 }
 
 // fields reads big-endian fields off the front of a string that is long enough.

@@ -18,7 +18,7 @@ func FuzzParseState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(s) != stateLen || s[0]>>4 != format || st.idle < 0 || st.first < 0 || st.indexed > maxInt || st.due() < st.indexed {
+		if (len(s) != stateLen && len(s) != stateLen+countLen) || s[0]>>4 != format || st.idle < 0 || st.first < 0 || st.indexed > maxInt || st.due() < st.indexed {
 			t.Errorf("%q was read as %+v", s, st)
 		}
 	})
@@ -28,10 +28,25 @@ func FuzzParseFired(f *testing.F) {
 	f.Add(strings.Repeat("\x11", firedLen) + "instance")
 	f.Fuzz(func(t *testing.T, s string) {
 		fired, holder, err := parseFired(s)
-		if err == nil && (len(s) != firedLen+len(holder) || fired.Attempt < 0 || fired.First < 0) {
+		if err == nil && (len(s) < firedLen+len(holder) || fired.Attempt < 0 || fired.First < 0) {
 			t.Errorf("%q was read as %+v of %q", s, fired, holder)
 		}
 	})
+}
+
+// What an older release has frozen is read, too.
+func TestFiredWithAndWithoutPushBacks(t *testing.T) {
+	t.Parallel()
+	old := strings.Repeat("\x01", firedLen) + "7"
+	f, holder, err := parseFired(old)
+	if err != nil || holder != "7" || f.PushBacks != 0 || f.Slice != "" {
+		t.Errorf("without: %+v of %q, %v", f, holder, err)
+	}
+	at := time.Date(2026, 11, 20, 23, 54, 7, 0, time.UTC).UnixMilli()
+	f, holder, err = parseFired(old + string(append(append6([]byte("\x00\x00\x00\x00\x0a"), at), 0)))
+	if err != nil || holder != "7" || f.PushBacks != 10 || f.Slice != "2026-11-20 23:54" {
+		t.Errorf("with: %+v of %q, %v", f, holder, err)
+	}
 }
 
 // What Go packs has the lengths that the scripts read.

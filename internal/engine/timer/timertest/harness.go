@@ -157,6 +157,10 @@ func (h *harness) checkFired(kind timer.Kind, got timer.Fired, now drive.Time, h
 	shift := now - driveTime(h.model.now)
 	want := h.model.fire(got.Key, m.nextToken(got.Token), hold)
 	want.First, want.Last, want.Due = want.First+shift, want.Last+shift, want.Due+shift
+	if got.Shard == "" {
+		h.t.Fatalf("%s fired without a shard", got.Key)
+	}
+	got.Shard, got.Slice = "", ""
 	if got != want {
 		h.t.Fatalf("fired\n got %+v\nwant %+v", got, want)
 	}
@@ -214,6 +218,10 @@ func (h *harness) checkShow(k timer.Key) {
 	want := timer.State{
 		Key: k, Gen: m.gen, Account: m.account, First: driveTime(m.first), Last: driveTime(m.last), Due: driveTime(m.comesUp()), Indexed: got.Indexed,
 		Idle: time.Duration(m.idle) * time.Millisecond, Max: time.Duration(m.max) * time.Millisecond, Leased: m.leased,
+		PushBacks: m.moved,
+	}
+	if m.moved > 0 {
+		want.LastPushBack = want.Last
 	}
 	if m.leased {
 		want.Attempt, want.Delivery = m.attempt, m.delivery

@@ -24,6 +24,7 @@ type modelTimer struct {
 	token               uint64
 	attempt, delivery   int
 	fFirst, fLast, fDue int64 // frozen when it fired
+	moved, fMoved       int64 // push-backs
 }
 
 func (m *modelTimer) due() int64 {
@@ -57,14 +58,17 @@ func (m *model) arm(x timer.Entry) {
 	case held == nil || x.Gen > held.gen || x.Gen == held.gen && held.leased:
 		m.timers[x.Key] = &fresh
 	case x.Gen == held.gen:
-		fresh.first, fresh.last = min(held.first, fresh.first), max(held.last, fresh.last)
+		fresh.first, fresh.last, fresh.moved = min(held.first, fresh.first), max(held.last, fresh.last), held.moved
 		m.timers[x.Key] = &fresh
 	}
 }
 
 func (m *model) touch(k timer.Key) {
 	if t := m.timers[k]; t != nil {
-		t.last = max(t.last, m.now)
+		if t.last < m.now {
+			t.last = m.now
+			t.moved++
+		}
 		t.touched = t.leased
 	}
 }
@@ -79,14 +83,14 @@ func (m *model) cancel(k timer.Key, gen int64) {
 func (m *model) fire(k timer.Key, token uint64, hold time.Duration) timer.Fired {
 	t := m.timers[k]
 	if !t.leased {
-		t.fAccount, t.fFirst, t.fLast, t.fDue = t.account, t.first, t.last, t.due()
+		t.fAccount, t.fFirst, t.fLast, t.fDue, t.fMoved = t.account, t.first, t.last, t.due(), t.moved
 		t.leased, t.touched, t.token, t.attempt, t.delivery = true, false, token, 0, 0
 	}
 	t.delivery++
 	t.notBefore = m.now + hold.Milliseconds()
 	return timer.Fired{
 		Key: k, Gen: t.gen, Account: t.fAccount, Attempt: t.attempt, Delivery: t.delivery, Token: t.token,
-		First: driveTime(t.fFirst), Last: driveTime(t.fLast), Due: driveTime(t.fDue),
+		First: driveTime(t.fFirst), Last: driveTime(t.fLast), Due: driveTime(t.fDue), PushBacks: t.fMoved,
 	}
 }
 

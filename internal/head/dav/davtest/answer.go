@@ -47,7 +47,11 @@ func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reade
 	}
 	w := httptest.NewRecorder()
 	s.Server.ServeHTTP(w, r)
-	return Answer{w.Code, w.Header(), w.Body.String()}
+	a := Answer{w.Code, w.Header(), w.Body.String()}
+	if method != http.MethodGet { // not a content
+		a.CheckXML(t)
+	}
+	return a
 }
 
 // Want fails unless the answer has the status.

@@ -152,26 +152,12 @@ func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
 	}
 	format := syntax.Sniff(head)
 	if format == syntax.Unknown || format == syntax.NDJSON {
-		return nil, &syntax.Error{Kind: syntax.Unsupported, Text: named(head)}
+		return nil, &syntax.Error{Kind: syntax.Unsupported, Text: syntax.Named(head, "the XML in it is not an invoice of a format that is read here")}
 	}
 	for doc, err := range syntax.Decode(format, buffered, limits) {
 		return doc, err
 	}
 	return nil, &syntax.Error{Kind: syntax.Malformed, Text: "there is no document"}
-}
-
-// named says what an XML is that is not read, for those that people take for invoices.
-func named(head []byte) string {
-	for part, name := range map[string]string{
-		"urn:ferd:CrossIndustryDocument:invoice:1p0": "this is ZUGFeRD 1, which was replaced in 2019 and is not read; ask for ZUGFeRD 2, Factur-X or XRechnung",
-		"CrossIndustryOrder":                         "this is an order (Order-X), not an invoice",
-		"SCRDMCCBDACIOMessageStructure":              "this is an order (Order-X), not an invoice",
-	} {
-		if bytes.Contains(head, []byte(part)) {
-			return name
-		}
-	}
-	return "the XML in it is not an invoice of a format that is read here"
 }
 
 // fromZip yields the members of an archive that are invoices.

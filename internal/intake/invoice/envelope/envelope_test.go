@@ -85,6 +85,7 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 		"booking-aid: the profile MINIMUM":  invoicetest.PDF{}.Embed("factur-x.xml", profile("urn:factur-x.eu:1p0:minimum")),
 		"booking-aid: the profile BASIC WL": invoicetest.PDF{}.Embed("factur-x.xml", profile("urn:factur-x.eu:1p0:basicwl")),
 		"unsupported: this is ZUGFeRD 1":    invoicetest.PDF{}.Embed("ZUGFeRD-invoice.xml", []byte(`<a xmlns="urn:ferd:CrossIndustryDocument:invoice:1p0"/>`)),
+		"unsupported: the profile":          invoicetest.PDF{}.Embed("factur-x.xml", profile("urn:ferd:CrossIndustryDocument:invoice:1p0:extended")),
 		"unsupported: this is an order":     invoicetest.PDF{}.Embed("order-x.xml", []byte(`<rsm:SCRDMCCBDACIOMessageStructure xmlns:rsm="urn:un:unece:uncefact:data:SCRDMCCBDACIOMessageStructure:100"/>`)),
 		"malformed: the archive is damaged": archive(t, "1.xml", cii)[:200],
 		"refused: the PDF is encrypted":     bytes.Replace(invoicetest.PDF{}.Embed("factur-x.xml", []byte(cii)), []byte("/Root 1 0 R"), []byte("/Encrypt 9 0 R /Root 1 0 R"), 1),

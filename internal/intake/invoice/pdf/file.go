@@ -32,16 +32,28 @@ const (
 	tailBytes = 2048
 )
 
-// Open reads the tables of a PDF. The reader is used until the last file has been read.
+// Open reads the tables of a PDF. The reader is used until the last file has been read. Offsets
+// count from the header (ISO 32000-1, Annex H, implementation note 13), or else from the start of
+// the file.
 func Open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
-	d := &Document{in: in, size: size, limits: limits.withDefaults(), trailer: dict{}, packed: map[int64][]byte{}}
-	head, err := d.window(0, headBytes)
-	if err != nil {
+	head := make([]byte, min(size, headBytes))
+	n, err := in.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if !bytes.Contains(head, []byte("%PDF-")) {
+	begin := int64(bytes.Index(head[:n], []byte("%PDF-")))
+	if begin < 0 {
 		return nil, damaged("the file is not a PDF")
 	}
+	d, err := open(io.NewSectionReader(in, begin, size-begin), size-begin, limits)
+	if e, ok := errors.AsType[*Error](err); begin > 0 && ok && e.Kind == Damaged {
+		return open(in, size, limits)
+	}
+	return d, err
+}
+
+func open(in io.ReaderAt, size int64, limits Limits) (*Document, error) {
+	d := &Document{in: in, size: size, limits: limits.withDefaults(), trailer: dict{}, packed: map[int64][]byte{}}
 	tail, err := d.window(max(0, size-tailBytes), tailBytes)
 	if err != nil {
 		return nil, err

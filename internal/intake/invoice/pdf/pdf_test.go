@@ -52,6 +52,12 @@ func TestEmbeddedFilesAreFound(t *testing.T) {
 			t.Errorf("%s: %d files, error %v", name, len(got), err)
 		}
 	}
+	for _, before := range []string{"\r\n", "MIME-Version: 1.0\r\n\r\n"} { // offsets count from the header
+		shifted := append([]byte(before), invoicetest.PDF{Streams: true}.Embed("factur-x.xml", []byte(text))...)
+		if got, err := files(t, shifted); err != nil || got["factur-x.xml Alternative"] != text {
+			t.Errorf("after %q: %d files, error %v", before, len(got), err)
+		}
+	}
 	if got, err := files(t, invoicetest.PDF{}.Embed("", nil)); err != nil || len(got) != 0 {
 		t.Errorf("nothing embedded: %v, error %v", got, err)
 	}

@@ -46,16 +46,15 @@ var calculation = []Rule{
 			return d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding), d.Totals.Payable
 		}),
 	{
-		ID: "BR-CO-17", Severity: Fatal, Text: "The VAT of a category (BT-117) is its taxable amount times its rate, to less than 1",
-		tax: func(_ *document, t *tax) bool {
-			return withinOne(t.Amount.Abs(), t.Base.Percent(t.Rate).Abs().Round(2))
-		},
+		ID: "BR-CO-17", Severity: Fatal, Text: "The VAT of a category (BT-117) is its taxable amount times its rate, to less than 1 (in CII to 1)",
+		tax: taxFits,
 	},
 	{ID: "BR-CO-18", Severity: Fatal, Text: "An invoice has at least one VAT breakdown (BG-23)", document: func(d *document) bool { return len(d.Taxes) > 0 }},
 	{
 		ID: "BR-CO-19", Severity: Fatal, Text: "An invoicing period has a first or a last day (BG-14)",
 		document: func(d *document) bool {
-			return d.Period == nil || d.Period.Start != 0 || d.Period.End != 0 || d.TaxPointCode != ""
+			code := d.TaxPointCode != "" && d.Written.Syntax != invoice.CIISyntax // in UBL it stands in the period
+			return d.Period == nil || d.Period.Start != 0 || d.Period.End != 0 || code
 		},
 	},
 	{
@@ -111,6 +110,16 @@ func sumAllowances(d *document, charges bool) invoice.Decimal {
 		}
 	}
 	return sum
+}
+
+// taxFits is BR-CO-17. The artefact for CII accepts a difference of exactly 1, the one for UBL does
+// not. Without a rate, or with 0, there is less than half a unit of VAT.
+func taxFits(d *document, t *tax) bool {
+	if t.Rate.Sign() == 0 {
+		return t.Amount.Round(0).Sign() == 0
+	}
+	off := t.Amount.Abs().Sub(t.Base.Percent(t.Rate).Abs().Round(2)).Abs().Cmp(invoice.NewDecimal(1, 0))
+	return off < 0 || off == 0 && d.Written.Syntax == invoice.CIISyntax
 }
 
 // withinOne is the tolerance of the standard's validators for products of amounts and rates.

@@ -155,10 +155,10 @@ func (c category) base(d *document, t *tax) bool {
 	return sum.Round(2).Cmp(t.Base.Round(2)) == 0
 }
 
-// amount is rule 09.
-func (c category) amount(_ *document, t *tax) bool {
+// amount is rule 09. The artefact for CII leaves that of L and M to BR-CO-17.
+func (c category) amount(d *document, t *tax) bool {
 	switch {
-	case t.Category != c.code:
+	case t.Category != c.code, c.several && c.code != "S" && d.Written.Syntax == invoice.CIISyntax:
 		return true
 	case c.several:
 		return withinOne(t.Amount.Abs(), t.Base.Percent(t.Rate).Abs().Round(2))

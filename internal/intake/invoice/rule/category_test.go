@@ -1,8 +1,12 @@
 package rule_test
 
 import (
+	"strings"
+	"testing"
+
 	"smartdrive/internal/intake/invoice"
 	"smartdrive/internal/intake/invoice/invoicetest"
+	"smartdrive/internal/intake/invoice/rule"
 )
 
 var rates = map[string]int64{"S": 19, "L": 7, "M": 4}
@@ -161,6 +165,41 @@ func recategorize(d *invoice.Document, keep int) {
 func raiseTax(d *invoice.Document, by int64) {
 	more(&d.Taxes[0].Amount, by, 0)
 	totals(d, by, 0)
+}
+
+// The artefacts accept a VAT that is off by exactly 1 in CII, and not in UBL.
+func TestVATThatIsOffByOne(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		syntax   invoice.Syntax
+		category string
+		by       int64 // hundredths
+		want     string
+	}{
+		{invoice.UBLSyntax, "L", 99, ""},
+		{invoice.UBLSyntax, "L", 100, "BR-CO-17 BR-AF-09"},
+		{invoice.CIISyntax, "L", 100, ""},
+		{invoice.CIISyntax, "L", 101, "BR-CO-17"},
+		{invoice.CIISyntax, "M", 100, ""},
+		{invoice.CIISyntax, "S", 100, "BR-S-09"},
+		{invoice.CIISyntax, "S", 101, "BR-CO-17 BR-S-09"},
+	} {
+		d := only(c.category)()
+		d.Written.Syntax = c.syntax
+		d.Taxes[0].Amount = d.Taxes[0].Base.Percent(d.Taxes[0].Rate).Round(2).Add(invoice.NewDecimal(c.by, 2))
+		d.Totals.Tax = d.Taxes[0].Amount
+		d.Totals.Gross = d.Totals.Net.Add(d.Totals.Tax)
+		d.Totals.Payable = d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding)
+		var got []string
+		for _, f := range rule.Validate(d) {
+			if f.Severity == rule.Fatal {
+				got = append(got, f.Rule)
+			}
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("syntax %d, %s, off by %d hundredths: %q, want %q", c.syntax, c.category, c.by, got, c.want)
+		}
+	}
 }
 
 // totals adds to the VAT and what contains it.

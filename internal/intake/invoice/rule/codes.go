@@ -19,6 +19,10 @@ func documentCodes() []Rule {
 	return []Rule{
 		{ID: "BR-CL-01", Severity: Fatal, Text: "The type code (BT-3) is one of an invoice or, in a credit note, of a credit note (UNTDID 1001)", document: rightType},
 		{ID: "BR-CL-03", Severity: Fatal, Text: "An amount of UBL names its currency"},
+		{
+			ID: "BR-CL-03", Severity: Fatal, Text: "The currency of an amount is one of ISO 4217", near: "SD-02",
+			document: func(d *document) bool { return all(d.OtherCurrencies, isCurrency) },
+		},
 		ofDocument("BR-CL-04", Fatal, "The currency (BT-5) is one of ISO 4217", currencyOf, isCurrency),
 		ofDocument("BR-CL-04", Warning, "The currency (BT-5) is a present one (ISO 4217)", currencyOf, currencies.has),
 		ofDocument("BR-CL-05", Fatal, "The currency for accounting VAT (BT-6) is one of ISO 4217", taxCurrencyOf, isCurrency),
@@ -66,7 +70,7 @@ func lineCodes() []Rule {
 // schemeCodes are rules on schemes of identifiers. The XRechnung extension adds some of its own
 // (BR-DEX-04 to 08).
 func schemeCodes() []Rule {
-	const form, known = " has the form of ISO 6523: four digits", " is a known one of ISO 6523"
+	const form, known = " has the form of ISO 6523: four digits, the first two not 99", " is a known one of ISO 6523"
 	schemes := func(id, what string, of func(*document) []string) []Rule {
 		return []Rule{
 			ofSchemes(id, Fatal, what+form, of, isICD), ofSchemes(id, Warning, what+known, of, isKnownICD),

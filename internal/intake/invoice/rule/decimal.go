@@ -2,15 +2,16 @@ package rule
 
 import "smartdrive/internal/intake/invoice"
 
-// decimals are the rules that amounts have at most two decimals. Zeros at the end do not count.
+// decimals are the rules that amounts have at most two decimals. Trailing zeros count, as the
+// artefacts count the characters behind the point.
 func decimals() []Rule {
 	total := func(id, term string, of func(*invoice.Totals) invoice.Decimal) Rule {
-		return Rule{ID: id, Severity: Fatal, Text: two(term), document: func(d *document) bool { return of(&d.Totals).Places() <= 2 }}
+		return Rule{ID: id, Severity: Fatal, Text: two(term), document: func(d *document) bool { return of(&d.Totals).PlacesWritten() <= 2 }}
 	}
 	amount := func(a *allowance) invoice.Decimal { return a.Amount }
 	base := func(a *allowance) invoice.Decimal { return a.Base }
 	ofAllowance := func(charge bool, of func(*allowance) invoice.Decimal) func(*document, *allowance) bool {
-		return allowanceHas(charge, func(a *allowance) bool { return of(a).Places() <= 2 })
+		return allowanceHas(charge, func(a *allowance) bool { return of(a).PlacesWritten() <= 2 })
 	}
 	return []Rule{
 		{ID: "BR-DEC-01", Severity: Fatal, Text: two("allowance (BT-92)"), allowance: ofAllowance(false, amount)},
@@ -29,20 +30,20 @@ func decimals() []Rule {
 		total("BR-DEC-18", "amount due (BT-115)", func(t *invoice.Totals) invoice.Decimal { return t.Payable }),
 		{
 			ID: "BR-DEC-19", Severity: Fatal, Text: two("taxable amount (BT-116)"),
-			tax: func(_ *document, t *tax) bool { return t.Base.Places() <= 2 },
+			tax: func(_ *document, t *tax) bool { return t.Base.PlacesWritten() <= 2 },
 		},
 		{
 			ID: "BR-DEC-20", Severity: Fatal, Text: two("VAT of a category (BT-117)"),
-			tax: func(_ *document, t *tax) bool { return t.Amount.Places() <= 2 },
+			tax: func(_ *document, t *tax) bool { return t.Amount.PlacesWritten() <= 2 },
 		},
 		{
 			ID: "BR-DEC-23", Severity: Fatal, Text: two("line's net amount (BT-131)"),
-			line: func(_ *document, l *line) bool { return l.Net.Places() <= 2 },
+			line: func(_ *document, l *line) bool { return l.Net.PlacesWritten() <= 2 },
 		},
 		{
 			ID: "UBL-DT-01", Severity: Fatal, Text: two("net amount of a line in a line"),
 			line: func(_ *document, l *line) bool {
-				return eachLine(l, func(sub *line) bool { return sub == l || sub.Net.Places() <= 2 })
+				return eachLine(l, func(sub *line) bool { return sub == l || sub.Net.PlacesWritten() <= 2 })
 			},
 		},
 		{ID: "BR-DEC-24", Severity: Fatal, Text: two("line's allowance (BT-136)"), lineAllowance: ofAllowance(false, amount)},

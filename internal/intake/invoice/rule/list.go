@@ -64,8 +64,8 @@ var (
 )
 
 // isICD reports whether a code has the form of ISO 6523, which has four digits and grows at its
-// end.
-func isICD(code string) bool { return digits(4, 4)(code) }
+// end. 99 and two digits are schemes of the EAS list alone.
+func isICD(code string) bool { return digits(4, 4)(code) && !strings.HasPrefix(code, "99") }
 
 // isEAS reports whether a code has the form of a scheme of electronic addresses: four digits, or
 // one of the few with letters.

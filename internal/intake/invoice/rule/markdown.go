@@ -77,14 +77,14 @@ changes nothing. What SmartDrive does not know is **unsupported**, which says no
 | anything else | | always |
 
 Profiles (BT-24): ` + "`urn:cen.eu:en16931:2017`" + `, each CIUS of it (` + "`#compliant#`" + `), and the XRechnung extension. Other extensions (` + "`#conformant#`" + `) and
-ZUGFeRD 1 are unsupported: the core's rules need not hold for them. Profiles of Factur-X below EN 16931 (MINIMUM, BASIC WL) are rejected as ` + "`" + `booking-aid` + "`" + `. Encodings: UTF-8, UTF-16, GB18030 with GBK and
+ZUGFeRD 1 (UN/CEFACT D13B) are unsupported, and named: the core's rules need not hold for them. A CII of D16B that names ZUGFeRD 1's profile COMFORT is judged by the core. Profiles of Factur-X below EN 16931 (MINIMUM, BASIC WL) are rejected as ` + "`" + `booking-aid` + "`" + `. Encodings: UTF-8, UTF-16, GB18030 with GBK and
 GB 2312, ISO 8859-1 and -15, Windows-1252. A member of XML holds one document.
 
 Tests break each rule by itself in a valid invoice and expect that rule to be reported. The 86 instances of the XRechnung test suite break none
 that is fatal.
 
-Where these rules are kinder than the artefacts: zeros at the end do not count as decimals, and an identifier's scheme that has the form of its list
-and is not known here is a warning, because those lists grow. What an invoice repeats in another way (a second telephone number, the due date of a second
+Where these rules are kinder than the artefacts: an identifier's scheme that has the form of its list and is not known here is a warning, because those
+lists grow. What an invoice repeats in another way (a second telephone number, the due date of a second
 discount tier) is read once, the first counts, and a warning says where the second stands (SD-05); several descriptions, notes and terms of payment are
 all kept. Where they are stricter: see the end.
 

@@ -46,6 +46,8 @@ type Rule struct {
 	lineAllowance func(*invoice.Document, *invoice.Allowance) bool
 	tax           func(*invoice.Document, *invoice.Tax) bool
 
+	near string // a rule of the file whose first breach stands where this one is broken
+
 	sum func(*invoice.Document) (expected, found invoice.Decimal) // of a rule on a sum
 }
 
@@ -78,6 +80,8 @@ func Validate(d *invoice.Document) []Finding {
 			f = known
 		case seen:
 			f.Place, f.Line = known.Place, known.Line
+		default:
+			told.locate(r, &f)
 		}
 		findings = append(findings, f)
 	}

@@ -27,6 +27,13 @@ func (t *told) take(r *Rule) (Finding, bool) {
 	return f, true
 }
 
+// locate puts a finding where the rule near r is broken, whose finding comes later.
+func (t told) locate(r *Rule, f *Finding) {
+	if i := slices.IndexFunc(t, func(b invoice.Breach) bool { return b.Rule == r.near }); i >= 0 {
+		f.Place, f.Line = t[i].Place, t[i].Line
+	}
+}
+
 // most keeps what is fatal before what is not, when there are too many.
 func most(findings []Finding) []Finding {
 	if len(findings) <= MaxFindings {

@@ -101,7 +101,7 @@ func textsOf(t *testing.T, dir string, texts map[string]bool) {
 					addTexts(t, n, texts)
 				}
 			case *ast.FuncDecl:
-				if n.Name.Name == "named" {
+				if n.Name.Name == "Named" {
 					for _, statement := range n.Body.List {
 						addTexts(t, statement, texts)
 					}

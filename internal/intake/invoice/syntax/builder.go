@@ -400,9 +400,11 @@ func endTaxCII(b *builder) {
 
 // endPartyID adds an identifier to the party that is open.
 func (b *builder) endPartyID() {
-	switch {
+	switch sepa := b.id.Scheme == "SEPA"; {
+	case sepa && b.party != &b.doc.Seller && b.party != b.doc.Payee:
+		b.breach("BR-CL-10", nil)
 	case b.id.ID == "":
-	case b.id.Scheme == "SEPA":
+	case sepa:
 		if b.doc.Creditor != "" && b.doc.Written.Syntax == invoice.UBLSyntax {
 			b.breach("UBL-SR-29", nil)
 		}

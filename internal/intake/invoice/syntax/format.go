@@ -69,5 +69,20 @@ func Unread(head []byte) *Error {
 			return &Error{Kind: Refused, Line: 1 + bytes.Count(before, []byte{'\n'}), Text: "a DOCTYPE or another declaration"}
 		}
 	}
-	return &Error{Kind: Unsupported, Text: "the format of this file is not supported"}
+	return &Error{Kind: Unsupported, Text: Named(head, "the format of this file is not supported")}
+}
+
+// Named says what an XML is that is not read and that people take for an invoice; of another one
+// it returns other.
+func Named(head []byte, other string) string {
+	for _, n := range [...]struct{ part, name string }{
+		{"urn:ferd:CrossIndustryDocument:invoice:1p0", "this is ZUGFeRD 1, which was replaced in 2019 and is not read; ask for ZUGFeRD 2, Factur-X or XRechnung"},
+		{"CrossIndustryOrder", "this is an order (Order-X), not an invoice"},
+		{"SCRDMCCBDACIOMessageStructure", "this is an order (Order-X), not an invoice"},
+	} {
+		if bytes.Contains(head, []byte(n.part)) {
+			return n.name
+		}
+	}
+	return other
 }

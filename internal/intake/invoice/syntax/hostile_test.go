@@ -255,6 +255,20 @@ func TestEmbeddedFilesAreHashedAndNotKept(t *testing.T) {
 	}
 }
 
+// A file of no format that is read is named if people take it for an invoice.
+func TestUnreadNamesWhatItIs(t *testing.T) {
+	t.Parallel()
+	for head, want := range map[string]string{
+		`<rsm:CrossIndustryDocument xmlns:rsm="urn:ferd:CrossIndustryDocument:invoice:1p0">`: "unsupported: this is ZUGFeRD 1, which was replaced in 2019",
+		`<rsm:CrossIndustryOrder xmlns:rsm="urn:un">`:                                        "unsupported: this is an order (Order-X)",
+		`<html>`: "unsupported: the format of this file is not supported",
+	} {
+		if got := Unread([]byte(head)).Error(); Sniff([]byte(head)) != Unknown || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", head, got)
+		}
+	}
+}
+
 func TestSniff(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]Format{

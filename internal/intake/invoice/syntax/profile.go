@@ -17,10 +17,17 @@ var belowCore = map[string]string{
 	"urn:zugferd.de:2p0:minimum": "MINIMUM", "urn:zugferd.de:2p0:basicwl": "BASIC WL",
 }
 
+// zugferdComfort is the profile of ZUGFeRD 1 that became the core. Its own syntax is not read, but
+// some programs name it in a CII of D16B.
+const zugferdComfort = "urn:ferd:CrossIndustryDocument:invoice:1p0:comfort"
+
 // checkProfile refuses a profile that SmartDrive cannot judge. A missing one is a matter for the
 // rules (BR-01).
 func checkProfile(d *invoice.Document) error {
 	if d.Profile == "" || d.Profile == invoice.ProfileFapiao {
+		return nil
+	}
+	if d.Profile == zugferdComfort {
 		return nil
 	}
 	rest, isCore := strings.CutPrefix(d.Profile, invoice.ProfileCore)

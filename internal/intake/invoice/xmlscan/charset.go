@@ -46,11 +46,14 @@ func (s *Scanner) begin() error {
 	if found == nil {
 		return nil
 	}
-	from, known := charsets[strings.ToLower(string(found[1]))]
-	if !known || strings.HasPrefix(strings.ToLower(string(found[1])), "utf-16") {
+	name := strings.ToLower(string(found[1]))
+	from, known := charsets[name]
+	if !known {
 		return s.fail(Charset, "the encoding %.40q", found[1])
 	}
-	if from == nil {
+	// A declaration that reads as ASCII is not in UTF-16, whatever it says. Programs on .NET that
+	// build a document as a string and then write it in UTF-8 declare utf-16.
+	if from == nil || strings.HasPrefix(name, "utf-16") {
 		return nil
 	}
 	return s.transcode(from)

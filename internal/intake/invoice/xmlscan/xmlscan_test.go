@@ -87,12 +87,28 @@ func TestWhatIsRefused(t *testing.T) {
 		"<a>" + strings.Repeat("b", 1<<20) + "</a>": Limit, "<a b='" + strings.Repeat("c", 1<<17) + "'/>": Limit,
 		"<!--" + strings.Repeat(" ", 1<<20) + "--><a/>": Limit,
 
-		`<?xml version="1.0" encoding="EBCDIC-US"?><a/>`: Charset, `<?xml version="1.0" encoding="utf-16"?><a/>`: Charset,
+		`<?xml version="1.0" encoding="EBCDIC-US"?><a/>`: Charset,
 	} {
 		_, err := transcript(strings.NewReader(in), testLimits)
 		var bad *Error
 		if !errors.As(err, &bad) || bad.Kind != want {
 			t.Errorf("%.60q: error %v, want one of kind %d", in, err, want)
+		}
+	}
+}
+
+// A document in UTF-8 that declares utf-16 is read as what it is.
+func TestUTF8ThatDeclaresUTF16(t *testing.T) {
+	t.Parallel()
+	const plain = `<?xml version="1.0" encoding="utf-8"?><a>Größe 中</a>`
+	want, err := transcript(strings.NewReader(plain), testLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, declared := range []string{"utf-16", "UTF-16", "utf-16LE"} {
+		got, err := transcript(strings.NewReader(strings.Replace(plain, "utf-8", declared, 1)), testLimits)
+		if err != nil || got != want {
+			t.Errorf("%s: %v, error %v", declared, got, err)
 		}
 	}
 }

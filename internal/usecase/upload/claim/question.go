@@ -34,10 +34,10 @@ func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks 
 	now := d.opt.Now()
 	until := now.Add(refusalTime)
 	for _, b := range asks {
-		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, user, questionKey(b), now)
+		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ?, bytes = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, b.Size, user, questionKey(b), now)
 		counted := again == 1
 		if err == nil && !counted {
-			counted, err = tx.InsertNew(ctx, `INSERT INTO refusals (user_id, digest, until) VALUES (?, ?, ?)`, user, questionKey(b), until)
+			counted, err = tx.InsertNew(ctx, `INSERT INTO refusals (user_id, digest, until, bytes) VALUES (?, ?, ?, ?)`, user, questionKey(b), until, b.Size)
 		}
 		if err != nil {
 			return false, fmt.Errorf("count a question to user %s: %w", user, err)
@@ -46,8 +46,22 @@ func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks 
 			return false, nil
 		}
 	}
-	return true, nil
+	spent, err := d.spent(ctx, tx, user)
+	return spent <= d.budget(), err
 }
+
+// spent sums the contents that count against the user: questions that are open, and those that were
+// answered wrongly or not at all.
+func (d *Desk) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (sum drive.ByteSize, err error) {
+	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM refusals WHERE user_id = ? AND until > ?`, user, d.opt.Now()).Scan(&sum)
+	if err != nil {
+		return 0, fmt.Errorf("sum what user %s was asked about: %w", user, err)
+	}
+	return sum, nil
+}
+
+// budget bounds spent: the server reads no more in a day for the wrong answers of a user.
+func (d *Desk) budget() drive.ByteSize { return max(d.opt.Max, leastBudget) }
 
 // GiveBack uncounts the question about a content that is being linked to: who has it all
 // may be asked again.

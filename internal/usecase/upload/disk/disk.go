@@ -23,6 +23,7 @@ import (
 type Promises struct {
 	store   blob.Store
 	minFree drive.ByteSize
+	rows    func() error
 
 	over atomic.Bool // there is somebody in yields
 
@@ -32,15 +33,21 @@ type Promises struct {
 	yields   map[drive.AccountID]bool // who was counted for half
 }
 
-// New returns promises of what the store has free beyond minFree.
-func New(store blob.Store, minFree drive.ByteSize) *Promises {
-	return &Promises{store: store, minFree: minFree, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
+// New returns promises of what the store has free beyond minFree. rows fails with DiskFull when the
+// disk of the database has no room for what comes with an upload; nil: it always has.
+func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Promises {
+	return &Promises{store: store, minFree: minFree, rows: rows, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
 }
 
 // Reserve promises n bytes, or fails with DiskFull when what is promised would eat into the floor.
 // Release gives back what was not used; written bytes are released as they arrive, because statfs
 // sees them then.
 func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
+	if p.rows != nil {
+		if err := p.rows(); err != nil {
+			return err
+		}
+	}
 	if n <= 0 {
 		return nil
 	}

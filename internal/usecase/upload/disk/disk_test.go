@@ -21,7 +21,7 @@ func (m metered) Free(context.Context) (drive.ByteSize, error) { return m.free, 
 
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	p := disk.New(metered{free: 110}, 10)
+	p := disk.New(metered{free: 110}, 10, nil)
 	room := p.Room(drive.NewID[drive.AccountID]())
 	want := func(after string, bytes drive.ByteSize) {
 		t.Helper()
@@ -47,5 +47,30 @@ func TestRoom(t *testing.T) {
 	want("closing twice", 0)
 	if _, accounts := p.Promised(); accounts != 0 {
 		t.Errorf("%d accounts have promises of nothing", accounts)
+	}
+}
+
+// While the disk of the database has no room nothing is promised, empty files included.
+func TestNothingIsPromisedWithoutRoomForRows(t *testing.T) {
+	t.Parallel()
+	full := true
+	p := disk.New(metered{free: 110}, 10, func() error {
+		if full {
+			return drive.Fail(drive.DiskFull)
+		}
+		return nil
+	})
+	account := drive.NewID[drive.AccountID]()
+	for _, n := range []drive.ByteSize{0, 1} {
+		if err := p.Reserve(t.Context(), account, n); !drive.IsKind(err, drive.DiskFull) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	full = false
+	if err := p.Reserve(t.Context(), account, 1); err != nil {
+		t.Errorf("when there is room: %v", err)
+	}
+	if total, _ := p.Promised(); total != 1 {
+		t.Errorf("%d bytes are promised", total)
 	}
 }

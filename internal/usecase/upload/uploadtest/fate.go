@@ -270,6 +270,10 @@ func (s fatedStore) RemoveAll(ctx context.Context, names []string) ([]string, er
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
+func (s fatedStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
+	return s.RemoveAll(ctx, names)
+}
+
 type fatedTimers struct {
 	upload.Timers
 	f *Fate

@@ -49,3 +49,23 @@ func (s *Site) plantOne(ctx context.Context, tx *sqldb.Tx, who drive.Who, at tre
 	_, err = s.Access.Set(ctx, tx, g)
 	return err
 }
+
+// Editor makes a user, as an editor of a node of somebody else's.
+func (s *Site) Editor(t testing.TB, owner drive.AccountID, node drive.NodeID) drive.UserID {
+	t.Helper()
+	who := s.Account(t, drive.GiB)
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at, link_epoch)
+			VALUES (?, ?, ?, ?, '', 0, 'active', 0, 0, 1)`, who.User, who.Account, who.User, who.User)
+		if err != nil {
+			return err
+		}
+		g := access.Grant{Node: node, Account: owner, Kind: access.User, Principal: drive.PrincipalID(who.User), Role: access.Editor, By: who.User}
+		_, err = s.Access.Set(ctx, tx, g)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who.User
+}

@@ -91,6 +91,11 @@ func (s SharedStore) Receive(ctx context.Context, name string, body blob.Body) (
 	return s.Put(ctx, name, body)
 }
 
+// Reclaim implements blob.Store.
+func (s SharedStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
+	return s.RemoveAll(ctx, names)
+}
+
 // RemoveAll implements blob.Store.
 func (s SharedStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
 	return blob.RemoveEach(ctx, names, s.Remove)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/activity"
-	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
@@ -25,6 +25,7 @@ import (
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/engine/timer/memory"
+	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
 )
@@ -144,15 +145,6 @@ func (s *Site) start(t T) {
 	s.DB = db
 	closeBytes := s.openBytes(t)
 	s.Activity = activity.New(activity.Options{DB: db, Now: s.Clock.Now})
-	s.Tree = tree.New(tree.Options{
-		Now: s.Clock.Now, Happened: s.Activity.Node,
-		Replaces: func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
-			return lock.Check(ctx, tx, drive.TimeOf(s.Clock.Now()), n.Account, n.ID, by, false)
-		},
-		Leaves: func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
-			return lock.Leave(ctx, tx, drive.TimeOf(s.Clock.Now()), n.Account, n.ID, by)
-		},
-	})
 	up := s.opt.Upload
 	up.Log = log
 	if up.Now == nil { // else the clock of this instance goes wrong
@@ -161,8 +153,13 @@ func (s *Site) start(t T) {
 	if up.OutOfOrder == nil {
 		up.OutOfOrder = func(what string) { t.Errorf("locks: %s", what) }
 	}
+	rights := access.New(access.Options{DB: db, Now: up.Now})
+	trees := tree.Options{Now: s.Clock.Now, Happened: s.Activity.Node}
+	trees.Trashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return rights.Moved(ctx, tx, n.Account) }
+	files.KeepLocks(&trees, files.LockRules(s.Clock.Now, rights))
+	s.Tree = tree.New(trees)
 	parts := upload.Parts{
-		DB: db, Staging: s.staging, Store: s.store, Tree: s.Tree, Timers: queueTimers{s.Queue},
+		Access: rights, DB: db, Staging: s.staging, Store: s.store, Tree: s.Tree, Timers: queueTimers{s.Queue},
 		Events: outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: s.Clock.Now, Log: log}),
 	}
 	parts.Content.Now = s.Clock.Now

@@ -51,6 +51,6 @@ export const setSetting = (name: string, value: string) => call<Setting>("PUT", 
 export const resetSetting = (name: string) => call<Setting>("DELETE", `/admin/settings/${name}`);
 export const findings = () => listAll<Finding>("/admin/findings", {}, 1000);
 export const letters = () => listAll<Letter>("/admin/dead-letters", {}, 1000);
-export const replayLetter = (id: string) => call("POST", `/admin/dead-letters/${id}/replay`);
+export const replayLetters = (ids: string[]) => call<{ replayed: number }>("POST", "/admin/dead-letters/replay", { body: { ids } });
 export const forgetLetter = (id: string) => call("DELETE", `/admin/dead-letters/${id}`);
 export const timer = (key: string) => call<Timer>("GET", `/admin/timers/${key.split("/").map(encodeURIComponent).join("/")}`);

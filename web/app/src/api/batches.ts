@@ -18,6 +18,7 @@ export interface Batch {
   size: number; // bytes; 0 until it is sealed
   created_at: string;
   expires_at: string | null;
+  joined?: boolean; // of an answer: there was one of the same folder and month, and this is it
 }
 
 export interface Failure {
@@ -37,7 +38,7 @@ export interface Filter {
   pattern?: string;
   documents?: boolean;
   xml?: boolean;
-  month?: string; // of documents
+  month?: string; // such as 2026-10
   of?: Record<string, string>; // which documents
   zone?: string;
 }
@@ -49,6 +50,14 @@ export interface Wish {
   filter: Filter;
   names?: string;
   index?: boolean;
+  again?: boolean; // another one of the folder's month
+}
+
+/** Another source of what failed: a file of the drive or a document elsewhere. */
+export interface Supplied {
+  n: number; // of the failure
+  node?: string;
+  url?: string;
 }
 
 export interface Schedule extends Wish {
@@ -69,7 +78,7 @@ export const endSchedule = (id: string) => call("DELETE", `/export-schedules/${i
 export const batches = (cursor: string | null) => call<Page<Batch>>("GET", "/exports", { query: { limit: 50, cursor } });
 export const failuresOf = (id: string, cursor: string | null, limit = 100) => call<Page<Failure>>("GET", `/exports/${id}/errors`, { query: { limit, cursor } });
 export const exportList = (name: string, list: string) => call<Batch>("POST", "/exports/manifest", { query: { name }, raw: list, once: true });
-export const supplement = (id: string) => call<Batch>("POST", `/exports/${id}/supplement`, { body: { mode: "complete" }, once: true });
+export const supplement = (id: string, items: Supplied[] = []) => call<Batch>("POST", `/exports/${id}/supplement`, { body: { mode: "complete", items }, once: true });
 export const endBatch = (id: string) => call("DELETE", `/exports/${id}`);
 export const batchURL = (id: string) => apiURL(`/exports/${id}/content`);
 /** Of a zip of what has been collected by now. */

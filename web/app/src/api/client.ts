@@ -36,7 +36,7 @@ export interface Call {
   query?: Query;
   body?: unknown;
   /** A body that is no JSON. */
-  raw?: string;
+  raw?: string | Blob;
   headers?: Record<string, string>;
   signal?: AbortSignal;
   /** A creation: it carries an Idempotency-Key, and a lost reply is asked for again. */

@@ -1,6 +1,7 @@
 // The tree: what is in a folder, and what is done with it.
 import { apiURL, call, callWithResponse, isProblem, Problem, type Page } from "./client";
 import type { Node, Operation, Version } from "./types";
+import { childPath } from "@/files/path";
 
 export type Conflict = "fail" | "rename" | "replace";
 
@@ -18,6 +19,9 @@ export const makeFolder = (parent: string, name: string) =>
   call<Node>("POST", "/nodes", { body: { type: "folder", parent, name }, once: true });
 
 /** Renames; with a revision only what nobody has changed since. */
+/** Writes a small file into a folder; another one of that name stays. */
+export const putFile = (folder: Pick<Node, "path">, name: string, content: Blob) =>
+  call<Node>("PUT", "/files" + childPath(folder.path, name).split("/").map(encodeURIComponent).join("/"), { query: { conflict: "rename" }, raw: content });
 export const rename = (node: Pick<Node, "id">, name: string, rev?: number) =>
   call<Node>("PATCH", `/nodes/${node.id}`, { body: { name }, ...(rev ? { headers: { "If-Match": `"${rev}"` } } : {}) });
 

@@ -154,6 +154,7 @@ export interface Letter {
   topic: string;
   consumer: string;
   code: string;
+  error: string;
   failures: number;
   died_at: string;
   event: unknown;
@@ -208,6 +209,10 @@ export interface TimerStep {
   delivery: number;
   instance: string;
   reason?: string;
+  push_backs?: number;
+  last_push_back?: string;
+  shard?: string;
+  slice?: string;
 }
 
 /** A timer as the queue knows it, if it is pending, and its way. */
@@ -222,6 +227,8 @@ export interface Timer {
   indexed?: string;
   leased: boolean;
   attempt: number;
+  push_backs: number;
+  last_push_back?: string;
   delivery: number;
   account_id?: string;
   shard?: string;

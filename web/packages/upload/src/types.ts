@@ -1,7 +1,7 @@
 /** The words of the library: what an upload is, how it stands, what may be configured. No code. */
 
-/** Digests maps an algorithm ("blake3", "sha256", "md5", "sm3") to lower-case hex. */
-export type Digests = Partial<Record<"blake3" | "sha256" | "md5" | "sm3", string>>;
+/** Digests maps an algorithm ("blake3", "sha256", "sm3", "sha1", "md5") to lower-case hex. */
+export type Digests = Partial<Record<"blake3" | "sha256" | "sm3" | "sha1" | "md5", string>>;
 
 /** Conflict says what the server does when a name is taken. */
 export type Conflict = "fail" | "rename" | "replace";
@@ -24,8 +24,8 @@ export interface Node {
 /** OpenUpload is an upload as the API shows it. */
 export interface OpenUpload {
   id: string;
-  /** waiting: earlier servers had it, for a file that tus makes of several uploads; nothing can be sent to it */
-  state: "active" | "parked" | "waiting" | "sealing" | "done" | "gone";
+  /** verifying: as active, and done by itself when the answer to the challenge is right; waiting: earlier servers had it, for a file that tus makes of several uploads; nothing can be sent to it */
+  state: "active" | "parked" | "verifying" | "waiting" | "sealing" | "done" | "gone";
   path: string;
   /** bytes; null while it is not known */
   size: number | null;

@@ -33,6 +33,24 @@ func ReadFile(path string, at blob.Slot) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
+// WriteFile writes content to a slot of the pack whose file has that path, and makes the file if it
+// is missing. Nobody else may write to it. NotFound: the slot is none for content of that size.
+func WriteFile(path string, at blob.Slot, content []byte) error {
+	id, err := slothead.IDOf(at.Pack)
+	if err != nil || len(content) > MaxContent || blocksFor(len(content)) != at.Blocks {
+		return drive.Wrap(err, drive.NotFound)
+	}
+	b := make([]byte, at.Blocks*Block) // with zeros behind the content, where a damaged one may have others
+	copy(b[HeadSize:], content)
+	slothead.Seal(b[:HeadSize+len(content)], id, at.First)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, at.First*Block)
+	return errors.Join(err, f.Close())
+}
+
 func read(f *os.File, at blob.Slot) ([]byte, error) {
 	b := make([]byte, at.Blocks*Block)
 	for again := false; ; again = true {

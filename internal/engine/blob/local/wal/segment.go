@@ -168,7 +168,7 @@ func (l *Log) syncActive() error {
 // fail notes that the log cannot be written, with running held: what was acknowledged is settled,
 // and nothing is taken any more. Whatever the disk lacks, the room of the segments is given back.
 func (l *Log) fail(err error) error {
-	l.log.Error("The log of small contents cannot be written; each is synced by itself from now on.", "err", err)
+	l.log.Error("The log of small contents cannot be written; each is synced by itself from now on.", "error", err)
 	l.dirty, l.failed = false, true
 	l.mu.Lock()
 	l.off = true
@@ -199,7 +199,7 @@ func (l *Log) settle() error {
 			l.off = true
 			l.mu.Unlock()
 			l.unsettled = err
-			l.log.Error("Small contents could not be synced. They are in the log, and a restart writes them again.", "contents", len(s.names), "err", err)
+			l.log.Error("Small contents could not be synced. They are in the log, and a restart writes them again.", "contents", len(s.names), "error", err)
 			return err
 		}
 		l.release(s)

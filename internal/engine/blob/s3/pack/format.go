@@ -1,9 +1,12 @@
 package pack
 
 import (
+	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -36,8 +39,41 @@ const (
 	formatVersion = 1
 )
 
-// Suffix ends the name of a pack's object.
-const Suffix = ".pack"
+// suffix ends the name of a pack's first object. That of each later one has a dot and random digits
+// behind it.
+const (
+	suffix = ".pack"
+	digits = 16
+)
+
+// ObjectOf returns the name of the object that a pack is put as.
+func ObjectOf(pack string) string { return pack + suffix }
+
+// later returns a new name for an object that a pack is rewritten as.
+func later(pack string) string {
+	var b [digits / 2]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return ObjectOf(pack) + "." + hex.EncodeToString(b[:])
+}
+
+// Of returns the name of the pack that an object belongs to; ok is false if it belongs to none.
+func Of(object string) (pack string, ok bool) {
+	pack, rest, ok := strings.Cut(object, suffix)
+	if !ok || !strings.HasPrefix(pack, blob.PutPrefix) {
+		return "", false
+	}
+	if _, slot := blob.SlotOf(pack); slot {
+		return "", false
+	}
+	if rest != "" {
+		b, err := hex.DecodeString(strings.TrimPrefix(rest, "."))
+		if err != nil || rest != "."+hex.EncodeToString(b) || len(b) != digits/2 {
+			return "", false
+		}
+	}
+	_, ok = blob.ShardOf(pack)
+	return pack, ok
+}
 
 func unitsFor(size int) int64 { return (int64(size) + slothead.HeadSize + Unit - 1) / Unit }
 

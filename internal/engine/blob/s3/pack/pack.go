@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,24 +16,21 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// Objects are what packs lie in. A pack's name is that of its object without the suffix.
+// Objects are what packs lie in. An object is put once and never changes; it only goes.
 type Objects interface {
 	// Create stores an object where there is none, durably when it returns nil. On an error it
 	// takes away what it may have stored, as far as it can.
-	Create(ctx context.Context, pack string, b []byte) error
-	// Replace stores an object in place of the one that has the tag. ErrChanged: it has another one
-	// now, or is gone. A store that cannot compare replaces whatever is there.
-	Replace(ctx context.Context, pack string, b []byte, tag string) error
-	// Read returns up to n bytes from off on, fewer at the end, and the tag of the object. One
-	// that is not there is NotFound; one that has another tag than the one given is ErrChanged. A
-	// store that cannot compare reads whatever is there.
-	Read(ctx context.Context, pack string, off, n int64, tag string) (b []byte, now string, err error)
+	Create(ctx context.Context, object string, b []byte) error
+	// Read returns up to n bytes from off on, fewer at the end. A missing object is NotFound.
+	Read(ctx context.Context, object string, off, n int64) ([]byte, error)
+	// Find returns the objects whose names begin with that prefix, as they are at the moment.
+	Find(ctx context.Context, prefix string) ([]string, error)
 	// Delete deletes an object; a missing one is no error.
-	Delete(ctx context.Context, pack string) error
+	Delete(ctx context.Context, object string) error
 }
 
-// ErrChanged says that an object is not the one that was read.
-var ErrChanged = errors.New("the object has changed meanwhile")
+// ErrChanged reports that the objects of a pack are not those that were found a moment ago.
+var ErrChanged = errors.New("the objects of a pack have changed meanwhile")
 
 // maxHeld is how many bytes may be named and not durable.
 const maxHeld = 16 << 20
@@ -47,7 +45,10 @@ type Packs struct {
 	mu      sync.Mutex // guards what follows, and what pack says
 	current *pack      // takes contents; nil: none does
 	open    map[string]*pack
-	room    int64 // bytes that may still be named
+	missing string              // a pack of which there was no object
+	missed  time.Time           // when
+	room    int64               // bytes that may still be named
+	moved   map[string][]string // objects of packs that were rewritten, as they were found last
 }
 
 // pack is one that is not durable yet, or could not be made so.
@@ -70,7 +71,7 @@ type pack struct {
 func New(objects Objects) *Packs {
 	return &Packs{
 		objects: objects, most: maxUnits, open: map[string]*pack{}, room: maxHeld, rewriting: make(chan struct{}, maxRewriting),
-		busy: busy{packs: map[string]chan struct{}{}},
+		busy: busy{packs: map[string]chan struct{}{}}, moved: map[string][]string{},
 	}
 }
 
@@ -198,7 +199,7 @@ func (p *Packs) put(k *pack) (err error) {
 		}
 	}()
 	if object := p.assemble(k); object != nil {
-		return p.objects.Create(context.Background(), k.name, object)
+		return p.objects.Create(context.Background(), ObjectOf(k.name), object)
 	}
 	return nil
 }

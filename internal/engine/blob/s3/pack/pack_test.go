@@ -2,12 +2,14 @@ package pack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -21,63 +23,40 @@ import (
 type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
-	tags    map[string]string
-	changes int
+	written int64 // bytes
+	deleted map[string][]byte
 
-	blind  bool        // it replaces whatever is there
-	deaf   bool        // it reads whatever is there
 	fails  func() bool // asked before and after each request; nil: nothing fails
-	before func()      // called before something is replaced or deleted; nil: nothing
-	again  func()      // called before something is read that has a tag; nil: nothing
+	before func()      // called before something is put or deleted; nil: nothing
+	again  func()      // called before objects are found or read; nil: nothing
 }
 
-func newBucket() *bucket { return &bucket{objects: map[string][]byte{}, tags: map[string]string{}} }
+func newBucket() *bucket { return &bucket{objects: map[string][]byte{}, deleted: map[string][]byte{}} }
 
 var errBucket = drive.Wrap(errors.New("the bucket has failed"), drive.Unavailable)
 
 func (b *bucket) lost() bool { return b.fails != nil && b.fails() }
 
-func (b *bucket) storeLocked(pack string, content []byte) {
-	b.changes++
-	b.objects[pack], b.tags[pack] = slices.Clone(content), fmt.Sprint(b.changes)
-}
-
 // Create implements Objects. Where its reply is lost it may find out nothing.
-func (b *bucket) Create(_ context.Context, pack string, content []byte) error {
+func (b *bucket) Create(_ context.Context, object string, content []byte) error {
+	b.meanwhile(&b.before)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, there := b.objects[pack]; there {
-		return errors.New("a pack is put twice")
+	if b.objects[object] != nil || b.deleted[object] != nil {
+		return errors.New("an object is put twice")
 	}
 	if b.lost() {
 		return errBucket
 	}
-	b.storeLocked(pack, content)
+	b.objects[object] = slices.Clone(content)
+	b.written += int64(len(content))
 	if !b.lost() {
 		return nil
 	}
 	if !b.lost() {
-		delete(b.objects, pack)
+		delete(b.objects, object)
 	}
 	return errBucket
-}
-
-// Replace implements Objects.
-func (b *bucket) Replace(_ context.Context, pack string, content []byte, tag string) error {
-	b.meanwhile(&b.before)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lost() {
-		return errBucket
-	}
-	if _, there := b.objects[pack]; !b.blind && (!there || b.tags[pack] != tag) {
-		return ErrChanged
-	}
-	b.storeLocked(pack, content)
-	if b.lost() {
-		return errBucket
-	}
-	return nil
 }
 
 // meanwhile lets somebody else do something.
@@ -92,39 +71,75 @@ func (b *bucket) meanwhile(what *func()) {
 }
 
 // Read implements Objects.
-func (b *bucket) Read(_ context.Context, pack string, off, n int64, tag string) ([]byte, string, error) {
-	if tag != "" {
-		b.meanwhile(&b.again)
-	}
+func (b *bucket) Read(_ context.Context, object string, off, n int64) ([]byte, error) {
+	b.meanwhile(&b.again)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost() {
-		return nil, "", errBucket
+		return nil, errBucket
 	}
-	object, there := b.objects[pack]
-	switch {
-	case !there:
-		return nil, "", drive.Fail(drive.NotFound)
-	case tag != "" && tag != b.tags[pack] && !b.deaf:
-		return nil, "", ErrChanged
+	content, there := b.objects[object]
+	if !there {
+		return nil, drive.Fail(drive.NotFound)
 	}
-	size := int64(len(object))
-	return slices.Clone(object[min(off, size):min(off+n, size)]), b.tags[pack], nil
+	size := int64(len(content))
+	return slices.Clone(content[min(off, size):min(off+n, size)]), nil
+}
+
+// Find implements Objects.
+func (b *bucket) Find(_ context.Context, prefix string) (found []string, err error) {
+	b.meanwhile(&b.again)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost() {
+		return nil, errBucket
+	}
+	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
+		if strings.HasPrefix(object, prefix) {
+			found = append(found, object)
+		}
+	}
+	return found, nil
 }
 
 // Delete implements Objects.
-func (b *bucket) Delete(_ context.Context, pack string) error {
+func (b *bucket) Delete(_ context.Context, object string) error {
 	b.meanwhile(&b.before)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost() {
 		return errBucket
 	}
-	delete(b.objects, pack)
+	if content, there := b.objects[object]; there {
+		b.deleted[object] = content
+		delete(b.objects, object)
+	}
 	if b.lost() {
 		return errBucket
 	}
 	return nil
+}
+
+// packs returns the packs that have an object, and their objects.
+func (b *bucket) packs() map[string][]string {
+	all := map[string][]string{}
+	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
+		name, _ := Of(object)
+		all[name] = append(all[name], object)
+	}
+	return all
+}
+
+// readAt returns content where its pack lies now.
+func readAt(ctx context.Context, p *Packs, at blob.Slot) ([]byte, bool, error) {
+	b, whole, err := p.Read(ctx, at)
+	if drive.IsKind(err, drive.NotFound) {
+		if moved, locateErr := p.Locate(ctx, at.Pack); locateErr != nil || !moved {
+			return nil, false, cmp.Or(locateErr, err)
+		}
+		return p.Read(ctx, at)
+	}
+	return b, whole, err
 }
 
 // reopen returns the packs of another process.
@@ -180,6 +195,7 @@ type model struct {
 	waiting []map[string]bool // for each process: laid and not settled
 	stored  map[string]bool   // settled, and nobody has tried to remove it
 	removed map[string]bool
+	faulty  bool
 }
 
 func (m *model) step() {
@@ -248,7 +264,7 @@ func (m *model) remove(p *Packs, names []string) {
 	}
 	for _, slots := range packs {
 		for range 3 {
-			if _, err := p.Remove(m.t.Context(), slots); err == nil {
+			if _, err := p.Remove(m.t.Context(), slots, false); err == nil {
 				for _, at := range slots {
 					m.removed[at.Name()] = true
 				}
@@ -262,7 +278,7 @@ func (m *model) remove(p *Packs, names []string) {
 func (m *model) judge(p *Packs) {
 	m.t.Helper()
 	for name := range m.stored {
-		if got, whole, err := p.Read(m.t.Context(), slot(m.t, name)); err != nil || !whole || !bytes.Equal(got, m.written[name]) {
+		if got, whole, err := readAt(m.t.Context(), p, slot(m.t, name)); err != nil || !whole || !bytes.Equal(got, m.written[name]) {
 			m.t.Errorf("%s has %d bytes, %v, and not %d", name, len(got), err, len(m.written[name]))
 		}
 		if n, err := p.Size(m.t.Context(), slot(m.t, name)); err != nil || int(n) != len(m.written[name]) {
@@ -270,13 +286,13 @@ func (m *model) judge(p *Packs) {
 		}
 	}
 	for name := range m.removed {
-		if _, _, err := p.Read(m.t.Context(), slot(m.t, name)); !m.b.blind && !drive.IsKind(err, drive.NotFound) {
+		if _, _, err := readAt(m.t.Context(), p, slot(m.t, name)); !m.faulty && !drive.IsKind(err, drive.NotFound) {
 			m.t.Errorf("%s was removed: %v", name, err)
 		}
 	}
 	shown := map[string]bool{}
-	for pack := range m.b.objects {
-		list, err := p.List(m.t.Context(), pack)
+	for pack, objects := range m.b.packs() {
+		list, err := p.List(m.t.Context(), pack, objects)
 		noError(m.t, err)
 		for _, c := range list {
 			name := c.Slot.Name()
@@ -302,12 +318,11 @@ func TestTheBucketFailsAtAnyTime(t *testing.T) {
 			t.Parallel()
 			rng, faults := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			b := newBucket()
-			b.blind, b.deaf = seed%4 == 3, seed%8 >= 6
 			if seed%3 > 0 {
 				b.fails = func() bool { return faults.IntN(15) == 0 }
 			}
 			m := &model{
-				t: t, b: b, rng: rng, p: []*Packs{b.reopen(), b.reopen()}, written: map[string][]byte{},
+				faulty: b.fails != nil, t: t, b: b, rng: rng, p: []*Packs{b.reopen(), b.reopen()}, written: map[string][]byte{},
 				waiting: []map[string]bool{{}, {}}, stored: map[string]bool{}, removed: map[string]bool{},
 			}
 			for range 1 + rng.IntN(150) {
@@ -367,13 +382,13 @@ func TestManyAtOnce(t *testing.T) {
 				}
 				for name, want := range has {
 					at, _ := blob.SlotOf(name)
-					if got, _, err := other.Read(t.Context(), at); err != nil || !bytes.Equal(got, want) {
+					if got, _, err := readAt(t.Context(), other, at); err != nil || !bytes.Equal(got, want) {
 						t.Errorf("%s: %d bytes, %v", name, len(got), err)
 					}
 				}
 				for name := range has {
 					at, _ := blob.SlotOf(name)
-					if _, err := other.Remove(t.Context(), []blob.Slot{at}); err != nil {
+					if _, err := other.Remove(t.Context(), []blob.Slot{at}, false); err != nil {
 						t.Error(err)
 					}
 				}
@@ -397,7 +412,7 @@ func TestMemoryHasABound(t *testing.T) {
 		"settled": func(p *Packs, _ *bucket, names []string) error { return p.Settle(t.Context(), names) },
 		"removed": func(p *Packs, _ *bucket, names []string) error {
 			for _, name := range names {
-				if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}); err != nil {
+				if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}, false); err != nil {
 					return err
 				}
 			}
@@ -414,7 +429,7 @@ func TestMemoryHasABound(t *testing.T) {
 				t.Errorf("settled, but it is not there: %v", err)
 			}
 			for _, name := range names {
-				if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}); err != nil {
+				if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}, false); err != nil {
 					return err
 				}
 			}
@@ -459,8 +474,8 @@ func TestAFullPackGoesByItself(t *testing.T) {
 	if n, err := b.reopen().Size(t.Context(), slot(t, first)); err != nil || n != slothead.MaxContent {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if len(b.objects[k.name]) > int(p.most)*Unit {
-		t.Errorf("the pack has %d bytes", len(b.objects[k.name]))
+	if len(b.objects[ObjectOf(k.name)]) > int(p.most)*Unit {
+		t.Errorf("the pack has %d bytes", len(b.objects[ObjectOf(k.name)]))
 	}
 }
 
@@ -489,7 +504,7 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 		if _, err := p.Size(t.Context(), forged); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%s has a size: %v", forged.Name(), err)
 		}
-		if _, err := p.Remove(t.Context(), []blob.Slot{forged}); err != nil && forged.Pack == at.Pack {
+		if _, err := p.Remove(t.Context(), []blob.Slot{forged}, false); err != nil && forged.Pack == at.Pack {
 			t.Errorf("%s is removed: %v", forged.Name(), err)
 		}
 	}
@@ -497,43 +512,6 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 		if n, err := p.Size(t.Context(), slot(t, name)); err != nil || n != 1500 {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
-	}
-}
-
-// A store that compares nothing may give what another instance has just put in place of what the
-// index was read of. What is kept is what it was, and what is there is found.
-func TestAStoreThatComparesNothing(t *testing.T) {
-	t.Parallel()
-	for _, deaf := range []bool{true, false} {
-		b := newBucket()
-		b.blind, b.deaf = deaf, deaf
-		one, other := New(b), New(b)
-		contents := [][]byte{[]byte("first"), []byte("second"), bytes.Repeat([]byte("third"), 900), []byte("fourth")}
-		var slots []blob.Slot
-		var names []string
-		for _, c := range contents {
-			names = append(names, lay(t, one, c))
-			slots = append(slots, slot(t, names[len(names)-1]))
-		}
-		noError(t, one.Settle(t.Context(), names))
-		remove := func(p *Packs, at blob.Slot) {
-			if _, err := p.Remove(t.Context(), []blob.Slot{at}); err != nil {
-				t.Error(err)
-			}
-		}
-		wants := func(i int) {
-			t.Helper()
-			got, whole, err := one.Read(t.Context(), slots[i])
-			if err != nil || !whole || !bytes.Equal(got, contents[i]) {
-				t.Errorf("deaf %v: content %d is %d bytes, whole %v, %v", deaf, i, len(got), whole, err)
-			}
-		}
-		b.again = func() { remove(other, slots[0]) }
-		remove(one, slots[3])
-		wants(1)
-		wants(2)
-		b.again = func() { remove(other, slots[1]) }
-		wants(2)
 	}
 }
 
@@ -554,7 +532,7 @@ func TestAPackThatFailed(t *testing.T) {
 		t.Errorf("size: %v", err)
 	}
 	for _, name := range names {
-		if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}); err != nil {
+		if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, name)}, false); err != nil {
 			t.Error(err)
 		}
 	}
@@ -562,4 +540,86 @@ func TestAPackThatFailed(t *testing.T) {
 		t.Errorf("size of what was removed: %v", err)
 	}
 	wantForgotten(t, p)
+}
+
+// full settles as many contents as a pack takes.
+func full(t *testing.T, p *Packs, size int) (names []string) {
+	t.Helper()
+	for range maxContents {
+		names = append(names, lay(t, p, make([]byte, size)))
+	}
+	noError(t, p.Settle(t.Context(), names))
+	return names
+}
+
+// Whatever goes first, a frugal removal writes at most MaxRewritten times what it frees, and it
+// leaves at most a third of what lives as dead.
+func TestAFrugalRemovalWritesLittle(t *testing.T) {
+	t.Parallel()
+	b := newBucket()
+	p := New(b)
+	names := full(t, p, 1000)
+	put, freed := b.written, int64(0)
+	var dead []blob.Slot
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(names)) {
+		dead = append(dead, slot(t, names[i]))
+		outcome, err := p.Remove(t.Context(), dead, true)
+		noError(t, err)
+		if outcome == Gone {
+			freed += int64(len(dead)) * unitsFor(1000) * Unit
+			dead = nil
+		}
+		if written := b.written - put; written > MaxRewritten*freed {
+			t.Fatalf("%d bytes were written to free %d", written, freed)
+		}
+	}
+	if len(dead) > 0 || len(b.objects) > 0 {
+		t.Errorf("%d contents and %d objects are left", len(dead), len(b.objects))
+	}
+	t.Logf("%d bytes in %d objects were written to free %d", b.written-put, len(b.deleted)-1, freed)
+}
+
+// Objects come and go, and none changes: with those that were deleted, as a bucket with versions or
+// a copy of it keeps them, all that was ever settled can be read again, beside what there is now.
+func TestDeletedObjectsHaveWhatWasRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBucket()
+	p := New(b)
+	names := full(t, p, 100)
+	for some := range slices.Chunk(names[:200], 40) {
+		var slots []blob.Slot
+		for _, name := range some {
+			slots = append(slots, slot(t, name))
+		}
+		if outcome, err := p.Remove(t.Context(), slots, false); outcome != Gone || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+	}
+	last := b.packs()[slot(t, names[0]).Pack]
+	if _, _, err := readAt(t.Context(), New(b), slot(t, names[0])); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("what was removed is there: %v", err)
+	}
+	maps.Copy(b.objects, b.deleted)
+	p = New(b)
+	for _, name := range names {
+		if got, whole, err := readAt(t.Context(), p, slot(t, name)); err != nil || !whole || len(got) != 100 {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	pack, all := slot(t, names[0]).Pack, b.packs()[slot(t, names[0]).Pack]
+	if list, err := p.List(t.Context(), pack, all); err != nil || len(list) != len(names) {
+		t.Errorf("%d contents are listed, %v", len(list), err)
+	}
+	// One is removed after the restore: the others stay, also those that the last object lacked.
+	if _, err := p.Remove(t.Context(), []blob.Slot{slot(t, names[0])}, false); err != nil {
+		t.Error(err)
+	}
+	for _, name := range names[1:] {
+		if _, whole, err := readAt(t.Context(), New(b), slot(t, name)); err != nil || !whole {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if now := b.packs()[pack]; len(now) != 1 || slices.Equal(now, last) {
+		t.Errorf("objects are %v", now)
+	}
 }

@@ -8,7 +8,7 @@ mark()
 local function arm(i, blob, v)
   local n, id, age, begun = {}, nil, nil, nil
   id, n.gen, n.account, n.idle, n.max, age, begun = struct.unpack('>c16i8c16I6I6I6I6', blob)
-  n.last, n.first = math.max(now - age, 0), math.max(now - begun, 0)
+  n.last, n.first, n.pushed = math.max(now - age, 0), math.max(now - begun, 0), 0
   local was, pending = nil, false
   if v then
     local held = decode(v)
@@ -16,7 +16,7 @@ local function arm(i, blob, v)
     pending = not held.leased
     if pending then was = slice(held) end
     if pending and n.gen == held.gen then
-      n.first, n.last = math.min(n.first, held.first), math.max(n.last, held.last)
+      n.first, n.last, n.pushed = math.min(n.first, held.first), math.max(n.last, held.last), held.pushed
       place(n, math.min(held.at, due(n)))
     else
       place(n, due(n))

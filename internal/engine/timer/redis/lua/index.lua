@@ -5,6 +5,7 @@
 local st, dir, inf, ev = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local FORMAT, LEASED, TOUCHED, COARSE = 16, 1, 2, 4
 local STATE, FIRED = '>I1i8c16I6I6I6I6I6', '>c8i8c16I6I6I6I4I4'
+local PUSHED = 56 -- where the count of push-backs stands in a state that has one
 local MINUTE, HOUR = 60000, 3600000
 
 local declared = {}
@@ -14,6 +15,7 @@ for i = 6, #KEYS do declared[string.match(KEYS[i], ':([mh]%d+)$')] = KEYS[i] end
 local function decode(v)
   local t = {}
   t.flags, t.gen, t.account, t.idle, t.max, t.first, t.last, t.at = struct.unpack(STATE, v)
+  t.pushed = #v > PUSHED and struct.unpack('>I4', v, PUSHED) or 0
   t.leased = bit.band(t.flags, LEASED) ~= 0
   t.touched = bit.band(t.flags, TOUCHED) ~= 0
   t.coarse = bit.band(t.flags, COARSE) ~= 0
@@ -22,7 +24,7 @@ end
 
 local function encode(t)
   local flags = FORMAT + (t.leased and LEASED or 0) + (t.touched and TOUCHED or 0) + (t.coarse and COARSE or 0)
-  return struct.pack(STATE, flags, t.gen, t.account, t.idle, t.max, t.first, t.last, t.at)
+  return struct.pack(STATE, flags, t.gen, t.account, t.idle, t.max, t.first, t.last, t.at) .. (t.pushed > 0 and struct.pack('>I4', t.pushed) or '')
 end
 
 local function due(t)

@@ -11,9 +11,10 @@ local HEADS, SCAN = 6, 16
 local limit, hold = tonumber(ARGV[6]), tonumber(ARGV[7])
 local early, out, had = 0, {}, {}
 
-local function fire(id, e)
+-- fire freezes a timer. more is what stands behind the holder's name: a zero byte, the push-backs, and where it was indexed.
+local function fire(id, e, more)
   e.delivery = e.delivery + 1
-  local blob = struct.pack(FIRED, e.token, e.gen, e.account, e.first, e.last, e.due, e.attempt, e.delivery) .. ARGV[8] .. ARGV[9]
+  local blob = struct.pack(FIRED, e.token, e.gen, e.account, e.first, e.last, e.due, e.attempt, e.delivery) .. ARGV[8] .. ARGV[9] .. more
   events[#events + 1] = id
   events[#events + 1] = blob
   leases[#leases + 1] = string.format('%.0f', now + hold)
@@ -32,7 +33,8 @@ local function again()
     elseif v then
       local e = {}
       e.token, e.gen, e.account, e.first, e.last, e.due, e.attempt, e.delivery = struct.unpack(FIRED, v)
-      fire(ids[i], e)
+      local tail = string.find(v, '\0', 65, true)
+      fire(ids[i], e, tail and string.sub(v, tail) or '')
     else -- never so, but it must not come up for ever
       unleased[#unleased + 1], gone[#gone + 1] = ids[i], ids[i]
     end
@@ -91,7 +93,7 @@ local function comesUp(c, v, room)
   fire(c.id, {
     token = ARGV[8] .. struct.pack('>I2', #out / 2), gen = t.gen, account = t.account, first = t.first, last = t.last,
     due = math.max(t.at, d), attempt = 0, delivery = 0,
-  })
+  }, struct.pack('>I1I4I6I1', 0, t.pushed, t.at, t.coarse and 1 or 0))
   t.leased, t.touched = true, false
   put(c.id, t)
   into(dropped, c.code, c.id)

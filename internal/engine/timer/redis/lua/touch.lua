@@ -15,7 +15,10 @@ for i, v in ipairs(held) do
     if last < now or fresh then
       if fresh then flags = flags + TOUCHED end
       out[#out + 1] = ids[i]
-      out[#out + 1] = string.char(flags) .. string.sub(v, 2, 43) .. (last < now and stamp or string.sub(v, 44, 49)) .. string.sub(v, 50)
+      local stays, pushed = string.sub(v, 50, 55), #v > 56 and struct.unpack('>I4', v, 56) or 0
+      if last < now then pushed = math.min(pushed + 1, 4294967295) end
+      out[#out + 1] = string.char(flags) .. string.sub(v, 2, 43) .. (last < now and stamp or string.sub(v, 44, 49)) .. stays ..
+        (pushed > 0 and struct.pack('>I4', pushed) or '')
     end
   end
 end

@@ -1,0 +1,243 @@
+package bucket
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"smartdrive/client"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/intake/bundle"
+)
+
+const (
+	recent    = 48 * time.Hour   // age of ids that each pass lists
+	fullEvery = time.Hour        // between passes over all ids
+	lateBy    = 15 * time.Minute // how long a sealed bundle waits for members, as on the server
+)
+
+// Options configure New. Client, Bucket and Log are required.
+type Options struct {
+	Client *client.Client
+	Bucket config.S3     // the bucket, and the prefix above SOURCE
+	Every  time.Duration // between passes; default 1 minute
+	// Brokers and Topic name a Kafka topic with the bucket's event notifications. Without a topic
+	// the forwarder only lists.
+	Brokers []string
+	Topic   string
+	Group   string // Kafka consumer group of all forwarders of the topic; default smartdrive-bucket
+	Log     *slog.Logger
+}
+
+// Forwarder copies sealed bundles from a bucket to a server. One goroutine uses it.
+type Forwarder struct {
+	opt    Options
+	api    *minio.Client
+	up     *client.Uploader
+	prefix string                         // of all keys: empty, or with a slash at its end
+	known  map[string]map[string]struct{} // ids that the server has, by source
+	full   time.Time                      // when all ids were last listed
+}
+
+// Counts are what a pass came to.
+type Counts struct {
+	Forwarded int `json:"forwarded"` // bundles copied
+	Waiting   int `json:"waiting"`   // sealed bundles whose members are not all there
+	Failed    int `json:"failed"`    // bundles that could not be copied; the next pass tries again
+}
+
+// New returns a Forwarder. It sends no request.
+func New(opt Options) (*Forwarder, error) {
+	opt.Every, opt.Group = cmp.Or(opt.Every, time.Minute), cmp.Or(opt.Group, "smartdrive-bucket")
+	b := opt.Bucket
+	api, err := minio.New(b.Endpoint, &minio.Options{
+		Creds: credentials.NewStaticV4(b.Key, string(b.Secret), string(b.Session)), Secure: !b.Insecure, Region: b.Region,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s at %s: %w", b.Bucket, b.Endpoint, err)
+	}
+	up, err := opt.Client.Uploader(client.UploadOptions{GiveUp: time.Minute})
+	if err != nil {
+		return nil, err
+	}
+	f := &Forwarder{opt: opt, api: api, up: up, known: map[string]map[string]struct{}{}}
+	if b.Prefix != "" {
+		f.prefix = b.Prefix + "/"
+	}
+	return f, nil
+}
+
+// Run passes over the bucket until ctx is done, and forwards at once what events name. An error of
+// a pass is logged; the next pass repeats it.
+func (f *Forwarder) Run(ctx context.Context) error {
+	events, stop, err := f.subscribe(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		counts, err := f.Pass(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			f.opt.Log.Warn("the bucket could not be forwarded; the next pass tries again", "bucket", f.opt.Bucket.Bucket, "in", f.opt.Every, "error", err)
+		} else if counts != (Counts{}) {
+			f.opt.Log.Info("pass over the bucket", "forwarded", counts.Forwarded, "waiting", counts.Waiting, "failed", counts.Failed)
+		}
+		next := time.After(f.opt.Every)
+		for waits := true; waits; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case key := <-events:
+				f.forwardKey(ctx, key)
+			case <-next:
+				waits = false
+			}
+		}
+	}
+}
+
+// Pass forwards each sealed bundle that the server does not have: of the ids of the last 48 hours,
+// and once an hour of all ids. Once an hour it also forwards a rejected bundle again whose
+// meta.json was replaced. A bundle that fails is logged and counted, and does not stop the others.
+//
+// Errors: the bucket or the server does not answer, or refuses the credentials.
+func (f *Forwarder) Pass(ctx context.Context) (counts Counts, err error) {
+	began := time.Now()
+	full := began.Sub(f.full) >= fullEvery
+	for source, err := range f.folders(ctx, f.prefix, "") {
+		if err != nil {
+			return counts, err
+		}
+		if !bundle.IsSource(source) {
+			continue
+		}
+		if err := f.passSource(ctx, source, full, &counts); err != nil {
+			return counts, err
+		}
+	}
+	if full {
+		f.full = began
+	}
+	return counts, nil
+}
+
+func (f *Forwarder) passSource(ctx context.Context, source string, full bool, counts *Counts) error {
+	known, err := f.knownOf(ctx, source, full, counts)
+	if err != nil {
+		return err
+	}
+	above, after := f.prefix+source+"/", ""
+	if !full {
+		after = above + firstID(time.Now().Add(-recent))
+	}
+	for id, err := range f.folders(ctx, above, after) {
+		if err != nil {
+			return err
+		}
+		if _, has := known[id]; has || !bundle.IsID(id) {
+			continue
+		}
+		if err := f.count(ctx, source, id, counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knownOf returns the ids of a source that the server has. With full it asks the server for all of
+// them, and looks at those it has rejected.
+func (f *Forwarder) knownOf(ctx context.Context, source string, full bool, counts *Counts) (map[string]struct{}, error) {
+	if known := f.known[source]; known != nil && !full {
+		return known, nil
+	}
+	known := map[string]struct{}{}
+	var rejected []string
+	for b, err := range f.opt.Client.AllBundles(ctx, url.Values{"source": {source}}) {
+		if err != nil {
+			return nil, fmt.Errorf("list the bundles of %s: %w", source, err)
+		}
+		known[b.SenderID] = struct{}{}
+		if b.State == "rejected" {
+			rejected = append(rejected, b.SenderID)
+		}
+	}
+	f.known[source] = known
+	for _, id := range rejected {
+		if err := f.count(ctx, source, id, counts); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// count forwards a bundle and counts the outcome. Its error ends the pass.
+func (f *Forwarder) count(ctx context.Context, source, id string, counts *Counts) error {
+	did, err := f.forward(ctx, source, id)
+	switch {
+	case err == nil && did == forwarded:
+		counts.Forwarded++
+	case err == nil && did == waiting:
+		counts.Waiting++
+	case err == nil:
+	case ctx.Err() != nil || away(err):
+		return err
+	default:
+		counts.Failed++
+		f.opt.Log.Warn("a bundle could not be forwarded; the next pass tries again", "source", source, "bundle", id, "error", err)
+	}
+	return nil
+}
+
+// away reports whether an error concerns all bundles: no answer, or credentials that are refused.
+func away(err error) bool {
+	if s3 := minio.ToErrorResponse(err); s3.StatusCode != 0 {
+		return s3.StatusCode == http.StatusForbidden || s3.StatusCode >= http.StatusInternalServerError || s3.Code == minio.NoSuchBucket
+	}
+	if errors.Is(err, errDiffers) || errors.Is(err, errTooLarge) {
+		return false
+	}
+	var problem *client.Problem
+	return !errors.As(err, &problem) || client.IsCode(err, client.CodeUnauthenticated, client.CodeForbidden)
+}
+
+// folders yields the names of the folders directly below a prefix, of those after a key. An error
+// is the last thing it yields.
+func (f *Forwarder) folders(ctx context.Context, prefix, after string) func(yield func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for o := range f.api.ListObjectsIter(ctx, f.opt.Bucket.Bucket, minio.ListObjectsOptions{Prefix: prefix, StartAfter: after}) {
+			if o.Err != nil {
+				yield("", fmt.Errorf("list bucket %s below %q: %w", f.opt.Bucket.Bucket, prefix, o.Err))
+				return
+			}
+			if strings.HasSuffix(o.Key, "/") && !yield(path.Base(o.Key), nil) {
+				return
+			}
+		}
+	}
+}
+
+// firstID returns the lowest UUIDv7 of a time (RFC 9562 §5.7: 48 bits of Unix milliseconds first).
+func firstID(t time.Time) string {
+	var id uuid.UUID
+	ms := uint64(t.UnixMilli())
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return id.String()
+}

@@ -1,0 +1,332 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Services are what the instances of a cluster share, in the words of "serve". The demo creates a
+// database of its own on the server of DB, and keeps to a namespace and to a prefix of the bucket
+// of its own.
+type Services struct {
+	DB, Redis, Kafka, Blobs string // URLs; the name of the database in DB does not count
+}
+
+// cluster is what two instances share, and how the demo reads it beside them.
+type cluster struct {
+	name  string   // begins all keys, topics and objects, and is the name of the database
+	env   []string // settings of an instance
+	cfg   config.Config
+	admin *sql.DB // of the database server
+	rows  *sqldb.DB
+	redis redis.UniversalClient
+	kafka *kgo.Client
+	s3    *minio.Client
+}
+
+// newCluster connects to the services and creates the database.
+func newCluster(ctx context.Context, s Services) (*cluster, error) {
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // never fails
+	c := &cluster{name: "demo" + hex.EncodeToString(random)}
+	if err := c.configure(s); err != nil {
+		return nil, err
+	}
+	return c, c.connect(ctx)
+}
+
+// configure reads the URLs as "serve" does.
+func (c *cluster) configure(s Services) error {
+	db, dbErr := url.Parse(s.DB)
+	blobs, blobsErr := url.Parse(s.Blobs)
+	if dbErr != nil || blobsErr != nil { // their texts repeat the passwords
+		return errors.New("--db or --blobs is not a URL")
+	}
+	db.Path = "/" + c.name
+	c.env = []string{
+		"SMARTDRIVE_DB=" + db.String(), "SMARTDRIVE_REDIS=" + s.Redis, "SMARTDRIVE_KAFKA=" + s.Kafka,
+		"SMARTDRIVE_BLOBS=" + blobs.JoinPath(c.name).String(), "SMARTDRIVE_NAMESPACE=" + c.name, "SMARTDRIVE_START_WAIT=2m",
+	}
+	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	var err error
+	c.cfg, err = config.Load(flags, append(withoutSettings(os.Environ()), c.env...), os.ReadFile)
+	switch {
+	case err != nil:
+		return err
+	case c.cfg.MySQL == nil || c.cfg.Redis == nil || c.cfg.Kafka == nil || c.cfg.S3 == nil:
+		return errors.New("--cluster needs --db, --redis, --kafka and --blobs s3://...; \"make services\" starts all four")
+	case c.cfg.Kafka.TLS || c.cfg.Kafka.User != "" || c.cfg.MySQL.TLS != "":
+		return errors.New("--cluster reads Kafka and MySQL without TLS and Kafka without a login")
+	}
+	return nil
+}
+
+func (c *cluster) connect(ctx context.Context) (err error) {
+	m, r, s := c.cfg.MySQL, c.cfg.Redis, c.cfg.S3
+	server := mysql.NewConfig()
+	server.User, server.Passwd, server.Net, server.Addr = m.User, string(m.Password), "tcp", m.Addr
+	if c.admin, err = sql.Open("mysql", server.FormatDSN()); err != nil {
+		return err
+	}
+	if _, err := c.admin.ExecContext(ctx, "CREATE DATABASE "+c.name+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
+		return fmt.Errorf("create a database at %s: %w", m.Addr, err)
+	}
+	options := &redis.UniversalOptions{
+		Addrs: r.Addrs, Username: r.User, Password: string(r.Password), DB: r.DB, MasterName: r.Sentinel, IsClusterMode: r.Cluster,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if r.TLS {
+		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c.redis = redis.NewUniversalClient(options)
+	if c.kafka, err = kgo.NewClient(kgo.SeedBrokers(c.cfg.Kafka.Brokers...)); err != nil {
+		return err
+	}
+	c.s3, err = minio.New(s.Endpoint, &minio.Options{
+		Creds: credentials.NewStaticV4(s.Key, string(s.Secret), string(s.Session)), Secure: !s.Insecure, Region: s.Region,
+	})
+	return err
+}
+
+// remove deletes all that the cluster has left in the services.
+func (c *cluster) remove(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if c.rows != nil {
+		err = c.rows.Close()
+	}
+	if c.admin != nil {
+		// InnoDB may remove the file of a dropped table later than the table, and then refuses to
+		// drop the database: it is tried again.
+		var last error
+		err = errors.Join(err, until(ctx, "the database to be dropped", func() (bool, error) {
+			_, last = c.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+c.name)
+			return last == nil, nil
+		}), last, c.admin.Close())
+	}
+	if c.redis != nil {
+		_, emptied := c.emptyRedis(ctx)
+		err = errors.Join(err, emptied, c.redis.Close())
+	}
+	if c.kafka != nil {
+		err = errors.Join(err, c.deleteTopics(ctx))
+		c.kafka.Close()
+	}
+	if c.s3 != nil {
+		err = errors.Join(err, c.deleteObjects(ctx))
+	}
+	return err
+}
+
+func (c *cluster) deleteTopics(ctx context.Context) error {
+	admin := kadm.NewClient(c.kafka)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.DeleteFunc(topics.Names(), func(name string) bool { return !strings.HasPrefix(name, c.name+".") })
+	if len(names) == 0 {
+		return nil
+	}
+	deleted, err := admin.DeleteTopics(ctx, names...)
+	return errors.Join(err, deleted.Error())
+}
+
+func (c *cluster) deleteObjects(ctx context.Context) (err error) {
+	bucket, prefix := c.cfg.S3.Bucket, c.cfg.S3.Prefix+"/"
+	for open := range c.s3.ListIncompleteUploads(ctx, bucket, prefix, true) {
+		if open.Err != nil {
+			return open.Err
+		}
+		err = errors.Join(err, c.s3.RemoveIncompleteUpload(ctx, bucket, open.Key))
+	}
+	objects := c.s3.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true})
+	for failed := range c.s3.RemoveObjects(ctx, bucket, objects, minio.RemoveObjectsOptions{}) {
+		err = errors.Join(err, failed.Err)
+	}
+	return err
+}
+
+// emptyRedis deletes every key of this cluster, as FLUSHALL does on a Redis of its own, and returns
+// how many there were.
+func (c *cluster) emptyRedis(ctx context.Context) (keys int, err error) {
+	empty := func(ctx context.Context, one redis.UniversalClient) error {
+		for scan := one.Scan(ctx, 0, "*"+c.name+":*", 1000).Iterator(); ; keys++ {
+			if !scan.Next(ctx) {
+				return scan.Err()
+			}
+			if err := one.Del(ctx, scan.Val()).Err(); err != nil {
+				return err
+			}
+		}
+	}
+	if many, ok := c.redis.(*redis.ClusterClient); ok {
+		err = many.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error { return empty(ctx, one) })
+		return keys, err
+	}
+	return keys, empty(ctx, c.redis)
+}
+
+// entry finds the ZSET in which the park timer of an upload stands, and its score: when it comes up
+// to be looked at. The key is empty when it stands in none.
+func (c *cluster) entry(ctx context.Context, t timerView, id uuid.UUID) (key string, at time.Time, err error) {
+	number, _, _ := strings.Cut(t.Shard, "/")
+	prefix := fmt.Sprintf("{%s:t%s}:park:", c.name, number)
+	slices, err := c.redis.ZRange(ctx, prefix+"dir", 0, -1).Result()
+	if err != nil {
+		return "", at, err
+	}
+	for _, slice := range append(slices, "inf") {
+		score, err := c.redis.ZScore(ctx, prefix+slice, string(id[:])).Result()
+		if err == nil {
+			return prefix + slice, time.UnixMilli(int64(score)), nil
+		}
+		if !errors.Is(err, redis.Nil) {
+			return "", at, err
+		}
+	}
+	return "", at, nil
+}
+
+// journal lists the parts that the journal of an upload has accepted.
+func (c *cluster) journal(ctx context.Context, upload string) (key string, parts []int, err error) {
+	key = c.name + ":{u:" + upload + "}:j"
+	fields, err := c.redis.HKeys(ctx, key).Result()
+	for _, field := range fields {
+		if n, err := strconv.Atoi(field); err == nil {
+			parts = append(parts, n)
+		}
+	}
+	slices.Sort(parts)
+	return key, parts, err
+}
+
+// stored counts the parts of an upload in the bucket. Its key ends with the upload's id.
+func (c *cluster) stored(ctx context.Context, upload string) (string, error) {
+	core, bucket := minio.Core{Client: c.s3}, c.cfg.S3.Bucket
+	for open := range c.s3.ListIncompleteUploads(ctx, bucket, c.cfg.S3.Prefix+"/", true) {
+		if open.Err != nil {
+			return "", open.Err
+		}
+		if !strings.HasSuffix(open.Key, upload) {
+			continue
+		}
+		list, err := core.ListObjectParts(ctx, bucket, open.Key, open.UploadID, 0, 1000)
+		sum := int64(0)
+		for _, p := range list.ObjectParts {
+			sum += p.Size
+		}
+		return fmt.Sprintf("%d, %s, multipart upload of %s", len(list.ObjectParts), size(sum), open.Key), err
+	}
+	return "–", nil
+}
+
+// record finds the fired timer of an upload on its way through Kafka; empty: there is none.
+func (c *cluster) record(ctx context.Context, upload string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	topic := c.name + ".park"
+	ends, err := kadm.NewClient(c.kafka).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return "", err
+	}
+	from, left := map[int32]kgo.Offset{}, int64(0)
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			from[o.Partition], left = kgo.NewOffset().AtStart(), left+o.Offset
+		}
+	})
+	if left == 0 {
+		return "", nil
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(c.cfg.Kafka.Brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	if err != nil {
+		return "", err
+	}
+	defer reader.Close()
+	for left > 0 {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return "", err
+		}
+		for r := range fetches.RecordsAll() {
+			left--
+			event, err := decode[struct{ Type, Subject string }](r.Value)
+			if err != nil {
+				return "", err
+			}
+			if event.Subject == "park/"+upload {
+				return fmt.Sprintf("%s, partition %d, offset %d, type %s, key %s", r.Topic, r.Partition, r.Offset, event.Type, r.Key), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// startCluster starts two instances, each with a directory of its own.
+func (st *stage) startCluster(ctx context.Context) (err error) {
+	c := st.cluster
+	for i, into := range []**server{&st.server, &st.second} {
+		if *into, err = newServer(ctx, st.o.Binary, filepath.Join(st.dir, fmt.Sprintf("instance-%d", i+1)), st.idle()); err != nil {
+			return err
+		}
+		(*into).env = c.env
+		if err := (*into).start(ctx); err != nil {
+			return err
+		}
+	}
+	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.cfg.MySQL.User, string(c.cfg.MySQL.Password)), Host: c.cfg.MySQL.Addr, Path: "/" + c.name}
+	c.rows, err = sqldb.Open(ctx, sqldb.Options{MySQL: u.String(), Look: true, Log: slog.New(slog.DiscardHandler)})
+	return err
+}
+
+// revive starts the instances that a story has killed.
+func (st *stage) revive(ctx context.Context) error {
+	for _, s := range []*server{st.server, st.second} {
+		select {
+		case <-s.ended:
+			if err := s.start(ctx); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// freeAddress returns an address of loopback that nobody listens at.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}

@@ -1,0 +1,46 @@
+package demo_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"smartdrive/cmd/smartdrive/demo"
+	"smartdrive/test/process"
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+// TestJSON plays a story with one JSON object in each line.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := demo.Run(t.Context(), demo.Options{Binary: process.Binary(t), Stories: []string{"pre-id"}, Fast: true, JSON: true, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for scan := bufio.NewScanner(&out); scan.Scan(); {
+		var e struct {
+			Story string
+			Rows  []struct{ Name, Value string }
+		}
+		if err := json.Unmarshal(scan.Bytes(), &e); err != nil || e.Story != "pre-id" {
+			t.Fatalf("line %q: story %q, %v", scan.Text(), e.Story, err)
+		}
+		rows += len(e.Rows)
+	}
+	if rows < 8 {
+		t.Errorf("%d rows, want the id, its end, five answers and the count", rows)
+	}
+}
+
+// TestUnknownStory refuses a story that there is not, and names those that there are.
+func TestUnknownStory(t *testing.T) {
+	t.Parallel()
+	err := demo.Run(t.Context(), demo.Options{Stories: []string{"nothing"}})
+	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("pre-id")) {
+		t.Errorf("error %v, want one that names the stories", err)
+	}
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/server"
+)
+
+// WayOut tells an operator what to do about a damaged SQLite database; data is the directory of
+// --data, "" if its name is not known.
+func WayOut(data string) string {
+	data = cmp.Or(data, "<data>")
+	file := filepath.Join(data, databaseFile)
+	return fmt.Sprintf(`What to do: look whether the disk is failing. Stop the server and move %[1]s, and %[1]s-wal and %[1]s-shm if they are there, to another directory. Then either
+  - copy the newest file of %[2]s to %[1]s: changes since that day are lost; or
+  - let SQLite save what can be read: sqlite3 MOVED/%[3]s .recover | sqlite3 %[1]s
+Then run "smartdrive admin restore" without a directory, start the server, run "smartdrive admin fsck", and start the server again.
+A backup made by "smartdrive admin backup" is restored by "smartdrive admin restore DIR --force" instead.`,
+		file, filepath.Join(data, snapshotDir), databaseFile)
+}
+
+// explainDamage adds the way out to a start that failed because the database is damaged.
+func explainDamage(err error, data string) error {
+	if !sqldb.IsDamaged(err) {
+		return err
+	}
+	return fmt.Errorf("the database %s is damaged: %w\n%s", filepath.Join(data, databaseFile), err, WayOut(data))
+}
+
+// errDatabaseDamaged says on /readyz what the last check of the pages has found.
+var errDatabaseDamaged = errors.New("the pages of the SQLite database are damaged: run \"smartdrive admin fsck\", which says what to do")
+
+// damageCheck is what /readyz shows of the pages of a SQLite database. Damage does not take the
+// server out of service: what can still be read is.
+func (a *App) damageCheck() []server.Check {
+	if !a.ground.hasDataDisk() {
+		return nil
+	}
+	return []server.Check{{Name: "database-pages", Soft: true, Func: func(context.Context) error {
+		if a.auditor.DatabaseDamaged() {
+			return errDatabaseDamaged
+		}
+		return nil
+	}}}
+}
+
+// translateError returns the error that a request is answered with. An error about a damaged page
+// requests a check of all pages. While the database is known to be damaged, NotFound becomes
+// Unavailable: the row may be on a damaged page, and a sync client that is told NotFound deletes
+// its copy.
+func (a *App) translateError(err error) error {
+	if sqldb.IsDamaged(err) {
+		a.auditor.Suspect()
+	}
+	if drive.IsKind(err, drive.NotFound) && a.auditor.DatabaseDamaged() {
+		return drive.Wrap(err, drive.Unavailable, "reason", sqldb.ReasonDamaged)
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// explainOwner adds the remedy to a start that failed if this process may not open a file of the
+// installation: as a rule somebody has run a command as another user, such as root.
+func explainOwner(err error, dirs ...string) error {
+	if err == nil || os.Geteuid() <= 0 { // root may open everything; Windows has no such ids
+		return err
+	}
+	for _, dir := range dirs {
+		file := firstForbidden(dir)
+		if file == "" {
+			continue
+		}
+		return fmt.Errorf("%w\n%s cannot be opened by the user that the server runs as (id %d), because it belongs to another one: run \"chown -R %d:%d %s\" as root",
+			err, file, os.Geteuid(), os.Geteuid(), os.Getegid(), dir)
+	}
+	return err
+}
+
+// firstForbidden returns the first regular file of a directory that may not be read and written, or
+// the directory itself; empty: there is none.
+func firstForbidden(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return dir
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.Type().IsRegular() {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrPermission) {
+			return path
+		}
+		if err == nil {
+			_ = f.Close() // nothing was written
+		}
+	}
+	return ""
+}

@@ -1,0 +1,28 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestAnOutageIsTwoLines(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	var o Outage
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range []error{nil, errors.New("refused"), errors.New("refused"), errors.New("gone"), nil, nil} {
+		o.Note(t.Context(), log, "Redis does not answer", err, slog.String("at", "cache"))
+		o.Note(ended, log, "Redis does not answer", context.Canceled)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], `level=WARN msg="Redis does not answer" at=cache error=refused`) ||
+		!strings.Contains(lines[1], `level=INFO msg="over: Redis does not answer" at=cache after=`) || !strings.Contains(lines[1], "failures=3") {
+		t.Errorf("three failures in a row are\n%s", text.String())
+	}
+}

@@ -1,0 +1,43 @@
+package content
+
+import (
+	"context"
+	"io"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+)
+
+// ReadBuffer is how many bytes Measure reads at once. Besides the buffer it needs 36 bytes a part.
+const ReadBuffer = 128 << 10
+
+// Measured is what the bytes of content say of themselves.
+type Measured struct {
+	Sum   digest.Sum
+	CRC32 uint32
+	Parts []PartSum
+}
+
+// Measure reads content of that size from src and computes what the row of a blob says of it. Its
+// errors are those of src and of ctx; content that ends early is io.ErrUnexpectedEOF.
+func Measure(ctx context.Context, src io.ReaderAt, size, partSize drive.ByteSize) (m Measured, err error) {
+	buf := make([]byte, max(1, min(int64(size), ReadBuffer)))
+	if size <= partSize {
+		one := digest.NewPart(0)
+		m.CRC32, err = one.Load(ctx, src, int64(size), buf)
+		m.Sum, m.Parts = one.Root(), []PartSum{{CV: one.CV(), CRC32: m.CRC32}}
+		return m, err
+	}
+	var cvs []digest.CV
+	for off := drive.ByteSize(0); off < size; off += partSize {
+		n := min(partSize, size-off)
+		cv, crc, err := digest.PartCV(ctx, src, int64(off), int64(n), buf)
+		if err != nil {
+			return Measured{}, err
+		}
+		cvs, m.Parts = append(cvs, cv), append(m.Parts, PartSum{CV: cv, CRC32: crc})
+		m.CRC32 = digest.CombineCRC32(m.CRC32, crc, int64(n))
+	}
+	m.Sum = digest.Fold(cvs)
+	return m, nil
+}

@@ -1,0 +1,134 @@
+package idem
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const (
+	// MaxConflicts is how many conflicts a user has at most; the oldest make room.
+	MaxConflicts = 1000
+	// maxConflictBody is how many bytes of a refused request's body are kept.
+	maxConflictBody = 4 << 10
+	conflictLife    = 90 * 24 * time.Hour
+)
+
+// Conflict is a creation that was refused because its key had been used for another request: a
+// debit that is repeated with another amount (SOURCES I4). It stays in the list of the user until a
+// person has decided what was meant and settles it.
+type Conflict struct {
+	ID      drive.ConflictID `json:"id"`
+	Method  string           `json:"method"`
+	Route   string           `json:"route" doc:"the route, such as /exports"`
+	Key     string           `json:"key" doc:"the Idempotency-Key"`
+	Request string           `json:"request" doc:"body of the request that was refused, up to 4 KiB; empty if it may hold a secret, or had none"`
+	Times   int64            `json:"times" doc:"how often it was refused"`
+	FirstAt drive.Time       `json:"first_at"`
+	LastAt  drive.Time       `json:"last_at"`
+}
+
+// Conflicts are the conflicts of all users. It is safe for concurrent use.
+type Conflicts struct {
+	db  *sqldb.DB
+	opt Options
+}
+
+// NewConflicts returns the conflicts kept in db.
+func NewConflicts(db *sqldb.DB, opt Options) *Conflicts { return &Conflicts{db, opt.withDefaults()} }
+
+// Record adds a refused request to its user's list, or counts it again if it is there. body is the
+// request's body; it is not kept for a Secret request.
+func (c *Conflicts) Record(ctx context.Context, req Request, body []byte) error {
+	if req = req.scoped(); req.Secret || !utf8.Valid(body) {
+		body = nil
+	}
+	body = body[:min(len(body), maxConflictBody)]
+	now, route := drive.TimeOf(c.opt.Now()), []any{req.User, req.Method, req.Route, req.Key.text, req.Fingerprint[:]}
+	err := c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		made, err := tx.InsertNew(ctx, "INSERT INTO key_conflicts (id, user_id, method, route, `key`, fingerprint, body, times, first_at, last_at) "+
+			"VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)", append(append([]any{drive.NewID[drive.ConflictID]()}, route...), append([]byte{}, body...), now, now)...)
+		if err != nil {
+			return err
+		}
+		if !made {
+			_, err := tx.Exec(ctx, "UPDATE key_conflicts SET times = times + 1, last_at = ?"+whereKey+" AND fingerprint = ?", append([]any{now}, route...)...)
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM key_conflicts WHERE user_id = ? AND id <= (SELECT id FROM
+			(SELECT id FROM key_conflicts WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?) AS oldest)`, req.User, req.User, MaxConflicts)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record a conflict of %s: %w", req.Route, err)
+	}
+	return nil
+}
+
+// List returns a page of a user's conflicts, the oldest first, and the cursor of the next page, ""
+// on the last. A cursor that List did not make is CursorInvalid.
+func (c *Conflicts) List(ctx context.Context, user drive.UserID, cursor string, limit int) ([]Conflict, string, error) {
+	if cursor != "" {
+		if _, err := drive.ParseID[drive.ConflictID](cursor); err != nil {
+			return nil, "", drive.Wrap(err, drive.CursorInvalid)
+		}
+	}
+	rows, err := c.db.Query(ctx, "SELECT id, method, route, `key`, body, times, first_at, last_at FROM key_conflicts WHERE user_id = ? AND id > ? ORDER BY id LIMIT ?",
+		user, cursor, limit+1)
+	all, err := sqldb.Scan(rows, err, func(x *Conflict, scan func(...any) error) error {
+		return scan(&x.ID, &x.Method, &x.Route, &x.Key, &x.Request, &x.Times, &x.FirstAt, &x.LastAt)
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list conflicts of %s: %w", user, err)
+	}
+	if len(all) <= limit {
+		return all, "", nil
+	}
+	return all[:limit], all[limit-1].ID.String(), nil
+}
+
+// Settle removes a conflict from its user's list. NotFound if it is not there.
+func (c *Conflicts) Settle(ctx context.Context, user drive.UserID, id drive.ConflictID) error {
+	return c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE id = ? AND user_id = ?", id, user)
+		switch {
+		case err != nil:
+			return fmt.Errorf("settle a conflict: %w", err)
+		case n == 0:
+			return drive.Fail(drive.NotFound)
+		}
+		return nil
+	})
+}
+
+// Purge removes conflicts that were not repeated for 90 days. It may stop anywhere, and run twice.
+func (c *Conflicts) Purge(ctx context.Context, now time.Time) error {
+	before := drive.TimeOf(now.Add(-conflictLife))
+	for more := true; more; {
+		err := c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			var last drive.Time
+			err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(last_at), 0) FROM
+				(SELECT last_at FROM key_conflicts WHERE last_at < ? ORDER BY last_at LIMIT ?) AS oldest`, before, purgeBatch).Scan(&last)
+			if more = err == nil && last > 0; more {
+				_, err = tx.Exec(ctx, "DELETE FROM key_conflicts WHERE last_at <= ?", last)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("purge conflicts of keys: %w", err)
+		}
+	}
+	return nil
+}
+
+// Forget removes all conflicts of a user who is about to be purged.
+func (c *Conflicts) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE user_id = ?", user); err != nil {
+		return fmt.Errorf("delete conflicts of %s: %w", user, err)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package local_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/local"
+)
+
+// A directory that the process may not write to is an outage with a reason, and Writable names it.
+func TestAStoreThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() <= 0 {
+		t.Skip("root may write everywhere, and Windows asks otherwise")
+	}
+	root := t.TempDir()
+	d, err := local.Open(t.Context(), local.Options{Dir: root, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := local.Writable(root); err != nil {
+		t.Error(err)
+	}
+	chmod := func(mode fs.FileMode) {
+		err := filepath.WalkDir(filepath.Join(root, "blobs"), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				err = os.Chmod(path, mode)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0o500)
+	defer chmod(0o700)
+	for _, size := range []drive.ByteSize{10, 100_000} {
+		body := blobtest.BodyOf(0, int(size), bytes.NewReader(blobtest.Bytes(1, size)))
+		_, err := d.Blobs.Put(t.Context(), d.Blobs.Name(blobtest.PutName(), size), body)
+		var known *drive.Error
+		if !errors.As(err, &known) || known.Kind != drive.Unavailable || known.Args["reason"] != "store-unwritable" {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if err := local.Writable(root); err == nil {
+		t.Error("it is said to be writable")
+	}
+}

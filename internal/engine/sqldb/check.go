@@ -1,0 +1,76 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// ReasonDamaged is the arg "reason" of errors of kind Unavailable that come from a SQLite file with
+// damaged pages.
+const ReasonDamaged = "database-damaged"
+
+// IsDamaged reports whether err says that a SQLite file is damaged, or is no database at all.
+func IsDamaged(err error) bool {
+	lite, ok := errors.AsType[*sqlite.Error](err)
+	return ok && slices.Contains([]int{lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB}, lite.Code()&0xff)
+}
+
+// argsOf returns the args of a classified error besides its kind.
+func argsOf(err error) []any {
+	if IsDamaged(err) {
+		return []any{"reason", ReasonDamaged}
+	}
+	return nil
+}
+
+// CheckPages reads the whole SQLite file beside its users and returns what is wrong with it, at
+// most 20 lines; none: all is well. thorough also compares each index with its table, which takes
+// several times as long. A database on a server is not checked: it does that itself.
+func (db *DB) CheckPages(ctx context.Context, thorough bool) (found []string, err error) {
+	if r := db.routed(); r != nil {
+		return r.Primary().CheckPages(ctx, thorough)
+	}
+	if db.dialect == MySQL {
+		return nil, nil
+	}
+	var path string
+	if err := db.QueryRow(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path); err != nil {
+		if IsDamaged(err) {
+			return []string{err.Error()}, nil
+		}
+		return nil, fmt.Errorf("look where the database is: %w", err)
+	}
+	return CheckFile(ctx, path, thorough)
+}
+
+// CheckFile is CheckPages of a file that may have other users. It has a connection of its own,
+// since one that is in use may have an earlier state of a page in memory.
+func CheckFile(ctx context.Context, path string, thorough bool) (found []string, err error) {
+	db, err := sql.Open("sqlite", sqliteScheme+escapePath(path)+"?_pragma=busy_timeout(5000)&_pragma=ignore_check_constraints(1)")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	pragma := "PRAGMA quick_check(20)"
+	if thorough {
+		pragma = "PRAGMA integrity_check(20)"
+	}
+	rows, err := db.QueryContext(ctx, pragma)
+	found, err = Scan(rows, err, func(line *string, scan func(...any) error) error { return scan(line) })
+	switch {
+	case IsDamaged(err): // the check itself cannot go on
+		return append(found, "SQLite cannot read on"), nil
+	case err != nil:
+		return nil, fmt.Errorf("check the pages of %s: %w", filepath.Base(path), err)
+	case slices.Equal(found, []string{"ok"}):
+		return nil, nil
+	}
+	return found, nil
+}

@@ -1,0 +1,132 @@
+package dav
+
+import (
+	"encoding/xml"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"smartdrive/internal/domain/property"
+)
+
+// The namespaces that Namespaces in XML 1.0 §3 reserves: the prefix xml stands for the first one,
+// and no other prefix does; nothing may stand for the second one.
+const (
+	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
+	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
+)
+
+// checkNames refuses an element that breaks Namespaces in XML 1.0, which package xml does not
+// check: written out again it would be ill-formed in every answer that holds it.
+func checkNames(start xml.StartElement) error {
+	if !isName(start.Name) {
+		return errName
+	}
+	seen := make(map[Name]bool, len(start.Attr))
+	for _, a := range start.Attr {
+		if seen[a.Name] {
+			return errTwice
+		}
+		seen[a.Name] = true
+		if prefix, declares := declared(a.Name); declares {
+			if !mayStand(prefix, a.Value) {
+				return errName
+			}
+		} else if !isName(a.Name) {
+			return errName
+		}
+	}
+	return nil
+}
+
+// declared returns the prefix that an attribute declares; it is empty for the default namespace.
+func declared(n Name) (prefix string, declares bool) {
+	switch {
+	case n.Space == "xmlns":
+		return n.Local, true
+	case n.Space == "" && n.Local == "xmlns":
+		return "", true
+	}
+	return "", false
+}
+
+// mayStand reports whether a prefix may be declared for a namespace.
+func mayStand(prefix, space string) bool {
+	switch {
+	case prefix == "":
+		return space != xmlSpace && space != xmlnsSpace
+	case prefix == "xmlns" || space == xmlnsSpace || !isLocal(prefix):
+		return false
+	case space == "": // §2.2: a prefix cannot be undeclared
+		return false
+	}
+	return (prefix == "xml") == (space == xmlSpace)
+}
+
+// isName reports whether an element or attribute of this name can be written.
+func isName(n Name) bool { return n.Space != "xmlns" && n.Space != xmlnsSpace && isLocal(n.Local) }
+
+// isLocal reports whether a text is a name without a colon. Package xml checks the whole name, in
+// which what follows the prefix may begin with a digit.
+func isLocal(s string) bool {
+	if s == "" || !utf8.ValidString(s) || strings.ContainsAny(s, ":/<>&\"'= \t\r\n") {
+		return false
+	}
+	t, err := xml.NewDecoder(strings.NewReader("<" + s + "/>")).RawToken()
+	start, ok := t.(xml.StartElement)
+	return err == nil && ok && start.Name.Space == "" && start.Name.Local == s && len(start.Attr) == 0
+}
+
+// writeElement writes an element so that it stands by itself, whatever is around it.
+func writeElement(b *strings.Builder, e element) {
+	name := e.Name.Local
+	if e.Name.Space == xmlSpace {
+		name = "xml:" + name
+		b.WriteString("<" + name)
+	} else {
+		b.WriteString("<" + name + ` xmlns="` + escape(e.Name.Space) + `"`)
+	}
+	for i, a := range e.Attrs {
+		if _, declares := declared(a.Name); declares {
+			continue
+		}
+		switch a.Name.Space {
+		case "":
+			b.WriteString(" " + a.Name.Local)
+		case xmlSpace:
+			b.WriteString(" xml:" + a.Name.Local)
+		default:
+			prefix := "a" + strconv.Itoa(i)
+			b.WriteString(` xmlns:` + prefix + `="` + escape(a.Name.Space) + `" ` + prefix + ":" + a.Name.Local)
+		}
+		b.WriteString(`="` + escape(a.Value) + `"`)
+	}
+	if e.Inner == "" {
+		b.WriteString("/>")
+		return
+	}
+	b.WriteString(">" + e.Inner + "</" + name + ">")
+}
+
+// wellFormed returns XML that was stored in a form that can be written into an answer. Before names
+// were checked, ill-formed XML was stored, too: it becomes empty.
+func wellFormed(inner string) string {
+	if !strings.Contains(inner, "<") { // text, which was escaped
+		return inner
+	}
+	root, err := parseXML([]byte("<a>" + inner + "</a>"))
+	if err != nil {
+		return ""
+	}
+	return root.Inner
+}
+
+// writable returns the stored properties that can be written into an answer.
+func writable(all []property.Property) []property.Property {
+	all = slices.DeleteFunc(all, func(p property.Property) bool { return !isName(Name{Space: p.Space, Local: p.Local}) })
+	for i := range all {
+		all[i].Value = wellFormed(all[i].Value)
+	}
+	return all
+}

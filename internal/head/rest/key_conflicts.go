@@ -1,0 +1,53 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/usecase/files"
+)
+
+// keyConflicts serves the creations that were refused because their key had been used for another
+// request.
+type keyConflicts struct{ conflicts *idem.Conflicts }
+
+func (k keyConflicts) routes() []route {
+	const path = "/key-conflicts"
+	return []route{
+		{
+			method: "GET", path: path, need: read, act: plain(k.list), query: []param{limitParam, cursor},
+			does: "List the caller's creations that were refused because their Idempotency-Key had been used for another request, the oldest first: up to 1,000, for 90 days after the last refusal.",
+			out:  []outcome{gives[files.Page[idem.Conflict]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "DELETE", path: path + "/{id}", need: write, act: byID(k.settle),
+			does: "Settle such a conflict: it leaves the list. Nothing is created; what was meant is requested under a key of its own.",
+			out:  []outcome{nothing(204, "it is settled")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+func (k keyConflicts) list(ctx context.Context, c *call) (reply, error) {
+	all, next, err := k.conflicts.List(ctx, c.keyUser(), c.query.Get(cursor.name), c.limit())
+	page := files.Page[idem.Conflict]{Items: append([]idem.Conflict{}, all...)}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return answer(page, err)
+}
+
+func (k keyConflicts) settle(ctx context.Context, c *call, id drive.ConflictID) (reply, error) {
+	return empty(k.conflicts.Settle(ctx, c.keyUser(), id))
+}
+
+// recordConflict puts a creation that was refused with KeyReused into the caller's list. Its error
+// takes the place of the refusal: the client repeats the request, and it is recorded then.
+func (c *call) recordConflict(ctx context.Context, err error) error {
+	if c.Conflicts == nil || c.key.IsZero() || !drive.IsKind(err, drive.KeyReused) {
+		return err
+	}
+	if failed := c.Conflicts.Record(ctx, c.request(), c.body); failed != nil {
+		return failed
+	}
+	return err
+}

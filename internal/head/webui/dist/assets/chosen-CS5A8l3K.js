@@ -1,1 +1,0 @@
-import{a as e,s as t}from"./batches-BI5SgHhW.js";import{jt as n}from"./files-ByTimfrT.js";import{D as r}from"./base-D__lM-oc.js";var i=(i,a)=>{let o=i.length===1&&i[0].type===`folder`?i[0]:void 0;return n(()=>o?e({folder:o.id,filter:{}}):t(i.map(e=>e.id),a),r.global.t(`files.exported`))};export{i as exportChosen};

@@ -1,1 +1,0 @@
-import"./base-D__lM-oc.js";

@@ -1,0 +1,40 @@
+package internal_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// retryLine finds a line that a loop logs each time that it fails.
+var retryLine = regexp.MustCompile(`(?m)^\t\tif [^\n]*err != nil && ctx\.Err\(\) == nil \{\n\t\t\t\S*[lL]og\.(Warn|Error)Context`)
+
+// rarely is why a file may log each failure.
+var rarely = map[string]string{
+	"app/backup.go":              "an hour passes between two copies",
+	"engine/instance/lease.go":   "the job may have run for long before it failed",
+	"usecase/upload/verifier.go": "it is not tried again",
+	"usecase/fsck/pages.go":      "10 minutes pass between two checks",
+}
+
+// TestRetriesAreLoggedAsOutages: what a loop tries again and again is one line when it begins to
+// fail and one when it works again (telemetry.Outage).
+func TestRetriesAreLoggedAsOutages(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || rarely[filepath.ToSlash(path)] != "" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if line := retryLine.Find(text); line != nil {
+			t.Errorf("%s logs each failed try:\n%s", path, line)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

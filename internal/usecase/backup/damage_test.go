@@ -1,0 +1,174 @@
+package backup_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/backup"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// flip changes the last byte of a content below a directory of blobs: of a file, or of a slot of a
+// pack.
+func flip(t *testing.T, dir, name string, size int64) {
+	t.Helper()
+	shard, _ := blob.ShardOf(name)
+	path, at := filepath.Join(dir, "blobs", shard, name), size-1
+	if _, err := os.Stat(path); err != nil {
+		slot, _ := blob.SlotOf(name)
+		path, at = packOf(t, dir, name), slot.First*4096+40+size-1
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// both returns the names of the large and the small content.
+func (r *rig) both(t *testing.T) (large, small string) {
+	t.Helper()
+	return r.scalarOf(t, `SELECT file FROM blobs WHERE size > 12`), r.scalarOf(t, `SELECT file FROM blobs WHERE size = 12`)
+}
+
+func sorted(names ...string) []string { return slices.Sorted(slices.Values(names)) }
+
+// B1: a backup compares what it brings with the checksums, tells of what is damaged, and marks it, each
+// time until it is healed. It keeps the sound copies that it has.
+func TestABackupTellsOfDamage(t *testing.T) {
+	t.Parallel()
+	for _, copies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("copies %v", copies), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, uploadtest.Options{})
+			large, small := r.both(t)
+			before, after := filepath.Join(t.TempDir(), "before"), filepath.Join(t.TempDir(), "after")
+			opt := r.options()
+			opt.Copy = true
+			r.backup(t, before, opt)
+			flip(t, r.Dir, large, int64(len(r.data)))
+			flip(t, r.Dir, small, 12)
+			opt.Copy = copies
+			for range 2 { // the second one finds files of the right sizes
+				if res := r.backup(t, after, opt); !slices.Equal(sorted(res.Damaged...), sorted(large, small)) {
+					t.Errorf("damaged are %v, want %v", res.Damaged, sorted(large, small))
+				}
+			}
+			if n := r.scalarOf(t, `SELECT COUNT(*) FROM blobs WHERE damaged_at > 0`); n != "2" {
+				t.Errorf("%s are marked", n)
+			}
+			dir := t.TempDir()
+			if res, err := backup.Restore(t.Context(), after, site(dir), false, opt); err != nil || len(res.Damaged) != 2 {
+				t.Errorf("restored what is damaged: %+v, %v", res, err)
+			}
+
+			if res := r.backup(t, before, opt); len(res.Damaged) != 2 || res.Moved != (backup.Moved{}) {
+				t.Errorf("beside sound copies: %+v", res)
+			}
+			dir = t.TempDir()
+			res, err := backup.Restore(t.Context(), before, site(dir), false, opt)
+			if err != nil || len(res.Damaged)+len(res.Missing) > 0 {
+				t.Errorf("restored what is sound: %+v, %v", res, err)
+			}
+			r.wantSound(t, dir)
+		})
+	}
+}
+
+func (r *rig) wantSound(t *testing.T, dir string) {
+	t.Helper()
+	o := open(t, dir)
+	if a, err := o.read(t, r.who, "/a"); err != nil || !bytes.Equal(a, r.data) {
+		t.Errorf("/a: %d bytes, %v", len(a), err)
+	}
+	if b, err := o.read(t, r.who, "/b"); string(b) != "a small file" {
+		t.Errorf("/b: %q, %v", b, err)
+	}
+}
+
+// What is in place already is compared with its checksum, too, and a damaged one is put aside.
+func TestRestoreReplacesWhatIsDamaged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	large, small := r.both(t)
+	dest, dir := filepath.Join(t.TempDir(), "backup"), t.TempDir()
+	opt := r.options()
+	opt.Copy = true
+	r.backup(t, dest, opt)
+	for range 2 {
+		if res, err := backup.Restore(t.Context(), dest, site(dir), true, opt); err != nil || len(res.Damaged)+len(res.Missing) > 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		flip(t, dir, large, int64(len(r.data)))
+		flip(t, dir, small, 12)
+	}
+	if res, err := backup.Restore(t.Context(), dest, site(dir), true, opt); err != nil || res.Moved.Copied != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	r.wantSound(t, dir)
+	if aside := files(t, filepath.Join(dir, "quarantine")); aside[large] != int64(len(r.data)) || aside[small] != 12 {
+		t.Errorf("aside are %v", aside)
+	}
+}
+
+// A backup whose own disk has damaged something keeps it for as long as nobody looks, and gets it
+// again with Verify. What is damaged on both sides replaces nothing.
+func TestABackupIsVerified(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	large, small := r.both(t)
+	dest := filepath.Join(t.TempDir(), "backup")
+	opt := r.options()
+	opt.Copy, opt.Verify = true, true
+	r.backup(t, dest, opt)
+	flip(t, dest, large, int64(len(r.data)))
+	flip(t, dest, small, 12)
+	if res := r.backup(t, dest, opt); res.Moved != (backup.Moved{Copied: 2, Bytes: drive.ByteSize(len(r.data)) + 12}) || len(res.Damaged) > 0 {
+		t.Errorf("%+v", res)
+	}
+	dir := t.TempDir()
+	if res, err := backup.Restore(t.Context(), dest, site(dir), false, opt); err != nil || len(res.Damaged) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	r.wantSound(t, dir)
+}
+
+// A content that the installation has lost is told of by each run, also by those that have it from
+// an earlier one, and those keep it.
+func TestWhatIsLostLaterIsSaidAndKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	large, small := r.both(t)
+	dest := filepath.Join(t.TempDir(), "backup")
+	opt := r.options()
+	opt.Copy = true
+	r.backup(t, dest, opt)
+	shard, _ := blob.ShardOf(large)
+	for _, path := range []string{packOf(t, r.Dir, small), filepath.Join(r.Dir, "blobs", shard, large)} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := r.backup(t, dest, opt); !slices.Equal(sorted(res.Missing...), sorted(large, small)) {
+		t.Errorf("missing are %v", res.Missing)
+	}
+	dir := t.TempDir()
+	if res, err := backup.Restore(t.Context(), dest, site(dir), false, opt); err != nil || len(res.Missing)+len(res.Damaged) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	r.wantSound(t, dir)
+}

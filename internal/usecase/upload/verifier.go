@@ -1,0 +1,88 @@
+package upload
+
+import (
+	"context"
+	"sync"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/usecase/upload/claim"
+)
+
+// verifier checks answers about content that is too large to be read while the client waits
+// (decision 180). It is safe for concurrent use.
+type verifier struct {
+	sessions *Sessions
+
+	mu      sync.Mutex
+	running map[drive.UploadID]bool
+}
+
+// begin stores an answer and has it checked in the background. The upload takes parts meanwhile, as
+// any other.
+func (f *verifier) begin(ctx context.Context, who drive.Who, l *live, row Row, answered *claim.Challenge) (View, outcome, error) {
+	s := f.sessions
+	want := row
+	want.Challenge = answered
+	next, out, err := s.arrows.commit(ctx, l, row, want, quota.Move{})
+	if err != nil || out == again {
+		return View{}, out, err
+	}
+	s.sched.arm(ctx, next)
+	f.note(row.ID, true)
+	s.work.run(func(ctx context.Context) {
+		defer f.note(row.ID, false)
+		if err := f.check(ctx, who, next); err != nil && ctx.Err() == nil {
+			s.opt.Log.WarnContext(ctx, "a proof was not checked; the upload goes on with its parts", "upload", row.ID, "error", err)
+		}
+	})
+	v, err := s.views.ofOpen(ctx, next)
+	return v, settled, err
+}
+
+// check reads the content that an answer is about, and links it or refuses. An upload that no
+// longer waits for this answer is left alone.
+func (f *verifier) check(ctx context.Context, who drive.Who, row Row) error {
+	s := f.sessions
+	ctx, cancel := context.WithTimeout(ctx, row.Challenge.Until.Sub(s.clocks.now()))
+	defer cancel()
+	match, err := s.claims.MatchLater(ctx, s.DB, row.claim(), func(ctx context.Context) bool {
+		now, err := findRow(ctx, s.DB, row.ID)
+		return err != nil || now.waitsFor(row.Challenge)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.onOpen(ctx, who, row.ID, func(l *live, now Row) (View, outcome, error) {
+		switch {
+		case !now.waitsFor(row.Challenge):
+			return View{}, settled, nil
+		case match.IsZero() || s.Tree.CheckPlace(ctx, s.DB, now.Account, now.place()) != nil: // complete says what is wrong with the place
+			return s.refuse(ctx, l, now)
+		}
+		return s.link(ctx, l, now, match)
+	})
+	return err
+}
+
+// waitsFor reports whether an upload is open and its answer to the challenge is not checked yet.
+func (r Row) waitsFor(c *claim.Challenge) bool {
+	return (r.State == Active || r.State == Parked) && r.Challenge.Answered() && r.Challenge.Nonce == c.Nonce
+}
+
+func (f *verifier) note(id drive.UploadID, runs bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if runs {
+		f.running[id] = true
+	} else {
+		delete(f.running, id)
+	}
+}
+
+// runs reports whether this process checks the answer of an upload.
+func (f *verifier) runs(id drive.UploadID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running[id]
+}

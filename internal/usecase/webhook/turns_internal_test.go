@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"testing"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Webhooks of other accounts get a turn although nine accounts have four slow receivers each; the
+// slow ones have places of their own, and no more than those.
+func TestSlowReceiversTakeTheirOwnTurns(t *testing.T) {
+	t.Parallel()
+	turns, now := newTurns(), drive.Time(1_800_000_000_000)
+	take := func(account drive.AccountID) bool { return turns.take(drive.NewID[ID](), account, now) }
+	slow := make([]drive.AccountID, 9)
+	taken := 0
+	for i := range slow {
+		slow[i] = drive.NewID[drive.AccountID]()
+		for range ofOne {
+			if take(slow[i]) {
+				taken++
+			}
+		}
+	}
+	if taken != atOnce {
+		t.Fatalf("%d are sent to at a time, want %d", taken, atOnce)
+	}
+	other := drive.NewID[drive.AccountID]()
+	now = now.Add(slowAfter)
+	if !take(other) {
+		t.Error("another account waits for slow receivers")
+	}
+	if !take(slow[8]) { // none of its receivers was asked yet
+		t.Error("an account of which nothing is known waits for slow receivers")
+	}
+	if take(slow[0]) {
+		t.Error("slow receivers take more than their own turns")
+	}
+	turns.leave(func() (id ID) {
+		for busy, s := range turns.busy {
+			if s.account == slow[0] {
+				id = busy
+			}
+		}
+		return id
+	}(), slow[0])
+	if args := turns.over(now); len(args) != mostBusy+mostOver {
+		t.Errorf("%d arguments, want %d", len(args), mostBusy+mostOver)
+	}
+	if take(slow[0]) {
+		t.Error("a slow account took a turn while slow receivers have more than their own")
+	}
+	now = now.Add(slowFor)
+	for id, s := range turns.busy {
+		turns.leave(id, s.account)
+	}
+	if !take(slow[0]) {
+		t.Error("an account is slow for ever")
+	}
+}
