@@ -12,118 +12,120 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// backoff is the pause after the first, second, ... failed attempt: the delay levels of the stream
-// (DESIGN section 8). After the last one comes Options.Dead.
+// backoff lists the pauses after the first, second, … failed attempt, equal to the delay levels of
+// the stream (DESIGN section 8). A failure after the last pause goes to Options.Dead.
 var backoff = [...]time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 
-// deferral is the pause after a failure that is nobody's fault; half of it again is added at
-// random, so that what failed together does not return together.
-const deferral = 5 * time.Second
+// transientPause is the pause after a transient failure. Up to half of it is added at random to
+// avoid a thundering herd.
+const transientPause = 5 * time.Second
 
-func jittered() time.Duration { return deferral + rand.N(deferral/2) }
+// jittered returns transientPause plus a random part.
+func jittered() time.Duration { return transientPause + rand.N(transientPause/2) }
 
-// later is what a handler returns to be asked again.
-type later struct{ in time.Duration }
+// laterError is the error that Later returns.
+type laterError struct{ in time.Duration }
 
-func (l *later) Error() string { return fmt.Sprintf("look again in %v", l.in) }
+func (e *laterError) Error() string { return fmt.Sprintf("look again in %v", e.in) }
 
-// Later is returned by a handler whose suspicion was not confirmed, to be asked again after d:
-// touches that have come since count then as usual. It consumes no attempt.
-func Later(d time.Duration) error { return &later{max(d, 0)} }
+// Later returns an error by which a handler asks for another delivery after d. It consumes no
+// attempt; touches during the lease count as usual.
+func Later(d time.Duration) error { return &laterError{max(d, 0)} }
 
-// IsLater returns after how long a handler's error asks to look again; for who calls handlers in
-// place of an Engine.
+// IsLater returns the pause of an error made by Later, and whether err is one. Callers that run
+// handlers without an Engine need it.
 func IsLater(err error) (d time.Duration, ok bool) {
-	if wait, ok := errors.AsType[*later](err); ok {
+	if wait, ok := errors.AsType[*laterError](err); ok {
 		return wait.in, true
 	}
 	return 0, false
 }
 
-// deliver runs the handler of a fired timer and settles it. late is how late it was when it was
-// leased.
-func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late time.Duration) {
+// deliver runs the handler of a fired timer and queues the outcome. leased is the time of the
+// lease, late the delay of the timer at that time.
+func (w *worker) deliver(handlerCtx context.Context, f Fired, leased time.Time, late time.Duration) {
 	begun := time.Now()
-	l.engine.owed.settled(f.Key, f.Gen)
-	l.count.Fired.Add(1)
+	w.engine.unarmed.remove(f.Key, f.Gen)
+	w.count.Fired.Add(1)
 	if f.Delivery == 1 {
-		l.count.Lateness.Observe(late + begun.Sub(leased))
+		w.count.Lateness.Observe(late + begun.Sub(leased))
 	} else {
-		l.count.Repeated.Add(1)
+		w.count.Repeated.Add(1)
 	}
-	log := l.engine.opt.Log
-	if log.Enabled(hard, slog.LevelDebug) {
-		log.DebugContext(hard, "timer fired", "timer", f.Key.String(), "gen", f.Gen, "due", f.Due, "last", f.Last, "delivery", f.Delivery)
+	log := w.engine.opt.Log
+	if log.Enabled(handlerCtx, slog.LevelDebug) {
+		log.DebugContext(handlerCtx, "timer fired", "timer", f.Key.String(), "gen", f.Gen, "due", f.Due, "last", f.Last, "delivery", f.Delivery)
 	}
-	l.engine.trace(f, Started, f.Due.Std(), nil)
-	// A lease that is over is no longer ours: the handler is told to stop in time to settle it,
-	// which counts as a failure.
-	ctx, cancel := context.WithDeadline(hard, leased.Add(l.engine.opt.Hold/10*9))
-	l.count.Running.Add(1)
-	err := l.call(ctx, f)
-	l.count.Running.Add(-1)
-	overrun := err != nil && ctx.Err() != nil && hard.Err() == nil
+	w.engine.trace(f, Started, f.Due.Std(), nil)
+	// The handler is cancelled before its lease expires, early enough to settle it. An overrun
+	// counts as a failure.
+	ctx, cancel := context.WithDeadline(handlerCtx, leased.Add(w.engine.opt.Hold/10*9))
+	w.count.Running.Add(1)
+	err := w.call(ctx, f)
+	w.count.Running.Add(-1)
+	overrun := err != nil && ctx.Err() != nil && handlerCtx.Err() == nil
 	cancel()
-	l.count.Busy.Add(int64(time.Since(begun)))
-	out := l.judge(hard, f, err, overrun)
+	w.count.Busy.Add(int64(time.Since(begun)))
+	out := w.outcomeOf(handlerCtx, f, err, overrun)
 	step, cause := stepOf(f, out, err)
-	l.engine.trace(f, step, begun, cause)
-	l.engine.outcomes <- out
+	w.engine.trace(f, step, begun, cause)
+	w.engine.outcomes <- out
 }
 
-// call runs the handler; a panic becomes an error.
-func (l *lane) call(ctx context.Context, f Fired) (err error) {
+// call runs the handler and turns a panic into an error.
+func (w *worker) call(ctx context.Context, f Fired) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.count.Panics.Add(1)
+			w.count.Panics.Add(1)
 			err = fmt.Errorf("handler of timer %s panicked: %v\n%s", f.Key, p, debug.Stack())
 		}
 	}()
-	return l.handler(ctx, f)
+	return w.handler(ctx, f)
 }
 
-// judge turns what the handler returned into the outcome of the lease. Whatever fails once a stop
-// has cancelled the handlers is not counted against the timer.
-func (l *lane) judge(ctx context.Context, f Fired, err error, overrun bool) Outcome {
+// outcomeOf maps the handler's error to the outcome of the lease. A failure after a stop has
+// cancelled the handlers consumes no attempt.
+func (w *worker) outcomeOf(ctx context.Context, f Fired, err error, overrun bool) Outcome {
 	out := Outcome{Key: f.Key, Token: f.Token, Verdict: Done, Attempt: f.Attempt}
-	log := l.engine.opt.Log
+	log := w.engine.opt.Log
 	if err == nil && !log.Enabled(ctx, slog.LevelDebug) {
 		return out
 	}
 	log = log.With("timer", f.Key.String(), "gen", f.Gen, "attempt", f.Attempt)
-	var wait *later
+	var wait *laterError
 	switch {
 	case err == nil:
 		log.DebugContext(ctx, "timer applied")
 	case errors.As(err, &wait):
-		l.count.Snoozed.Add(1)
+		w.count.Snoozed.Add(1)
 		out.Verdict, out.In, out.Attempt = Snooze, wait.in, 0
 		log.DebugContext(ctx, "timer snoozed", "in", wait.in)
 	case ctx.Err() != nil, !overrun && drive.IsKind(err, drive.Unavailable, drive.Stopping):
-		l.count.Waits.Add(1)
+		w.count.Waits.Add(1)
 		out.Verdict, out.In = Retry, jittered()
-		log.DebugContext(ctx, "timer waits", "in", out.In, "error", err)
+		log.DebugContext(ctx, "timer waits for an unavailable dependency", "in", out.In, "error", err)
 	case f.Attempt < len(backoff):
-		l.count.Retries.Add(1)
+		w.count.Retries.Add(1)
 		out.Verdict, out.In, out.Attempt = Retry, backoff[f.Attempt], f.Attempt+1
-		log.WarnContext(ctx, "timer failed", "in", out.In, "error", err)
+		log.WarnContext(ctx, "timer handler failed; retrying", "in", out.In, "error", err)
 	default:
-		return l.bury(ctx, f, out, err)
+		return w.deadLetter(ctx, f, out, err)
 	}
 	return out
 }
 
-// bury hands over a timer whose attempts are used up. Until Dead has taken it, it stays a timer.
-func (l *lane) bury(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
-	log := l.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
-	if dead := l.engine.opt.Dead; dead != nil {
+// deadLetter gives a timer without attempts left to Options.Dead. If Dead fails, the outcome is a
+// retry.
+func (w *worker) deadLetter(ctx context.Context, f Fired, out Outcome, cause error) Outcome {
+	log := w.engine.opt.Log.With("timer", f.Key.String(), "gen", f.Gen, "error", cause)
+	if dead := w.engine.opt.Dead; dead != nil {
 		if err := dead(ctx, f, cause); err != nil {
-			log.WarnContext(ctx, "dead timer was not taken", "dead_err", err)
+			log.WarnContext(ctx, "dead timer not recorded; delivering it again", "dead_err", err)
 			out.Verdict, out.In = Retry, jittered()
 			return out
 		}
 	}
-	l.count.Dead.Add(1)
-	log.ErrorContext(ctx, "timer is dead")
+	w.count.Dead.Add(1)
+	log.ErrorContext(ctx, "timer gave up after its last attempt")
 	return out
 }

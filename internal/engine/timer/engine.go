@@ -12,31 +12,34 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Handler acts on a fired timer. It runs at least once for each, perhaps twice at the same time,
-// and is idempotent by (Key, Gen). nil settles the timer. Later asks to look again. An error of
-// kind Unavailable or Stopping is tried again without end; any other consumes an attempt. ctx ends
-// with the lease, or when a stop can wait no longer.
+// Handler acts on a fired timer. It runs at least once per timer, possibly twice concurrently, and
+// must be idempotent by (Key, Gen). Returning nil settles the timer; Later asks for another
+// delivery. An error of kind Unavailable or Stopping is retried without limit; any other error
+// consumes an attempt. ctx ends shortly before the lease, or after the grace period of a stop.
 type Handler func(ctx context.Context, f Fired) error
 
-// Options configure an Engine. Queue is needed; the zero value of every other field is its default.
+// Options configure an Engine. Queue is required; the zero value of every other field means its
+// default.
 type Options struct {
 	Queue    Queue
-	Handlers map[Kind]Handler // kinds without one are armed and touched, and left for another engine
-	// Concurrency is how many handlers of a kind run at a time (16). Kinds do not wait for each
-	// other.
+	Handlers map[Kind]Handler // a kind without a handler can be armed and touched; another engine delivers it
+	// Concurrency limits the handlers of a kind that run at once (default 16).
 	Concurrency map[Kind]int
-	// Hold is how long a fired timer is leased (5 min). Its handler may take nine tenths of that.
+	// Hold is the duration of a lease (default 5 min). A handler may run for nine tenths of
+	// Hold.
 	Hold time.Duration
-	// Grace is how long a stop waits for running handlers before it cancels them (10 s).
+	// Grace is the time that a stop waits for running handlers before it cancels them (default
+	// 10 s).
 	Grace time.Duration
-	// Dead takes a timer whose last attempt failed; when it fails too, the timer is tried again.
-	// Without it such a timer is logged and dropped.
+	// Dead receives a timer whose last attempt failed. If Dead fails, the timer is retried. If
+	// Dead is nil, the timer is logged and dropped.
 	Dead func(ctx context.Context, f Fired, cause error) error
-	// Lost is called when the queue has lost timers: the owner arms again what its rows say, with
-	// last = now. It runs beside the handlers, one at a time, and again after a pause until it
-	// succeeds.
+	// Lost is called after the queue lost timers. It must arm all timers again from the owner's
+	// rows, with Last = now. It runs concurrently with handlers, one call at a time, and is
+	// retried after a pause until it succeeds.
 	Lost func(ctx context.Context) error
-	// Traced is told of every step of every fired timer. It must be quick: handlers wait for it.
+	// Traced receives every step of every fired timer. It must return quickly: handlers wait
+	// for it.
 	Traced func(t Trace)
 	Log    *slog.Logger
 }
@@ -48,18 +51,18 @@ const (
 	defaultGrace       = 10 * time.Second
 )
 
-// Engine delivers the due timers of a queue to their handlers.
+// Engine delivers the due timers of a queue to handlers.
 type Engine struct {
 	opt      Options
-	lanes    [numKinds]*lane // nil where there is no handler
+	workers  [numKinds]*worker // nil for kinds without a handler
 	outcomes chan Outcome
 	started  atomic.Bool
-	loss     *lossWatch
-	owed     *owed
+	loss     *lossDetector
+	unarmed  *unarmed
 }
 
-// New returns an engine; Run makes it deliver. Arm, Touch, Cancel and Show work before, during and
-// after Run.
+// New returns an engine. Run starts the delivery; Arm, Touch, Cancel and Show work before, during
+// and after Run.
 func New(opt Options) *Engine {
 	if opt.Hold <= 0 {
 		opt.Hold = defaultHold
@@ -70,35 +73,37 @@ func New(opt Options) *Engine {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{opt: opt, outcomes: make(chan Outcome, maxSettle), loss: newLossWatch(), owed: newOwed()}
+	e := &Engine{opt: opt, outcomes: make(chan Outcome, maxSettle), loss: newLossDetector(), unarmed: newUnarmed()}
 	for kind, handler := range opt.Handlers {
 		slots := opt.Concurrency[kind]
 		if slots <= 0 {
 			slots = defaultConcurrency
 		}
-		e.lanes[kind] = newLane(e, kind, handler, slots)
+		e.workers[kind] = newWorker(e, kind, handler, slots)
 	}
 	return e
 }
 
-// Arm arms timers; see Queue.Arm. An entry that is due before what the engine waits for wakes it.
-// What fails is tried again while the engine runs, until it succeeds or is cancelled.
+// Arm arms timers as Queue.Arm does, and wakes the engine if one is due earlier than expected.
+// Unless the error is BadRequest, a running engine retries failed entries until they are armed,
+// delivered or cancelled.
 func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	err := e.arm(ctx, entries)
-	if err != nil && !drive.IsKind(err, drive.BadRequest) { // such a one would be refused for ever
-		e.owed.add(entries)
+	if err != nil && !drive.IsKind(err, drive.BadRequest) { // a retry would fail again
+		e.unarmed.add(entries)
 	}
 	return err
 }
 
+// arm arms entries and removes them from the retry list. On error the entries stay there.
 func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 	err := e.opt.Queue.Arm(ctx, entries)
-	for i := range entries { // also after an error: some may be armed
-		if kind := entries[i].Key.Kind; kind.Known() && e.lanes[kind] != nil {
-			e.lanes[kind].armed(&entries[i])
+	for i := range entries { // also after an error: some entries may be armed
+		if kind := entries[i].Key.Kind; kind.Known() && e.workers[kind] != nil {
+			e.workers[kind].wakeFor(&entries[i])
 		}
 	}
 	if err != nil {
@@ -110,17 +115,18 @@ func (e *Engine) arm(ctx context.Context, entries []Entry) error {
 		}
 	}
 	for i := range entries {
-		e.owed.settled(entries[i].Key, entries[i].Gen)
+		e.unarmed.remove(entries[i].Key, entries[i].Gen)
 	}
 	return nil
 }
 
-// Touch pushes a timer back: what it watches is active now. It neither blocks nor allocates.
+// Touch records activity of the watched object now, and so delays the timer. It neither blocks nor
+// allocates.
 func (e *Engine) Touch(key Key) { e.opt.Queue.Touch(key) }
 
-// Cancel removes a timer whose gen is not greater than gen.
+// Cancel removes a timer if its gen is at most gen, and stops retrying to arm it.
 func (e *Engine) Cancel(ctx context.Context, key Key, gen int64) error {
-	e.owed.settled(key, gen)
+	e.unarmed.remove(key, gen)
 	if err := e.opt.Queue.Cancel(ctx, key, gen); err != nil {
 		return fmt.Errorf("cancel timer %s: %w", key, err)
 	}
@@ -128,8 +134,8 @@ func (e *Engine) Cancel(ctx context.Context, key Key, gen int64) error {
 	return nil
 }
 
-// Show returns what the queue knows of a timer; NotFound when there is none, or the queue cannot
-// tell.
+// Show returns the state of a timer in the queue. It returns NotFound if there is none, or if the
+// queue is not an Inspector.
 func (e *Engine) Show(ctx context.Context, key Key) (State, error) {
 	if q, ok := e.opt.Queue.(Inspector); ok {
 		return q.Show(ctx, key)
@@ -137,7 +143,7 @@ func (e *Engine) Show(ctx context.Context, key Key) (State, error) {
 	return State{}, drive.Fail(drive.NotFound)
 }
 
-// Pending counts the pending timers of each kind; it is empty when the queue cannot tell.
+// Pending counts the timers of each kind. It returns nil if the queue is not an Inspector.
 func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
 	if q, ok := e.opt.Queue.(Inspector); ok {
 		return q.Pending(ctx)
@@ -145,8 +151,8 @@ func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
 	return nil, nil
 }
 
-// Sample is a cheaper Pending, for callers that ask often: where counting all timers is expensive,
-// each call counts some of them.
+// Sample returns the same counts as Pending at less cost, for frequent callers: a Sampler recounts
+// only a part of the timers per call.
 func (e *Engine) Sample(ctx context.Context) (map[Kind]Horizon, error) {
 	if q, ok := e.opt.Queue.(Sampler); ok {
 		return q.Sample(ctx)
@@ -154,39 +160,39 @@ func (e *Engine) Sample(ctx context.Context) (map[Kind]Horizon, error) {
 	return e.Pending(ctx)
 }
 
-// Counters returns the counters of a kind; nil when it has no handler here.
+// Counters returns the counters of a kind, or nil if the kind has no handler in this engine.
 func (e *Engine) Counters(kind Kind) *Counters {
-	if kind.Known() && e.lanes[kind] != nil {
-		return &e.lanes[kind].count
+	if kind.Known() && e.workers[kind] != nil {
+		return &e.workers[kind].count
 	}
 	return nil
 }
 
-// Losses returns how often the queue was found to have lost timers.
+// Losses returns how many losses of timers the engine has detected.
 func (e *Engine) Losses() int64 { return e.loss.count.Load() }
 
-// Run delivers timers until ctx is done, then waits for the handlers that run, at first for Grace,
-// then with their context cancelled. What is leased and not settled is delivered again by the next
-// engine. It runs once.
+// Run delivers timers until ctx is done. It then waits up to Grace for running handlers, cancels
+// their context and waits for them to return. Timers leased and not settled are delivered again by
+// another engine. A second call fails.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errors.New("timer engine was started before")
 	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	handlerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var loops, handlers, settler sync.WaitGroup
-	for _, l := range e.lanes {
-		if l != nil {
-			loops.Go(func() { l.run(ctx, hard, &handlers) })
+	for _, w := range e.workers {
+		if w != nil {
+			loops.Go(func() { w.run(ctx, handlerCtx, &handlers) })
 		}
 	}
 	loops.Go(func() { e.recoverLosses(ctx) })
-	loops.Go(func() { e.payOwed(ctx) })
-	settler.Go(func() { e.settle(hard) })
+	loops.Go(func() { e.retryArms(ctx) })
+	settler.Go(func() { e.settle(handlerCtx) })
 	loops.Wait()
-	soft := time.AfterFunc(e.opt.Grace, cancel)
+	graceTimer := time.AfterFunc(e.opt.Grace, cancel)
 	handlers.Wait()
-	soft.Stop()
+	graceTimer.Stop()
 	close(e.outcomes)
 	settler.Wait()
 	return nil

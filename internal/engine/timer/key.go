@@ -8,24 +8,24 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Kind says what a timer is for; each has its own handler, its own concurrency and its own place in
-// the queue. The list is closed because the names are stored and typed by administrators; the
-// numbers are never stored.
+// Kind is the purpose of a timer. Each kind has its own handler, concurrency limit and place in the
+// queue. The names are stored, and administrators type them, so the list is closed. The numbers are
+// never stored.
 type Kind uint8
 
-// The kinds. The engine knows nothing about them but their names.
+// The kinds. The engine uses only their names.
 const (
-	Park      Kind = iota + 1 // an upload has gone quiet
-	Abandon                   // a parked upload was not taken up again
-	Unlink                    // the bytes of a released blob may go
-	Operation                 // a long operation continues
-	Purge                     // a batch of old things is dropped
+	Park      Kind = iota + 1 // an upload has been idle
+	Abandon                   // a parked upload was not resumed
+	Unlink                    // the bytes of a released blob may be deleted
+	Operation                 // a long operation continues with its next step
+	Purge                     // a batch of expired rows is deleted
 	numKinds
 )
 
 var kindNames = [numKinds]string{Park: "park", Abandon: "abandon", Unlink: "unlink", Operation: "operation", Purge: "purge"}
 
-// Kinds returns all kinds.
+// Kinds returns all kinds in the order of their numbers.
 func Kinds() []Kind {
 	all := make([]Kind, 0, numKinds-1)
 	for k := Kind(1); k < numKinds; k++ {
@@ -34,9 +34,10 @@ func Kinds() []Kind {
 	return all
 }
 
-// Known reports whether k is one of the kinds.
+// Known reports whether k is one of the declared kinds.
 func (k Kind) Known() bool { return k > 0 && k < numKinds }
 
+// String returns the name of the kind, or "unknown".
 func (k Kind) String() string {
 	if k.Known() {
 		return kindNames[k]
@@ -44,8 +45,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Key names a timer: what it is for, and the id of what it watches (any drive.ID can be assigned to
-// ID).
+// Key identifies a timer by its kind and the id of the watched object. Any drive.ID can be assigned
+// to ID.
 type Key struct {
 	Kind Kind
 	ID   [16]byte
@@ -54,7 +55,7 @@ type Key struct {
 // String returns "park/0198c0de-...".
 func (k Key) String() string { return k.Kind.String() + "/" + uuid.UUID(k.ID).String() }
 
-// ParseKey reads the form that String writes.
+// ParseKey parses the form that Key.String writes. Malformed input fails with BadRequest.
 func ParseKey(s string) (Key, error) {
 	name, id, _ := strings.Cut(s, "/")
 	for _, kind := range Kinds() {
@@ -70,6 +71,7 @@ func ParseKey(s string) (Key, error) {
 	return Key{}, badKey(s)
 }
 
+// badKey returns the BadRequest error for s, a string that is not a timer key.
 func badKey(s string) error {
 	return drive.Bad("key", drive.Malformed, "expected", "kind/uuid", "kinds", kindNames[1:], "sent", s)
 }

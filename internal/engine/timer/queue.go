@@ -8,49 +8,51 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Queue holds timers and says which are due. It may be shared by many engines, and it may forget.
+// Queue stores timers and leases due ones. Several engines may share a queue, and a queue may lose
+// timers.
 //
-// Every call may be repeated after a lost reply. Errors: Unavailable when the queue cannot be
-// reached; nothing is known then of what was done.
+// A caller may repeat every call after a lost reply. A call fails with Unavailable if the queue is
+// unreachable; the caller then does not know whether the call had an effect.
 type Queue interface {
-	// Arm adds timers, each on its own: a failed batch may have been armed in part. With no entry
-	// under the key, or one of a smaller gen, the entry is new. A smaller gen than the one held
-	// changes nothing. The same gen, pending: account, idle and max are taken over, last moves only
-	// forwards, first only backwards, a Snooze is over, and the timer comes up earlier if it is now
-	// due earlier. The same gen, leased: the entry is new and the lease is void.
+	// Arm adds or updates timers, each on its own: a failed call may have armed some of them.
+	// Without an entry under the key, or with one of a smaller gen, Arm stores a new entry. An
+	// entry of a greater gen stays unchanged. For a pending entry of the same gen, Arm replaces
+	// account, idle and max, only raises last, only lowers first, ends a Snooze, and moves the
+	// index entry if the timer is now due earlier. For a leased entry of the same gen, Arm
+	// stores a new entry and voids the lease.
 	Arm(ctx context.Context, entries []Entry) error
-	// Touch says that what the key watches is active now, by the queue's clock. It never blocks and
-	// reports nothing: a queue behind a network gathers touches and sends them in the background. A
-	// key without a timer is ignored.
+	// Touch records activity of the watched object at the current time of the queue's clock. It
+	// never blocks and reports no error: a remote queue collects touches and sends them in the
+	// background. A key without a timer is ignored.
 	Touch(key Key)
-	// Cancel removes the timer if its gen is not greater; a lease of it is void. None there is no
-	// error.
+	// Cancel removes the timer and voids its lease if the timer's gen is at most gen. A missing
+	// timer is not an error.
 	Cancel(ctx context.Context, key Key, gen int64) error
-	// Lease takes at most limit timers of one kind that are due (T1) and leases each for hold. A
-	// lease that ran out, or a Retry whose time has come, is delivered again as it was, with the
-	// same token. Wait is how long nothing will be due unless something is armed; a queue that
-	// other engines arm, or that can lose timers, makes it no longer than an Arm or a loss may go
-	// unseen.
+	// Lease leases up to limit due timers of one kind for the duration hold (T1). Timers with
+	// an expired lease, and retries whose pause is over, are delivered again unchanged under
+	// the same token. Batch.Wait is the time until a further timer may be due. A queue that
+	// other engines arm, or that can lose timers, bounds Wait by the time that an Arm or a loss
+	// may stay unnoticed.
 	Lease(ctx context.Context, kind Kind, limit int, hold time.Duration) (Batch, error)
-	// Settle ends leases, each on its own. An outcome whose token is not the one of the present
-	// lease changes nothing. It returns in how long the first of the timers that remain may be due;
-	// Never when none remains.
+	// Settle ends leases, each on its own. An outcome is ignored if its token is not the token
+	// of the current lease. It returns the time until the first of the remaining timers may be
+	// due, or Never.
 	Settle(ctx context.Context, outcomes []Outcome) (time.Duration, error)
 }
 
-// Inspector is an optional power of a Queue: to look inside.
+// Inspector is an optional interface of a Queue for looking at its timers.
 type Inspector interface {
-	// Show returns the state of a timer; NotFound when there is none.
+	// Show returns the state of a timer, or NotFound.
 	Show(ctx context.Context, key Key) (State, error)
-	// Pending counts the timers of each kind by when they are due. It may cost a walk over all of
-	// them.
+	// Pending counts the timers of each kind by time until they are due. It may scan all
+	// timers.
 	Pending(ctx context.Context) (map[Kind]Horizon, error)
 }
 
-// Sampler is an optional power of an Inspector whose walk is dear: to count some timers each time,
-// for figures.
+// Sampler is an optional interface of an Inspector whose Pending is expensive.
 type Sampler interface {
-	// Sample returns what Pending does, as it was when each part was last counted.
+	// Sample returns the counts of Pending, but recounts only a part of the queue per call; the
+	// other parts are as of an earlier call.
 	Sample(ctx context.Context) (map[Kind]Horizon, error)
 }
 
@@ -58,75 +60,75 @@ type Sampler interface {
 type Entry struct {
 	Key Key
 	Gen int64
-	// Account is whose timer it is: it comes back when the timer fires, for fairness and as the key
-	// of a partition. Zero = nobody's.
+	// Account owns the timer; Fired returns it, for fairness and as a partition key. Zero means
+	// no owner.
 	Account drive.AccountID
-	Idle    time.Duration // quiet for this long; 0 = due at once
-	Max     time.Duration // however active, at most this long after First; 0 = no cap
-	// Last is the latest activity when it is armed from the truth; zero, or later than the queue's
-	// clock, means now.
+	Idle    time.Duration // due after this time without activity; 0 = due at once
+	Max     time.Duration // due at the latest this long after First; 0 = no cap
+	// Last is the time of the latest activity, as stored by the owner. Zero, or a time after
+	// the queue's clock, means now.
 	Last drive.Time
-	// First is where Max counts from; zero, or later than Last, means Last.
+	// First is the start of Max. Zero, or a time after Last, means Last.
 	First drive.Time
 }
 
-// Batch is what one Lease found.
+// Batch is the result of one Lease.
 type Batch struct {
 	Fired []Fired
-	Wait  time.Duration // until more may be due; 0 = more is due now; Never = nothing is pending
+	Wait  time.Duration // until more timers may be due; 0 = more are due now; Never = none is pending
 	Now   drive.Time    // the queue's clock
-	Epoch uint64        // not 0; differs from the last one when the queue has lost timers since
-	Early int           // entries that came up, were not due, and went back
+	Epoch uint64        // not 0; differs from the previous Batch if the queue lost timers in between
+	Early int           // index entries reached before their timer was due, and moved
 }
 
-// Never is the Wait of a queue that holds nothing of the kind.
+// Never is the Wait of a queue without timers of the kind.
 const Never = time.Duration(math.MaxInt64)
 
-// Fired is a timer that came due, frozen as it was at that moment. Its times are of the queue's
-// clock: compare them with each other, and ask the truth by the truth's clock.
+// Fired is a timer as of the moment it became due. Its times are of the queue's clock: compare them
+// only with each other, and check the database by its own clock.
 type Fired struct {
 	Key      Key
 	Gen      int64
 	Account  drive.AccountID
 	First    drive.Time
-	Last     drive.Time // the activity that was seen; touches since are kept for after
+	Last     drive.Time // latest activity when the timer fired; later touches count after the lease
 	Due      drive.Time
-	Attempt  int    // failed attempts before this delivery, as Retry set it
+	Attempt  int    // failed attempts before this delivery, as set by Retry
 	Delivery int    // 1 for the first delivery, then 2, ...
-	Token    uint64 // names the lease; not 0
-	// PushBacks counts the touches that moved Last since the timer was armed; those that a queue
-	// gathers into one count once. Last is the time of the latest.
+	Token    uint64 // identifies the lease; not 0
+	// PushBacks counts the touches that moved Last since the timer was armed. Touches that the
+	// queue coalesces count once. Last is the time of the latest.
 	PushBacks int64  `json:",omitempty"`
-	Shard     string `json:",omitempty"` // as in State
-	Slice     string `json:",omitempty"` // under which it was indexed when it fired
+	Shard     string `json:",omitempty"` // number of the shard and of all shards, as in State.Shard
+	Slice     string `json:",omitempty"` // index slice of the timer when it fired, as in State.Slice
 }
 
-// Verdict is how a lease ends.
+// Verdict says how a lease ends.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Done removes the timer. A touch that came while it was leased is not lost: the timer is then
-	// pending again under the same gen, with first = last = that touch; it fires once more, and its
-	// handler finds that nothing is left to do.
+	// Done removes the timer. If a touch arrived during the lease, the timer becomes pending
+	// again under the same gen, with first = last = time of the touch. It then fires once more,
+	// and its handler finds nothing to do.
 	Done Verdict = iota + 1
-	// Retry delivers the same again after In, with Attempt as given.
+	// Retry delivers the timer again after In, with the given Attempt.
 	Retry
-	// Snooze makes the timer pending again: it comes up after In, not before, and is then due by
-	// its usual rule.
+	// Snooze makes the timer pending again. It is not delivered before In has passed; touches
+	// then count as usual.
 	Snooze
 )
 
-// Outcome settles one lease.
+// Outcome ends one lease. Key and Token are those of the Fired timer.
 type Outcome struct {
 	Key     Key
 	Token   uint64
 	Verdict Verdict
-	In      time.Duration
-	Attempt int
+	In      time.Duration // for Retry and Snooze: pause before the next delivery
+	Attempt int           // for Retry: failed attempts so far
 }
 
-// State is what is known of one timer.
+// State describes one stored timer.
 type State struct {
 	Key      Key           `json:"key"`
 	Gen      int64         `json:"gen"`
@@ -134,8 +136,8 @@ type State struct {
 	Max      time.Duration `json:"max_ns"`
 	First    drive.Time    `json:"first,omitzero"`
 	Last     drive.Time    `json:"last,omitzero"`
-	Due      drive.Time    `json:"due,omitzero"`     // by the present state; leased: when it is delivered again
-	Indexed  drive.Time    `json:"indexed,omitzero"` // when it comes up to be looked at: not after Due
+	Due      drive.Time    `json:"due,omitzero"`     // of a pending timer; of a leased timer, the time of redelivery
+	Indexed  drive.Time    `json:"indexed,omitzero"` // time of the index entry, at or before Due
 	Leased   bool          `json:"leased"`
 	Attempt  int           `json:"attempt"`
 	Delivery int           `json:"delivery"`
@@ -145,22 +147,22 @@ type State struct {
 	PushBacks    int64      `json:"push_backs" doc:"touches that moved last since the timer was armed; those that a queue gathers into one count once"`
 	LastPushBack drive.Time `json:"last_push_back,omitzero"`
 
-	Shard string `json:"shard,omitempty"` // of how many: "17/64"
-	// What only a queue behind a network knows.
-	Slice  string `json:"slice,omitempty"`  // the UTC minute or hour under which it is indexed; none while it is leased
-	Holder string `json:"holder,omitempty"` // the instance that leased it last
+	Shard string `json:"shard,omitempty"` // number of the shard and of all shards: "17/64"
+	// Only a remote queue sets the following fields.
+	Slice  string `json:"slice,omitempty"`  // UTC minute or hour of the index slice; empty while leased
+	Holder string `json:"holder,omitempty"` // instance that last leased the timer
 }
 
-// Horizon counts timers by how soon they are due. A timer is in one field only.
-type Horizon struct {
-	Minute int64 `json:"minute"` // within a minute, overdue ones included
-	Hour   int64 `json:"hour"`
-	Day    int64 `json:"day"`
+// Horizon counts timers by the time until they are due. Each timer is counted in one field.
+type Horizon struct { // due within a minute, or overdue
+	Minute int64 `json:"minute"` // due within an hour
+	Hour   int64 `json:"hour"`   // due within a day
+	Day    int64 `json:"day"`    // due later
 	More   int64 `json:"more"`
-	Leased int64 `json:"leased"` // fired, and not settled
+	Leased int64 `json:"leased"` // fired and not settled
 }
 
-// Add counts one pending timer that is due in d.
+// Add counts one pending timer that is due in d; a negative d is overdue.
 func (h *Horizon) Add(d time.Duration) {
 	switch {
 	case d <= time.Minute:
@@ -174,7 +176,8 @@ func (h *Horizon) Add(d time.Duration) {
 	}
 }
 
-// Check reports what is wrong with an entry; adapters call it for each before they arm any.
+// Check returns BadRequest if an entry is invalid. Queues check all entries of an Arm before they
+// arm any.
 func (e Entry) Check() error {
 	switch {
 	case !e.Key.Kind.Known():
@@ -187,6 +190,6 @@ func (e Entry) Check() error {
 	return nil
 }
 
-// MaxDelay bounds idle and max, so that no sum of times overflows: the largest upload has four
-// years.
+// MaxDelay bounds Idle and Max, so that no sum of times overflows. The longest-lived upload takes
+// four years.
 const MaxDelay = 100 * 365 * 24 * time.Hour

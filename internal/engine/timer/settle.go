@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// maxSettle is how many outcomes one Settle carries at most.
+// maxSettle bounds the outcomes of one Settle.
 const maxSettle = 256
 
-// settle sends outcomes to the queue in batches: what has come while the last batch was on its way
-// makes the next, so that a slow queue gets large batches and a fast one gets them at once. A batch
-// that fails is dropped: its leases run out, and the handlers meet again what they have done
-// already (T3).
+// settle sends outcomes to the queue in batches until e.outcomes is closed. The outcomes that
+// arrive during one call form the next batch, so a slow queue gets large batches. A failed batch is
+// dropped: its leases expire, and the handlers get the same timers again (T3).
 func (e *Engine) settle(ctx context.Context) {
 	batch := make([]Outcome, 0, maxSettle)
 	for first := range e.outcomes {
@@ -34,22 +33,24 @@ func (e *Engine) settle(ctx context.Context) {
 	}
 }
 
+// settleBatch sends one batch and wakes the workers whose timers may be due earlier. A failure is
+// logged.
 func (e *Engine) settleBatch(ctx context.Context, batch []Outcome) {
-	// What was done is worth recording also while the engine stops, but not for ever.
+	// Outcomes are recorded even while the engine stops, but for a bounded time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opt.Grace)
 	defer cancel()
 	again, err := e.opt.Queue.Settle(ctx, batch)
 	for _, o := range batch {
-		e.lanes[o.Key.Kind].expect(again)
+		e.workers[o.Key.Kind].wakeWithin(again)
 	}
 	if err != nil {
-		e.opt.Log.WarnContext(ctx, "timers not settled; they will be delivered again", "count", len(batch), "error", err)
+		e.opt.Log.WarnContext(ctx, "timers not settled; they are delivered again when their leases expire", "count", len(batch), "error", err)
 	}
 }
 
-// lossWatch notices a new epoch. Lanes that ask at the same time may report epochs in any order, so
-// all that were seen count as known.
-type lossWatch struct {
+// lossDetector detects losses by new epochs of the queue. Concurrent leases may report epochs in
+// any order, so every epoch seen counts as known.
+type lossDetector struct {
 	mu     sync.Mutex
 	known  map[uint64]bool
 	last   atomic.Uint64
@@ -57,32 +58,33 @@ type lossWatch struct {
 	count  atomic.Int64
 }
 
-func newLossWatch() *lossWatch {
-	return &lossWatch{known: map[uint64]bool{}, signal: make(chan struct{}, 1)}
+func newLossDetector() *lossDetector {
+	return &lossDetector{known: map[uint64]bool{}, signal: make(chan struct{}, 1)}
 }
 
-func (w *lossWatch) saw(epoch uint64) {
-	if w.last.Load() == epoch {
+// observe records the epoch of a Batch. A new epoch other than the first signals recoverLosses.
+func (d *lossDetector) observe(epoch uint64) {
+	if d.last.Load() == epoch {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last.Store(epoch)
-	if w.known[epoch] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last.Store(epoch)
+	if d.known[epoch] {
 		return
 	}
-	w.known[epoch] = true
-	if len(w.known) == 1 {
-		return // the first one: the owner has armed its timers at start anyway
+	d.known[epoch] = true
+	if len(d.known) == 1 {
+		return // first epoch: the owner armed its timers at its start
 	}
-	w.count.Add(1)
+	d.count.Add(1)
 	select {
-	case w.signal <- struct{}{}:
+	case d.signal <- struct{}{}:
 	default:
 	}
 }
 
-// recoverLosses calls Options.Lost after each loss until it succeeds.
+// recoverLosses calls Options.Lost after each loss, until the call succeeds.
 func (e *Engine) recoverLosses(ctx context.Context) {
 	for {
 		select {
@@ -90,18 +92,19 @@ func (e *Engine) recoverLosses(ctx context.Context) {
 			return
 		case <-e.loss.signal:
 		}
-		e.opt.Log.ErrorContext(ctx, "timer queue has lost timers; arming them again")
+		e.opt.Log.ErrorContext(ctx, "timer queue lost timers; arming all of them again from the database")
 		for e.opt.Lost != nil && ctx.Err() == nil {
 			err := e.opt.Lost(ctx)
 			if err == nil {
 				break
 			}
-			e.opt.Log.WarnContext(ctx, "timers not armed again yet", "error", err)
-			pause(ctx, deferral+rand.N(deferral/2))
+			e.opt.Log.WarnContext(ctx, "arming the lost timers failed; retrying", "error", err)
+			pause(ctx, transientPause+rand.N(transientPause/2))
 		}
 	}
 }
 
+// pause waits for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -2,32 +2,33 @@ package timer
 
 import "time"
 
-// Step is a point on the way of a timer (D7).
+// Step is a stage in the life of a timer (D7).
 type Step string
 
-// The steps. Who carries fired timers over a stream adds those between fired and applied.
+// The steps. A caller that sends fired timers over a stream adds Published and Consumed.
 const (
-	Armed     Step = "armed"     // it began to count: Fired.First
-	Started   Step = "fired"     // its handler is called; it was due at Trace.Began
-	Published Step = "published" // its record is durable
-	Consumed  Step = "consumed"  // its record reached a consumer; it was published at Trace.Began
-	Applied   Step = "applied"   // its handler had nothing more to do
-	Snoozed   Step = "snoozed"   // its handler asked to look again
-	Waited    Step = "waited"    // something was unavailable; it is tried again
-	Failed    Step = "failed"    // its handler failed; it is tried again
-	Died      Step = "dead"      // its last attempt failed
+	Armed     Step = "armed"     // the timer was armed; the time is Fired.First
+	Started   Step = "fired"     // the handler is called; Trace.Began is the due time
+	Published Step = "published" // the record of the timer is durable in the stream
+	Consumed  Step = "consumed"  // a consumer received the record; Trace.Began is the time of its publication
+	Applied   Step = "applied"   // the handler succeeded
+	Snoozed   Step = "snoozed"   // the handler returned Later
+	Waited    Step = "waited"    // a dependency was unavailable; the delivery is retried
+	Failed    Step = "failed"    // the handler failed; the delivery is retried
+	Died      Step = "dead"      // the last attempt failed
 )
 
 // Trace is one step of a fired timer.
 type Trace struct {
 	Fired
 	Step  Step
-	Began time.Time // of what has ended with the step
+	Began time.Time // start of the stage that ends with this step
 	At    time.Time
-	Err   error // of Waited, Failed and Died
+	Err   error // for Waited, Failed and Died
 }
 
-// stepOf is what a delivery came to.
+// stepOf returns the trace step for the outcome of a delivery, and the error to report with it, if
+// any.
 func stepOf(f Fired, out Outcome, err error) (Step, error) {
 	switch {
 	case out.Verdict == Snooze:
@@ -42,7 +43,7 @@ func stepOf(f Fired, out Outcome, err error) (Step, error) {
 	return Applied, nil
 }
 
-// trace tells of a step, where somebody listens.
+// trace reports a step to Options.Traced, if set.
 func (e *Engine) trace(f Fired, step Step, began time.Time, err error) {
 	if e.opt.Traced != nil {
 		e.opt.Traced(Trace{Fired: f, Step: step, Began: began, At: time.Now(), Err: err})
