@@ -38,6 +38,9 @@ func (t *batch) act(ctx context.Context, id drive.NodeID, e entry) (entry, drive
 		e.Outcome, e.Made = changed, made
 		return e, child, err
 	case Delete:
+		if n, found := t.before[id]; found && e.Want != nil && n.Trashed != e.Want.Trashed {
+			return e, none, changedSince()
+		}
 		child, did, err := t.inside.Delete(ctx, id)
 		e.Outcome = outcomeOf(did)
 		return e, child, err

@@ -100,6 +100,39 @@ func TestDeleteForGood(t *testing.T) {
 	want(t, o, bulk.Done, 8, 0, 8) // gone is what was wanted
 }
 
+// An item that was in the trash when its deletion was requested, and that another request restores
+// before its turn, stays, also when it was put into the trash again. A live item has no such limit.
+func TestDeleteKeepsWhatIsRestoredMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 5)
+	restore := func(id drive.NodeID) {
+		t.Helper()
+		if _, err := d.files.Restore(t.Context(), d.who, id, drive.NodeID{}, drive.ConflictRename); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[:4]}).ID)
+	o := d.create(t, bulk.Request{Kind: bulk.Delete, Items: all})
+	d.advance(time.Second)
+	restore(all[0])
+	restore(all[1])
+	if _, err := d.files.Trash(t.Context(), d.who, all[1], tree.Expect{}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, d.finish(t, o.ID), bulk.Done, 5, 2, 5)
+	same(t, []string{"/a", "/a/f0"}, d.ls(t))
+	same(t, []string{"/a/f0 version-changed", "/a/f1 version-changed"}, d.codes(t, o.ID))
+	restore(all[1])
+	same(t, []string{"/a", "/a/f0", "/a/f1"}, d.ls(t))
+
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[:2]}).ID)
+	o = d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}})
+	restore(all[0])
+	want(t, d.finish(t, o.ID), bulk.Done, 2, 1, 2)
+	same(t, []string{"/a", "/a/f0"}, d.ls(t))
+}
+
 func TestSharesAreEnded(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)

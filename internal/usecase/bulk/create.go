@@ -51,6 +51,10 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	if err != nil {
 		return Operation{}, err
 	}
+	trashed, err := b.trashTimes(ctx, who, in.Kind, ids)
+	if err != nil {
+		return Operation{}, err
+	}
 	now := b.now()
 	r := row{
 		id: drive.NewID[drive.OperationID](), account: who.Account, user: who.User, kind: in.Kind, parent: in.Parent, conflict: in.Conflict,
@@ -68,7 +72,13 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 		}
 		n := int64(0)
 		for some := range slices.Chunk(ids, b.opt.Piece) {
-			if err := b.insertPiece(ctx, tx, r, newPiece(n, some)); err != nil {
+			p := newPiece(n, some)
+			for i, id := range some {
+				if at := trashed[id]; at != 0 {
+					p.entries[i].Want = &want{Trashed: at}
+				}
+			}
+			if err := b.insertPiece(ctx, tx, r, p); err != nil {
 				return fmt.Errorf("insert piece %d: %w", n, err)
 			}
 			n++
@@ -169,6 +179,27 @@ func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []dri
 		return nil, tooMany(len(ids))
 	}
 	return ids, nil
+}
+
+// trashTimes returns when each item in the trash was put there; empty unless kind is Delete.
+// Create stores these times: an item that another request restores later is not deleted.
+func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []drive.NodeID) (map[drive.NodeID]drive.Time, error) {
+	times := map[drive.NodeID]drive.Time{}
+	if kind != Delete {
+		return times, nil
+	}
+	for some := range slices.Chunk(ids, b.opt.Piece) {
+		nodes, err := b.opt.Tree.FindMany(ctx, b.opt.DB, who.Account, some...)
+		if err != nil {
+			return nil, fmt.Errorf("read the items to delete: %w", err)
+		}
+		for id, n := range nodes {
+			if n.Trashed != 0 {
+				times[id] = n.Trashed
+			}
+		}
+	}
+	return times, nil
 }
 
 func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) error {

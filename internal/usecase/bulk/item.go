@@ -33,12 +33,12 @@ type entry struct {
 	Made     drive.NodeID `json:"m,omitzero"`  // copy: the copy
 	Replaced drive.NodeID `json:"r,omitzero"`  // move: what made room for it and lies in the trash
 
-	Want *want `json:"w,omitempty"` // of an undo
+	Want *want `json:"w,omitempty"` // of an undo, and of delete
 }
 
-// want is how an item of an undo must be, and what it is to become.
+// want is the state that an item must have to be changed, and what an undo makes of it.
 type want struct {
-	Trashed drive.Time   `json:"t,omitempty"` // restore: it was trashed then
+	Trashed drive.Time   `json:"t,omitempty"` // restore, delete: when it was put into the trash
 	From    drive.NodeID `json:"f,omitzero"`  // move: it is there
 	As      drive.Name   `json:"a,omitempty"` // move: under this name
 	Parent  drive.NodeID `json:"p,omitzero"`  // move: to there

@@ -77,7 +77,7 @@ export function usePlaceActions(shown: Pick<ShownFolder, "reload">) {
 
   const destroy = (nodes: readonly Node[]) =>
     guarded(async () => {
-      const { worked, failed } = await each(nodes, (n) => api.destroy(n.id));
+      const { worked, failed } = await each(nodes, api.destroy);
       tell(failed);
       if (worked.length) done(t("operation.done.delete", { n: worked.length }, worked.length));
     });

@@ -1,1 +1,0 @@
-import"./base-C-GEQTfE.js";

@@ -1,0 +1,1 @@
+import"./base-97g2sC_P.js";
