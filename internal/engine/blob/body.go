@@ -11,59 +11,56 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Body is the checked front door: the bytes of one part or one small file. Read hashes what it
-// hands out. Once Read has returned io.EOF, Finish checks the declared digests and returns what is
-// known of the bytes; a driver makes nothing durable before that.
+// Body is the checking reader over the bytes of one part or one small file. Read hashes the bytes
+// that it returns. After Read has returned io.EOF, Finish checks the declared digests and returns
+// the part's description. A driver must not make the bytes durable before Finish has succeeded.
 type Body interface {
 	io.Reader
 	Finish() (Part, error)
-	// Size is the declared length, or UnknownSize. A driver that must announce the length of what
-	// it sends need not collect the bytes first.
+	// Size returns the declared length, or UnknownSize. A driver that must announce a length need
+	// not buffer the bytes first if the size is known.
 	Size() drive.ByteSize
-	// Sources says where all of the bytes lie already, in order; nil: they come from somewhere
-	// else. A driver that can share them need not write what it reads, but reads it all the same,
-	// for that is how it is hashed.
+	// Sources returns the existing objects that already contain all bytes of the body, in order, or
+	// nil if there are none. A driver that can share those bytes need not write them. The driver
+	// must still read the body to its end, because reading hashes it.
 	Sources() []Source
 }
 
-// Source is where bytes of a Body lie already.
+// Source is a range of an existing object that contains bytes of a Body.
 type Source struct {
 	Object Object
 	Offset drive.ByteSize
 	Size   drive.ByteSize
 }
 
-// BodyOptions say what a body must be.
+// BodyOptions describe the expected bytes and limits of a Body.
 type BodyOptions struct {
-	N       int            // number of the part; 0 for a whole small file
-	Offset  drive.ByteSize // where it begins in its file: a multiple of the part size
+	N       int            // part number; 0 for a whole small file
+	Offset  drive.ByteSize // of the first byte in the file: a multiple of the part size
 	Size    drive.ByteSize // exact length, or UnknownSize
-	Limit   drive.ByteSize // longest that is taken where Size is UnknownSize
-	Session [16]byte
+	Limit   drive.ByteSize // maximum length if Size is UnknownSize
+	Session [16]byte       // copied to Part.Session
 
-	// Tail is what Read goes on with where these bytes continue a part: Finish returns what is
-	// known of all of it then. The tail is moved on by a body that was read to its end, and given
-	// up by any other. nil: they begin one.
+	// Tail holds the running hashes if the body continues a part; nil: the body begins a part.
+	// Finish then describes the whole part so far. A body read to its end advances the tail; any
+	// failure closes the tail.
 	Tail *Tail
 
-	// Sources say where the bytes lie already, in order and all of them; nil: nowhere that is
-	// known. They do not change any more.
+	// Sources are returned by Body.Sources; nil: none. Their bytes must not change any more.
 	Sources []Source
 
-	// Verify holds what the sender declared of these bytes (Content-Digest); nil when nothing was.
+	// Verify checks the digests declared by the sender (Content-Digest); nil: none were declared.
 	Verify *digest.Verifier
 }
 
-// errUnfinished comes from a driver that would have made a body durable before it has read all of
-// it.
+// errUnfinished reports that the driver called Finish before Read had returned io.EOF.
 var errUnfinished = errors.New("body finished before its end was read")
 
-// NewBody returns the Body of what r yields.
+// NewBody returns a Body that reads from r.
 //
-// Its Read hashes in the caller's buffer and allocates nothing. It passes errors of r through as
-// they are. A body that is too long is PartSize {limit, sent}, one that ends early PartSize
-// {expected, sent}; both as soon as Read sees it. Finish returns DigestMismatch where Verify
-// disagrees.
+// Read hashes in the caller's buffer, allocates nothing, and returns errors of r unchanged. Read
+// fails with PartSize {limit, sent} as soon as the body is too long and with PartSize {expected,
+// sent} if it ends early. Finish returns DigestMismatch if Verify disagrees.
 func NewBody(r io.Reader, o BodyOptions) Body {
 	b := &body{r: r, o: o, limit: o.Size, tail: o.Tail}
 	if o.Size == UnknownSize {
@@ -77,20 +74,22 @@ func NewBody(r io.Reader, o BodyOptions) Body {
 	return b
 }
 
-// hashers keeps digest.Parts: each is 18 KiB and a small file needs one too.
+// hashers pools digest.Parts, because each has 18 KiB and every small file needs one.
 var hashers = sync.Pool{New: func() any { return digest.NewPart(0) }}
 
+// body implements Body.
 type body struct {
 	r     io.Reader
 	o     BodyOptions
 	limit drive.ByteSize
-	sent  drive.ByteSize
-	own   Tail  // where there was none
-	tail  *Tail // what hashes
-	part  Part  // known once the end was read
-	err   error // what Read goes on to return
+	sent  drive.ByteSize // bytes read so far
+	own   Tail           // the hasher of a body that begins a part
+	tail  *Tail          // the hasher in use: &own or BodyOptions.Tail
+	part  Part           // set when the end has been read
+	err   error          // returned by every further Read; io.EOF after success
 }
 
+// Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -121,6 +120,7 @@ func (b *body) Size() drive.ByteSize { return b.o.Size }
 // Sources implements Body.
 func (b *body) Sources() []Source { return b.o.Sources }
 
+// add hashes p.
 func (b *body) add(p []byte) error {
 	if _, err := b.tail.Write(p); err != nil {
 		return fmt.Errorf("hash part %d: %w", b.o.N, err)
@@ -131,13 +131,14 @@ func (b *body) add(p []byte) error {
 	return nil
 }
 
-// close takes the result out of the hasher.
+// close computes the part from the hasher.
 func (b *body) close() {
 	b.part = b.tail.Part(b.o.N, b.o.Offset, b.o.Session)
 }
 
-// stop ends the body with err and gives the hasher back, unless a tail goes on with it. A body that
-// nobody reads to an end leaves its hasher to the garbage collector.
+// stop ends the body: every further Read returns err. It returns the hasher to the pool, unless a
+// tail continues with it. The hasher of a body that is not read to an end or error is left to the
+// garbage collector.
 func (b *body) stop(err error) error {
 	if b.tail == &b.own || err != io.EOF {
 		b.tail.Close()
@@ -146,8 +147,9 @@ func (b *body) stop(err error) error {
 	return err
 }
 
-// ReadLittle reads all of a body into b, which has room for it and a byte more, by which the end is
-// seen.
+// ReadLittle reads a small body to its end into b and returns its length and its Finish result. b
+// must be at least one byte longer than the longest body allowed; a body that fills b fails with
+// PartSize {limit, sent}. A cancelled ctx ends reading with its error.
 func ReadLittle(ctx context.Context, body Body, b []byte) (n int, part Part, err error) {
 	for err == nil {
 		if err := ctx.Err(); err != nil {
@@ -170,6 +172,8 @@ func ReadLittle(ctx context.Context, body Body, b []byte) (n int, part Part, err
 	return n, part, err
 }
 
+// Finish implements Body. It returns errUnfinished before the end has been read, and the error of
+// Read after a failed Read.
 func (b *body) Finish() (Part, error) {
 	switch {
 	case b.err == nil:

@@ -6,39 +6,40 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Caps say what a Staging can and cannot do. They are data, read by its users and by blobtest.
+// Caps describe the abilities of a Staging for its callers and for blobtest.
 type Caps struct {
-	// Shared: other instances write to it too. What it holds may change at any moment without this
-	// process; see Shared stagings.
+	// Shared reports that other instances write to the same staging, so its contents may change at
+	// any moment. See Shared stagings.
 	Shared bool
-	// ReadableParts: OpenStaged works before Seal. Else it may be NotFound until the upload is
-	// sealed, and answers for the content then.
+	// ReadableParts reports that OpenStaged works before Seal. Otherwise OpenStaged may return
+	// NotFound until the upload is sealed; then it opens the content.
 	ReadableParts bool
-	// MinPart is the smallest part that is not the last; zero: any.
+	// MinPart is the minimum size of every part but the last; zero: no minimum.
 	MinPart drive.ByteSize
 }
 
 // # Shared stagings
 //
-// Where two instances have sent a part at once, it is found only when it is to be entered that the
-// journal has it: equal bytes are success, other bytes are ThereError too.
+// If two instances send the same part concurrently, the conflict is detected only when the second
+// one enters the part in the journal: equal bytes are success, different bytes are ThereError.
 //
-// A journal that was lost is rebuilt from what the store has, its parts Unread. With it the
-// fences are lost, and which gen is the present one only the row knows: so it refuses every gen
-// (WrongState) until a Fence names one. Else an instance that has not seen an upload parked would
-// go on filling it, and nobody would be charged.
+// A lost journal is rebuilt from the bucket listing, with all parts Unread. The fences are lost
+// with it, and only the upload's row knows the current gen. The rebuilt journal therefore refuses
+// every gen (WrongState) until a Fence names one. Otherwise an instance that has not seen the
+// upload parked would continue to fill it, and no account would be charged.
 //
-// Fence need not wait for a Write of another instance, if it makes sure that this Write never
-// enters its part: that Write is WrongState then, though its body was read.
+// Fence need not wait for a Write of another instance if it ensures that this Write never enters
+// its part. That Write then fails with WrongState although its body was read.
 //
-// Unseal must not take content away for which another instance's Seal has just vouched or will: it
-// makes the parts writable again and leaves the content where it is. A later Seal replaces it. Who
-// gives the upload up removes it (Store.Remove).
+// Unseal must not remove content that a Seal of another instance has just confirmed or is about to
+// confirm. It makes the parts writable again and leaves the content in its place; a later Seal
+// replaces it. The caller that abandons the upload removes the content with Store.Remove.
 
-// ThereError refuses a Write: the journal has the part already, by this or another instance.
+// ThereError refuses a Write because the journal already contains Part, written by this or another
+// instance.
 type ThereError struct{ Part Part }
 
 func (e *ThereError) Error() string { return fmt.Sprintf("part %d is there already", e.Part.N) }
 
-// Unwrap gives it the kind that a client may see who sent other bytes.
+// Unwrap returns the PartDiffers error that is shown to a client that sent different bytes.
 func (e *ThereError) Unwrap() error { return drive.Fail(drive.PartDiffers, "part", e.Part.N) }

@@ -6,18 +6,20 @@ import (
 	"fmt"
 )
 
-// Mark says whose bytes these are. The database has one too; serve compares them, so that an old
-// database beside newer blobs, a foreign place or a missing mount is refused in words before
-// anything is deleted.
+// Mark identifies the installation that owns the stored bytes. The database holds a mark too. The
+// serve command compares both and refuses to start before anything is deleted if the database is
+// older than the blobs, the directory or bucket belongs to another installation, or a mount is
+// missing.
 type Mark struct {
 	ID         string `json:"id"`         // of the installation, never changes
 	Generation int64  `json:"generation"` // raised at each start
 }
 
-// MarkName is what the mark is called where the bytes lie.
+// MarkName is the file name or key suffix of the stored mark.
 const MarkName = "installation"
 
-// ParseMark reads what Encode wrote.
+// ParseMark decodes the output of Mark.Encode. It fails if the JSON is invalid, the ID is empty or
+// the generation is negative.
 func ParseMark(b []byte) (m Mark, err error) {
 	if err := json.Unmarshal(b, &m); err != nil || m.ID == "" || m.Generation < 0 {
 		return Mark{}, errors.Join(errors.New("installation mark is damaged"), err)
@@ -25,7 +27,7 @@ func ParseMark(b []byte) (m Mark, err error) {
 	return m, nil
 }
 
-// Encode returns m as one line.
+// Encode returns m as one line of JSON with a final newline.
 func (m Mark) Encode() ([]byte, error) {
 	b, err := json.Marshal(m)
 	if err != nil {

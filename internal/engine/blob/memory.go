@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// InMemory is content all of which is in memory. It is an Object.
+// InMemory is an Object whose bytes are all in memory.
 type InMemory []byte
 
 var _ Object = InMemory(nil)

@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// MaxPage is how many entries one ListPage returns at most: as many as S3 lists in a request.
+// MaxPage is the largest number of entries that one ListPage returns, equal to S3's limit per
+// listing request.
 const MaxPage = 1000
 
-// blobsDir begins the places of contents.
+// blobsDir is the prefix of all places of content.
 const blobsDir = "blobs/"
 
-// Shards returns the names of all shards in order.
+// Shards returns the names of all 256 shards, in order: 00 to ff.
 func Shards() []string {
 	all := make([]string, 256)
 	for i := range all {
@@ -21,18 +22,19 @@ func Shards() []string {
 	return all
 }
 
-// IsShard reports whether a directory below blobs is one of the shards.
+// IsShard reports whether name is the name of a shard: two lower-case hexadecimal digits.
 func IsShard(name string) bool {
 	return len(name) == 2 && isHex(name[0]) && isHex(name[1])
 }
 
+// isHex reports whether c is a lower-case hexadecimal digit.
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
-// PlaceIn returns the place that an entry of a shard has in every store: that of content, if its
-// name belongs there.
+// PlaceIn returns the place of the entry called name in a shard: blobs/SHARD/NAME. It does not
+// check that name belongs into that shard.
 func PlaceIn(shard, name string) string { return blobsDir + shard + "/" + name }
 
-// SortPage puts entries in the order of their places; those of one place stay in theirs.
+// SortPage sorts entries by place, stably.
 func SortPage(page []Stray) {
 	slices.SortStableFunc(page, func(a, b Stray) int { return cmp.Compare(a.Place, b.Place) })
 }

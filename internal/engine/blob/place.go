@@ -8,12 +8,13 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// PutPrefix begins the names of small files: put-<generation>-<id>.
+// PutPrefix is the prefix of the names of small files: put-GENERATION-ID.
 const PutPrefix = "put-"
 
-// ShardOf returns the directory of content, the last two digits of its id, and whether the name is
-// one that the project gives. A UUIDv7 begins with the time, so its first digits would be the same
-// for years; the last ones are random.
+// ShardOf returns the shard of the content called name: the last two digits of its id, or of its
+// pack's id for a slot. ok is false if the project does not give such names. The last digits are
+// used because they are random, whereas a UUIDv7 begins with the time and would fill one shard for
+// years.
 func ShardOf(name string) (shard string, ok bool) {
 	if at, ok := SlotOf(name); ok {
 		name = at.Pack
@@ -21,7 +22,7 @@ func ShardOf(name string) (shard string, ok bool) {
 	return shardOf(name)
 }
 
-// shardOf is ShardOf, but for slots.
+// shardOf is ShardOf for names other than those of slots.
 func shardOf(name string) (shard string, ok bool) {
 	id := name
 	if rest, ok := strings.CutPrefix(name, PutPrefix); ok {
@@ -37,23 +38,23 @@ func shardOf(name string) (shard string, ok bool) {
 	return id[len(id)-2:], true
 }
 
-// Slot is the place of a small content in a pack, a file in which several lie. The name of content
-// tells it: put-<generation>-<id>.<first block>.<blocks>, in four digits and two of base 16. The
-// pack is put-<generation>-<id>, what its first content would have been named. A store that has no
-// such pack keeps the content under that name as it keeps any other.
+// Slot is the position of a small content in its pack, a file or object that holds several
+// contents. The name of such content encodes the position: put-GENERATION-ID.FIRST.BLOCKS, with
+// FIRST in four and BLOCKS in two hexadecimal digits. The pack is called put-GENERATION-ID. A store
+// without that pack keeps the content under the full name like any other content.
 type Slot struct {
 	Pack   string
-	First  int64 // block
-	Blocks int64 // 1 to 255
+	First  int64 // first block in the pack
+	Blocks int64 // length in blocks, 1 to 255
 }
 
-// slotDigits is the form of what a slot adds to the name of its pack.
+// slotDigits is the form of the suffix that a slot adds to the name of its pack.
 const slotDigits = ".ffff.ff"
 
-// Name returns the name of the content in a slot.
+// Name returns the name of the content in this slot.
 func (s Slot) Name() string { return fmt.Sprintf("%s.%04x.%02x", s.Pack, s.First, s.Blocks) }
 
-// SlotOf reads the name of content in a pack; false: it is none that the project gives.
+// SlotOf parses the name of content in a pack. ok is false if name has another form or no blocks.
 func SlotOf(name string) (s Slot, ok bool) {
 	cut := len(name) - len(slotDigits)
 	if cut < 0 || !strings.HasPrefix(name, PutPrefix) {
@@ -73,14 +74,15 @@ func SlotOf(name string) (s Slot, ok bool) {
 	return Slot{Pack: name[:cut], First: first, Blocks: blocks}, true
 }
 
-// Together returns the bounds of the names of all contents that lie in the same pack as one of that
-// name: they are between from and to. false: it lies in none.
+// Together returns the range from < name < to that contains the names of all contents in the same
+// pack as name. ok is false if name is not the name of a slot.
 func Together(name string) (from, to string, ok bool) {
 	at, ok := SlotOf(name)
 	return at.Pack + ".", at.Pack + "/", ok // '/' follows '.'
 }
 
-// Admits keeps a part inside its file and its slot.
+// Admits checks w against the upload's shape. It returns PartRange if the number is outside the
+// file and PartSize if the part is larger than its place in the file allows.
 func (r Ref) Admits(w Write) error {
 	end := drive.MaxFileSize
 	if r.Size != UnknownSize {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxRemoved is how many contents one RemoveAll takes: as many keys as S3 takes in a DeleteObjects
-// request.
+// MaxRemoved is the largest number of names in one RemoveAll, equal to S3's limit of keys in a
+// DeleteObjects request.
 const MaxRemoved = 1000
 
-// atOnce is how many contents are deleted at the same time where each takes a request of its own:
-// at 20 ms each it makes 1,600 a second.
+// atOnce is the number of concurrent deletions in RemoveEach. At 20 ms per request it allows 1,600
+// deletions a second.
 const atOnce = 32
 
-// RemoveEach calls remove for every name, some of them at the same time, and returns those for
-// which it succeeded.
+// RemoveEach calls remove for every name, up to atOnce at a time. It returns the names whose
+// removal succeeded, and the first few errors of the others joined.
 func RemoveEach(ctx context.Context, names []string, remove func(context.Context, string) error) (gone []string, err error) {
 	var (
 		mu   sync.Mutex
@@ -42,7 +42,7 @@ func RemoveEach(ctx context.Context, names []string, remove func(context.Context
 	return gone, First(errs)
 }
 
-// First joins the first few of many errors: a store that is out of reach has the same one for each
+// First joins the first three of errs. An unreachable store fails with the same error for every
 // content.
 func First(errs []error) error {
 	const most = 3

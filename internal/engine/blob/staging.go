@@ -9,173 +9,175 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Staging holds the parts of uploads until they are sealed: turned into content of the Store beside
-// it without being copied. Only Create makes a staged upload; every other method answers NotFound
-// for one that is not there. An upload that is sealed is still there until Remove: Load, Fence and
-// Verify answer for it from the journal, Write, Extend and Drop are WrongState.
+// Staging holds the parts of uploads until Seal turns them into content of the adjacent Store
+// without copying. Only Create makes a staged upload; every other method returns NotFound for a
+// missing one. A sealed upload exists until Remove: Load, Fence and Verify answer from the journal,
+// and Write, Extend and Drop return WrongState.
 //
-// The journal of a staging is the durable list of what has arrived. Fencing: a staging refuses
-// (WrongState) every Write, Extend and Drop whose gen is not greater than the last one that was
-// fenced.
+// The journal is the durable list of accepted parts and tails. Fencing: Write, Extend and Drop
+// return WrongState unless their gen is greater than the last fenced gen.
 //
-// A part arrives whole (Write) or in pieces, one after the other (Extend). What has arrived of a
-// part that is not whole is its tail: the journal names it, it is held, fenced, verified, dropped
-// and removed like a part, but it is not one of Staged.Parts.
+// A part arrives either whole (Write) or in successive pieces (Extend). The bytes of a part that is
+// not complete are its tail. A tail is journaled, counted, fenced, verified, dropped and removed
+// like a part, but it is not in Staged.Parts.
 type Staging interface {
-	// Caps says what this staging can and cannot do. MinPart may change while an installation
-	// moves.
+	// Caps describes the abilities of this staging. MinPart may change while an installation moves
+	// to another store.
 	Caps() Caps
 
-	// Create makes an empty staged upload, durably. Existing already is not an error.
+	// Create durably makes an empty staged upload. An existing one is not an error.
 	Create(ctx context.Context, ref Ref) error
-	// Write stores part w.N from body at its final place. When it returns nil the part is in the
-	// journal and survives kill -9 (P2). On any error, the context's included, nothing of this
-	// attempt stays and the part counts as not there, unless the Write was refused before it began
-	// (NotFound, WrongState, InProgress, PartRange, PartSize of w, or ThereError). The caller lets
-	// one Write per part run at a time; a second one is InProgress and changes nothing. A cancelled
-	// ctx does not interrupt a Read of body: who cancels makes the body's reader fail. Bytes that
-	// all arrived are accepted even if ctx ends then.
+	// Write stores part w.N from body at its final place. When Write returns nil, the part is in
+	// the journal and survives kill -9 (P2). On any error, a cancelled ctx included, nothing of
+	// this attempt remains and the part counts as missing, unless Write was refused before it
+	// began: NotFound, WrongState, InProgress, PartRange, PartSize of w, or ThereError. The caller
+	// must run at most one Write per part at a time; a second one returns InProgress and changes
+	// nothing. Cancelling ctx does not interrupt a Read of body, so the caller must make the body's
+	// reader fail. If all bytes have arrived, they are accepted even if ctx ends then.
 	//
-	// A part that the journal has already is ThereError before anything of the body is read: who
-	// sends other bytes drops it first. One whose bytes nobody vouches for (Part.Unread,
-	// Staged.Suspect) is replaced as if it were not there.
+	// Write returns ThereError before it reads the body if the journal already has the part; to
+	// send different bytes, the caller drops the part first. A part with unconfirmed bytes
+	// (Part.Unread, Staged.Suspect) is replaced as if it were missing.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
-	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none.
-	// When it returns nil the longer tail is in the journal and survives kill -9; once it has
-	// e.Whole bytes it is a part. An empty body makes a part of a tail that has e.Whole bytes
-	// already, and else changes nothing. On any error the tail is as it was.
+	// Extend appends body to the tail of part e.N, which must be e.At bytes long; 0: there must be
+	// no tail. When Extend returns nil, the longer tail is in the journal and survives kill -9. A
+	// tail that reaches e.Whole bytes becomes a part. An empty body turns a tail of e.Whole bytes
+	// into a part, and otherwise changes nothing. On any error the tail is unchanged.
 	//
-	// Where the tail has another length, or the part is there, nothing of body is read:
-	// OffsetMismatch. Else it is refused as a Write is, and a Write beside it is InProgress; one
-	// after it replaces the tail. What is written does not depend on the length of the tail, but
-	// for what a store that cannot append costs: there pieces are gathered now and then, each byte
-	// O(log) times.
+	// Extend returns OffsetMismatch, before it reads body, if the tail has another length or the
+	// part exists. It is refused for the same reasons as Write. A concurrent Write of the part
+	// returns InProgress; a later Write replaces the tail. The bytes written do not depend on the
+	// length of the tail, except in a store that cannot append: it merges pieces now and then,
+	// copying each byte O(log) times.
 	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
-	// Withhold is Extend, but what has come stays out of the journal: nobody is told of it, and it
-	// has not come if the process dies. The part is being written until Enter or Discard of what is
-	// returned; one of them must be called.
+	// Withhold is Extend without the journal entry. The new bytes are invisible until
+	// Withheld.Enter, and lost if the process dies before. The caller must call Enter or Discard on
+	// the result; until then the part counts as being written.
 	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
-	// OpenTail reads the tail of part n from its first byte. NotFound when there is none.
+	// OpenTail returns a reader of the tail of part n, from its first byte. It returns NotFound if
+	// there is no tail. The caller closes the reader.
 	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
-	// Drop takes a part out of the journal and frees its bytes. A part that is not there is no
-	// error, one that is being written is InProgress.
+	// Drop removes part n or its tail from the journal and frees its bytes. A missing part is not
+	// an error. A part being written is InProgress.
 	Drop(ctx context.Context, ref Ref, gen int64, n int) error
-	// Load returns what has arrived, freeing first what a crash left torn. It does not check
-	// suspect parts; see Suspect.
+	// Load returns the accepted parts and tails, after freeing bytes of writes torn by a crash. It
+	// does not verify suspect parts; see Staged.Suspect.
 	Load(ctx context.Context, ref Ref) (Staged, error)
-	// Fence refuses all further Writes with this gen or a smaller one, waits for those that are
-	// running (it does not stop them: a caller in a hurry cancels them), makes what arrived durable
-	// against power loss, and returns what is held. Repeating it is harmless; it is the way on
-	// after an error, an expired ctx included, which leaves the gen refused.
+	// Fence refuses all further Writes with this gen or a smaller one, waits for running Writes,
+	// makes all accepted bytes durable against power loss, and returns them. It does not cancel
+	// running Writes; a caller in a hurry does. Fence may be repeated. After an error, an expired
+	// ctx included, the gen stays refused and the caller must repeat Fence.
 	Fence(ctx context.Context, ref Ref, gen int64) (Staged, error)
-	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing one is
-	// no error. It needs no room on a full disk and no Fence before it: a Write that still runs
-	// ends with NotFound.
+	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing upload
+	// is not an error. Remove works on a full disk and needs no Fence: a running Write then fails
+	// with NotFound.
 	Remove(ctx context.Context, ref Ref) error
 
-	// Seal makes the staged bytes the content named after the upload, durably: cut to size, synced,
-	// moved. It may be redone after a crash at any point: bytes that are in place already are
-	// success. Bytes in neither place are NotFound, parts that do not make up size are
-	// PartsMissing, a Write that runs is InProgress, suspect parts are WrongState: Fence and Verify
-	// come first. The journal stays until Remove.
+	// Seal durably turns the staged bytes into the content named after the upload, cut to size.
+	// Seal may be repeated after a crash at any point; bytes already in place are success. It
+	// returns NotFound if the bytes are in neither place, PartsMissing if the parts do not add up
+	// to size, InProgress while a Write runs, and WrongState if parts are suspect. The caller
+	// therefore calls Fence and Verify first. The journal remains until Remove.
 	Seal(ctx context.Context, ref Ref, size drive.ByteSize) error
-	// Unseal moves the content back to the staging, so that parts can be sent again. Redoable like
-	// Seal.
+	// Unseal moves the content back to the staging, so that parts can be sent again. It may be
+	// repeated after a crash.
 	Unseal(ctx context.Context, ref Ref) error
-	// OpenStaged gives random access to the staged bytes, holes included, or to the content if it
-	// is sealed already.
+	// OpenStaged gives random access to the staged bytes, holes included, or to the content if the
+	// upload is sealed. The caller closes the object.
 	OpenStaged(ctx context.Context, ref Ref) (Object, error)
-	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that
-	// no longer match their chaining value, and returns what is left. It clears the suspicion.
+	// Verify reads the suspect parts (Staged.Suspect), drops those that do not match their chaining
+	// value, clears the suspicion, and returns the remaining parts.
 	Verify(ctx context.Context, ref Ref, gen int64) (Staged, error)
-	// Adopt makes all bytes of from the beginning of ref, which has none yet, durably and without
-	// copying them. They are parts of ref then, and the tail of one where from ends inside a part.
-	// They belong to no session. From is left without bytes; whatever it was, only Remove of it is
-	// right from then on. It may be redone after a crash at any point.
+	// Adopt durably moves all bytes of the staged upload from to the beginning of ref, without
+	// copying. ref must have no bytes. They become parts of ref, and a tail if from ends inside a
+	// part, and belong to no session. Afterwards from has no bytes; the caller may only Remove it.
+	// Adopt may be repeated after a crash at any point.
 	//
-	// False changes nothing: they cannot be parts of ref as they lie (another part size, not
-	// complete, not durable or in doubt, ref has bytes), or the staging cannot do it.
+	// Adopt returns false and changes nothing if the bytes cannot become parts of ref as they are
+	// (different part size, incomplete, not durable, suspect, or ref has bytes), or if the staging
+	// does not support it.
 	Adopt(ctx context.Context, ref, from Ref) (bool, error)
 
-	// ListStaged calls fn for every staged upload there is, and for everything else that lies where
-	// they lie.
+	// ListStaged calls fn for every staged upload and for every unexpected entry among them, in no
+	// order. It stops at the first error of fn.
 	ListStaged(ctx context.Context, fn func(Stray) error) error
-	// QuarantineStaged moves something that ListStaged showed out of the way and keeps it.
+	// QuarantineStaged moves an entry reported by ListStaged to the quarantine.
 	QuarantineStaged(ctx context.Context, s Stray) error
 }
 
-// Ref names a staged upload and tells its shape.
+// Ref identifies a staged upload and its shape.
 type Ref struct {
 	ID       drive.UploadID
-	Begun    drive.Time     // when it began: its UTC date is part of the place
+	Begun    drive.Time     // creation time; its UTC date is part of the place
 	PartSize drive.ByteSize // a power of two, at least 1 MiB
-	Size     drive.ByteSize // UnknownSize when it was not declared
+	Size     drive.ByteSize // UnknownSize if not declared
 }
 
-// UnknownSize is the size of an upload whose length was not declared.
+// UnknownSize is the size of an upload or body of undeclared length.
 const UnknownSize drive.ByteSize = -1
 
-// Write says which part comes and under which right.
+// Write describes a part to be written and the right to write it.
 type Write struct {
-	N       int
-	Gen     int64
-	Session [16]byte // the login or token that sends it: complete asks for a digest where several sent parts
-	Size    drive.ByteSize
+	N       int            // part number, from 0
+	Gen     int64          // fencing token; must be greater than the last fenced gen
+	Session [16]byte       // the login or token that sends the part: complete asks for a digest if several sessions sent parts
+	Size    drive.ByteSize // length of the part, or UnknownSize
 }
 
-// Part is an accepted part.
+// Part describes an accepted part or tail.
 type Part struct {
 	N       int
 	Size    drive.ByteSize
 	CRC32   uint32     // IEEE, of its bytes
-	CV      digest.CV  // BLAKE3 chaining value at its place in the file
-	Root    digest.Sum // BLAKE3 of its bytes as a file of their own; only part 0 has it
-	Session [16]byte
+	CV      digest.CV  // BLAKE3 chaining value of the bytes at their offset in the file
+	Root    digest.Sum // BLAKE3 of the bytes as a file of their own; set for part 0 only
+	Session [16]byte   // the login or token that sent the part
 
-	// Unread: the journal was lost, and the part found again at the store with nothing known but
-	// its size. CRC32, CV and Root are zero until somebody reads it.
+	// Unread reports that the journal was lost and the part is known only from the bucket listing.
+	// CRC32, CV and Root are zero until the bytes are read.
 	Unread bool
 }
 
-// Staged is what a staging holds of an upload.
+// Staged is the state of a staged upload.
 type Staged struct {
-	Parts   []Part         // in order of N
-	Held    drive.ByteSize // bytes on disk for it, never less than the sum of Parts and Tails
-	Last    drive.Time     // when the last part was accepted, by the staging's clock, also before a restart; zero when none was
+	Parts   []Part         // ordered by N
+	Held    drive.ByteSize // bytes on disk, at least the sum of Parts and Tails
+	Last    drive.Time     // when the last part was accepted, by the staging's clock, including before a restart; zero: no part yet
 	Suspect bool           // a power loss may have taken bytes of Parts or Tails: call Verify before relying on them
-	Tails   []Part         // beginnings of parts, in order of N: Size bytes of each are there; see Extend
+	Tails   []Part         // incomplete parts, ordered by N, each with the Size that has arrived; see Extend
 
-	// Of shared stagings only:
-	Writing int        // parts that are being written just now, by whatever instance
-	Now     drive.Time // the staging's clock when it answered, to compare Last with; zero: the clock is this process's
+	// The following fields are set by shared stagings only.
+	Writing int        // number of parts being written now, by any instance
+	Now     drive.Time // the staging's clock when it answered, for comparison with Last; zero: use the local clock
 }
 
-// Withheld is a piece whose bytes are there and that the journal does not name yet.
+// Withheld is a piece whose bytes are stored but not in the journal.
 type Withheld interface {
-	// Part is what Extend would have returned.
+	// Part returns the part that Extend would have returned.
 	Part() Part
-	// Enter does what is left of Extend, with its errors: then it is discarded.
+	// Enter adds the piece to the journal, with the errors of Extend. On an error the piece is
+	// discarded.
 	Enter(ctx context.Context) error
-	// Discard leaves the tail as it was before.
+	// Discard deletes the piece and leaves the tail unchanged.
 	Discard(ctx context.Context)
 }
 
-// Extend says which piece comes and under which right.
+// Extend describes a piece to be appended to a tail and the right to write it.
 type Extend struct {
-	N       int
-	Gen     int64
-	Session [16]byte
-	At      drive.ByteSize // length of the tail
-	Whole   drive.ByteSize // length that makes it a part
+	N       int            // part number, from 0
+	Gen     int64          // fencing token, as in Write
+	Session [16]byte       // the login or token that sends the piece
+	At      drive.ByteSize // current length of the tail
+	Whole   drive.ByteSize // length at which the tail becomes a part
 }
 
-// Write is the Extend as a Write of the part, for what is the same with both. The length of what
-// comes is not known.
+// Write returns the Write that corresponds to e, of unknown length, for code common to both.
 func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }
 
-// Admits keeps a tail inside its part, and the part inside its file and its slot.
+// Admits checks e against the upload's shape: errors are those of Ref.Admits, and PartSize if e.At
+// is negative or beyond e.Whole.
 func (e Extend) Admits(ref Ref) error {
 	w := e.Write()
 	w.Size = e.Whole
@@ -188,12 +190,12 @@ func (e Extend) Admits(ref Ref) error {
 	return nil
 }
 
-// Moved is the error of an Extend whose tail has another length than it says.
+// Moved returns the OffsetMismatch error for a tail of length have instead of e.At.
 func (e Extend) Moved(have drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "part", e.N, "offset", have, "sent", e.At)
 }
 
-// Check says whether a body was one of this Extend.
+// Check returns an error unless got is the part that results from e after a body of came bytes.
 func (e Extend) Check(got Part, came drive.ByteSize) error {
 	if got.N != e.N || got.Size != e.At+came || got.Size > e.Whole {
 		return fmt.Errorf("body ends part %d at byte %d, the tail of part %d is extended by %d from %d", got.N, got.Size, e.N, came, e.At)

@@ -5,23 +5,23 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Tail is what is known of the bytes of a tail while more of them come: the running hashes that a
-// Body goes on with. It is about 18 KiB. It is not safe for concurrent use.
+// Tail holds the running hashes of an incomplete part, about 18 KiB. A Body continues it. Tail is
+// not safe for concurrent use.
 type Tail struct {
-	hash *digest.Part // nil: given up
+	hash *digest.Part // nil: closed
 	crc  digest.CRC32
 	size drive.ByteSize
 }
 
-// NewTail returns the empty tail of the part that begins at offset in its file.
+// NewTail returns an empty Tail for the part at offset in its file. The caller closes it.
 func NewTail(offset drive.ByteSize) *Tail {
 	t := &Tail{hash: hashers.Get().(*digest.Part)}
 	t.hash.Reset(int64(offset))
 	return t
 }
 
-// Size returns how many bytes it has seen; -1 when it is of no use any more, because a Body of it
-// has failed.
+// Size returns the number of bytes hashed so far, or -1 if the tail is closed, for example because
+// a Body that continued it has failed.
 func (t *Tail) Size() drive.ByteSize {
 	if t.hash == nil {
 		return -1
@@ -29,7 +29,7 @@ func (t *Tail) Size() drive.ByteSize {
 	return t.size
 }
 
-// Write implements io.Writer, for a tail that is read back.
+// Write hashes p. It implements io.Writer, to rebuild a tail from stored bytes.
 func (t *Tail) Write(p []byte) (int, error) {
 	n, err := t.hash.Write(p)
 	_, _ = t.crc.Write(p[:n])
@@ -37,7 +37,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Part returns what is known of the bytes so far.
+// Part returns the description of the bytes so far, as part n at offset. Root is set only if offset
+// is 0.
 func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
 	p := Part{N: n, Size: t.size, CRC32: t.crc.Sum32(), Session: session}
 	if offset == 0 {
@@ -48,7 +49,7 @@ func (t *Tail) Part(n int, offset drive.ByteSize, session [16]byte) Part {
 	return p
 }
 
-// Close gives the memory back.
+// Close returns the hasher to the pool. It may be called more than once.
 func (t *Tail) Close() {
 	if t.hash != nil {
 		hashers.Put(t.hash)

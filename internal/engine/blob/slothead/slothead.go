@@ -1,5 +1,5 @@
-// Package slothead is the head that a content has in front of it where several lie in one file or
-// object. Integers are little-endian (docs/formats/pack.md):
+// Package slothead encodes the header that precedes each content in a pack, a file or
+// object with several contents. Integers are little-endian (docs/formats/pack.md):
 //
 //	 0       4         8      12            28        32           36         40
 //	┌───────┬─────────┬──────┬─────────────┬─────────┬────────────┬──────────┬──────────────────┐
@@ -7,8 +7,8 @@
 //	│       │ u32     │ u32  │ pack        │ u32     │ content    │ of these │ size bytes       │
 //	└───────┴─────────┴──────┴─────────────┴─────────┴────────────┴──────────┴──────────────────┘
 //
-// Block is the one at which the slot begins by the name of the content. How large a block is, the
-// store says.
+// Block is the first block of the slot, as in the content's name. The block size depends on the
+// store.
 package slothead
 
 import (
@@ -23,9 +23,9 @@ import (
 
 // Sizes in bytes.
 const (
-	// MaxContent is the largest content that is put into a slot.
+	// MaxContent is the largest size of content that fits a slot.
 	MaxContent = 32 << 10
-	// HeadSize is what a slot has in front of its content.
+	// HeadSize is the size of the header.
 	HeadSize = 40
 )
 
@@ -34,7 +34,7 @@ const (
 	formatVersion = 1
 )
 
-// IDOf returns the id that the name of a pack ends with.
+// IDOf returns the id at the end of a pack's name. It fails if pack is not a valid name.
 func IDOf(pack string) (id uuid.UUID, err error) {
 	if _, ok := blob.ShardOf(pack); !ok {
 		return id, fmt.Errorf("%q is no name of a pack", pack)
@@ -42,7 +42,8 @@ func IDOf(pack string) (id uuid.UUID, err error) {
 	return uuid.Parse(pack[len(pack)-len(id.String()):])
 }
 
-// Seal writes the head in front of the content in b, which begins with room for it.
+// Seal writes the header into the first HeadSize bytes of b, for the content in the rest of b.
+// first is the first block of the slot in pack id.
 func Seal(b []byte, id uuid.UUID, first int64) {
 	le := binary.LittleEndian
 	content := b[HeadSize:]
@@ -55,14 +56,16 @@ func Seal(b []byte, id uuid.UUID, first int64) {
 	le.PutUint32(b[36:], digest.CRC32C(b[:36]))
 }
 
-// Head is what a slot says of its content.
+// Head is the decoded header of a slot.
 type Head struct {
-	First int64 // block
-	Size  int
-	CRC   uint32
+	First int64  // first block of the slot
+	Size  int    // length of the content in bytes
+	CRC   uint32 // CRC-32C of the content
 }
 
-// Read reads the head that b begins with; false: it begins with none of a slot of that pack.
+// Read decodes the header at the beginning of b. ok is false if b does not begin with an intact
+// header of a slot of pack id, or if the content is too large. An unsupported format version is an
+// error.
 func Read(b []byte, id uuid.UUID) (h Head, ok bool, err error) {
 	le := binary.LittleEndian
 	if len(b) < HeadSize || string(b[:4]) != magic || le.Uint32(b[36:]) != digest.CRC32C(b[:36]) || uuid.UUID(b[12:28]) != id {
