@@ -8,9 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batcher sends script calls that come while others are on their way together, as one pipeline:
-// with many parts at once a round trip each is what Redis and this process would spend most of
-// their time on. One alone goes at once.
+// batcher combines script calls into pipelines while other calls are in flight, because one round
+// trip per call would dominate the cost of parts. A single call is sent at once.
 type batcher struct {
 	redis redis.UniversalClient
 
@@ -19,14 +18,14 @@ type batcher struct {
 	senders int
 }
 
-// Bounds of a batcher. Two senders, so that one batch is gathered while another is being answered
-// and a third on its way.
+// Bounds of a batcher. With two senders, one batch is gathered while another is being answered and
+// a third is in flight.
 const (
 	maxSenders = 2
 	maxBatch   = 128
 )
 
-// call is one script call; answer and err are set when done is closed.
+// call is one script call. answer and err are set when done is closed.
 type call struct {
 	script *redis.Script
 	keys   []string
@@ -37,8 +36,8 @@ type call struct {
 	err    error
 }
 
-// run makes a call and waits for its answer. When ctx ends before it comes the call may be made all
-// the same.
+// run makes a call and waits for its answer. If ctx ends first, run returns an error, and the call
+// may be made anyway.
 func (b *batcher) run(ctx context.Context, s *redis.Script, keys []string, args ...any) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -48,7 +47,7 @@ func (b *batcher) run(ctx context.Context, s *redis.Script, keys []string, args 
 	b.waiting = append(b.waiting, c)
 	if b.senders < maxSenders {
 		b.senders++
-		go b.send(context.WithoutCancel(ctx)) // ends with the last call that waits
+		go b.send(context.WithoutCancel(ctx)) // send returns when no call waits
 	}
 	b.mu.Unlock()
 	select {
@@ -59,7 +58,8 @@ func (b *batcher) run(ctx context.Context, s *redis.Script, keys []string, args 
 	}
 }
 
-// take returns the calls to send next; none ends the sender.
+// take returns the next calls to send, at most maxBatch. If none wait, it returns nil and
+// deregisters the sender.
 func (b *batcher) take() []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,12 +73,14 @@ func (b *batcher) take() []*call {
 	return batch
 }
 
+// send sends batches until no call waits.
 func (b *batcher) send(ctx context.Context) {
 	for batch := b.take(); len(batch) > 0; batch = b.take() {
 		b.sendBatch(ctx, batch)
 	}
 }
 
+// sendBatch sends calls as one pipeline and completes each of them.
 func (b *batcher) sendBatch(ctx context.Context, batch []*call) {
 	ctx, stop := context.WithTimeout(ctx, tidyTime)
 	defer stop()
@@ -87,10 +89,10 @@ func (b *batcher) sendBatch(ctx context.Context, batch []*call) {
 	for i, c := range batch {
 		cmds[i] = c.script.EvalSha(ctx, pipe, c.keys, c.args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, _ = pipe.Exec(ctx) // each command carries its own error
 	for i, c := range batch {
 		v, err := cmds[i].Slice()
-		if redis.HasErrorPrefix(err, "NOSCRIPT") { // Redis has started again
+		if redis.HasErrorPrefix(err, "NOSCRIPT") { // Redis has restarted
 			v, err = c.script.Run(ctx, b.redis, c.keys, c.args...).Slice()
 		}
 		c.answer, c.err = v, answerError(err)
@@ -98,7 +100,7 @@ func (b *batcher) sendBatch(ctx context.Context, batch []*call) {
 	}
 }
 
-// answerError gives an error of a call its kind.
+// answerError wraps and classifies the error of a call; nil stays nil.
 func answerError(err error) error {
 	if err == nil {
 		return nil

@@ -17,25 +17,25 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// verified hands a body to the store as it comes, all but its last byte. That one follows only when
-// the end of the body was read, its digests agree and last says yes: the store keeps nothing of a
-// request that ends before the length that it announced, so bytes that are not what their sender
-// declared are never stored, not even without an entry.
+// verified passes a body to the store but withholds its last byte. The last byte follows only when
+// the body has been read to its end, its digests match and last agrees. S3 discards a request that
+// is shorter than announced, so bytes that differ from their declared digests are never stored.
 type verified struct {
-	mu   sync.Mutex // the transport reads in a goroutine of its own, and may still do so when the request has ended
+	mu   sync.Mutex // guards all fields: the transport reads in its own goroutine, perhaps after the request has ended
 	body blob.Body
-	size int64                 // bytes announced
-	live func() error          // asked before each read of the body
-	last func(blob.Part) error // asked before the last byte goes
+	size int64                 // announced length in bytes
+	live func() error          // called before each read of the body
+	last func(blob.Part) error // called before the last byte is released
 
-	got   int64
-	end   bool // the end of body was read
-	kept  byte // the last byte
-	holds bool // kept is to be sent
+	got   int64 // bytes read from body
+	end   bool  // body has returned io.EOF
+	kept  byte  // the last byte
+	holds bool  // kept has not been returned yet
 	part  blob.Part
-	err   error // of the body, or io.EOF when everything is out
+	err   error // returned by every further Read; io.EOF when all bytes have been returned
 }
 
+// Read implements io.Reader.
 func (v *verified) Read(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,7 +70,7 @@ func (v *verified) readLocked(p []byte) (int, error) {
 	return 1, nil
 }
 
-// fillLocked reads from the body and keeps its last byte.
+// fillLocked reads from the body and withholds its last byte.
 func (v *verified) fillLocked(p []byte) (int, error) {
 	if err := v.live(); err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func (v *verified) fillLocked(p []byte) (int, error) {
 	return n, nil
 }
 
-// finishLocked reads the end of the body and judges it.
+// finishLocked reads the body's end, checks its digests and length, and calls last.
 func (v *verified) finishLocked() error {
 	for empty := 0; !v.end; empty++ {
 		var more [1]byte
@@ -122,12 +122,12 @@ func (v *verified) finishLocked() error {
 	return nil
 }
 
-// errOver ends reads that come after the request.
+// errOver ends reads that happen after the request.
 var errOver = errors.New("request is over")
 
-// close returns when nobody reads the body any more, with the part and the error of the body, if it
-// had one. stored reports whether the last byte has been handed out: only then can the store have
-// kept anything.
+// close waits for a running Read and makes later ones fail. It returns the part and the error of
+// the body, if any. stored reports whether the last byte was released; otherwise the store cannot
+// have kept anything.
 func (v *verified) close() (part blob.Part, stored bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -141,17 +141,17 @@ func (v *verified) close() (part blob.Part, stored bool, err error) {
 	return v.part, false, v.err
 }
 
-// outgoing is a body on its way to the store.
+// outgoing describes a body to be sent to the store.
 type outgoing struct {
 	body blob.Body
-	size drive.ByteSize        // blob.UnknownSize when it was not declared
-	last func(blob.Part) error // asked before the last byte goes
+	size drive.ByteSize        // blob.UnknownSize if not declared
+	last func(blob.Part) error // called before the last byte is released; an error aborts
 	put  func(ctx context.Context, r io.Reader, size int64) error
 }
 
-// send hands o to the store. stored reports whether the store may have it although err is not nil.
-// The end of ctx stops it until all bytes are there: what arrived is accepted although the client
-// has gone.
+// send passes o to the store. stored reports whether the store may have kept the object although
+// err is not nil. Cancelling ctx aborts until all bytes have arrived; after that the bytes are
+// stored even if the client is gone.
 func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored bool, err error) {
 	if o.size == blob.UnknownSize {
 		return b.sendSpooled(ctx, o)
@@ -164,34 +164,36 @@ func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored b
 	part, stored, bodyErr := v.close()
 	switch {
 	case bodyErr != nil:
-		return blob.Part{}, false, bodyErr // what the client made of it says less
+		return blob.Part{}, false, bodyErr // the client library's error only follows from it
 	case err == nil && !stored:
 		err = errors.New("the store has answered before it had everything")
 	}
 	return part, stored, ofStore(err)
 }
 
-// wholeSize is up to which a body is read before any of it is sent, in bytes.
+// wholeSize is the largest body, in bytes, that is buffered and checked before any byte is sent.
 const wholeSize = 64 << 10
 
-// whole is a body that was read and checked. It is signed as a whole, where a stream is sent in
-// chunks of S3 that are signed one by one, which costs both sides more than the request itself. An
-// empty one would be sent in chunks of HTTP, whose end some servers leave unread and take for the
-// next request.
+// whole is a buffered and checked body. It is signed with one SHA-256; a stream is sent in S3
+// chunks that are signed one by one, which costs more than the request itself. An empty stream
+// would be sent with HTTP chunking, whose end some servers leave unread and mistake for the next
+// request.
 //
-// It can be sent again: a request that fails for a passing reason is, and one that a store misread.
+// A whole can be sent again after a transient error or a misread request (see isMisread).
 type whole struct {
-	*bytes.Reader // and no other kind: package http sends one with its header, in one piece
+	*bytes.Reader // this type exactly: package http then sends header and body in one write
 	content       []byte
-	sum           string // SHA-256, hexadecimal
+	sum           string // SHA-256 in hexadecimal
 }
 
+// wholeOf returns content as a whole.
 func wholeOf(content []byte) whole {
 	sum := sha256.Sum256(content)
 	return whole{bytes.NewReader(content), content, hex.EncodeToString(sum[:])}
 }
 
-// ready is a body of this process, of size bytes, as it is sent best: a small one as a whole.
+// ready returns r for sending: buffered as a whole if size is at most wholeSize, else r itself. It
+// fails if r has fewer than size bytes.
 func ready(r io.Reader, size int64) (io.Reader, error) {
 	if size > wholeSize {
 		return r, nil
@@ -203,11 +205,11 @@ func ready(r io.Reader, size int64) (io.Reader, error) {
 	return wholeOf(content), nil
 }
 
-// wholeKey is the key of the context under which the transport finds the whole that it sends.
+// wholeKey is the context key under which the transport finds the bytes of the whole being sent.
 type wholeKey struct{}
 
-// unwrap returns what the client is to send of r, and under which context; sum is empty for a
-// stream.
+// unwrap returns the context and reader to pass to the client library. sum is the SHA-256 of a
+// whole; empty for a stream.
 func unwrap(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, sum string) {
 	w, ok := r.(whole)
 	if !ok {
@@ -216,9 +218,9 @@ func unwrap(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, s
 	return context.WithValue(ctx, wholeKey{}, w.content), w.Reader, w.sum
 }
 
-// sendWhole is send of a small body.
+// sendWhole is send for a body of at most wholeSize bytes.
 func (b *Bucket) sendWhole(ctx context.Context, o outgoing, v *verified) (blob.Part, bool, error) {
-	content := make([]byte, v.size+1) // one more: the end is read, too
+	content := make([]byte, v.size+1) // one byte more, so that the end is read too
 	n, err := io.ReadFull(v, content)
 	part, all, bodyErr := v.close()
 	if !all {
@@ -228,12 +230,13 @@ func (b *Bucket) sendWhole(ctx context.Context, o outgoing, v *verified) (blob.P
 	return part, true, ofStore(err)
 }
 
-// storeError is an error of the store, not of the body.
+// storeError marks an error of the store, as opposed to one of the body.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
+// ofStore classifies err and wraps it in a storeError; nil stays nil.
 func ofStore(err error) error {
 	if err == nil {
 		return nil
@@ -241,7 +244,8 @@ func ofStore(err error) error {
 	return &storeError{classify(err)}
 }
 
-// sendSpooled takes a body of undeclared length to a file first, for S3 wants to know the length.
+// sendSpooled is send for a body of undeclared length: it writes the body to a temporary file
+// first, because S3 requires the length.
 func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, error) {
 	f, err := b.newSpool()
 	if err != nil {
@@ -262,9 +266,11 @@ func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, 
 	return part, true, ofStore(o.put(context.WithoutCancel(ctx), r, int64(part.Size)))
 }
 
-// spoolPiece is what spooling reads at once, in bytes.
+// spoolPiece is the buffer size for spooling, in bytes.
 const spoolPiece = 64 << 10
 
+// spool copies body to f and returns its Finish result. It calls live before each read and stops at
+// its error.
 func spool(f *os.File, body blob.Body, live func() error) (blob.Part, error) {
 	buf := make([]byte, spoolPiece)
 	for {
@@ -284,6 +290,7 @@ func spool(f *os.File, body blob.Body, live func() error) (blob.Part, error) {
 	}
 }
 
+// classifySpool turns ENOSPC into DiskFull.
 func classifySpool(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return drive.Wrap(err, drive.DiskFull)

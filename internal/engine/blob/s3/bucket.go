@@ -18,39 +18,41 @@ import (
 	"smartdrive/internal/engine/blob/s3/pack"
 )
 
-// Options configure New. The zero value of each field is its default, where it has one.
+// Options configure New. The zero value of a field selects its default.
 type Options struct {
-	// Endpoint is host[:port] of the store. Required, as is Bucket, which must exist.
+	// Endpoint is the host[:port] of the store. Endpoint and Bucket are required; the bucket must
+	// exist.
 	Endpoint string
 	Bucket   string
-	// Prefix begins all keys of this installation in the bucket, without slashes at its ends.
+	// Prefix precedes all keys of this installation in the bucket. Slashes at its ends are trimmed.
 	// Default: none.
 	Prefix string
-	// Region of the bucket. Default us-east-1, except at Amazon, where it is asked for.
+	// Region is the bucket's region. Default: us-east-1, or looked up if the endpoint is at Amazon.
 	Region string
-	// AccessKey, SecretKey and, for temporary ones, SessionToken are the credentials.
+	// AccessKey, SecretKey and, for temporary credentials, SessionToken authenticate requests.
 	AccessKey, SecretKey, SessionToken string
-	// Insecure means HTTP. Each piece of a body is signed then; with TLS it is not.
+	// Insecure selects HTTP. Each chunk of a body is then signed; with TLS it is not.
 	Insecure bool
 
-	// Redis holds the journals of staged uploads. Without it the Bucket has a Store and no Staging.
+	// Redis holds the journals of staged uploads. If nil, Bucket.Staging is nil.
 	Redis redis.UniversalClient
-	// Namespace begins all keys in Redis. Default "smartdrive".
+	// Namespace precedes all keys in Redis. Default: smartdrive.
 	Namespace string
-	// Lease is how long a part belongs to an instance that no longer says so. Default 15 s.
+	// Lease is the time after which a part lease that is not renewed expires. Default: 15 s.
 	Lease time.Duration
-	// SpoolDir takes bodies of undeclared length, which S3 does not. Default: the system's
-	// directory for temporary files.
+	// SpoolDir holds bodies of undeclared length until their length is known. Default: the system's
+	// temporary directory.
 	SpoolDir string
 
-	// Transport carries the requests. Default: one of its own, kept alive.
+	// Transport sends the requests. Default: one with keep-alive and stall detection.
 	Transport http.RoundTripper
-	// Now is the clock. Default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Log receives what no caller can be told. Default slog.Default.
+	// Log receives warnings that no caller can be told. Default: slog.Default.
 	Log *slog.Logger
 }
 
+// setDefaults replaces zero values by their defaults.
 func (o *Options) setDefaults() {
 	if o.Region == "" && !strings.HasSuffix(o.Endpoint, "amazonaws.com") {
 		o.Region = "us-east-1"
@@ -68,31 +70,32 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Bucket is a place in a bucket with both ports over it. Any number of processes may have one each.
+// Bucket is a prefix in a bucket with its Store, Staging and Quarantine. Any number of processes
+// may use the same prefix.
 type Bucket struct {
 	Blobs      *Store
 	Staging    *Staging // nil without Redis
 	Quarantine *Quarantine
 
 	api       *minio.Core
-	transport http.RoundTripper // of api
-	name      string
-	prefix    string // of all keys; empty or with a slash at its end
-	spool     string
+	transport http.RoundTripper // used by api and for requests without a signature
+	name      string            // of the bucket
+	prefix    string            // of all keys; empty, or ending in a slash
+	spool     string            // Options.SpoolDir
 	now       func() time.Time
 	log       *slog.Logger
 
-	// unconditional: the store refuses If-None-Match; see Check.
+	// unconditional reports that the store does not support If-None-Match; set by Check.
 	unconditional atomic.Bool
-	// singly: the store does not know DeleteObjects; see Store.RemoveAll.
+	// singly reports that the store does not support DeleteObjects; set by removeKeys.
 	singly atomic.Bool
 }
 
-// attempts is how often a request is sent that may be repeated: all but those whose body is a
-// client's and comes as a stream.
+// attempts is the number of times a repeatable request is sent. A request that streams a client's
+// body is not repeatable.
 const attempts = 4
 
-// New returns a Bucket. It does no I/O: Check does.
+// New returns a Bucket. It does no I/O; call Check before use.
 func New(o Options) (*Bucket, error) {
 	o.setDefaults()
 	api, err := minio.NewCore(o.Endpoint, &minio.Options{

@@ -14,14 +14,13 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxSkew is how far the clocks may be apart: stores refuse requests that are 15 minutes old.
+// maxSkew is the largest accepted clock difference. Stores refuse requests older than 15 minutes.
 const maxSkew = 5 * time.Minute
 
-// Check says whether the bucket can be used, before anything relies on it: that it is there, that
-// its objects may be written, read, listed and deleted and multipart uploads begun, filled, listed
-// and aborted, and that the clocks agree. Each line of the error is one trouble, in words for
-// whoever set it up. It finds out whether the store knows If-None-Match
-// and If-Match.
+// Check tests whether the bucket is usable: it exists, objects can be written, read, listed and
+// deleted, multipart uploads can be begun, filled, listed and aborted, and the clocks agree. Each
+// line of the error describes one problem for the operator. Check also detects whether the store
+// supports If-None-Match.
 func (b *Bucket) Check(ctx context.Context) error {
 	if err := b.checkClock(ctx); err != nil {
 		return err
@@ -41,11 +40,13 @@ func (b *Bucket) Check(ctx context.Context) error {
 	return err
 }
 
-// trouble is a line of Check.
+// trouble returns the error for one failed step of Check.
 func (b *Bucket) trouble(what string, err error) error {
 	return fmt.Errorf("the bucket %s cannot %s: %w", b.name, what, classify(err))
 }
 
+// checkObjects tests writing, reading and listing with the object key, and detects support of
+// If-None-Match.
 func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	text := []byte("probe\n")
 	put := func(opts minio.PutObjectOptions) error {
@@ -77,8 +78,8 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 	return nil
 }
 
-// checkClock compares the clocks by the date of an answer to a request without a signature: to one
-// whose signature is of another time stores say that access is denied, as if a right were missing.
+// checkClock compares the local clock with the Date header of an unsigned request. Stores answer a
+// signed request with a wrong time by "access denied", as if a permission were missing.
 func (b *Bucket) checkClock(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodHead, b.api.EndpointURL().String(), http.NoBody)
 	if err != nil {
@@ -86,12 +87,12 @@ func (b *Bucket) checkClock(ctx context.Context) error {
 	}
 	resp, err := b.transport.RoundTrip(r)
 	if err != nil {
-		return nil //nolint:nilerr // what keeps the store from being reached is said by what follows
+		return nil //nolint:nilerr // the following checks report why the store is unreachable
 	}
-	defer resp.Body.Close() //nolint:errcheck // it has none
+	defer resp.Body.Close() //nolint:errcheck // HEAD has no body
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return nil //nolint:nilerr // a store that does not tell the time does not judge by it
+		return nil //nolint:nilerr // a store without a Date header cannot be compared
 	}
 	if skew := b.now().Sub(date); skew.Abs() > maxSkew {
 		return fmt.Errorf("the clock of this machine is %s away from the store's: set it", skew.Round(time.Second))
@@ -99,6 +100,7 @@ func (b *Bucket) checkClock(ctx context.Context) error {
 	return nil
 }
 
+// checkMultipart tests the steps of a multipart upload with key, and aborts it.
 func (b *Bucket) checkMultipart(ctx context.Context, key string) error {
 	mpu, err := b.api.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
 	if err != nil {
@@ -118,6 +120,7 @@ func (b *Bucket) checkMultipart(ctx context.Context, key string) error {
 	return err
 }
 
+// lost returns an Unavailable error if the listing is empty although an upload was begun.
 func lost(all []pending) error {
 	if len(all) == 0 {
 		return drive.Wrap(errors.New("one that was begun is not in the list"), drive.Unavailable)

@@ -14,14 +14,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// full are the codes by which stores say that nothing more goes in. Amazon never does.
+// full holds the error codes of stores that are full. Amazon S3 has none.
 var full = map[string]bool{
 	"InsufficientStorage": true, "XMinioStorageFull": true, "QuotaExceeded": true, "XMinioAdminBucketQuotaExceeded": true,
 	"StorageFull": true,
 }
 
-// classify gives errors of the S3 client their kind. Whatever of the store may pass is Unavailable:
-// it is out of reach, throttles, or refuses credentials that somebody is changing.
+// classify wraps an error of the S3 client with its kind; nil and drive.Errors stay as they are.
+// Every error that may be transient is Unavailable: an unreachable store, throttling, or refused
+// credentials, which may be in the middle of a rotation.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -38,8 +39,8 @@ func classify(err error) error {
 	return err
 }
 
-// endless keeps the text alone of an error that is io.EOF somewhere: a connection has ended, and
-// readers of content would take it for the end of the content.
+// endless replaces an error that wraps io.EOF by its text, because a lost connection must not look
+// like the end of the content to a reader.
 func endless(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New(err.Error())
@@ -47,26 +48,27 @@ func endless(err error) error {
 	return err
 }
 
+// kindOf maps a response of the store to an error kind.
 func kindOf(e minio.ErrorResponse) drive.Kind {
 	switch {
 	case full[e.Code] || e.StatusCode == http.StatusInsufficientStorage:
 		return drive.DiskFull
-	case e.Code == minio.NoSuchBucket: // no upload and no content is gone because the bucket is
+	case e.Code == minio.NoSuchBucket: // does not mean that the upload or content is gone
 		return drive.Unavailable
 	case e.StatusCode == http.StatusNotFound:
 		return drive.NotFound
 	case e.StatusCode >= http.StatusInternalServerError, e.StatusCode == http.StatusTooManyRequests,
 		e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusForbidden, e.StatusCode == http.StatusUnauthorized,
-		e.StatusCode == http.StatusConflict, // with what is in the bucket, or with another request
+		e.StatusCode == http.StatusConflict, // a conflict with the bucket's state or another request
 		e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "ExpiredToken",
-		e.Code == "BadRequest": // it was not understood at all: see isMisread
+		e.Code == "BadRequest": // the request was misread: see isMisread
 		return drive.Unavailable
 	default:
 		return drive.Internal
 	}
 }
 
-// isNetwork reports whether a connection failed, and not what went through it.
+// isNetwork reports whether err is a failure of the connection.
 func isNetwork(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
@@ -77,7 +79,7 @@ func isNetwork(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// hasCode reports whether the store answered with one of codes.
+// hasCode reports whether err is a response of the store with one of codes.
 func hasCode(err error, codes ...string) bool {
 	e, ok := errors.AsType[minio.ErrorResponse](err)
 	for _, code := range codes {
@@ -88,9 +90,8 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// classifyRedis gives errors of the Redis client their kind: what a server says by "ERR" and
-// "WRONGTYPE" is our own mistake, all else passes (LOADING, READONLY, CLUSTERDOWN, OOM, no
-// connection).
+// classifyRedis wraps transient errors of Redis as Unavailable (LOADING, READONLY, CLUSTERDOWN,
+// OOM, no connection). ERR, WRONGTYPE and NOSCRIPT are programming errors and stay as they are.
 func classifyRedis(err error) error {
 	if err == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
-	var packs []blob.Stray // objects of packs, those of each one after the other
+	var packs []blob.Stray // objects of packs, grouped by pack
 	show := func() error {
 		all, err := s.contentsOf(ctx, packs)
 		packs = packs[:0]
@@ -48,7 +48,8 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return err
 }
 
-// list calls fn for objects, packs among them.
+// list calls fn for every object that opts select, objects of packs included. It stops at the first
+// error of fn.
 func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func(blob.Stray) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,15 +65,16 @@ func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func
 	return ctx.Err()
 }
 
-// packAt returns the name of the pack of which an object lies at a place; false: of none.
+// packAt returns the name of the pack to which the object at place belongs; ok is false for other
+// objects.
 func packAt(place string) (name string, ok bool) {
 	name, ok = pack.Of(path.Base(place))
 	shard, _ := blob.ShardOf(name)
 	return name, ok && blob.PlaceIn(shard, path.Base(place)) == place
 }
 
-// contentsOf returns what packs have, one pack after the other. objects are those of the packs,
-// those of each one after the other.
+// contentsOf returns the contents of the packs to which objects belong, grouped by pack. objects
+// must be grouped by pack too.
 func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blob.Stray, err error) {
 	var packs []string
 	of := map[string][]string{}
@@ -105,19 +107,20 @@ func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blo
 	return all, nil
 }
 
-// errFull ends a list.
+// errFull stops a listing when the page is full.
 var errFull = errors.New("the page is full")
 
-// ListPage implements blob.Store with one request, if limit is at most what the store lists in one,
-// and one for each pack of which it shows something.
+// ListPage implements blob.Store. It costs one listing request if limit is below 1,000, and one
+// read per pack on the page.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
-	for more = true; more && len(page) == 0 && err == nil; { // all that a pack has may have been shown
+	for more = true; more && len(page) == 0 && err == nil; { // a page may be empty if after lies beyond all contents of its packs
 		page, after, more, err = s.page(ctx, shard, after, limit)
 	}
 	return page, more, err
 }
 
-// page is ListPage, but for that it may have nothing although more follow, those beyond end.
+// page is one step of ListPage. Its page may be empty although more follow; end is the place from
+// which to continue then.
 func (s *Store) page(ctx context.Context, shard, after string, limit int) (page []blob.Stray, end string, more bool, err error) {
 	objects, more, err := s.objectsAfter(ctx, shard, after, limit)
 	for len(objects) > 0 && len(page) < limit && err == nil {
@@ -138,11 +141,11 @@ func (s *Store) page(ctx context.Context, shard, after string, limit int) (page 
 	return page, end, more, nil
 }
 
-// objectsAfter returns limit objects of a shard, or, so that they end with the last of a pack, some
-// more: what a pack has comes before its own places, among the objects with the names of its
-// contents.
+// objectsAfter returns limit objects of a shard with places greater than after, and more if the
+// limit falls inside a group (see stem). The contents of a pack sort before the pack's own objects
+// and among the objects named like them, so a group must not be split.
 func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int) (all []blob.Stray, more bool, err error) {
-	limit = min(limit, pageSize-1) // the one behind them comes with the same request
+	limit = min(limit, pageSize-1) // the object behind them comes with the same request
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit + 1}
 	if after != "" {
 		opts.StartAfter = s.b.key(after)
@@ -160,14 +163,15 @@ func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int
 	return all, false, err
 }
 
-// stem is what a pack and objects with the names of its contents have in common.
+// stem returns the group of an object: the part of its name that a pack and the objects named like
+// its contents have in common.
 func stem(stray blob.Stray) string {
 	before, _, _ := strings.Cut(path.Base(stray.Place), ".")
 	return before
 }
 
-// unbroken returns how many of the first objects have n packs among them, and all that belongs to
-// those.
+// unbroken returns the length of the shortest prefix of objects that contains n packs and ends at
+// the end of a group, or all of them.
 func unbroken(objects []blob.Stray, n int) int {
 	for i, stray := range objects {
 		if _, ok := packAt(stray.Place); ok {
@@ -180,7 +184,8 @@ func unbroken(objects []blob.Stray, n int) int {
 	return len(objects)
 }
 
-// shown returns what objects show beyond a place.
+// shown returns the entries that objects contribute to a listing: the objects themselves, and
+// contents of packs with places greater than after.
 func (s *Store) shown(ctx context.Context, objects []blob.Stray, after string) (all []blob.Stray, err error) {
 	var packs []blob.Stray
 	for _, stray := range objects {
@@ -195,8 +200,8 @@ func (s *Store) shown(ctx context.Context, objects []blob.Stray, after string) (
 	return append(all, contents...), err
 }
 
-// ListOdd implements blob.Store. It lists the objects directly below blobs, and those below each
-// prefix that is not a shard.
+// ListOdd implements blob.Store. It lists the objects directly below blobs, and the objects below
+// each prefix that is not a shard.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
 	return s.list(ctx, opts, func(stray blob.Stray) error {

@@ -11,37 +11,35 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// entryVersion is the newest format of an entry that this program reads and the one it writes.
+// entryVersion is the format version of entries that this program writes, and the newest it reads.
 const entryVersion = 1
 
 // Flags of an entry.
 const (
-	flagUnread  = 1 << iota // found at the store again: nothing is known but size and ETag
+	flagUnread  = 1 << iota // the part is known only from the listing: size and ETag
 	flagRoot                // a root follows the chaining value
-	flagHexETag             // the ETag is 32 hex digits, kept as 16 bytes
+	flagHexETag             // the ETag is 32 hex digits, stored as 16 bytes
 )
 
-// entryLen is the length in bytes of what every entry has.
+// entryLen is the length in bytes of an entry's fixed part.
 const entryLen = 1 + 1 + 4 + 8 + 8 + 4 + 8 + 16 + digest.Size
 
-// maxETag is the longest ETag that is taken, in bytes. An MD5 has 32; what others are is the
-// store's business.
+// maxETag is the longest ETag accepted, in bytes. An MD5 has 32; stores may use others.
 const maxETag = 255
 
-// entry is what the journal says of an accepted part. Its ETag is how the store calls the bytes
-// that were accepted: a Complete names it, so other bytes under the same number never become
-// content.
+// entry is the journal's record of an accepted part. CompleteMultipartUpload names the ETag, so
+// other bytes under the same part number never become content.
 type entry struct {
 	blob.Part
-	gen  int64
+	gen  int64 // under which the part was accepted
 	time drive.Time
-	etag string
+	etag string // as returned by the store, without quotes
 }
 
-// errEntry comes from an entry that this program has not written.
+// errEntry reports an entry that encode cannot have written.
 var errEntry = errors.New("entry of the journal is damaged")
 
-// encode returns e in bytes; integers are little-endian (docs/formats/redis.md).
+// encode returns e as stored; integers are little-endian (docs/formats/redis.md).
 func (e entry) encode() []byte {
 	le := binary.LittleEndian
 	etag, flags := []byte(e.etag), byte(0)
@@ -69,6 +67,8 @@ func (e entry) encode() []byte {
 	return append(append(b, byte(len(etag))), etag...)
 }
 
+// decodeEntry decodes the output of encode. It returns errEntry for damaged bytes and an error for
+// a newer version.
 func decodeEntry(b []byte) (e entry, err error) {
 	le := binary.LittleEndian
 	if len(b) > 0 && b[0] > entryVersion {
@@ -96,13 +96,15 @@ func decodeEntry(b []byte) (e entry, err error) {
 	return e, e.readETag(rest[1:], flags&flagHexETag != 0)
 }
 
+// readETag sets the ETag from b; packed: b holds the bytes of 32 hex digits. It returns errEntry if
+// encode would have chosen the other form.
 func (e *entry) readETag(b []byte, packed bool) error {
 	e.etag = string(b)
 	raw, err := hex.DecodeString(e.etag)
 	isHex := err == nil && len(raw) == 16 && hex.EncodeToString(raw) == e.etag
 	switch {
 	case packed && len(b) != 16, !packed && isHex:
-		return errEntry // written another way
+		return errEntry // encode would have chosen the other form
 	case packed:
 		e.etag = hex.EncodeToString(b)
 	}

@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// States of a journal.
+// States of a journal, as stored.
 const (
 	open    = ""
 	sealing = "sealing"
@@ -26,22 +26,23 @@ const (
 	removed = "removed"
 )
 
-// journals runs the scripts.
+// journals runs the scripts on the journals of all uploads.
 type journals struct {
 	redis  redis.UniversalClient
 	batch  *batcher
-	prefix string
+	prefix string // of all keys: Options.Namespace
 }
 
+// keys returns the Redis keys of an upload: journal and leases.
 func (j journals) keys(id drive.UploadID) []string {
 	tag := j.prefix + ":{u:" + id.String() + "}:"
 	return []string{tag + "j", tag + "l"}
 }
 
-// match is the pattern of all journals' keys.
+// match returns the key pattern of all journals.
 func (j journals) match() string { return j.prefix + ":{u:*}:j" }
 
-// idOf returns whose journal a key is.
+// idOf returns the upload of a journal's key; false for other keys.
 func (j journals) idOf(key string) (drive.UploadID, bool) {
 	rest, ok := strings.CutPrefix(key, j.prefix+":{u:")
 	name, isJournal := strings.CutSuffix(rest, "}:j")
@@ -52,11 +53,13 @@ func (j journals) idOf(key string) (drive.UploadID, bool) {
 	return id, err == nil
 }
 
-// answer is what a script returned: a verdict and what belongs to it.
+// answer is the reply of a script: a verdict and its values (see prelude).
 type answer []any
 
+// verdict returns the first element.
 func (a answer) verdict() string { return a.text(0) }
 
+// text returns element i; empty if missing or not a string.
 func (a answer) text(i int) string {
 	if i >= len(a) {
 		return ""
@@ -65,12 +68,15 @@ func (a answer) text(i int) string {
 	return s
 }
 
+// number returns element i as an integer; 0 if it is not one.
 func (a answer) number(i int) int64 {
 	n, _ := strconv.ParseInt(a.text(i), 10, 64)
 	return n
 }
 
-// refused returns the error that a verdict is, nil for "ok".
+// refused converts the verdict to an error: nil for ok, NotFound for none and removed, WrongState
+// for state and fenced, InProgress for busy, errMoved, ThereError, and Unavailable for a lost
+// lease.
 func (a answer) refused() error {
 	switch v := a.verdict(); v {
 	case "ok":
@@ -101,12 +107,11 @@ func (a answer) refused() error {
 	}
 }
 
-// small are the scripts that each part needs: their calls go together. What carries whole journals
-// would make them wait.
+// small holds the scripts that run once per part. Their calls are batched; scripts that transfer
+// whole journals would delay the batch.
 var small = map[*redis.Script]bool{claimScript: true, appendScript: true, releaseScript: true, extendScript: true}
 
-// run runs a script on the journal of id. An error means that there is no answer: the script may
-// have run all the same.
+// run runs a script on the journal of id. On an error the script may have run anyway.
 func (j journals) run(ctx context.Context, s *redis.Script, id drive.UploadID, args ...any) (answer, error) {
 	if small[s] {
 		return j.batch.run(ctx, s, j.keys(id), args...)
@@ -115,23 +120,23 @@ func (j journals) run(ctx context.Context, s *redis.Script, id drive.UploadID, a
 	return v, answerError(err)
 }
 
-// journal is what was read of one.
+// journal is the decoded journal of one upload.
 type journal struct {
-	state, mpu, incarnation string
-	fenced                  int64
-	last, now               drive.Time
-	reign, reignNow         string         // of the Redis that it was complete on, and of the one that answered
-	unsealing               string         // multipart upload that an Unseal fills
-	left                    string         // ETag of content that an Unseal has left
-	entries                 map[int]entry  // accepted parts
-	raw                     map[int]string // their encoding, to compare
-	loose                   map[int]int64  // bytes that may lie at the store without an entry
-	tails                   map[int]tail   // beginnings of parts
-	rawTails                map[int]string // their encoding, to compare
-	writing                 map[int]bool   // parts with a lease
+	state, mpu, incarnation string         // state (see above), id of the multipart upload, and incarnation
+	fenced                  int64          // highest gen that was fenced
+	last, now               drive.Time     // when the last part was accepted, and the time of loading; by the clock of Redis
+	reign, reignNow         string         // Redis server on which the journal was last known complete, and the server that answered
+	unsealing               string         // id of the multipart upload that an Unseal is filling
+	left                    string         // ETag of the content that an Unseal left in place
+	entries                 map[int]entry  // accepted parts, by number
+	raw                     map[int]string // their encoding, for compare-and-set
+	loose                   map[int]int64  // bytes that may be in the store without an entry, by part
+	tails                   map[int]tail   // beginnings of parts, by number
+	rawTails                map[int]string // their encoding, for compare-and-set
+	writing                 map[int]bool   // parts with a live lease
 }
 
-// load reads the journal of id; found is false when there is none.
+// load reads the journal of id; found is false if there is none.
 func (j journals) load(ctx context.Context, id drive.UploadID) (got *journal, found bool, err error) {
 	a, err := j.run(ctx, loadScript, id)
 	if err != nil || a.verdict() == "none" {
@@ -156,11 +161,12 @@ func (j journals) load(ctx context.Context, id drive.UploadID) (got *journal, fo
 	return got, true, nil
 }
 
-// entry returns the entry of part n as it is kept, empty when there is none.
+// entry returns the encoded entry of part n; empty if there is none.
 func (j journals) entry(ctx context.Context, id drive.UploadID, n int) (string, error) {
 	return j.field(ctx, id, strconv.Itoa(n))
 }
 
+// field returns one field of the journal; empty if missing.
 func (j journals) field(ctx context.Context, id drive.UploadID, name string) (string, error) {
 	v, err := j.redis.HGet(ctx, j.keys(id)[0], name).Result()
 	if errors.Is(err, redis.Nil) {
@@ -169,7 +175,7 @@ func (j journals) field(ctx context.Context, id drive.UploadID, name string) (st
 	return v, answerError(err)
 }
 
-// pairs iterates over what HGETALL returned.
+// pairs iterates over the reply of HGETALL.
 func pairs(v any) func(yield func(field, value string) bool) {
 	all, _ := v.([]any)
 	return func(yield func(string, string) bool) {
@@ -183,6 +189,7 @@ func pairs(v any) func(yield func(field, value string) bool) {
 	}
 }
 
+// read decodes one field of the journal.
 func (j *journal) read(field, value string) (err error) {
 	switch field {
 	case "s":
@@ -209,14 +216,15 @@ func (j *journal) read(field, value string) (err error) {
 	return err
 }
 
-// readPart reads an entry or loose bytes. A field that a later version has added is passed over.
+// readPart decodes the field of an entry, tail or unconfirmed bytes. It ignores fields added by
+// later versions.
 func (j *journal) readPart(field, value string) error {
 	number, isLoose := strings.CutPrefix(field, "o")
 	number, isTail := strings.CutPrefix(number, "p")
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil:
-		return nil //nolint:nilerr // no number: not ours
+		return nil //nolint:nilerr // not a number: a field of a later version
 	case isLoose:
 		j.loose[n], err = strconv.ParseInt(value, 10, 64)
 		return err
@@ -233,10 +241,11 @@ func (j *journal) readPart(field, value string) error {
 	return err
 }
 
-// longestLease, in ms, is more than any lasts: one that ends later was taken by a clock that was
-// ahead.
+// longestLease is longer than any lease, in ms. A lease that ends later was taken under a clock
+// that was ahead, and is ignored.
 const longestLease = 600_000
 
+// readLease records a lease that has not expired.
 func (j *journal) readLease(field, value string) {
 	n, err := strconv.Atoi(field)
 	words := strings.Fields(value)
@@ -248,17 +257,16 @@ func (j *journal) readLease(field, value string) {
 	}
 }
 
-// complete reports whether Redis has not started again, nor failed over, since the journal was
-// compared with the store: what it acknowledged last may be lost then. A Redis that does not tell
-// its run id is taken at its word.
+// complete reports whether the journal can be trusted: Redis has neither restarted nor failed over
+// since the last comparison with the store. A Redis that hides its run id is trusted.
 func (j *journal) complete() bool { return j.reignNow == "" || j.reign == j.reignNow }
 
-// sorted returns the entries in order of N.
+// sorted returns the entries ordered by N.
 func (j *journal) sorted() []entry {
 	return slices.SortedFunc(maps.Values(j.entries), func(a, b entry) int { return cmp.Compare(a.N, b.N) })
 }
 
-// staged returns what the port shows.
+// staged converts the journal to blob.Staged.
 func (j *journal) staged() blob.Staged {
 	s := blob.Staged{Last: j.last, Now: j.now, Writing: len(j.writing)}
 	for _, e := range j.sorted() {
@@ -275,7 +283,7 @@ func (j *journal) staged() blob.Staged {
 	return s
 }
 
-// missing reports whether the entries do not make up a file of size bytes.
+// missing reports whether the entries do not add up to a file of size bytes.
 func (j *journal) missing(size, partSize drive.ByteSize) bool {
 	var sum drive.ByteSize
 	for n, e := range j.entries {
@@ -287,13 +295,14 @@ func (j *journal) missing(size, partSize drive.ByteSize) bool {
 	return sum != size
 }
 
-// randomID returns a name for something that lives as long as a journal.
+// randomID returns a random name of 16 characters.
 func randomID() string { return rand.Text()[:16] }
 
-// tidyTime is how long what must be done after a failure may take, whoever has gone meanwhile.
+// tidyTime bounds cleanup after a failure, which continues after the client is gone.
 const tidyTime = 5 * time.Second
 
-// detached returns a context for that.
+// detached returns a context for cleanup: it ignores the cancellation of ctx and ends after
+// tidyTime.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 }

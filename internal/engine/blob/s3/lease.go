@@ -13,25 +13,27 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
+// scriptOf is a Redis script; the alias keeps the name script free for the method.
 type scriptOf = *redis.Script
 
-// tries is how often an answer is asked for that a lost journal has spoilt.
+// tries bounds the attempts of an operation whose journal was lost or changed meanwhile.
 const tries = 3
 
 var (
-	// errLease: somebody else may have taken the part over.
+	// errLease reports that the part's lease has expired; another instance may hold it now.
 	errLease = errors.New("the lease of the part has run out")
-	// errUnrest: each time the journal was made again it was lost again.
+	// errUnrest reports that the journal was lost again after each rebuild.
 	errUnrest = errors.New("the journal does not stay")
 )
 
-// writers are the parts of one upload that this process writes.
+// writers are the running writes of one upload in this process.
 type writers struct {
-	gens  map[int]int64 // part, gen
-	ended chan struct{} // closed when one ends, if somebody waits
+	gens  map[int]int64 // gen by part number
+	ended chan struct{} // closed when the next write ends; nil if no caller waits
 }
 
-// enter reserves a part in this process; leave gives it back.
+// enter reserves part n in this process. The caller must call leave. enter returns InProgress if
+// the part is reserved already.
 func (s *Staging) enter(id drive.UploadID, n int, gen int64) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,6 +49,7 @@ func (s *Staging) enter(id drive.UploadID, n int, gen int64) (leave func(), err 
 	return func() { s.leave(id, n) }, nil
 }
 
+// leave ends the reservation of part n and wakes waitWriters.
 func (s *Staging) leave(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +64,8 @@ func (s *Staging) leave(id drive.UploadID, n int) {
 	}
 }
 
-// waitWriters returns when nothing in this process writes under gen or a smaller one.
+// waitWriters waits until this process has no running write under gen or a smaller one, or returns
+// the error of ctx.
 func (s *Staging) waitWriters(ctx context.Context, id drive.UploadID, gen int64) error {
 	for {
 		ended := s.nextEnd(id, gen)
@@ -76,8 +80,8 @@ func (s *Staging) waitWriters(ctx context.Context, id drive.UploadID, gen int64)
 	}
 }
 
-// nextEnd returns a channel that closes when the next part ends, or nil when none of gen or below
-// is being written.
+// nextEnd returns a channel that is closed when the next write ends, or nil if no write under gen
+// or a smaller one runs.
 func (s *Staging) nextEnd(id drive.UploadID, gen int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,20 +101,21 @@ func (s *Staging) nextEnd(id drive.UploadID, gen int64) <-chan struct{} {
 	return nil
 }
 
-// lease is the right to write a part.
+// lease is the exclusive right to write a part.
 type lease struct {
 	id          drive.UploadID
 	n           int
-	token       string
-	mpu         string
-	incarnation string
-	tail        string       // that a Write or Drop has given up
-	before      int64        // bytes of the part that lay at the store
-	until       atomic.Int64 // ns since started: nobody else has it before
-	started     time.Time    // has the monotonic clock
+	token       string       // identifies this lease in Redis
+	mpu         string       // id of the multipart upload
+	incarnation string       // of the journal when the lease was taken
+	tail        string       // encoded tail that a Write or Drop has replaced; its pieces are to be removed
+	before      int64        // bytes of the part that were in the store before
+	until       atomic.Int64 // expiry, in ns since started
+	started     time.Time    // has a monotonic clock reading
 }
 
-// claim takes the lease of w.N. mode is "write", or "drop" and the entry that is to be dropped.
+// claim takes the lease of part w.N. mode is "write", "drop" with the entry to drop, or "extend"
+// with the current tail. Errors are those of answer.refused.
 func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ...any) (*lease, error) {
 	room := w.Size
 	if room == blob.UnknownSize {
@@ -127,8 +132,8 @@ func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ..
 	return l, nil
 }
 
-// alive is the last look before the part's last byte goes out: whoever has lost the lease must not
-// write over the part of whoever has it now.
+// alive returns Unavailable if the lease may have expired. It is called before the part's last byte
+// is sent, because a former lease holder must not overwrite the part of the current one.
 func (l *lease) alive() error {
 	if time.Since(l.started) >= time.Duration(l.until.Load()) {
 		return drive.Wrap(errLease, drive.Unavailable)
@@ -136,10 +141,11 @@ func (l *lease) alive() error {
 	return nil
 }
 
-// beats is how many times a lease is extended before it would run out.
+// beats is the number of renewals per lease duration.
 const beats = 4
 
-// keep extends l until stop is called, and cancels the sending of its part when it is lost.
+// keep renews l in the background until stop is called. If the lease is lost, it cancels the
+// sending of the part with errLease.
 func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCauseFunc) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -164,8 +170,7 @@ func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCause
 	}
 }
 
-// extend is one beat. That Redis does not answer, or has lost the journal, is not a reason to give
-// up while the lease lasts.
+// extend renews l once. A failed call is tolerated until the lease has expired.
 func (s *Staging) extend(ctx context.Context, l *lease) error {
 	ctx, stop := context.WithTimeout(ctx, s.lease/beats)
 	defer stop()
@@ -178,7 +183,8 @@ func (s *Staging) extend(ctx context.Context, l *lease) error {
 	return l.alive()
 }
 
-// release gives l back without an entry; left are the bytes of the part that may lie at the store.
+// release ends lease l without an entry. left is the number of bytes of the part that may be in the
+// store.
 func (s *Staging) release(ctx context.Context, l *lease, left int64) error {
 	ctx, stop := detached(ctx)
 	defer stop()

@@ -12,12 +12,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListStaged implements blob.Staging: all multipart uploads at the store, then the journals that
-// have none there. Uploads are shown under the date of their id; a key that no upload has is shown
-// without a name.
+// ListStaged implements blob.Staging: it lists all multipart uploads in the store, then journals
+// without one, then uploads that have only pieces of tails. Uploads are shown under the date of
+// their id; a key that belongs to no upload is shown without a name.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
-	seen := map[string]bool{} // keys
-	var same []pending        // of one key: the store lists them one after the other
+	seen := map[string]bool{} // keys already reported
+	var same []pending        // uploads with the same key, which the store lists consecutively
 	show := func() error {
 		if len(same) == 0 || seen[same[0].key] {
 			return nil
@@ -54,7 +54,7 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 	return nil
 }
 
-// listJournals shows journals of uploads that are not among those seen.
+// listJournals calls fn for the journals of uploads that are not in seen, and adds them.
 func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
 	return s.eachJournal(ctx, func(id drive.UploadID) error {
 		key := s.b.contentKey(id)
@@ -70,8 +70,8 @@ func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn fun
 	})
 }
 
-// show describes the multipart uploads of one key. What the journal says of a size need not be
-// asked of the store.
+// show returns the entry for the multipart uploads of one key. It takes the size from the journal
+// if the journal is complete, and else from the store.
 func (s *Staging) show(ctx context.Context, all []pending) (blob.Stray, error) {
 	key := all[0].key
 	place := strings.TrimPrefix(key, s.b.prefix)
@@ -102,10 +102,10 @@ func (s *Staging) show(ctx context.Context, all []pending) (blob.Stray, error) {
 	return stray, nil
 }
 
-// scanCount is how many keys Redis looks at for one answer.
+// scanCount is the number of keys that Redis examines per SCAN call.
 const scanCount = 1000
 
-// eachJournal calls fn for the journals there are, of one perhaps more than once.
+// eachJournal calls fn for every journal; one journal may be reported twice.
 func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error) error {
 	scan := func(ctx context.Context, node redis.Cmdable) error {
 		for cursor := uint64(0); ; {
@@ -132,7 +132,7 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 		return scan(ctx, s.j.redis)
 	}
 	var masters []*redis.Client
-	// One after the other: fn is called by one goroutine at a time.
+	// ForEachMaster runs concurrently, but fn must be called by one goroutine at a time.
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -150,10 +150,10 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 	return nil
 }
 
-// QuarantineStaged implements blob.Staging. Bytes in a multipart upload cannot be read or copied,
-// and to abort it destroys them: so it is completed, and what comes of it moved. What cannot be
-// completed stays as it is and is listed again (B3); only who knows that it has ended may Remove
-// it.
+// QuarantineStaged implements blob.Staging. The bytes of a multipart upload cannot be read or
+// copied, and aborting destroys them, so the upload is completed and the result moved. An upload
+// that cannot be completed stays and is listed again (B3); only a caller that knows it has ended
+// may Remove it.
 func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	place, foreign := strings.CutPrefix(stray.Place, strayDir)
 	key := s.b.key(place)
@@ -183,7 +183,8 @@ func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error 
 	return nil
 }
 
-// keepPending moves the bytes of a multipart upload to quarantine.
+// keepPending moves the bytes of a multipart upload to the quarantine. It aborts an upload without
+// bytes, and leaves alone one that cannot be completed or whose content exists.
 func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error {
 	parts, err := b.listParts(ctx, p.key, p.mpu)
 	if drive.IsKind(err, drive.NotFound) {
@@ -194,14 +195,14 @@ func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error
 	}
 	list := (&journal{entries: entriesOf(parts)}).completeParts()
 	if len(list) == 0 {
-		return b.abort(ctx, p.key, p.mpu) // nothing is lost
+		return b.abort(ctx, p.key, p.mpu) // there are no bytes to lose
 	}
 	if err := b.absent(ctx, p.key); err != nil {
 		if drive.IsKind(err, drive.Unavailable) {
 			return err
 		}
 		b.log.Warn("a multipart upload beside its content is left alone", "key", p.key, "upload", p.mpu)
-		return nil // to complete it would replace content (B1)
+		return nil // completing it would replace content (B1)
 	}
 	opts := minio.PutObjectOptions{}
 	if !b.unconditional.Load() {
@@ -219,6 +220,7 @@ func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error
 	return b.quarantine(ctx, p.key, place)
 }
 
+// entriesOf returns Unread entries for parts.
 func entriesOf(parts map[int]storedPart) map[int]entry {
 	all := make(map[int]entry, len(parts))
 	for n, p := range parts {

@@ -16,8 +16,7 @@ import (
 // maxMark is the longest mark that is read, in bytes.
 const maxMark = 4 << 10
 
-// ReadMark returns the mark of the installation whose bytes these are; found is false when there is
-// none.
+// ReadMark returns the installation mark of the bucket; found is false if there is none.
 func (b *Bucket) ReadMark(ctx context.Context) (m blob.Mark, found bool, err error) {
 	body, _, _, err := b.api.GetObject(ctx, b.name, b.key(blob.MarkName), minio.GetObjectOptions{})
 	if err = classify(err); drive.IsKind(err, drive.NotFound) {
@@ -37,7 +36,7 @@ func (b *Bucket) ReadMark(ctx context.Context) (m blob.Mark, found bool, err err
 	return m, true, nil
 }
 
-// WriteMark replaces the mark: an object is replaced as a whole.
+// WriteMark replaces the mark atomically.
 func (b *Bucket) WriteMark(ctx context.Context, m blob.Mark) error {
 	text, err := m.Encode()
 	if err != nil {
@@ -50,6 +49,7 @@ func (b *Bucket) WriteMark(ctx context.Context, m blob.Mark) error {
 	return nil
 }
 
+// responseHeaders returns the query parameters that override response headers.
 func responseHeaders(l blob.Link) url.Values {
 	v := url.Values{}
 	if l.ContentType != "" {

@@ -12,15 +12,17 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// pageSize is how many things a list asks for at a time: the most that S3 gives.
+// pageSize is the number of entries requested per listing, the maximum of S3.
 const pageSize = 1000
 
+// beginMultipart begins a multipart upload with the key of id's content and returns its id.
 func (b *Bucket) beginMultipart(ctx context.Context, id drive.UploadID) (string, error) {
 	mpu, err := b.api.NewMultipartUpload(ctx, b.name, b.contentKey(id), minio.PutObjectOptions{})
 	return mpu, classify(err)
 }
 
-// putPart stores part n, whose number at the store is n+1, and returns its ETag.
+// putPart sends part n, which is number n+1 in the store, and returns its ETag. It rejects an empty
+// or overlong ETag.
 func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
 	etag, err = b.sendPart(ctx, b.contentKey(id), mpu, n, r, size)
 	if err == nil && (etag == "" || len(etag) > maxETag) {
@@ -29,13 +31,14 @@ func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n i
 	return etag, classify(err)
 }
 
-// putNothing puts an empty part in the place of part n: no part can be removed alone.
+// putNothing replaces part n by an empty one, because S3 cannot remove a single part.
 func (b *Bucket) putNothing(ctx context.Context, id drive.UploadID, mpu string, n int) error {
 	_, err := b.putPart(ctx, id, mpu, n, wholeOf(nil), 0)
 	return err
 }
 
-// sendPart sends part n of the object with that key; its error is the client's. See putObject.
+// sendPart sends part n of a multipart upload with that key and returns the unclassified error of
+// the client library.
 func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
 	ctx, r, sum := unwrap(ctx, r)
 	opts := minio.PutObjectPartOptions{Sha256Hex: sum, DisableContentSha256: sum != ""}
@@ -43,15 +46,15 @@ func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Read
 	return p.ETag, err
 }
 
-// storedPart is a part as the store lists it.
+// storedPart is a part in a listing of the store.
 type storedPart struct {
 	etag string
 	size int64
 	time time.Time
 }
 
-// listParts returns what a multipart upload holds, by number counted from 0. Empty parts are what
-// Drop has left.
+// listParts returns the parts of a multipart upload by number from 0. Empty parts were left by
+// Drop.
 func (b *Bucket) listParts(ctx context.Context, key, mpu string) (map[int]storedPart, error) {
 	all := map[int]storedPart{}
 	for marker := 0; ; {
@@ -72,10 +75,10 @@ func (b *Bucket) listParts(ctx context.Context, key, mpu string) (map[int]stored
 // pending is a multipart upload that is neither completed nor aborted.
 type pending struct{ key, mpu string }
 
-// eachPending calls fn for the multipart uploads whose key begins with prefix, those of one key one
-// after the other. Pages follow one another by key alone: a store may not know an upload any more
-// by which it should go on, for fn may have ended it. So what a page has of its last key waits for
-// the next one, where all of it is.
+// eachPending calls fn for the multipart uploads with a key prefix; uploads of one key are
+// consecutive. Pages continue after a key, not after an upload, because fn may end the upload and
+// the store then rejects it as a marker. The uploads of a page's last key are therefore left to the
+// next page.
 func (b *Bucket) eachPending(ctx context.Context, prefix string, fn func(pending) error) error {
 	for keyMarker, idMarker := "", ""; ; {
 		page, err := b.api.ListMultipartUploads(ctx, b.name, prefix, keyMarker, idMarker, "", pageSize)
@@ -86,7 +89,7 @@ func (b *Bucket) eachPending(ctx context.Context, prefix string, fn func(pending
 		if more {
 			last := uploads[len(uploads)-1]
 			whole := slices.IndexFunc(uploads, func(u minio.ObjectMultipartInfo) bool { return u.Key == last.Key })
-			keyMarker, idMarker = last.Key, last.UploadID // a page of one key alone
+			keyMarker, idMarker = last.Key, last.UploadID // used if the whole page has one key
 			if whole > 0 {
 				uploads = uploads[:whole]
 				keyMarker, idMarker = uploads[whole-1].Key, ""
@@ -103,7 +106,7 @@ func (b *Bucket) eachPending(ctx context.Context, prefix string, fn func(pending
 	}
 }
 
-// pendingOf returns the multipart uploads that have exactly this key.
+// pendingOf returns the multipart uploads with exactly this key.
 func (b *Bucket) pendingOf(ctx context.Context, key string) (all []pending, err error) {
 	err = b.eachPending(ctx, key, func(p pending) error {
 		if p.key == key {
@@ -114,7 +117,7 @@ func (b *Bucket) pendingOf(ctx context.Context, key string) (all []pending, err 
 	return all, err
 }
 
-// abort ends a multipart upload with all its parts. One that is not there is no error.
+// abort ends a multipart upload and deletes its parts. A missing upload is not an error.
 func (b *Bucket) abort(ctx context.Context, key, mpu string) error {
 	err := classify(b.api.AbortMultipartUpload(ctx, b.name, key, mpu))
 	if drive.IsKind(err, drive.NotFound) {
@@ -123,7 +126,8 @@ func (b *Bucket) abort(ctx context.Context, key, mpu string) error {
 	return err
 }
 
-// abortAll ends all multipart uploads of id, also those that no journal knows.
+// abortAll aborts all multipart uploads of id, including those missing from the journal. It stops
+// at the first error.
 func (b *Bucket) abortAll(ctx context.Context, id drive.UploadID) error {
 	all, err := b.pendingOf(ctx, b.contentKey(id))
 	for _, p := range all {
@@ -134,14 +138,14 @@ func (b *Bucket) abortAll(ctx context.Context, id drive.UploadID) error {
 	return err
 }
 
-// stat returns what the store says of an object; a missing one is NotFound.
+// stat returns an object's metadata; a missing object is NotFound.
 func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
 	info, err := b.api.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	info.ETag = trim(info.ETag)
 	return info, classify(err)
 }
 
-// trim takes the quotes from an ETag.
+// trim removes the quotes of an ETag.
 func trim(etag string) string {
 	if n := len(etag); n >= 2 && etag[0] == '"' && etag[n-1] == '"' {
 		return etag[1 : n-1]

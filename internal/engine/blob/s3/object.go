@@ -14,26 +14,26 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Windows of a GET in bytes. Reads that follow one another ask for more each time, so that a
-// download of any length takes few requests and a few bytes somewhere do not make the store send
-// megabytes. No window is buffered: what nobody reads waits in the connection.
+// Windows of a GET, in bytes. Sequential reads quadruple the window, so that a long download needs
+// few requests and a small random read does not transfer megabytes. Windows are not buffered:
+// unread bytes stay in the connection.
 const (
 	firstWindow = 256 << 10
 	lastWindow  = 32 << 20
 )
 
-// rereads is how often in a row a read is tried again that brought nothing, and rereadPause how
-// long after the first.
+// rereads bounds consecutive reads without progress. rereadPause is the pause after the first; it
+// doubles each time.
 const (
 	rereads     = 4
 	rereadPause = 100 * time.Millisecond
 )
 
-// readStall is how long a store may take for what one ReadAt wants before the connection counts as
+// readStall is the time after which a ReadAt without the wanted bytes treats the connection as
 // broken.
 const readStall = time.Minute
 
-// open returns the object of key as it is now: one that was replaced meanwhile is not read on (B1).
+// open returns the object at key in its current version. If it is replaced later, reads fail (B1).
 func (b *Bucket) open(ctx context.Context, key string) (blob.Object, error) {
 	info, err := b.stat(ctx, key)
 	if err != nil {
@@ -45,27 +45,27 @@ func (b *Bucket) open(ctx context.Context, key string) (blob.Object, error) {
 	}, nil
 }
 
-// object reads by ranges. One stream is kept between reads, for whoever reads on where it left off;
-// readers beside it have requests of their own.
+// object implements blob.Object with ranged GETs. One open stream is kept for sequential reads;
+// concurrent readers use their own requests.
 type object struct {
 	b      *Bucket
 	key    string
 	etag   string
 	size   int64
-	life   func() context.Context // ends with Close, not with the call that opened it
+	life   func() context.Context // returns a context that ends with Close, not with the call of open
 	cancel context.CancelFunc
 
-	mu     sync.Mutex // held by the reader that has the stream
+	mu     sync.Mutex // held by the reader that uses stream
 	stream stream
 }
 
-// stream is an open GET. The zero stream is none.
+// stream is an open GET. The zero value has none.
 type stream struct {
 	body   io.ReadCloser
 	cancel context.CancelFunc
-	off    int64 // of the next byte
-	end    int64 // of the window
-	window int64 // bytes asked for
+	off    int64 // offset of the next byte
+	end    int64 // offset of the window's end
+	window int64 // size of the window
 }
 
 func (o *object) Size() drive.ByteSize { return drive.ByteSize(o.size) }
@@ -103,8 +103,7 @@ func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// read fills p by way of s. A connection that breaks is replaced by one that goes on where it
-// broke.
+// read fills p through s. It replaces a broken connection and continues at the same offset.
 func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	pause := rereadPause
 	for fruitless := 0; n < len(p); {
@@ -129,8 +128,8 @@ func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readOnce reads from the stream, which it reopens where off is not the next byte or the window
-// has ended.
+// readOnce reads from s, which it reopens if off is not the next byte or the window has ended. It
+// may read less than p.
 func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	if s.body == nil || s.off != off || s.off == s.end {
 		if err := o.get(s, int64(len(p)), off); err != nil {
@@ -147,6 +146,8 @@ func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	return m, nil
 }
 
+// get opens a stream at off for want bytes or more. A sequential read gets a larger window than the
+// last.
 func (o *object) get(s *stream, want, off int64) error {
 	window := int64(firstWindow)
 	if s.body != nil && s.off == off { // read on
@@ -168,9 +169,10 @@ func (o *object) get(s *stream, want, off int64) error {
 	return nil
 }
 
+// close closes the stream, if it is open.
 func (s *stream) close() {
 	if s.body != nil {
-		if s.off == s.end { // lets the connection be used again
+		if s.off == s.end { // reading to EOF lets the connection be reused
 			_, _ = io.CopyN(io.Discard, s.body, 1)
 		}
 		_ = s.body.Close()

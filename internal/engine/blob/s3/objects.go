@@ -13,24 +13,25 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Objects keeps finished files under names of their own, for whoever else reads the bucket. None of
-// them is content: no other port shows them, and no auditor looks at them.
+// Objects stores finished files under caller-chosen names for other readers of the bucket. They are
+// not content: Store does not list them, and the auditor ignores them.
 //
 //	<prefix>/exports/<name>    the name may have slashes
 //
-// An object is written as a multipart upload. Whoever writes it must make the same bytes of the
-// same name each time: then any process goes on with the parts that another one has left, and it
-// does not matter which of several completes it.
+// An object is written as a multipart upload. Writers must produce the same bytes for the same name
+// each time. Any process can then resume the parts of another, and several may complete the object.
 type Objects struct{ b *Bucket }
 
-// Objects returns those of the bucket.
+// Objects returns the Objects of the bucket.
 func (b *Bucket) Objects() *Objects { return &Objects{b} }
 
+// objectsDir is the key prefix of objects, below the bucket prefix.
 const objectsDir = "exports/"
 
+// key returns the full key of the object called name.
 func (o *Objects) key(name string) string { return o.b.key(objectsDir + name) }
 
-// Find returns the size of an object that is complete. A missing one is NotFound.
+// Find returns the size of a complete object. A missing object is NotFound.
 func (o *Objects) Find(ctx context.Context, name string) (drive.ByteSize, error) {
 	info, err := o.b.stat(ctx, o.key(name))
 	if err != nil {
@@ -39,9 +40,9 @@ func (o *Objects) Find(ctx context.Context, name string) (drive.ByteSize, error)
 	return drive.ByteSize(info.Size), nil
 }
 
-// Begin returns the multipart upload of an object and the sizes of the parts that it holds, by
-// number from 0. It begins one if there is none; of several that processes have begun at the same
-// time it takes the one that holds most.
+// Begin returns the multipart upload of an object and the sizes of its stored parts, by number from
+// 0. It resumes the upload that holds the most bytes, or begins one if there is none. media is the
+// Content-Type.
 func (o *Objects) Begin(ctx context.Context, name, media string) (upload string, parts map[int]drive.ByteSize, err error) {
 	key := o.key(name)
 	all, err := o.b.pendingOf(ctx, key)
@@ -71,11 +72,12 @@ func (o *Objects) Begin(ctx context.Context, name, media string) (upload string,
 	return upload, map[int]drive.ByteSize{}, nil
 }
 
-// disposition gives a file that is fetched from the bucket the last part of its name (RFC 8187).
+// disposition returns a Content-Disposition with the last segment of name (RFC 8187).
 func disposition(name string) string {
 	return "attachment; filename*=UTF-8''" + url.PathEscape(name[strings.LastIndexByte(name, '/')+1:])
 }
 
+// sizes returns the sizes of the stored parts of an upload, and their sum.
 func (o *Objects) sizes(ctx context.Context, key, upload string) (sizes map[int]drive.ByteSize, sum drive.ByteSize, err error) {
 	stored, err := o.b.listParts(ctx, key, upload)
 	if err != nil {
@@ -89,7 +91,7 @@ func (o *Objects) sizes(ctx context.Context, key, upload string) (sizes map[int]
 	return sizes, sum, nil
 }
 
-// Put stores a part. The store keeps nothing of a body that fails, or that is not of that size.
+// Put stores part n. If body fails or has another size, the store keeps nothing.
 func (o *Objects) Put(ctx context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error {
 	_, _, err := o.b.send(ctx, outgoing{
 		body: blob.NewBody(body, blob.BodyOptions{Size: size, Limit: size}), size: size, last: func(blob.Part) error { return ctx.Err() },
@@ -104,8 +106,8 @@ func (o *Objects) Put(ctx context.Context, name, upload string, n int, size driv
 	return nil
 }
 
-// Publish makes the object of the first count parts, all of it at once. An object that is there is
-// left as it is, and no error. When the upload is gone, or lacks a part, it is NotFound.
+// Publish atomically makes the object from the first count parts. An existing object stays
+// unchanged and is not an error. It returns NotFound if the upload is gone or lacks a part.
 func (o *Objects) Publish(ctx context.Context, name, upload string, count int) error {
 	key := o.key(name)
 	stored, err := o.b.listParts(ctx, key, upload)
@@ -114,7 +116,7 @@ func (o *Objects) Publish(ctx context.Context, name, upload string, count int) e
 	}
 	if err != nil && (drive.IsKind(err, drive.NotFound) || hasCode(err, minio.PreconditionFailed, "ConditionalRequestConflict")) {
 		if _, serr := o.b.stat(ctx, key); serr == nil {
-			err = o.abortAll(ctx, key) // somebody else was first; what is left here nobody needs
+			err = o.abortAll(ctx, key) // another process has published it; abort the leftovers
 		}
 	}
 	if err != nil {
@@ -123,6 +125,7 @@ func (o *Objects) Publish(ctx context.Context, name, upload string, count int) e
 	return nil
 }
 
+// publish completes the upload with the first count of the stored parts.
 func (o *Objects) publish(ctx context.Context, key, upload string, count int, stored map[int]storedPart) error {
 	all := make([]minio.CompletePart, count)
 	for n := range all {
@@ -140,11 +143,11 @@ func (o *Objects) publish(ctx context.Context, key, upload string, count int, st
 	return classify(err)
 }
 
-// Remove removes an object and whatever has come of it. One that is not there is no error.
+// Remove removes an object and its unfinished uploads. A missing object is not an error.
 func (o *Objects) Remove(ctx context.Context, name string) error {
 	key := o.key(name)
 	err := o.abortAll(ctx, key)
-	if err == nil { // after the uploads: one of them may just have become the object
+	if err == nil { // after the uploads, because one of them may just have been completed
 		err = o.b.remove(ctx, key)
 	}
 	if err != nil {
@@ -153,6 +156,7 @@ func (o *Objects) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+// abortAll aborts all multipart uploads with that key. It stops at the first error.
 func (o *Objects) abortAll(ctx context.Context, key string) error {
 	all, err := o.b.pendingOf(ctx, key)
 	for _, p := range all {
@@ -163,8 +167,8 @@ func (o *Objects) abortAll(ctx context.Context, key string) error {
 	return err
 }
 
-// List calls fn with the names of all objects, also of those that are being written. A name may
-// come twice.
+// List calls fn with the names of all objects, unfinished ones included. A name may be reported
+// twice. It stops at the first error of fn.
 func (o *Objects) List(ctx context.Context, fn func(name string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

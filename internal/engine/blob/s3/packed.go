@@ -21,11 +21,12 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// packed is how packs see the bucket.
+// packed implements pack.Objects on the bucket.
 type packed struct{ b *Bucket }
 
 var _ pack.Objects = packed{}
 
+// key returns the full key of an object of a pack.
 func (p packed) key(object string) string {
 	name, _, _ := strings.Cut(object, ".")
 	shard, _ := blob.ShardOf(name)
@@ -37,7 +38,7 @@ func (p packed) Create(ctx context.Context, object string, b []byte) error {
 	return wrapped("put a pack", p.b.create(ctx, p.key(object), b))
 }
 
-// Read implements pack.Objects.
+// Read implements pack.Objects. It retries transient errors.
 func (p packed) Read(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	pause := rereadPause
 	for fruitless := 0; ; fruitless++ {
@@ -54,6 +55,7 @@ func (p packed) Read(ctx context.Context, object string, off, n int64) (b []byte
 	}
 }
 
+// readOnce is one attempt of Read. A range beyond the end of the object yields no bytes.
 func (p packed) readOnce(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	opts := minio.GetObjectOptions{}
 	if err := opts.SetRange(off, off+n-1); err != nil {
@@ -99,8 +101,8 @@ func (p packed) Delete(ctx context.Context, object string) error {
 // Name implements blob.Store.
 func (s *Store) Name(own string, size drive.ByteSize) string { return s.packs.Name(own, int64(size)) }
 
-// Lay implements blob.Store: what has a place in a pack of this process stays in memory. What comes
-// when that pack has gone is an object of its own, as all else is.
+// Lay implements blob.Store. Content with a slot in a pack of this process stays in memory. If the
+// pack has been sent already, or name is not a slot, the content becomes an object of its own.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	at, ok := blob.SlotOf(name)
 	if !ok || !s.packs.Awaits(at) {
@@ -114,8 +116,8 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	}
 	switch {
 	case err != nil:
-		_, forgotten := s.packs.Remove(ctx, []blob.Slot{at}, false)
-		return blob.Part{}, fmt.Errorf("lay: %w", errors.Join(err, forgotten))
+		_, dropErr := s.packs.Remove(ctx, []blob.Slot{at}, false)
+		return blob.Part{}, fmt.Errorf("lay: %w", errors.Join(err, dropErr))
 	case ok:
 		return part, nil
 	}
@@ -131,13 +133,13 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 	return wrapped("settle", s.packs.Settle(ctx, names))
 }
 
-// notInPack refuses a name that a pack has content of.
+// notInPack returns an error if a pack contains content called name.
 func (s *Store) notInPack(ctx context.Context, name string) error {
 	at, ok := blob.SlotOf(name)
 	if !ok {
 		return nil
 	}
-	_, err := s.packs.Size(ctx, at) // one that was rewritten may have it: then it lies twice, which does no harm
+	_, err := s.packs.Size(ctx, at) // a rewritten pack is not checked; content stored twice does no harm
 	switch {
 	case err == nil:
 		return errors.New("content of this name is there already")
@@ -147,8 +149,9 @@ func (s *Store) notInPack(ctx context.Context, name string) error {
 	return err
 }
 
-// sizeInPack returns the size of content in a pack. Where the pack does not lie where it was put,
-// alone is asked first: content that came from another store lies alone.
+// sizeInPack returns the size of content in a pack. If the content is not in the pack's first
+// object, sizeInPack calls alone, which looks for an object of its own, before it looks for a
+// rewritten pack. If alone finds the object, the size is 0.
 func (s *Store) sizeInPack(ctx context.Context, at blob.Slot, alone func() error) (drive.ByteSize, error) {
 	size, err := s.packs.Size(ctx, at)
 	if !drive.IsKind(err, drive.NotFound) {
@@ -164,9 +167,9 @@ func (s *Store) sizeInPack(ctx context.Context, at blob.Slot, alone func() error
 	return drive.ByteSize(size), err
 }
 
-// openSlot opens content that lies in a pack, or in an object of its whole name: it was laid too
-// late, came from another store, or somebody has brought it back because it is damaged in the pack.
-// Such an object is looked for before the place of a pack that was rewritten.
+// openSlot opens the content of a slot, from its pack or from an object called like the slot. Such
+// an object exists if the content was laid too late, came from another store, or replaces a damaged
+// slot. It is tried before the pack is looked up as rewritten.
 func (s *Store) openSlot(ctx context.Context, at blob.Slot, key string) (blob.Object, error) {
 	o, found, err := s.openPacked(ctx, at, key)
 	if found || err != nil {
@@ -188,8 +191,9 @@ func (s *Store) openSlot(ctx context.Context, at blob.Slot, key string) (blob.Ob
 	return nil, objectErr
 }
 
-// openPacked opens content where a pack is known to lie. In place of one that is damaged there it
-// opens the object of its whole name.
+// openPacked opens the content of a slot at the known location of its pack. If the slot is damaged,
+// it opens the object called like the slot, or returns the damaged bytes if there is none. found is
+// false if neither exists.
 func (s *Store) openPacked(ctx context.Context, at blob.Slot, key string) (o blob.Object, found bool, err error) {
 	b, whole, err := s.packs.Read(ctx, at)
 	switch {
@@ -201,12 +205,13 @@ func (s *Store) openPacked(ctx context.Context, at blob.Slot, key string) (o blo
 		return blob.InMemory(b), true, nil
 	}
 	if o, err = s.b.open(ctx, key); drive.IsKind(err, drive.NotFound) {
-		return blob.InMemory(b), true, nil // who knows its digest finds out
+		return blob.InMemory(b), true, nil // the reader's digest check detects the damage
 	}
 	return o, err == nil, err
 }
 
-// readPacked reads content that lies in a pack, wherever that is. NotFound: it lies in none.
+// readPacked returns the content of a slot wherever its pack is. It returns NotFound if no pack
+// contains it.
 func (s *Store) readPacked(ctx context.Context, at blob.Slot) ([]byte, error) {
 	b, _, err := s.packs.Read(ctx, at)
 	if !drive.IsKind(err, drive.NotFound) {
@@ -219,8 +224,8 @@ func (s *Store) readPacked(ctx context.Context, at blob.Slot) ([]byte, error) {
 	return b, err
 }
 
-// setAside copies what lies in a slot to the quarantine, and removes it from its pack. That nothing
-// lies there is no error.
+// setAside copies the content of a slot to the quarantine and removes it from its pack. Missing
+// content is not an error.
 func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error {
 	b, err := s.readPacked(ctx, at)
 	if drive.IsKind(err, drive.NotFound) {
@@ -239,11 +244,12 @@ func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error 
 	return err
 }
 
-// packsAtOnce is how many packs are changed, or asked for what they have, at the same time.
+// packsAtOnce is the number of packs changed or listed concurrently.
 const packsAtOnce = 16
 
-// removeFromPacks takes contents out of packs. gone were in the memory of this process; rest are
-// those of which there may be an object. Neither are those that stay because it is frugal.
+// removeFromPacks removes contents from packs. gone were only in the memory of this process. rest
+// may also exist as objects of their own, which the caller must remove. Contents kept because
+// frugal is set are in neither.
 func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool) (gone, rest []string, err error) {
 	packs := map[string][]blob.Slot{}
 	for _, name := range names {
@@ -254,7 +260,7 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool
 		}
 	}
 	var (
-		mu   sync.Mutex // guards what is returned
+		mu   sync.Mutex // guards gone, rest and errs
 		errs []error
 		all  errgroup.Group
 	)
@@ -276,10 +282,11 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool
 			return nil
 		})
 	}
-	_ = all.Wait() // each one's error is in errs
+	_ = all.Wait() // the errors are in errs
 	return gone, rest, wrapped("remove contents", blob.First(errs))
 }
 
+// namesOf returns the names of slots.
 func namesOf(slots []blob.Slot) []string {
 	names := make([]string, len(slots))
 	for i, at := range slots {

@@ -17,20 +17,24 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
+// piecesPrefix returns the key prefix of the pieces of an upload's tails.
 func (b *Bucket) piecesPrefix(id drive.UploadID) string { return b.key(tailsDir) + id.String() + "/" }
 
+// pieceKey returns the full key of a piece.
 func (b *Bucket) pieceKey(id drive.UploadID, p storedPiece) string {
 	return b.piecesPrefix(id) + p.Place
 }
 
-// pieceReader reads pieces one after the other.
+// pieceReader reads pieces one after the other. It returns Unavailable if a piece has another size
+// than recorded.
 type pieceReader struct {
-	open func(storedPiece) (io.ReadCloser, error) // within the call that reads
-	left []storedPiece
-	body io.ReadCloser // of the first of left; nil: not asked for yet
-	got  int64
+	open func(storedPiece) (io.ReadCloser, error) // called by Read only
+	left []storedPiece                            // pieces not read to their end
+	body io.ReadCloser                            // of the first of left; nil: not open yet
+	got  int64                                    // bytes read of that piece
 }
 
+// openPieces returns a reader of pieces. The caller closes it.
 func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) *pieceReader {
 	open := func(p storedPiece) (io.ReadCloser, error) {
 		body, _, _, err := b.api.GetObject(ctx, b.name, b.pieceKey(id, p), minio.GetObjectOptions{})
@@ -74,7 +78,8 @@ func (r *pieceReader) close() {
 	}
 }
 
-// dropPieces removes pieces that no tail names any more. What stays goes with the upload.
+// dropPieces deletes pieces that no tail refers to any more. It logs a failure; the remaining
+// pieces are deleted with the upload.
 func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -86,7 +91,7 @@ func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []sto
 	}
 }
 
-// eachPiece calls fn for the pieces whose key begins with prefix.
+// eachPiece calls fn for every object with that prefix. It stops at the first error of fn.
 func (b *Bucket) eachPiece(ctx context.Context, prefix string, fn func(minio.ObjectInfo) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,24 +106,25 @@ func (b *Bucket) eachPiece(ctx context.Context, prefix string, fn func(minio.Obj
 	return ctx.Err()
 }
 
+// removePieces deletes all pieces of an upload.
 func (b *Bucket) removePieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error { return b.remove(ctx, o.Key) })
 }
 
-// keepPieces moves pieces to the quarantine.
+// keepPieces moves all pieces of an upload to the quarantine.
 func (b *Bucket) keepPieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error {
 		return b.quarantine(ctx, o.Key, strings.TrimPrefix(o.Key, b.prefix))
 	})
 }
 
-// listTails shows uploads of which there are pieces and nothing else.
+// listTails calls fn for uploads that have pieces but are not in seen.
 func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
 	sizes, order := map[drive.UploadID]int64{}, []drive.UploadID{}
 	err := s.b.eachPiece(ctx, s.b.key(tailsDir), func(o minio.ObjectInfo) error {
 		id, err := drive.ParseID[drive.UploadID](path.Base(path.Dir(o.Key)))
 		if err != nil || seen[s.b.contentKey(id)] {
-			return nil //nolint:nilerr // nothing of ours
+			return nil //nolint:nilerr // not a key of a piece
 		}
 		if _, known := sizes[id]; !known {
 			order = append(order, id)
@@ -134,14 +140,16 @@ func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(b
 	return err
 }
 
-// found is a piece as the store lists it.
+// found is a piece in a listing of the store.
 type found struct {
 	storedPiece
-	n    int
-	at   int64
+	n    int   // part number
+	at   int64 // offset in the part
 	time drive.Time
 }
 
+// parsePiece parses the key <part>-<offset>-<random>; false if it has another form or the piece is
+// empty.
 func parsePiece(o minio.ObjectInfo) (found, bool) {
 	words := strings.Split(path.Base(o.Key), "-")
 	if len(words) != 3 {
@@ -153,9 +161,9 @@ func parsePiece(o minio.ObjectInfo) (found, bool) {
 	return f, err1 == nil && err2 == nil && n >= 0 && at >= 0 && o.Size > 0
 }
 
-// findTails makes the tails of an upload again from its pieces: the longest row of them that begins
-// with a part. Every piece was what a client sent for its place, also one that was not entered; of
-// those that begin at one byte the newest counts, if it leads as far.
+// findTails rebuilds the tails of an upload from its pieces: per part, the longest chain of pieces
+// that begins at offset 0. A client sent every piece for its offset, even if it is missing from the
+// journal. Of several pieces at one offset, the newest is used if its chain is as long.
 func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, error) {
 	byPart := map[int][]found{}
 	err := b.eachPiece(ctx, b.piecesPrefix(ref.ID), func(o minio.ObjectInfo) error {
@@ -176,8 +184,10 @@ func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, err
 	return tails, nil
 }
 
+// longestTail returns the tail with the longest chain of pieces of part n; false if no piece begins
+// at offset 0.
 func longestTail(n int, all []found) (tail, bool) {
-	// From the end: where each row of pieces that begins at a byte leads to.
+	// From the end, so that best has the chain that begins where a piece ends.
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.time, b.time)) })
 	type row struct {
 		end  int64
@@ -206,8 +216,8 @@ func longestTail(n int, all []found) (tail, bool) {
 	}
 }
 
-// tailChanges returns the triples of mendScript that make the tails of a journal agree with the
-// store. A tail all of whose pieces are there, and that no row of pieces passes, stays as it is.
+// tailChanges returns mendScript triples (field, old, new) that make the journal's tails agree with
+// the store. A tail whose pieces all exist and form the longest chain stays as it is.
 func tailChanges(j *journal, parts map[int]storedPart, tails map[int]tail) (triples []any) {
 	for n, t := range tails {
 		_, accepted := j.entries[n]
@@ -224,4 +234,5 @@ func tailChanges(j *journal, parts map[int]storedPart, tails map[int]tail) (trip
 	return triples
 }
 
+// samePieces reports whether a and b are equal.
 func samePieces(a, b []storedPiece) bool { return slices.Equal(a, b) }

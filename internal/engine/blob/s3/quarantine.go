@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Quarantine implements blob.Quarantine over the objects whose key begins with quarantine/.
+// Quarantine implements blob.Quarantine on the keys below quarantine/.
 type Quarantine struct{ b *Bucket }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
@@ -29,7 +29,7 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 		}
 		item := quarantinedAt(strings.TrimPrefix(o.Key, prefix))
 		if item.Size = drive.ByteSize(o.Size); item.Name == "" && item.Size == 0 {
-			continue // a console's mark of an empty folder
+			continue // the marker of an empty folder, made by a console
 		}
 		if err := fn(item); err != nil {
 			return err
@@ -38,8 +38,8 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 	return ctx.Err()
 }
 
-// quarantinedAt returns what lies at a place below quarantine/. Whatever somebody has put there by
-// hand has a name too.
+// quarantinedAt returns the item at a place below quarantine/. Objects placed there by hand are
+// included, without a date.
 func quarantinedAt(place string) blob.Quarantined {
 	date, name, found := strings.Cut(place, "/")
 	if !found || date == "" {
@@ -54,7 +54,7 @@ func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
 	if item.Date != "" {
 		place = item.Date + "/" + item.Name
 	}
-	// A store that keeps objects as files may take such a segment at its word.
+	// A store that keeps objects as files may interpret dot segments.
 	if segments := strings.Split(place, "/"); place == "" || slices.Contains(segments, "..") || slices.Contains(segments, ".") {
 		return fmt.Errorf("purge %q: not in the quarantine", place)
 	}

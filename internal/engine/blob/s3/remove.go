@@ -13,33 +13,33 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RemoveAll implements blob.Store. Contents that lie in one pack leave it together. All names may
-// be those of objects, and go with DeleteObjects, which takes 1,000 keys a request. A store that
-// does not know the request is not asked a second time: there each content is deleted by itself,
-// many at once.
+// RemoveAll implements blob.Store. Contents of one pack are removed together. All names are then
+// deleted as objects by DeleteObjects, 1,000 keys per request. If the store does not support
+// DeleteObjects, contents are deleted one by one, concurrently, from then on.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, false)
 }
 
 // Reclaim implements blob.Store. It rewrites a pack only if that writes at most pack.MaxRewritten
-// times what it frees.
+// times the bytes that it frees.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, true)
 }
 
+// removeAll implements RemoveAll and, with frugal, Reclaim.
 func (s *Store) removeAll(ctx context.Context, names []string, frugal bool) (gone []string, err error) {
 	gone, rest, err := s.removeFromPacks(ctx, names, frugal)
 	some, restErr := s.removeObjects(ctx, rest)
 	return append(gone, some...), errors.Join(err, restErr)
 }
 
-// removeObjects removes contents that lie in objects of their own, or nowhere.
+// removeObjects deletes the objects called names. Missing objects count as gone.
 func (s *Store) removeObjects(ctx context.Context, names []string) (gone []string, err error) {
-	keys := make(map[string]string, len(names)) // names by key
+	keys := make(map[string]string, len(names)) // name by key
 	for _, name := range names {
 		key, err := s.b.blobKey(name)
 		if err != nil {
-			gone = append(gone, name) // such a name was never given, so it is not there
+			gone = append(gone, name) // such a name is never given, so it cannot exist
 			continue
 		}
 		keys[key] = name
@@ -54,7 +54,8 @@ func (s *Store) removeObjects(ctx context.Context, names []string) (gone []strin
 	return gone, wrapped("remove contents", err)
 }
 
-// removeKeys is removeAll, where the store knows it.
+// removeKeys deletes objects with DeleteObjects, or one by one if the store does not support it.
+// keys maps keys to names.
 func (b *Bucket) removeKeys(ctx context.Context, keys map[string]string) (gone []string, err error) {
 	if !b.singly.Load() {
 		gone, err = b.removeAll(ctx, keys)
@@ -66,8 +67,8 @@ func (b *Bucket) removeKeys(ctx context.Context, keys map[string]string) (gone [
 	return blob.RemoveEach(ctx, slices.Collect(maps.Keys(keys)), b.remove)
 }
 
-// removeAll deletes objects and returns the keys that the store says are gone; a missing one is.
-// What it says nothing about is not gone.
+// removeAll deletes objects with DeleteObjects and returns the keys that the store confirms as
+// gone, missing ones included. Keys without an answer are not gone.
 func (b *Bucket) removeAll(ctx context.Context, keys map[string]string) (gone []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -100,7 +101,7 @@ func (b *Bucket) removeAll(ctx context.Context, keys map[string]string) (gone []
 	return gone, blob.First(errs)
 }
 
-// unknownRequest reports whether a store has refused a request because it does not have it.
+// unknownRequest reports whether the store refused a request as unsupported.
 func unknownRequest(err error) bool {
 	e, ok := errors.AsType[minio.ErrorResponse](err)
 	return ok && (e.Code == "NotImplemented" || e.Code == "MethodNotAllowed" || e.StatusCode == http.StatusNotImplemented ||

@@ -12,12 +12,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// restore makes the journal of an upload again from what lies at the store; nothing there is
-// NotFound. All parts are Unread then: their bytes were checked when they came, but what they were
-// is forgotten. So are fences: it refuses every gen until the next one.
+// restore rebuilds the lost journal of an upload from the store; an upload without anything in the
+// store is NotFound. All parts are Unread, and the journal refuses every gen until the next Fence,
+// because digests and fences are lost.
 //
-// It looks twice before it says so: an upload that another instance completes between the look for
-// content and the one for parts is in neither.
+// It looks twice before it returns NotFound: an upload that another instance completes between the
+// two listings is in neither.
 func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 	err := s.restoreOnce(ctx, ref)
 	if drive.IsKind(err, drive.NotFound) {
@@ -26,6 +26,7 @@ func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
+// restoreOnce is one attempt of restore.
 func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	f, err := s.survey(ctx, ref)
 	if err != nil {
@@ -58,21 +59,22 @@ func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	return a.refused()
 }
 
-// unread is the entry of a part of which nothing is known but what the store says.
+// unread returns the entry of a part known only from the bucket listing.
 func unread(n int, p storedPart) entry {
 	return entry{Part: blob.Part{N: n, Size: drive.ByteSize(p.size), Unread: true}, etag: p.etag, time: drive.TimeOf(p.time)}
 }
 
-// finding is what lies at the store of one upload.
+// finding is the state of one upload as found in the store: the journal fields s, m and e, and the
+// parts and tails.
 type finding struct {
 	state, mpu, left string
 	parts            map[int]storedPart
 	tails            map[int]tail
 }
 
-// survey looks for what an upload has at the store. Where there is content and a multipart upload
-// too, either an Unseal has filled that one, or has died on the way, and nobody relies on what it
-// has done: the journal changes only at its end.
+// survey reads the state of an upload from the store. If both content and a multipart upload exist,
+// an Unseal has either filled the multipart upload or died on the way; the latter is ignored,
+// because Unseal changes the journal only at its end.
 func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err error) {
 	key := s.b.contentKey(ref.ID)
 	var info minio.ObjectInfo
@@ -122,7 +124,7 @@ func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err erro
 	return best, nil
 }
 
-// slice returns the parts that content was made of.
+// slice returns the parts that content consists of.
 func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 	parts := map[int]storedPart{}
 	if partSize <= 0 {
@@ -134,18 +136,19 @@ func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 	return parts
 }
 
-// policy says who is right where journal and store disagree.
+// policy decides a conflict between journal and store.
 type policy bool
 
 const (
-	// adopt: Redis may have lost what it acknowledged. Parts at the store count, with their bytes
-	// unknown.
+	// adopt: Redis may have lost acknowledged writes, so parts in the store are accepted as Unread.
 	adopt policy = true
-	// distrust: the store has other bytes than were accepted. Such parts are missing.
+	// distrust: the store has other bytes than were accepted, so those parts are removed from the
+	// journal.
 	distrust policy = false
 )
 
-// reconcile makes the journal agree with the store.
+// reconcile makes the journal agree with the store. If the multipart upload is gone, the upload is
+// marked sealed, or its journal is rebuilt.
 func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p policy) error {
 	var parts map[int]storedPart
 	err := error(drive.Fail(drive.NotFound))
@@ -169,8 +172,8 @@ func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p pol
 	return s.apply(ctx, ref, j, triples)
 }
 
-// reconcileWithoutParts is reconcile of an upload whose multipart upload is not there: completed,
-// if content is, or else lost.
+// reconcileWithoutParts is reconcile for an upload without a multipart upload: it is marked sealed
+// if its content exists, and else its journal is rebuilt.
 func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	switch {
@@ -190,6 +193,8 @@ func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *jo
 	return s.restore(ctx, ref)
 }
 
+// apply runs mendScript with triples of field, old and new value. It returns nil if the journal was
+// replaced meanwhile; the caller loads it again.
 func (s *Staging) apply(ctx context.Context, ref blob.Ref, j *journal, triples []any) error {
 	a, err := s.j.run(ctx, mendScript, ref.ID, append([]any{j.incarnation, j.reignNow}, triples...)...)
 	if err != nil {
@@ -199,12 +204,13 @@ func (s *Staging) apply(ctx context.Context, ref blob.Ref, j *journal, triples [
 		s.b.log.Warn("journal repaired by what the store has", "upload", ref.ID, "fields", n)
 	}
 	if a.verdict() != "ok" && a.text(1) != removed {
-		return nil // somebody else has made it again: it is looked at once more
+		return nil // rebuilt by another instance; the caller loads it again
 	}
 	return a.refused()
 }
 
-// changes returns the triples of mendScript.
+// changes returns the mendScript triples (field, old, new) that make the journal's parts agree with
+// the store.
 func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 	set := func(field, old, now string) {
 		if old != now {
@@ -223,7 +229,7 @@ func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 	for n, part := range parts {
 		e, known := j.entries[n]
 		switch {
-		case part.size == 0: // stands for none
+		case part.size == 0: // an empty part stands for a dropped one
 		case known && e.etag == part.etag:
 			loose(n, "")
 		case p == adopt:
@@ -247,8 +253,8 @@ func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 	return triples
 }
 
-// find looks whether an upload is there whose multipart upload is not the one that the journal
-// names.
+// find returns NotFound if the upload is gone. Otherwise it makes the journal agree with the store,
+// after a multipart upload named by a lease was missing.
 func (s *Staging) find(ctx context.Context, ref blob.Ref) error {
 	j, found, err := s.j.load(ctx, ref.ID)
 	switch {

@@ -2,26 +2,26 @@ package s3
 
 import "github.com/redis/go-redis/v9"
 
-// Every script works on the two keys of one upload, which one hash tag keeps in one slot:
+// Every script works on the two keys of one upload, which share a hash tag and thus a slot:
 //
 //	KEYS[1]  <namespace>:{u:<upload id>}:j   HASH, the journal
 //	KEYS[2]  <namespace>:{u:<upload id>}:l   HASH, leases of parts that are being written
 //
-// Fields of the journal; one that is not there is the empty string:
+// Fields of the journal; a missing field is the empty string:
 //
-//	s       state: "" open, "sealing", "sealed", "removed" (kept for an hour after the end, for those who come late)
-//	m       id of the multipart upload that takes parts
-//	i       incarnation: random, another one after each time the journal was lost and made again
-//	f       highest gen that was fenced; of a journal that was made again: unfenced, which refuses all
+//	s       state: "" open, "sealing", "sealed", "removed" (kept for an hour, for late requests)
+//	m       id of the multipart upload that accepts parts
+//	i       incarnation: random, new after each rebuild of a lost journal
+//	f       highest gen that was fenced; in a rebuilt journal UNFENCED, which refuses all
 //	t       when the last part was accepted, ms, by this Redis
-//	r       reign of the Redis that the journal was last known to be complete on: its run id and its replication id, since one
-//	        may be replaced and come back
+//	r       reign: the Redis server on which the journal was last known complete: its run id and its replication id, since a
+//	        replaced server may come back
 //	u       multipart upload that an Unseal is filling
 //	e       ETag of the content that an Unseal has left in its place
 //	<n>     entry of part n, see entry.encode
-//	o<n>    bytes of part n that may lie at the store without an entry
+//	o<n>    bytes of part n that may be in the store without an entry
 //	p<n>    tail of part n, see tail.encode; never beside an entry
-//	x       "1": there was a tail once, so that pieces may lie at the store
+//	x       "1": there was a tail once, so that pieces may be in the store
 //
 // A lease is the field <n>: "<owner> <token> <gen> <expiry in ms>". TIME of Redis is the only
 // clock.
@@ -29,12 +29,13 @@ import "github.com/redis/go-redis/v9"
 // All answers are arrays that begin with a verdict:
 //
 //	ok           done
-//	none         there is no journal: it is lost, or there never was such an upload
-//	state <s>    not in this state
+//	none         there is no journal: it is lost, or the upload never existed
+//	state <s>    the journal is in state s, which does not permit the call
 //	fenced <f>   the gen is not greater than f
-//	busy         somebody else writes the part
-//	there <e>    the part is there, with this entry
-//	lost         the lease has run out or was taken away
+//	busy         another owner holds the lease of the part
+//	there <e>    the part is accepted already, with this entry
+//	moved        the tail is not the one given
+//	lost         the lease has expired or was taken away
 const prelude = `
 local J, L, UNFENCED = KEYS[1], KEYS[2], '9223372036854775807'
 local function clock()
@@ -64,26 +65,21 @@ end
 local function isUnread(e) return math.floor(string.byte(e, 2)) % 2 == 1 end
 `
 
+// script returns the script prelude + body.
 func script(body string) *redis.Script { return redis.NewScript(prelude + body) }
 
-// createScript enters an upload.
-//
-// # ARGV  1 multipart upload id, 2 incarnation
-//
-// ok <multipart upload id>: that one, or the one of whoever was faster.
+// createScript creates the journal of an upload. Arguments: multipart upload id, incarnation.
+// Answer: ok and the id of the multipart upload in the journal, which is another one if a
+// concurrent call was faster.
 var createScript = script(`
 if redis.call('EXISTS', J) == 1 and get('s') ~= 'removed' then return {'ok', get('m')} end
 redis.call('DEL', J, L)
 redis.call('HSET', J, 'm', ARGV[1], 'i', ARGV[2], 'r', reign())
 return {'ok', ARGV[1]}`)
 
-// restoreScript enters what was found at the store of an upload whose journal was lost. A journal
-// that is there is left as it is.
-//
-// The fences are lost with it, and only the row knows which gen is the present one: every gen is
-// refused until one is fenced.
-//
-// ARGV  1 incarnation, then pairs of field and value
+// restoreScript stores a rebuilt journal. An existing journal stays unchanged. The fences are lost
+// and only the row knows the current gen, so every gen is refused until the next fence. Arguments:
+// incarnation, then pairs of field and value.
 var restoreScript = script(`
 if redis.call('EXISTS', J) == 1 then
   if get('s') == 'removed' then return {'state', 'removed'} end
@@ -93,24 +89,23 @@ redis.call('HSET', J, 'i', ARGV[1], 'r', reign(), 'f', UNFENCED)
 for i = 2, #ARGV, 2 do redis.call('HSET', J, ARGV[i], ARGV[i + 1]) end
 return {'ok'}`)
 
-// loadScript returns everything.
-//
-// ok <journal> <leases> <now, ms> <reign of this Redis>
+// loadScript returns the whole journal. Answer: ok, journal, leases, now in ms, reign of this
+// Redis.
 var loadScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 return {'ok', redis.call('HGETALL', J), redis.call('HGETALL', L), int(clock()), reign()}`)
 
-// claimScript takes the lease of a part for a Write or a Drop. What of the part lies at the store
-// counts as held without an entry from here on, until it is accepted or known to be gone.
+// claimScript takes the lease of a part. From here on, the bytes that may reach the store count as
+// held, until the part is accepted or known to be gone.
 //
-// ARGV 1 n, 2 owner, 3 token, 4 gen, 5 lease in ms, 6 bytes that may come, 7 "write", or "drop", 8
-// the entry to drop, or "extend", 8 the tail that is extended
+// ARGV 1 n, 2 owner, 3 token, 4 gen, 5 lease in ms, 6 largest size, 7 mode: "write"; "drop", 8 the
+// entry to drop; or "extend", 8 the tail to extend
 //
-// ok <multipart upload id> <incarnation> <bytes of the part that lay at the store before> <the tail
-// that is given up>
+// Answer: ok, multipart upload id, incarnation, bytes of the part in the store before, the replaced
+// tail.
 //
-// An Extend needs the tail to be what it says, and leaves it as it is: moved. All else gives a tail
-// up. A lease of the same owner is taken over: an owner does not write one part twice at a time.
+// An extend requires the given tail (else moved) and keeps it; other modes remove the tail. An
+// owner takes over its own lease, because it never writes one part twice at a time.
 var claimScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 local n, now = ARGV[1], clock()
@@ -145,9 +140,7 @@ if held > 0 then redis.call('HSET', J, 'o' .. n, int(held)) end
 setLease(n, ARGV[2], ARGV[3], ARGV[4], now + ARGV[5], ARGV[5])
 return {'ok', get('m'), get('i'), int(was), tail}`)
 
-// extendScript keeps a lease.
-//
-// ARGV  1 n, 2 token, 3 lease in ms
+// extendScript renews a lease. Arguments: n, token, lease in ms.
 var extendScript = script(`
 local now = clock()
 local v = redis.call('HGET', L, ARGV[1])
@@ -157,9 +150,8 @@ if token ~= ARGV[2] or tonumber(expiry) <= now then return {'lost'} end
 setLease(ARGV[1], owner, token, gen, now + ARGV[3], ARGV[3])
 return {'ok'}`)
 
-// releaseScript gives a lease back without an entry.
-//
-// ARGV  1 n, 2 token, 3 bytes of the part that may lie at the store now
+// releaseScript ends a lease without an entry. Arguments: n, token, bytes of the part that may be
+// in the store.
 var releaseScript = script(`
 local v = redis.call('HGET', L, ARGV[1])
 if not v or string.match(v, '^%S+ (%S+)') ~= ARGV[2] then return {'lost'} end
@@ -169,16 +161,14 @@ if ARGV[3] == '0' then redis.call('HDEL', J, 'o' .. ARGV[1])
 else redis.call('HSET', J, 'o' .. ARGV[1], ARGV[3]) end
 return {'ok'}`)
 
-// appendScript accepts a part whose bytes are at the store: it enters it and gives its lease back,
-// in one step (P2).
+// appendScript accepts a part whose bytes are in the store: it adds the entry and ends the lease in
+// one step (P2). Arguments: n, token, incarnation of the lease, gen, entry.
 //
-// # ARGV  1 n, 2 token, 3 incarnation that the lease was taken in, 4 gen, 5 entry
+// Without its lease, a part is accepted only into a journal that was rebuilt since, if no other
+// writer holds the part.
 //
-// Without its lease a part is accepted only in a journal that was lost and made again meanwhile,
-// where no one else has it.
-//
-// It is what each part costs Redis, so it does without the words of prelude, which have to be made
-// for each call.
+// The script runs once per part, so it avoids the functions of prelude, which are compiled for each
+// call.
 var appendScript = redis.NewScript(`
 local J, L, n = KEYS[1], KEYS[2], ARGV[1]
 local f = redis.call('HMGET', J, 's', 'i', 'f', n)
@@ -203,11 +193,9 @@ redis.call('HSET', J, n, ARGV[5], 't', now)
 redis.call('HDEL', J, 'o' .. n, 'p' .. n)
 return {'ok'}`)
 
-// tailScript enters a tail whose bytes are at the store, and gives its lease back.
-//
-// # ARGV  1 n, 2 token, 3 bytes of the part itself that may lie at the store, 4 tail
-//
-// Without its lease nothing is entered: somebody else may have moved the tail on.
+// tailScript stores a tail whose bytes are in the store and ends the lease. Arguments: n, token,
+// bytes of the part itself that may be in the store, tail. Without its lease nothing is stored,
+// because another writer may have extended the tail.
 var tailScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 local n, s = ARGV[1], get('s')
@@ -219,10 +207,8 @@ redis.call('HSET', J, 'p' .. n, ARGV[4], 't', int(clock()), 'x', '1')
 if ARGV[3] == '0' then redis.call('HDEL', J, 'o' .. n) else redis.call('HSET', J, 'o' .. n, ARGV[3]) end
 return {'ok'}`)
 
-// fenceScript refuses a gen and all before it, and takes the leases of other owners away that were
-// taken under them.
-//
-// ARGV  1 gen, 2 owner
+// fenceScript refuses a gen and all smaller ones, and removes leases of other owners under them.
+// Arguments: gen, owner.
 var fenceScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 local s = get('s')
@@ -236,9 +222,8 @@ for i = 1, #all, 2 do
 end
 return {'ok'}`)
 
-// sealScript keeps parts out while their multipart upload is completed.
-//
-// ok <state before>
+// sealScript refuses parts while the multipart upload is completed. Answer: ok and the state
+// before; busy if a part has a lease.
 var sealScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 local s, now = get('s'), clock()
@@ -249,29 +234,24 @@ end
 redis.call('HSET', J, 's', 'sealing')
 return {'ok', s}`)
 
-// moveScript changes the state.
-//
-// ARGV  1 incarnation, 2 from, 3 to
+// moveScript changes the state. Arguments: incarnation, from, to. Answer: state if the journal is
+// not in from.
 var moveScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('i') ~= ARGV[1] or get('s') ~= ARGV[2] then return {'state', get('s')} end
 redis.call('HSET', J, 's', ARGV[3])
 return {'ok'}`)
 
-// unsealScript names the multipart upload that an Unseal fills.
-//
-// # ARGV  1 incarnation, 2 multipart upload id
-//
-// ok <multipart upload id>: that one, or the one of whoever was faster.
+// unsealScript records the multipart upload that an Unseal fills. Arguments: incarnation, multipart
+// upload id. Answer: ok and the recorded id, which is another one if a concurrent call was faster.
 var unsealScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('i') ~= ARGV[1] then return {'state', get('s')} end
 if get('u') == '' then redis.call('HSET', J, 'u', ARGV[2]) end
 return {'ok', get('u')}`)
 
-// reopenScript lets parts in again, in the multipart upload that an Unseal has filled.
-//
-// ARGV  1 multipart upload id, 2 ETag of the content that stays, then pairs of n and entry
+// reopenScript ends an Unseal: it opens the journal with the filled multipart upload. Arguments:
+// multipart upload id, ETag of the content that stays, then pairs of n and entry.
 var reopenScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('u') ~= ARGV[1] then
@@ -283,11 +263,9 @@ redis.call('HSET', J, 'm', ARGV[1], 's', '', 'e', ARGV[2])
 for i = 3, #ARGV, 2 do redis.call('HSET', J, ARGV[i], ARGV[i + 1]) end
 return {'ok'}`)
 
-// mendScript makes the journal agree with the store, field by field where it is still what was
-// compared, and leaves out parts that somebody writes.
-//
-// ARGV 1 incarnation, 2 reign of the Redis that was compared (empty: no change), then triples of
-// field, old and new value
+// mendScript replaces fields that still have their old value, except of parts with a lease.
+// Arguments: incarnation, reign of the compared Redis (empty: unchanged), then triples of field,
+// old and new value.
 var mendScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('i') ~= ARGV[1] then return {'state', get('s')} end
@@ -301,18 +279,13 @@ end
 if ARGV[2] ~= '' then redis.call('HSET', J, 'r', ARGV[2]) end
 return {'ok'}`)
 
-// forgetScript takes a journal away that says what is not so.
-//
-// ARGV  1 incarnation
+// forgetScript deletes a wrong journal. Argument: incarnation; another incarnation stays.
 var forgetScript = script(`
 if get('i') == ARGV[1] then redis.call('DEL', J, L) end
 return {'ok'}`)
 
-// removeScript ends an upload: nothing is accepted for it any more.
-//
-// # ARGV  1 how long the end is remembered, ms
-//
-// ok <"1" when pieces of tails may lie at the store>
+// removeScript ends an upload: nothing is accepted any more. Argument: how long the state is kept,
+// ms. Answer: ok and "1" if pieces of tails may be in the store.
 var removeScript = script(`
 local pieces = get('x')
 if redis.call('EXISTS', J) == 0 or get('s') == 'removed' then pieces = '1' end

@@ -14,11 +14,11 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Staging: the multipart upload is completed with exactly the parts that the
-// journal has, by their ETags.
+// Seal implements blob.Staging: it completes the multipart upload with exactly the parts of the
+// journal, by their ETags.
 //
 //	dies after ...      and then
-//	state sealing       done again
+//	state sealing       Seal repeats
 //	Complete            no such multipart upload, but content of the right size: done
 //	state sealed        done
 func (s *Staging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
@@ -34,6 +34,8 @@ func (s *Staging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return fmt.Errorf("seal: %w", drive.Wrap(errUnrest, drive.Unavailable))
 }
 
+// trySeal is one attempt of Seal; done is false if the journal was lost or changed and the caller
+// must retry.
 func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize) (done bool, err error) {
 	a, err := s.j.run(ctx, sealScript, ref.ID)
 	switch {
@@ -41,7 +43,7 @@ func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 		return false, err
 	case a.verdict() == "none":
 		return false, s.restore(ctx, ref)
-	case a.verdict() == "state": // sealed, or ended after that
+	case a.verdict() == "state": // sealed, or removed after that
 		return true, s.checkContent(ctx, ref, size)
 	case a.refused() != nil:
 		return false, a.refused()
@@ -64,13 +66,13 @@ func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 	return err == nil && (a.verdict() == "ok" || a.text(1) == sealed), err
 }
 
-// unready opens an upload again that cannot be sealed.
+// unready reopens an upload that cannot be sealed, and returns PartsMissing with cause.
 func (s *Staging) unready(ctx context.Context, ref blob.Ref, j *journal, cause error) error {
 	_, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, open)
 	return errors.Join(drive.Wrap(cause, drive.PartsMissing), err)
 }
 
-// checkContent is Seal of what is sealed.
+// checkContent is Seal for a sealed upload: it checks that content exists with that size.
 func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	if err == nil && info.Size != int64(size) {
@@ -79,10 +81,10 @@ func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.Byt
 	return err
 }
 
-// complete makes content of the parts.
+// complete turns the parts into content.
 func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size drive.ByteSize) error {
 	key := s.b.contentKey(ref.ID)
-	if size == 0 { // S3 completes nothing without parts
+	if size == 0 { // S3 cannot complete an upload without parts
 		return classify(s.b.putObject(ctx, key, wholeOf(nil), 0, minio.PutObjectOptions{}))
 	}
 	_, err := s.b.api.CompleteMultipartUpload(ctx, s.b.name, key, j.mpu, j.completeParts(), minio.PutObjectOptions{})
@@ -97,7 +99,7 @@ func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size d
 	}
 	info, serr := s.b.stat(ctx, key)
 	switch {
-	case drive.IsKind(serr, drive.NotFound) && err != nil: // neither here nor there
+	case drive.IsKind(serr, drive.NotFound) && err != nil: // neither parts nor content exist
 		return s.reconcileWithoutParts(ctx, ref, j)
 	case serr != nil:
 		return serr
@@ -107,6 +109,7 @@ func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size d
 	return nil
 }
 
+// completeParts returns the non-empty parts for CompleteMultipartUpload.
 func (j *journal) completeParts() []minio.CompletePart {
 	var parts []minio.CompletePart
 	for _, e := range j.sorted() {
@@ -117,8 +120,8 @@ func (j *journal) completeParts() []minio.CompletePart {
 	return parts
 }
 
-// isContent reports whether an object is what the parts of j make up, and not what an Unseal has
-// left in its place.
+// isContent reports whether an object was completed from the parts of j, as opposed to content that
+// an Unseal left in place.
 func (j *journal) isContent(info minio.ObjectInfo) bool {
 	var sum drive.ByteSize
 	for _, e := range j.entries {
@@ -127,7 +130,7 @@ func (j *journal) isContent(info minio.ObjectInfo) bool {
 	return info.Size == int64(sum) && (j.left == "" || info.ETag != j.left || info.ETag == j.etag())
 }
 
-// etag returns the ETag that a store gives to the parts where it makes them of MD5s.
+// etag returns the ETag that a store computes for the completed parts if its ETags are MD5s.
 func (j *journal) etag() string {
 	var all []byte
 	n := 0
@@ -140,9 +143,9 @@ func (j *journal) etag() string {
 	return fmt.Sprintf("%x-%d", sum, n)
 }
 
-// Unseal implements blob.Staging: the parts are copied, at the store, into a new multipart upload.
-// The content stays, for another instance may have vouched for it; a later Seal replaces it. Until
-// the end the journal says sealed.
+// Unseal implements blob.Staging: the store copies the parts into a new multipart upload. The
+// content stays, because another instance may have confirmed it; a later Seal replaces it. The
+// journal says sealed until the end.
 func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	for range tries {
 		done, err := s.tryUnseal(ctx, ref)
@@ -156,6 +159,7 @@ func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	return fmt.Errorf("unseal: %w", drive.Wrap(errUnrest, drive.Unavailable))
 }
 
+// tryUnseal is one attempt of Unseal; done is false if the caller must retry.
 func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {
@@ -168,7 +172,7 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 		return s.reopen(ctx, ref, j)
 	}
 	_, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
-	if drive.IsKind(err, drive.NotFound) { // completed, before anybody could say so
+	if drive.IsKind(err, drive.NotFound) { // completed, but the state was not written
 		return false, s.reconcileWithoutParts(ctx, ref, j)
 	}
 	if err != nil {
@@ -178,7 +182,7 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 	return err == nil && a.verdict() == "ok", err
 }
 
-// reopen fills a new multipart upload with the content and lets parts in.
+// reopen fills a new multipart upload with the content and opens the journal with it.
 func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bool, err error) {
 	mpu := j.unsealing
 	if mpu == "" {
@@ -191,7 +195,7 @@ func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bo
 		return false, err
 	}
 	entries, err := s.copyParts(ctx, ref, j, mpu, info)
-	if hasCode(err, "NoSuchUpload") { // aborted by nobody of ours: another one is begun
+	if hasCode(err, "NoSuchUpload") { // aborted by another program: begin a new one
 		return false, s.apply(ctx, ref, j, []any{"u", mpu, ""})
 	}
 	if err != nil {
@@ -205,6 +209,8 @@ func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bo
 	return err == nil && a.verdict() == "ok", err
 }
 
+// beginUnseal begins the multipart upload of an Unseal and returns the id recorded in the journal,
+// perhaps of a concurrent Unseal; empty if the journal was replaced.
 func (s *Staging) beginUnseal(ctx context.Context, ref blob.Ref, j *journal) (mpu string, err error) {
 	if mpu, err = s.b.beginMultipart(ctx, ref.ID); err != nil {
 		return "", err
@@ -219,9 +225,11 @@ func (s *Staging) beginUnseal(ctx context.Context, ref blob.Ref, j *journal) (mp
 	return a.text(1), err
 }
 
-// copies is how many parts the store copies at a time.
+// copies is the number of parts that the store copies concurrently.
 const copies = 8
 
+// copyParts copies the parts from the content into mpu and returns their entries with the new
+// ETags.
 func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu string, info minio.ObjectInfo) ([]entry, error) {
 	key, entries := s.b.contentKey(ref.ID), j.sorted()
 	same := map[string]string{"x-amz-copy-source-if-match": info.ETag}
@@ -242,7 +250,7 @@ func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu s
 	return entries, g.Wait()
 }
 
-// OpenStaged implements blob.Staging: parts cannot be read before they are sealed.
+// OpenStaged implements blob.Staging: it returns NotFound until the upload is sealed.
 func (s *Staging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	j, found, err := s.j.load(ctx, ref.ID)
 	if err != nil {

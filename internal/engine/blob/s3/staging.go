@@ -11,13 +11,13 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging implements blob.Staging and blob.Sealer. It keeps nothing of an upload in memory but who
-// writes to it in this process.
+// Staging implements blob.Staging and blob.Sealer. In memory it keeps only the running writes of
+// this process.
 type Staging struct {
 	b     *Bucket
 	j     journals
 	lease time.Duration
-	owner string // of leases: this Staging, not its address, so that one that starts again is another
+	owner string // of leases; random, so that a restarted process is another owner
 
 	mu      sync.Mutex
 	writers map[drive.UploadID]*writers
@@ -25,7 +25,7 @@ type Staging struct {
 
 var _ blob.Staging = (*Staging)(nil)
 
-// Limits of S3's multipart uploads.
+// Limits of S3 multipart uploads.
 const (
 	minPart  = 5 * drive.MiB
 	maxParts = 10_000
@@ -36,12 +36,11 @@ func (s *Staging) Caps() blob.Caps {
 	return blob.Caps{Shared: true, MinPart: minPart}
 }
 
-// createTime bounds Create, which makes several requests and whose caller waits for all of them.
+// createTime bounds Create, which makes several requests for a waiting caller.
 const createTime = 20 * time.Second
 
-// Create implements blob.Staging. A multipart upload that is there already, for the journal was
-// lost, is found and used. One that a crash leaves behind unknown goes with Remove, which finds all
-// that have the upload's key.
+// Create implements blob.Staging. If the journal was lost, it finds and uses the existing multipart
+// upload. One left behind by a crash is aborted by Remove, which finds all with the upload's key.
 func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	if ref.PartSize < minPart || ref.PartSize&(ref.PartSize-1) != 0 {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least %d", ref.PartSize, minPart)
@@ -50,13 +49,13 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	defer stop()
 	j, found, err := s.j.load(ctx, ref.ID)
 	switch {
-	case drive.IsKind(err, drive.NotFound): // removed, and made again
+	case drive.IsKind(err, drive.NotFound): // removed, and created again
 	case err != nil:
 		return fmt.Errorf("create staging: %w", err)
 	case found && j.state != removed:
 		return nil
 	default:
-		err := s.restoreOnce(ctx, ref) // nobody completes what is not begun
+		err := s.restoreOnce(ctx, ref) // once is enough: an upload that is not begun is not completed concurrently
 		if !drive.IsKind(err, drive.NotFound) {
 			return err
 		}
@@ -66,7 +65,7 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 		return fmt.Errorf("create staging: %w", err)
 	}
 	a, err := s.j.run(ctx, createScript, ref.ID, mpu, randomID())
-	if err == nil && a.text(1) != mpu { // somebody was faster
+	if err == nil && a.text(1) != mpu { // a concurrent Create was faster
 		return s.b.abort(ctx, s.b.contentKey(ref.ID), mpu)
 	}
 	return err
@@ -81,8 +80,7 @@ func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return j.staged(), nil
 }
 
-// load returns the journal of an upload, made again or repaired where Redis may have lost
-// something.
+// load returns the journal of an upload, rebuilt or repaired if Redis may have lost writes.
 func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	for range tries {
 		j, found, err := s.j.load(ctx, ref.ID)
@@ -105,8 +103,8 @@ func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	return nil, drive.Wrap(errUnrest, drive.Unavailable)
 }
 
-// Fence implements blob.Staging. Writes of other instances are not waited for: their leases are
-// gone, so they enter nothing.
+// Fence implements blob.Staging. It does not wait for Writes of other instances: their leases are
+// gone, so their parts are not accepted.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	err := s.close(ctx, ref, gen)
 	if err == nil {
@@ -118,7 +116,7 @@ func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return s.Load(ctx, ref)
 }
 
-// close refuses gen, also when ctx has ended: that only ends the waiting.
+// close refuses gen and smaller ones, even if ctx has ended.
 func (s *Staging) close(ctx context.Context, ref blob.Ref, gen int64) error {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -126,8 +124,8 @@ func (s *Staging) close(ctx context.Context, ref blob.Ref, gen int64) error {
 	return err
 }
 
-// script runs a script, after the journal was made again if it was lost, and returns its answer or
-// the error that this is.
+// script runs a script, rebuilds a lost journal first, and returns the answer or its error (see
+// answer.refused).
 func (s *Staging) script(ctx context.Context, ref blob.Ref, run scriptOf, args ...any) (answer, error) {
 	for range tries {
 		a, err := s.j.run(ctx, run, ref.ID, args...)
@@ -144,8 +142,7 @@ func (s *Staging) script(ctx context.Context, ref blob.Ref, run scriptOf, args .
 	return nil, drive.Wrap(errUnrest, drive.Unavailable)
 }
 
-// Drop implements blob.Staging. S3 has no call that takes one part away: an empty one is written
-// over it.
+// Drop implements blob.Staging. S3 cannot remove a single part, so an empty part replaces it.
 func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	leave, err := s.enter(ref.ID, n, gen)
 	if err != nil {
@@ -178,13 +175,13 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	return nil
 }
 
-// rememberEnd is how long the end of an upload stays in the journal: longer than any request lasts.
-// A Write that comes still later finds no multipart upload.
+// rememberEnd is how long the state removed is kept: longer than any request. A later Write finds
+// no multipart upload.
 const rememberEnd = time.Hour
 
-// Remove implements blob.Staging. The journal goes first: from then on nothing is accepted. A part
-// that is being sent while its multipart upload is aborted may stay at the store; its Write aborts
-// once more.
+// Remove implements blob.Staging. It first marks the journal as removed, so that nothing is
+// accepted any more. A part that is being sent while its multipart upload is aborted may stay in
+// the store; its Write aborts again.
 func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	a, err := s.j.run(ctx, removeScript, ref.ID, rememberEnd.Milliseconds())
 	if err == nil {
@@ -199,7 +196,7 @@ func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// Verify implements blob.Staging. Parts at a store are never in doubt.
+// Verify implements blob.Staging. Parts in a bucket are never suspect.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	j, err := s.load(ctx, ref)
 	if err == nil && gen < j.fenced {
@@ -211,5 +208,6 @@ func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return j.staged(), nil
 }
 
-// Adopt implements blob.Staging: parts belong to a multipart upload for good.
+// Adopt implements blob.Staging. It always returns false, because a part cannot change its
+// multipart upload.
 func (s *Staging) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

@@ -11,17 +11,15 @@ import (
 	"time"
 )
 
-// stallTime is how long a store may take no byte of a request, or send none of an answer that it
-// has begun, before the connection counts as broken. It is longer than stores stand still to sync
-// what they got.
+// stallTime is the time without progress, in sending a request or reading a begun answer, after
+// which a connection counts as broken. It is longer than the pauses of stores that sync.
 const stallTime = 30 * time.Second
 
-// takenConn is a connection whose peer must take what is sent to it: not all of it within a time,
-// for a request may be long and the line slow, but something of it.
+// takenConn is a connection whose writes fail if the peer accepts no byte for the time stall. A
+// write may take longer than that in total, if it makes progress.
 //
-// Package http has no such limit. A store that stops reading (a process that stands still behind a
-// kernel that does not) would hold the request, its part's lease and the connection for ever: the
-// time for an answer runs only once everything is sent.
+// Package http has no such limit: its response timeout starts when the request has been sent. A
+// store that stops reading would hold the request, the part's lease and the connection forever.
 type takenConn struct {
 	net.Conn
 	stall time.Duration
@@ -41,6 +39,7 @@ func (c *takenConn) Write(p []byte) (n int, err error) {
 	}
 }
 
+// dialTaken returns dial with its connections wrapped in takenConn.
 func dialTaken(dial func(ctx context.Context, network, addr string) (net.Conn, error), stall time.Duration) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -51,8 +50,9 @@ func dialTaken(dial func(ctx context.Context, network, addr string) (net.Conn, e
 	}
 }
 
-// awaitBody makes reads of an answer's body fail that wait for too long. A connection has no
-// deadline for reading: it is read also while nothing is expected.
+// awaitBody sends r and makes reads of the answer's body fail that get nothing for the time stall.
+// A read deadline on the connection would not work, because package http also reads from idle
+// connections.
 func awaitBody(r *http.Request, stall time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	resp, err := send(r.WithContext(ctx))
@@ -64,11 +64,12 @@ func awaitBody(r *http.Request, stall time.Duration, send func(*http.Request) (*
 	return resp, nil
 }
 
+// awaitedBody is a response body with a time limit per read.
 type awaitedBody struct {
 	io.ReadCloser
 	stall  time.Duration
 	cancel context.CancelCauseFunc
-	cause  func() error
+	cause  func() error // of the request's cancellation
 }
 
 // Read implements io.Reader.

@@ -22,25 +22,25 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store. How much room there is nobody knows.
+// Caps implements blob.Store. Free space is unknown.
 func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Frugal: true, Far: true} }
 
-// Free implements blob.Store.
+// Free implements blob.Store. It always fails.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return 0, errors.New("a bucket does not tell how much room it has")
 }
 
-// Receive implements blob.Store: an object is seen when it is whole.
+// Receive implements blob.Store. It is Put, because an object is only visible when it is complete.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
 
-// attemptKey is metadata that tells what one Put has stored from what was there.
+// attemptKey is the metadata key that identifies the Put that stored an object.
 const attemptKey = "Smartdrive-Attempt"
 
-// Put implements blob.Store. The store shows nothing before it has the last byte, which goes out
-// only when all of it was checked. A crash before the reply leaves content that no row names; the
-// auditor knows what to do with a put- object of an older generation.
+// Put implements blob.Store. The object appears when the store has its last byte, which is sent
+// only after all checks. A crash before the reply leaves content without a row; the auditor handles
+// put- objects of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	if err := s.notInPack(ctx, name); err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
@@ -48,7 +48,7 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return s.put(ctx, name, body)
 }
 
-// put is Put of a name that no pack has.
+// put is Put for a name that no pack contains.
 func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob.Part, err error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -69,16 +69,16 @@ func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob
 	return part, nil
 }
 
-// create stores bytes as a new object.
+// create stores content as a new object. It fails if the key exists.
 func (b *Bucket) create(ctx context.Context, key string, content []byte) error {
 	return b.once(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
 		return true, classify(b.putObject(ctx, key, wholeOf(content), int64(len(content)), opts))
 	})
 }
 
-// once stores an object where there is none: put does it, and reports whether the store may have it
-// although its err is not nil. Then it is taken away again, unless it turns out that it is there
-// and only the reply was lost.
+// once stores an object at a key that must be free. put does the request and reports whether the
+// store may have the object despite an error. In that case once deletes the object again, unless
+// only the reply was lost.
 func (b *Bucket) once(ctx context.Context, key string, put func(minio.PutObjectOptions) (stored bool, err error)) error {
 	attempt := randomID()
 	opts := minio.PutObjectOptions{UserMetadata: map[string]string{attemptKey: attempt}}
@@ -89,7 +89,7 @@ func (b *Bucket) once(ctx context.Context, key string, put func(minio.PutObjectO
 	}
 	stored, err := put(opts)
 	taken := hasCode(err, minio.PreconditionFailed)
-	if err == nil || taken && b.isOf(ctx, key, attempt) { // by the first of two requests, whose reply was lost
+	if err == nil || taken && b.isOf(ctx, key, attempt) { // a retried request conflicts with its own first attempt
 		return nil
 	}
 	if stored && !taken {
@@ -98,7 +98,7 @@ func (b *Bucket) once(ctx context.Context, key string, put func(minio.PutObjectO
 	return err
 }
 
-// isOf reports whether an object is what an attempt has stored.
+// isOf reports whether the object at key was stored by attempt.
 func (b *Bucket) isOf(ctx context.Context, key, attempt string) bool {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -106,7 +106,7 @@ func (b *Bucket) isOf(ctx context.Context, key, attempt string) bool {
 	return err == nil && info.UserMetadata[attemptKey] == attempt
 }
 
-// undo removes what a Put may have stored whose reply was lost, and nothing else.
+// undo deletes the object at key if attempt stored it.
 func (b *Bucket) undo(ctx context.Context, key, attempt string) {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -119,16 +119,17 @@ func (b *Bucket) undo(ctx context.Context, key, attempt string) {
 	}
 }
 
-// putObject puts an object by one request.
+// putObject stores an object with one request and returns the unclassified error of the client
+// library.
 func (b *Bucket) putObject(ctx context.Context, key string, r io.Reader, size int64, opts minio.PutObjectOptions) error {
 	ctx, r, sum := unwrap(ctx, r)
-	opts.DisableContentSha256 = sum != "" // that of chunks
+	opts.DisableContentSha256 = sum != "" // the checksum of chunks
 	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", sum, opts)
 	return err
 }
 
-// absent is If-None-Match for stores that refuse it. It leaves a gap, which names that are given
-// once close.
+// absent fails if the object exists. It replaces If-None-Match for stores without it. The race
+// between check and write is harmless, because names are used once.
 func (b *Bucket) absent(ctx context.Context, key string) error {
 	_, err := b.stat(ctx, key)
 	switch {
@@ -171,6 +172,7 @@ func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size), wrapped("stat content", err)
 }
 
+// wrapped prefixes err with what was attempted; nil stays nil.
 func wrapped(what string, err error) error {
 	if err == nil {
 		return nil
@@ -182,7 +184,7 @@ func wrapped(what string, err error) error {
 func (s *Store) Remove(ctx context.Context, name string) error {
 	key, err := s.b.blobKey(name)
 	if err != nil {
-		return nil //nolint:nilerr // such a name was never given, so it is not there
+		return nil //nolint:nilerr // such a name is never given, so it cannot exist
 	}
 	if at, ok := blob.SlotOf(name); ok {
 		if outcome, err := s.packs.Remove(ctx, []blob.Slot{at}, false); outcome == pack.Unsent || err != nil {
@@ -192,6 +194,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return wrapped("remove content", s.b.remove(ctx, key))
 }
 
+// remove deletes an object. A missing object is not an error.
 func (b *Bucket) remove(ctx context.Context, key string) error {
 	err := classify(b.api.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}))
 	if drive.IsKind(err, drive.NotFound) {
@@ -200,8 +203,8 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// Quarantine implements blob.Store: a copy at the store, then the original goes. A crash between
-// the two leaves both, and the next one makes a second copy.
+// Quarantine implements blob.Store: it copies the object within the store and deletes the original.
+// A crash in between leaves both, and the next call makes a second copy.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	if !strings.HasPrefix(stray.Place, blobsDir) {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
@@ -217,7 +220,8 @@ func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	return nil
 }
 
-// quarantine moves the object of key to today's quarantine. What is gone already is not an error.
+// quarantine moves the object at key to today's quarantine, named after place. A missing object is
+// not an error.
 func (b *Bucket) quarantine(ctx context.Context, key, place string) error {
 	info, err := b.stat(ctx, key)
 	if drive.IsKind(err, drive.NotFound) {
@@ -236,9 +240,10 @@ func (b *Bucket) quarantine(ctx context.Context, key, place string) error {
 	return b.remove(ctx, key)
 }
 
-// largestCopy is the most that S3 copies in one request, in bytes.
+// largestCopy is the largest object that S3 copies in one request, in bytes.
 const largestCopy = 5 << 30
 
+// copy copies the object at key, in the version of info, to another key.
 func (b *Bucket) copy(ctx context.Context, key, to string, info minio.ObjectInfo) error {
 	src := minio.CopySrcOptions{Bucket: b.name, Object: key, MatchETag: info.ETag}
 	dst := minio.CopyDestOptions{Bucket: b.name, Object: to}
@@ -250,10 +255,10 @@ func (b *Bucket) copy(ctx context.Context, key, to string, info minio.ObjectInfo
 	return classify(err)
 }
 
-// maxNamesakes bounds how many things of one name a day's quarantine takes.
+// maxNamesakes bounds the entries of one name in a day's quarantine.
 const maxNamesakes = 1000
 
-// freeKey returns key, or key with a number where that is taken: nothing in quarantine is ever
+// freeKey returns key, or key with a numeric suffix if it exists. Nothing in the quarantine is
 // overwritten.
 func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 	for i := range maxNamesakes {

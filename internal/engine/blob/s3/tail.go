@@ -15,38 +15,41 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// errMoved comes from a script: the tail is not what an Extend believes.
+// errMoved reports that the tail is not the one an Extend expects.
 var errMoved = errors.New("the tail has changed")
 
-// tail is the beginning of a part: nothing that a multipart upload takes, so its pieces are objects
-// of their own until it is whole.
+// tail is the beginning of a part. A multipart upload cannot hold it, so its pieces are separate
+// objects until the part is complete.
 type tail struct {
 	blob.Part
 	gen    int64
 	time   drive.Time
-	pieces []storedPiece
+	pieces []storedPiece // in order
 }
 
-// storedPiece is an object that holds some bytes of a tail.
+// storedPiece is an object with some bytes of a tail.
 type storedPiece struct {
-	Place string `json:"k"` // below tails/<upload id>/
-	Size  int64  `json:"s"`
+	Place string `json:"k"` // key below tails/<upload id>/
+	Size  int64  `json:"s"` // in bytes
 }
 
-// tailText is how a tail is kept: what an entry says of a part, and the pieces in order.
+// tailText is the stored form of a tail: an encoded entry and the pieces in order.
 type tailText struct {
 	Entry  []byte        `json:"e"`
 	Pieces []storedPiece `json:"p"`
 }
 
+// encode returns the stored form of t.
 func (t tail) encode() string {
 	b, err := json.Marshal(tailText{entry{Part: t.Part, gen: t.gen, time: t.time}.encode(), t.pieces})
 	if err != nil {
-		panic(err) // only our own plain types come here
+		panic(err) // plain types always marshal
 	}
 	return string(b)
 }
 
+// decodeTail decodes the output of encode; the empty string is an empty tail. It returns errEntry
+// for damaged text.
 func decodeTail(s string) (tail, error) {
 	if s == "" {
 		return tail{}, nil
@@ -66,16 +69,16 @@ func decodeTail(s string) (tail, error) {
 	return tail{Part: e.Part, gen: e.gen, time: e.time, pieces: text.Pieces}, err
 }
 
-// Extend implements blob.Staging. What comes is gathered in a file, for nobody knows how long it
-// will be, and is then a piece: an object of its own. Pieces at the end that are not at least twice
-// as long as what comes behind them go into the new one, so that there are never more than the
-// logarithm of the part's length, and each byte is sent that many times at the most. A whole part
-// is put together of its pieces and sent as a part.
+// Extend implements blob.Staging. The body is spooled to a file, because its length is unknown, and
+// then stored as a piece, an object of its own. Trailing pieces shorter than twice the new bytes
+// are merged into the new piece. There are therefore at most O(log) pieces of the part's length,
+// and each byte is sent O(log) times. A complete part is assembled from its pieces and sent as a
+// part.
 //
 //	dies after ...     is left                           and then
-//	the lease          a lease                           it runs out, or this process takes it over
-//	the piece          an object that no tail names      it goes with the upload, or a restore finds it
-//	the entry          the longer tail, unacknowledged   what the next offset says; the old pieces go with the upload
+//	the lease          a lease                           it expires, or this process takes it over
+//	the piece          an object outside of any tail     removed with the upload, or found by a restore
+//	the entry          the longer tail, unacknowledged   the client asks for the offset; old pieces go with the upload
 func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.Withhold(ctx, ref, e, body)
 	if err != nil {
@@ -84,7 +87,7 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.Part(), w.Enter(ctx)
 }
 
-// Withhold implements blob.Staging. The lease of the part is kept until the end.
+// Withhold implements blob.Staging. The lease of the part is kept until Enter or Discard.
 func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	if err := e.Admits(ref); err != nil {
 		return nil, err
@@ -111,14 +114,15 @@ func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	return x, nil
 }
 
-// claimTail takes the lease of a part whose tail is as long as e says.
+// claimTail takes the lease of a part and returns its tail. It returns OffsetMismatch unless the
+// tail has e.At bytes, and InProgress if the tail keeps changing.
 func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*lease, tail, error) {
 	for range tries {
 		raw, err := s.j.field(ctx, ref.ID, fmt.Sprintf("p%d", e.N))
 		if err != nil {
 			return nil, tail{}, err
 		}
-		if raw == "" { // there is none, or the journal is lost
+		if raw == "" { // no tail, or a lost journal
 			if _, err := s.load(ctx, ref); err != nil {
 				return nil, tail{}, err
 			}
@@ -147,22 +151,22 @@ func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*
 	return nil, tail{}, drive.Wrap(errMoved, drive.InProgress, "retry_after", 1)
 }
 
-// extension is an Extend that has its lease. It implements blob.Withheld.
+// extension is a running Extend that holds the lease of its part. It implements blob.Withheld.
 type extension struct {
 	s   *Staging
 	ref blob.Ref
 	e   blob.Extend
 	l   *lease
-	old tail
+	old tail // the tail before
 
-	part  blob.Part
-	enter func(context.Context) error // names what was stored; nil: nothing was
-	undo  func(context.Context) int64 // takes back what was stored, and returns the bytes of the part that stay at the store
-	stop  func()                      // ends the keeping of the lease
-	leave func()
+	part  blob.Part                   // the result
+	enter func(context.Context) error // journals the stored bytes; nil: nothing was stored
+	undo  func(context.Context) int64 // deletes the stored bytes and returns the number of the part's bytes left in the store; nil: nothing was stored
+	stop  func()                      // stops renewing the lease
+	leave func()                      // ends the reservation in this process
 }
 
-// run gathers the body and stores it. The lease is kept from then on.
+// run spools the body and stores it. On an error the extension is discarded.
 func (x *extension) run(ctx context.Context, body blob.Body) error {
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	kept := x.s.keep(held, x.l, cancel)
@@ -182,6 +186,7 @@ func (x *extension) run(ctx context.Context, body blob.Body) error {
 	return err
 }
 
+// Part implements blob.Withheld.
 func (x *extension) Part() blob.Part { return x.part }
 
 // Enter implements blob.Withheld.
@@ -215,7 +220,7 @@ func (x *extension) Discard(ctx context.Context) {
 	}
 }
 
-// gather takes the body to a file.
+// gather spools the body to a file and checks it. The caller closes f.
 func (x *extension) gather(ctx context.Context, body blob.Body) (f *spoolFile, part blob.Part, err error) {
 	if f, err = x.s.b.newSpool(); err != nil {
 		return nil, blob.Part{}, err
@@ -237,7 +242,8 @@ func (x *extension) gather(ctx context.Context, body blob.Body) (f *spoolFile, p
 	return f, part, nil
 }
 
-// store sends what was gathered, if anything was.
+// store sends the spooled bytes as a part or piece, or nothing if the body is empty and the part
+// incomplete.
 func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) error {
 	switch {
 	case part.Size == x.e.Whole:
@@ -248,7 +254,7 @@ func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) err
 	return x.storePiece(ctx, f, part)
 }
 
-// storePart sends the whole part: its pieces and what came last.
+// storePart sends the complete part: its pieces and the spooled bytes.
 func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part) error {
 	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.old.pieces)
 	defer pieces.close()
@@ -272,12 +278,12 @@ func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part)
 	return nil
 }
 
-// emptyPart puts an empty part, which stands for none, in the place of one that is discarded: a
-// journal that is rebuilt would find it.
+// emptyPart replaces a discarded part by an empty one, because a rebuilt journal would accept it.
+// It returns the number of bytes left in the store.
 func (x *extension) emptyPart(ctx context.Context) int64 {
 	ctx, stop := detached(ctx)
 	defer stop()
-	if x.l.alive() == nil { // else somebody else may have the part
+	if x.l.alive() == nil { // else another writer may hold the part
 		if err := x.s.b.putNothing(ctx, x.ref.ID, x.l.mpu, x.e.N); err == nil {
 			return 0
 		}
@@ -285,7 +291,8 @@ func (x *extension) emptyPart(ctx context.Context) int64 {
 	return int64(x.part.Size)
 }
 
-// storePiece sends a piece, with those that go into it.
+// storePiece sends the spooled bytes as a piece, merged with the pieces before them that are too
+// short.
 func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part) error {
 	keep, size := x.old.pieces, f.size
 	for len(keep) > 0 && keep[len(keep)-1].Size < 2*size {
@@ -312,7 +319,8 @@ func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part
 	return nil
 }
 
-// enterPiece makes t the tail, whose last piece has taken the place of the merged ones.
+// enterPiece journals t, whose last piece replaces the merged ones, and deletes the pieces that are
+// not needed.
 func (x *extension) enterPiece(ctx context.Context, t tail, merged []storedPiece) error {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -320,7 +328,7 @@ func (x *extension) enterPiece(ctx context.Context, t tail, merged []storedPiece
 	switch {
 	case err == nil:
 		x.s.b.dropPieces(ctx, x.ref.ID, merged)
-	case drive.IsKind(err, drive.NotFound, drive.WrongState): // nobody will name it
+	case drive.IsKind(err, drive.NotFound, drive.WrongState): // no tail will refer to the new piece
 		x.s.b.dropPieces(ctx, x.ref.ID, t.pieces[len(t.pieces)-1:])
 	}
 	return err
@@ -347,28 +355,30 @@ type closerFunc func() error
 
 func (f closerFunc) Close() error { return f() }
 
-// forgetTail removes the pieces of a tail that was given up.
+// forgetTail deletes the pieces of the encoded tail raw, which was replaced.
 func (s *Staging) forgetTail(ctx context.Context, id drive.UploadID, raw string) {
 	if t, err := decodeTail(raw); err == nil && len(t.pieces) > 0 {
 		s.b.dropPieces(ctx, id, t.pieces)
 	}
 }
 
-// spoolFile is a file without a name.
+// spoolFile is an unlinked temporary file.
 type spoolFile struct {
 	*os.File
-	size int64
+	size int64 // bytes written
 }
 
+// newSpool creates a spoolFile. The caller closes it.
 func (b *Bucket) newSpool() (*spoolFile, error) {
 	f, err := os.CreateTemp(b.spool, "smartdrive-part-*")
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", classifySpool(err))
 	}
-	_ = os.Remove(f.Name()) // not on Windows, where it goes at the end
+	_ = os.Remove(f.Name()) // fails on Windows, where close removes the file
 	return &spoolFile{File: f}, nil
 }
 
+// reader returns a reader of the whole file.
 func (f *spoolFile) reader() io.Reader { return io.NewSectionReader(f.File, 0, f.size) }
 
 func (f *spoolFile) close() {

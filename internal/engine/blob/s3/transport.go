@@ -10,39 +10,40 @@ import (
 	"time"
 )
 
-// How long the store may take to begin an answer once it has the request. A request that may be
-// repeated waits so long for each of its attempts, and a client that waits for all of them should
-// still be there.
+// Limits for the store to begin its answer once it has the request. A retried request waits this
+// long per attempt, and the client must still be there after all of them.
 const (
 	answerTime   = 8 * time.Second
-	assemblyTime = time.Minute // a Complete of 10,000 parts sends its header at once and blanks while it works; not all stores do
+	assemblyTime = time.Minute // completing 10,000 parts takes long, and not all stores send a header first
 )
 
-// idleTime is how long a connection is kept that nobody uses. A store that closes it just when the
-// next request goes out makes that one fail if its body is a client's, which can be sent only once.
-// Stores and what stands before them close after 10 s and more, so here they are closed before.
+// idleTime is how long an idle connection is kept. If the store closes a connection just as the
+// next request is sent, a request with a streamed body fails, because it cannot be retried. Stores
+// and proxies close after 10 s or more, so the client closes earlier.
 const idleTime = 5 * time.Second
 
 // Sizes in bytes.
 const (
-	transportBuffer = 128 << 10 // with the usual 4 KiB a part costs a system call for each of them
-	largeBody       = 64 << 20  // a store syncs what it got before it answers
+	transportBuffer = 128 << 10 // the default of 4 KiB costs a system call per 4 KiB of a part
+	largeBody       = 64 << 20  // from here on a store syncs before it answers
 
-	maxErrorDocument = 64 << 10 // they have some hundred bytes
+	maxErrorDocument = 64 << 10 // error documents have some hundred bytes
 )
 
-// transport sends each request where it is waited for long enough, and no longer.
+// transport sends each request with a response timeout that fits its kind.
 type transport struct {
 	quick, patient *http.Transport
-	stall          time.Duration
+	stall          time.Duration // stall limit per connection
 	log            *slog.Logger
-	closes         sync.Once
+	closes         sync.Once // guards a warning that is logged once
 }
 
+// newTransport returns a transport with a stall limit.
 func newTransport(stall time.Duration, log *slog.Logger) *transport {
 	return &transport{quick: transportThatWaits(answerTime, stall), patient: transportThatWaits(assemblyTime, stall), stall: stall, log: log}
 }
 
+// transportThatWaits returns an HTTP transport with a response header timeout and a stall limit.
 func transportThatWaits(header, stall time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -84,31 +85,31 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// spend reads the document of an error and gives the connection up: a store that refuses a request
-// may have left its body unread in there and take it for the next one (see isMisread). net/http
-// gives a connection up if the answer is closed before its end; the last byte of a document of XML
-// is known.
+// spend buffers the document of an error response and closes the connection. A store that refuses a
+// request may have left its body unread and take the body for the next request (see isMisread).
+// net/http drops the connection if the body is closed before its end, so the last byte is not read;
+// it is always '>' in XML.
 func spend(resp *http.Response) {
 	size := resp.ContentLength
 	if size <= 0 || size > maxErrorDocument {
 		return
 	}
 	doc := make([]byte, size)
-	n, _ := io.ReadFull(resp.Body, doc[:size-1]) // what is cut off is refused by who parses it
+	n, _ := io.ReadFull(resp.Body, doc[:size-1]) // a truncated document fails to parse
 	_ = resp.Body.Close()
 	doc[n] = '>'
 	resp.Body = io.NopCloser(bytes.NewReader(doc[:n+1]))
 }
 
-// isMisread reports whether a store has taken the rest of an earlier request for this one: it
-// answered that one without having read its body, and kept the connection (a defect of
+// isMisread reports whether the store took the rest of an earlier request for this one, because it
+// answered that request without reading its body and kept the connection (a defect of
 // github.com/valyala/fasthttp, pull request 2368).
 func isMisread(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusBadRequest && resp.Close
 }
 
-// repeated returns a request once more, unless its body is a client's and comes as a stream: kindOf
-// lets that client try again.
+// repeated returns a copy of r to send again. ok is false if the body is a stream; that error is
+// Unavailable (see kindOf), so the client retries.
 func repeated(r *http.Request) (again *http.Request, ok bool) {
 	if !hasBody(r) {
 		return r, true
@@ -121,11 +122,12 @@ func repeated(r *http.Request) (again *http.Request, ok bool) {
 	return again, ok
 }
 
+// hasBody reports whether r has a body.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// isAssembly reports whether the store has much to do before it can answer: it completes a
-// multipart upload or aborts it, copies, lists (some stores walk a whole tree for it), deletes many
-// objects, or has got a lot.
+// isAssembly reports whether the store needs long before it answers: it completes or aborts a
+// multipart upload, copies, lists (some stores walk a tree), deletes many objects, or has received
+// a large body.
 func isAssembly(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Copy-Source") != "" || r.ContentLength > largeBody {
 		return true
@@ -141,7 +143,7 @@ func isAssembly(r *http.Request) bool {
 	}
 }
 
-// CloseIdleConnections ends the connections that nothing is sent over.
+// CloseIdleConnections closes the idle connections.
 func (t *transport) CloseIdleConnections() {
 	t.quick.CloseIdleConnections()
 	t.patient.CloseIdleConnections()

@@ -10,12 +10,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Write implements blob.Staging: a lease from the journal, the bytes to the store as they come, an
-// entry in the journal.
+// Write implements blob.Staging: it takes a lease in the journal, streams the bytes to the store,
+// and adds an entry to the journal.
 //
 //	dies after ...     is left                            and then
-//	the lease          a lease                            it runs out, or a Write of this process takes it over
-//	the bytes          a part without an entry            held; written over by the next try, gone with the upload
+//	the lease          a lease                            it expires, or a Write of this process takes it over
+//	the bytes          a part without an entry            held; overwritten by the next try, removed with the upload
 //	the entry          an accepted part, unacknowledged   the client sends it again: ThereError, compared
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	if err := ref.Admits(w); err != nil {
@@ -47,8 +47,9 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return e.Part, nil
 }
 
-// receive sends the body to the store. Its lease is kept from the first byte, also while a body of
-// undeclared length is gathered; when it is lost the request to the store is broken off.
+// receive sends the body to the store and returns its entry. stored reports whether the store may
+// have bytes of the part. The lease is renewed from the first byte on, also while a body of
+// undeclared length is spooled. If the lease is lost, the request is cancelled.
 func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, body blob.Body) (entry, bool, error) {
 	e := entry{gen: w.Gen}
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -63,7 +64,7 @@ func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *le
 			return l.alive()
 		},
 		put: func(_ context.Context, r io.Reader, size int64) error {
-			if size == 0 { // an empty part at the store stands for none: an entry is enough
+			if size == 0 { // an empty part in the store means a dropped one; the entry is enough
 				return nil
 			}
 			var err error
@@ -78,8 +79,8 @@ func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *le
 	return e, stored && part.Size > 0, err
 }
 
-// giveUp ends a Write whose body has not come, or was not taken by the store, and returns what is
-// to be said of cause.
+// giveUp ends a Write whose body failed or was refused by the store, and returns the error to
+// report for cause.
 func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, stored bool, cause error) error {
 	left := l.before
 	if stored {
@@ -97,9 +98,9 @@ func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lea
 	return s.explain(ctx, ref, l, cause)
 }
 
-// explain finds out whether the store has refused a part because its multipart upload is not there:
-// removed meanwhile, or the journal names another one now. Not every store says so: some just hang
-// up on whoever still sends.
+// explain returns the error to report for a part that the store refused: NotFound if the upload was
+// removed, Unavailable if the journal names another multipart upload now, and else cause. It checks
+// for the multipart upload itself, because some stores only close the connection.
 func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause error) error {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -112,8 +113,8 @@ func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause err
 	return drive.Wrap(cause, drive.Unavailable)
 }
 
-// accept enters a part whose bytes are at the store. Bytes that have arrived survive a client that
-// does not wait for the answer.
+// accept adds the entry of a part whose bytes are in the store, even if the client is gone. An
+// equal part that is accepted already is success.
 func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) error {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -123,9 +124,9 @@ func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) e
 	case err == nil:
 		return nil
 	case isThere && there.Part.CV == e.CV && there.Part.Size == e.Size:
-		return nil // the reply to this very entry was lost, or another instance has taken the same bytes
+		return nil // the reply was lost, or another instance stored the same bytes
 	case drive.IsKind(err, drive.NotFound):
-		return errors.Join(err, s.b.abort(ctx, s.b.contentKey(ref.ID), l.mpu)) // late: it may have come after the abort
+		return errors.Join(err, s.b.abort(ctx, s.b.contentKey(ref.ID), l.mpu)) // the part may have arrived after the abort in Remove
 	default:
 		return err
 	}
