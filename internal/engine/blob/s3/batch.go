@@ -58,9 +58,9 @@ func (b *batcher) run(ctx context.Context, s *redis.Script, keys []string, args 
 	}
 }
 
-// take returns the next calls to send, at most maxBatch. If none wait, it returns nil and
+// nextBatch returns the next calls to send, at most maxBatch. If none wait, it returns nil and
 // deregisters the sender.
-func (b *batcher) take() []*call {
+func (b *batcher) nextBatch() []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), maxBatch)
@@ -75,14 +75,14 @@ func (b *batcher) take() []*call {
 
 // send sends batches until no call waits.
 func (b *batcher) send(ctx context.Context) {
-	for batch := b.take(); len(batch) > 0; batch = b.take() {
+	for batch := b.nextBatch(); len(batch) > 0; batch = b.nextBatch() {
 		b.sendBatch(ctx, batch)
 	}
 }
 
 // sendBatch sends calls as one pipeline and completes each of them.
 func (b *batcher) sendBatch(ctx context.Context, batch []*call) {
-	ctx, stop := context.WithTimeout(ctx, tidyTime)
+	ctx, stop := context.WithTimeout(ctx, cleanupTime)
 	defer stop()
 	pipe := b.redis.Pipeline()
 	cmds := make([]*redis.Cmd, len(batch))

@@ -17,26 +17,27 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// verified passes a body to the store but withholds its last byte. The last byte follows only when
-// the body has been read to its end, its digests match and last agrees. S3 discards a request that
-// is shorter than announced, so bytes that differ from their declared digests are never stored.
-type verified struct {
-	mu   sync.Mutex // guards all fields: the transport reads in its own goroutine, perhaps after the request has ended
-	body blob.Body
-	size int64                 // announced length in bytes
-	live func() error          // called before each read of the body
-	last func(blob.Part) error // called before the last byte is released
+// verifyingReader passes a body to the store but withholds its last byte. The last byte follows
+// only when the body has been read to its end, its digests match and last agrees. S3 discards a
+// request that is shorter than announced, so bytes that differ from their declared digests are
+// never stored.
+type verifyingReader struct {
+	mu    sync.Mutex // guards all fields: the transport reads in its own goroutine, perhaps after the request has ended
+	body  blob.Body
+	size  int64                 // announced length in bytes
+	alive func() error          // called before each read of the body
+	last  func(blob.Part) error // called before the last byte is released
 
-	got   int64 // bytes read from body
-	end   bool  // body has returned io.EOF
-	kept  byte  // the last byte
-	holds bool  // kept has not been returned yet
-	part  blob.Part
-	err   error // returned by every further Read; io.EOF when all bytes have been returned
+	received    int64 // bytes read from body
+	end         bool  // body has returned io.EOF
+	lastByte    byte  // the last byte
+	lastPending bool  // lastByte has not been returned yet
+	part        blob.Part
+	err         error // returned by every further Read; io.EOF when all bytes have been returned
 }
 
 // Read implements io.Reader.
-func (v *verified) Read(p []byte) (int, error) {
+func (v *verifyingReader) Read(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.err != nil {
@@ -52,10 +53,10 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (v *verified) readLocked(p []byte) (int, error) {
-	if v.got < v.size {
+func (v *verifyingReader) readLocked(p []byte) (int, error) {
+	if v.received < v.size {
 		n, err := v.fillLocked(p)
-		if n > 0 || err != nil || v.got < v.size {
+		if n > 0 || err != nil || v.received < v.size {
 			return n, err
 		}
 	}
@@ -63,37 +64,37 @@ func (v *verified) readLocked(p []byte) (int, error) {
 		return 0, err
 	}
 	v.err = io.EOF
-	if !v.holds {
+	if !v.lastPending {
 		return 0, io.EOF
 	}
-	p[0], v.holds = v.kept, false
+	p[0], v.lastPending = v.lastByte, false
 	return 1, nil
 }
 
 // fillLocked reads from the body and withholds its last byte.
-func (v *verified) fillLocked(p []byte) (int, error) {
-	if err := v.live(); err != nil {
+func (v *verifyingReader) fillLocked(p []byte) (int, error) {
+	if err := v.alive(); err != nil {
 		return 0, err
 	}
-	n, err := v.body.Read(p[:min(int64(len(p)), v.size-v.got)])
-	v.got += int64(n)
+	n, err := v.body.Read(p[:min(int64(len(p)), v.size-v.received)])
+	v.received += int64(n)
 	switch {
-	case err == io.EOF && v.got < v.size:
-		return 0, drive.Wrap(io.ErrUnexpectedEOF, drive.PartSize, "expected", v.size, "sent", v.got)
+	case err == io.EOF && v.received < v.size:
+		return 0, drive.Wrap(io.ErrUnexpectedEOF, drive.PartSize, "expected", v.size, "sent", v.received)
 	case err == io.EOF:
 		v.end = true
 	case err != nil:
 		return 0, err
 	}
-	if n > 0 && v.got == v.size {
+	if n > 0 && v.received == v.size {
 		n--
-		v.kept, v.holds = p[n], true
+		v.lastByte, v.lastPending = p[n], true
 	}
 	return n, nil
 }
 
 // finishLocked reads the body's end, checks its digests and length, and calls last.
-func (v *verified) finishLocked() error {
+func (v *verifyingReader) finishLocked() error {
 	for empty := 0; !v.end; empty++ {
 		var more [1]byte
 		n, err := v.body.Read(more[:])
@@ -122,20 +123,20 @@ func (v *verified) finishLocked() error {
 	return nil
 }
 
-// errOver ends reads that happen after the request.
-var errOver = errors.New("request is over")
+// errRequestEnded ends reads that happen after the request.
+var errRequestEnded = errors.New("request is over")
 
 // close waits for a running Read and makes later ones fail. It returns the part and the error of
 // the body, if any. stored reports whether the last byte was released; otherwise the store cannot
 // have kept anything.
-func (v *verified) close() (part blob.Part, stored bool, err error) {
+func (v *verifyingReader) close() (part blob.Part, stored bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	stored = v.err == io.EOF
 	if v.err == nil {
-		v.err = errOver
+		v.err = errRequestEnded
 	}
-	if stored || v.err == errOver {
+	if stored || v.err == errRequestEnded {
 		return v.part, stored, nil
 	}
 	return v.part, false, v.err
@@ -156,9 +157,9 @@ func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored b
 	if o.size == blob.UnknownSize {
 		return b.sendSpooled(ctx, o)
 	}
-	v := &verified{body: o.body, size: int64(o.size), live: ctx.Err, last: o.last}
-	if o.size <= wholeSize {
-		return b.sendWhole(ctx, o, v)
+	v := &verifyingReader{body: o.body, size: int64(o.size), alive: ctx.Err, last: o.last}
+	if o.size <= maxBuffered {
+		return b.sendBuffered(ctx, o, v)
 	}
 	err = o.put(context.WithoutCancel(ctx), v, v.size)
 	part, stored, bodyErr := v.close()
@@ -168,66 +169,67 @@ func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored b
 	case err == nil && !stored:
 		err = errors.New("the store has answered before it had everything")
 	}
-	return part, stored, ofStore(err)
+	return part, stored, asStoreError(err)
 }
 
-// wholeSize is the largest body, in bytes, that is buffered and checked before any byte is sent.
-const wholeSize = 64 << 10
+// maxBuffered is the largest body, in bytes, that is buffered and checked before any byte is sent.
+const maxBuffered = 64 << 10
 
-// whole is a buffered and checked body. It is signed with one SHA-256; a stream is sent in S3
-// chunks that are signed one by one, which costs more than the request itself. An empty stream
+// bufferedBody is a buffered and checked body. It is signed with one SHA-256; a stream is sent in
+// S3 chunks that are signed one by one, which costs more than the request itself. An empty stream
 // would be sent with HTTP chunking, whose end some servers leave unread and mistake for the next
 // request.
 //
-// A whole can be sent again after a transient error or a misread request (see isMisread).
-type whole struct {
+// A bufferedBody can be sent again after a transient error or a misread request (see isMisread).
+type bufferedBody struct {
 	*bytes.Reader // this type exactly: package http then sends header and body in one write
 	content       []byte
 	sum           string // SHA-256 in hexadecimal
 }
 
-// wholeOf returns content as a whole.
-func wholeOf(content []byte) whole {
+// newBufferedBody returns content as a bufferedBody.
+func newBufferedBody(content []byte) bufferedBody {
 	sum := sha256.Sum256(content)
-	return whole{bytes.NewReader(content), content, hex.EncodeToString(sum[:])}
+	return bufferedBody{bytes.NewReader(content), content, hex.EncodeToString(sum[:])}
 }
 
-// ready returns r for sending: buffered as a whole if size is at most wholeSize, else r itself. It
-// fails if r has fewer than size bytes.
-func ready(r io.Reader, size int64) (io.Reader, error) {
-	if size > wholeSize {
+// bufferSmall returns r for sending: as a bufferedBody if size is at most maxBuffered, else r
+// itself. It fails if r has fewer than size bytes.
+func bufferSmall(r io.Reader, size int64) (io.Reader, error) {
+	if size > maxBuffered {
 		return r, nil
 	}
 	content := make([]byte, size)
 	if _, err := io.ReadFull(r, content); err != nil {
 		return nil, err
 	}
-	return wholeOf(content), nil
+	return newBufferedBody(content), nil
 }
 
-// wholeKey is the context key under which the transport finds the bytes of the whole being sent.
-type wholeKey struct{}
+// bufferedBodyKey is the context key under which the transport finds the bytes of the bufferedBody
+// being sent.
+type bufferedBodyKey struct{}
 
-// unwrap returns the context and reader to pass to the client library. sum is the SHA-256 of a
-// whole; empty for a stream.
-func unwrap(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, sum string) {
-	w, ok := r.(whole)
+// unwrapBuffered returns the context and reader to pass to the client library. sum is the SHA-256
+// of a bufferedBody; empty for a stream.
+func unwrapBuffered(ctx context.Context, r io.Reader) (_ context.Context, _ io.Reader, sum string) {
+	w, ok := r.(bufferedBody)
 	if !ok {
 		return ctx, r, ""
 	}
-	return context.WithValue(ctx, wholeKey{}, w.content), w.Reader, w.sum
+	return context.WithValue(ctx, bufferedBodyKey{}, w.content), w.Reader, w.sum
 }
 
-// sendWhole is send for a body of at most wholeSize bytes.
-func (b *Bucket) sendWhole(ctx context.Context, o outgoing, v *verified) (blob.Part, bool, error) {
+// sendBuffered is send for a body of at most maxBuffered bytes.
+func (b *Bucket) sendBuffered(ctx context.Context, o outgoing, v *verifyingReader) (blob.Part, bool, error) {
 	content := make([]byte, v.size+1) // one byte more, so that the end is read too
 	n, err := io.ReadFull(v, content)
 	part, all, bodyErr := v.close()
 	if !all {
 		return blob.Part{}, false, cmp.Or(bodyErr, err)
 	}
-	err = o.put(context.WithoutCancel(ctx), wholeOf(content[:n]), v.size)
-	return part, true, ofStore(err)
+	err = o.put(context.WithoutCancel(ctx), newBufferedBody(content[:n]), v.size)
+	return part, true, asStoreError(err)
 }
 
 // storeError marks an error of the store, as opposed to one of the body.
@@ -236,8 +238,8 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// ofStore classifies err and wraps it in a storeError; nil stays nil.
-func ofStore(err error) error {
+// asStoreError classifies err and wraps it in a storeError; nil stays nil.
+func asStoreError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -259,20 +261,20 @@ func (b *Bucket) sendSpooled(ctx context.Context, o outgoing) (blob.Part, bool, 
 	if err != nil {
 		return blob.Part{}, false, err
 	}
-	r, err := ready(io.NewSectionReader(f, 0, int64(part.Size)), int64(part.Size))
+	r, err := bufferSmall(io.NewSectionReader(f, 0, int64(part.Size)), int64(part.Size))
 	if err != nil {
 		return blob.Part{}, false, fmt.Errorf("spool: %w", err)
 	}
-	return part, true, ofStore(o.put(context.WithoutCancel(ctx), r, int64(part.Size)))
+	return part, true, asStoreError(o.put(context.WithoutCancel(ctx), r, int64(part.Size)))
 }
 
-// spoolPiece is the buffer size for spooling, in bytes.
-const spoolPiece = 64 << 10
+// spoolBufferSize is the buffer size for spooling, in bytes.
+const spoolBufferSize = 64 << 10
 
-// spool copies body to f and returns its Finish result. It calls live before each read and stops at
-// its error.
+// spool copies body to f and returns its Finish result. It calls alive before each read and stops
+// at its error.
 func spool(f *os.File, body blob.Body, live func() error) (blob.Part, error) {
-	buf := make([]byte, spoolPiece)
+	buf := make([]byte, spoolBufferSize)
 	for {
 		if err := live(); err != nil {
 			return blob.Part{}, err

@@ -85,10 +85,10 @@ type Bucket struct {
 	now       func() time.Time
 	log       *slog.Logger
 
-	// unconditional reports that the store does not support If-None-Match; set by Check.
-	unconditional atomic.Bool
-	// singly reports that the store does not support DeleteObjects; set by removeKeys.
-	singly atomic.Bool
+	// noIfNoneMatch reports that the store does not support If-None-Match; set by Check.
+	noIfNoneMatch atomic.Bool
+	// noBulkDelete reports that the store does not support DeleteObjects; set by removeKeys.
+	noBulkDelete atomic.Bool
 }
 
 // attempts is the number of times a repeatable request is sent. A request that streams a client's
@@ -109,7 +109,7 @@ func New(o Options) (*Bucket, error) {
 	if p := strings.Trim(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}
-	b.Blobs, b.Quarantine = &Store{b, pack.New(packed{b})}, &Quarantine{b}
+	b.Blobs, b.Quarantine = &Store{b, pack.New(packObjects{b})}, &Quarantine{b}
 	if o.Redis != nil {
 		b.Staging = &Staging{
 			b: b, j: journals{redis: o.Redis, batch: &batcher{redis: o.Redis}, prefix: o.Namespace}, lease: o.Lease, owner: uuid.NewString(),

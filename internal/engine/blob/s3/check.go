@@ -27,7 +27,7 @@ func (b *Bucket) Check(ctx context.Context) error {
 	}
 	found, err := b.api.BucketExists(ctx, b.name)
 	if err != nil {
-		return b.trouble("be reached", err)
+		return b.checkError("be reached", err)
 	}
 	if !found {
 		return fmt.Errorf("the bucket %s does not exist: create it, or name another one", b.name)
@@ -35,13 +35,13 @@ func (b *Bucket) Check(ctx context.Context) error {
 	key := b.key(probeDir + randomID())
 	err = errors.Join(b.checkObjects(ctx, key), b.checkMultipart(ctx, key))
 	if err := b.remove(ctx, key); err != nil {
-		return errors.Join(err, b.trouble("have objects deleted (s3:DeleteObject)", err))
+		return errors.Join(err, b.checkError("have objects deleted (s3:DeleteObject)", err))
 	}
 	return err
 }
 
-// trouble returns the error for one failed step of Check.
-func (b *Bucket) trouble(what string, err error) error {
+// checkError returns the error for one failed step of Check.
+func (b *Bucket) checkError(what string, err error) error {
 	return fmt.Errorf("the bucket %s cannot %s: %w", b.name, what, classify(err))
 }
 
@@ -54,26 +54,26 @@ func (b *Bucket) checkObjects(ctx context.Context, key string) error {
 		return err
 	}
 	if err := put(minio.PutObjectOptions{}); err != nil {
-		return b.trouble("have objects written (s3:PutObject)", err)
+		return b.checkError("have objects written (s3:PutObject)", err)
 	}
 	body, _, _, err := b.api.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
-		return b.trouble("have objects read (s3:GetObject)", err)
+		return b.checkError("have objects read (s3:GetObject)", err)
 	}
 	got, err := io.ReadAll(body)
 	if err = errors.Join(err, body.Close()); err != nil || !bytes.Equal(got, text) {
-		return b.trouble("be trusted: what is read is not what was written", err)
+		return b.checkError("be trusted: what is read is not what was written", err)
 	}
 	for o := range b.api.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
 		if o.Err != nil {
-			return b.trouble("be listed (s3:ListBucket)", o.Err)
+			return b.checkError("be listed (s3:ListBucket)", o.Err)
 		}
 	}
 	opts := minio.PutObjectOptions{}
 	opts.SetMatchETagExcept("*")
 	if err := put(opts); !hasCode(err, minio.PreconditionFailed) {
-		b.unconditional.Store(true)
-		b.log.Warn("the store does not honour If-None-Match: names are looked up before they are written", "bucket", b.name)
+		b.noIfNoneMatch.Store(true)
+		b.log.Warn("the store ignores If-None-Match; each new name is looked up before it is written", "bucket", b.name)
 	}
 	return nil
 }
@@ -104,24 +104,24 @@ func (b *Bucket) checkClock(ctx context.Context) error {
 func (b *Bucket) checkMultipart(ctx context.Context, key string) error {
 	mpu, err := b.api.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
 	if err != nil {
-		return b.trouble("have multipart uploads begun (s3:PutObject)", err)
+		return b.checkError("have multipart uploads begun (s3:PutObject)", err)
 	}
 	_, err = b.api.PutObjectPart(ctx, b.name, key, mpu, 1, bytes.NewReader([]byte("x")), 1, minio.PutObjectPartOptions{})
 	if err != nil {
-		err = b.trouble("have parts written (s3:PutObject)", err)
+		err = b.checkError("have parts written (s3:PutObject)", err)
 	} else if _, lerr := b.listParts(ctx, key, mpu); lerr != nil {
-		err = b.trouble("have parts listed (s3:ListMultipartUploadParts)", lerr)
+		err = b.checkError("have parts listed (s3:ListMultipartUploadParts)", lerr)
 	} else if all, lerr := b.pendingOf(ctx, key); lerr != nil || len(all) == 0 {
-		err = b.trouble("have multipart uploads listed (s3:ListBucketMultipartUploads)", errors.Join(lerr, lost(all)))
+		err = b.checkError("have multipart uploads listed (s3:ListBucketMultipartUploads)", errors.Join(lerr, checkListed(all)))
 	}
 	if aerr := b.abort(ctx, key, mpu); aerr != nil {
-		err = errors.Join(err, b.trouble("have multipart uploads aborted (s3:AbortMultipartUpload)", aerr))
+		err = errors.Join(err, b.checkError("have multipart uploads aborted (s3:AbortMultipartUpload)", aerr))
 	}
 	return err
 }
 
-// lost returns an Unavailable error if the listing is empty although an upload was begun.
-func lost(all []pending) error {
+// checkListed returns an Unavailable error if the listing is empty although an upload was begun.
+func checkListed(all []pending) error {
 	if len(all) == 0 {
 		return drive.Wrap(errors.New("one that was begun is not in the list"), drive.Unavailable)
 	}

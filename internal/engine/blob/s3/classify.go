@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// full holds the error codes of stores that are full. Amazon S3 has none.
-var full = map[string]bool{
+// diskFullCodes holds the error codes of stores that are full. Amazon S3 has none.
+var diskFullCodes = map[string]bool{
 	"InsufficientStorage": true, "XMinioStorageFull": true, "QuotaExceeded": true, "XMinioAdminBucketQuotaExceeded": true,
 	"StorageFull": true,
 }
@@ -34,14 +34,14 @@ func classify(err error) error {
 		return drive.Wrap(err, kindOf(e))
 	}
 	if isNetwork(err) {
-		return drive.Wrap(endless(err), drive.Unavailable)
+		return drive.Wrap(hideEOF(err), drive.Unavailable)
 	}
 	return err
 }
 
-// endless replaces an error that wraps io.EOF by its text, because a lost connection must not look
+// hideEOF replaces an error that wraps io.EOF by its text, because a lost connection must not look
 // like the end of the content to a reader.
-func endless(err error) error {
+func hideEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New(err.Error())
 	}
@@ -51,7 +51,7 @@ func endless(err error) error {
 // kindOf maps a response of the store to an error kind.
 func kindOf(e minio.ErrorResponse) drive.Kind {
 	switch {
-	case full[e.Code] || e.StatusCode == http.StatusInsufficientStorage:
+	case diskFullCodes[e.Code] || e.StatusCode == http.StatusInsufficientStorage:
 		return drive.DiskFull
 	case e.Code == minio.NoSuchBucket: // does not mean that the upload or content is gone
 		return drive.Unavailable

@@ -19,8 +19,8 @@ import (
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	var packs []blob.Stray // objects of packs, grouped by pack
-	show := func() error {
-		all, err := s.contentsOf(ctx, packs)
+	flush := func() error {
+		all, err := s.packContents(ctx, packs)
 		packs = packs[:0]
 		for _, stray := range all {
 			if err == nil {
@@ -31,11 +31,11 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	}
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}
 	err := s.list(ctx, opts, func(stray blob.Stray) error {
-		if _, ok := packAt(stray.Place); !ok {
+		if _, ok := packOfPlace(stray.Place); !ok {
 			return fn(stray)
 		}
-		if n := len(packs); n >= packsAtOnce && stem(packs[n-1]) != stem(stray) {
-			if err := show(); err != nil {
+		if n := len(packs); n >= maxConcurrentPacks && groupOf(packs[n-1]) != groupOf(stray) {
+			if err := flush(); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 		return nil
 	})
 	if err == nil {
-		err = show()
+		err = flush()
 	}
 	return err
 }
@@ -65,21 +65,21 @@ func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func
 	return ctx.Err()
 }
 
-// packAt returns the name of the pack to which the object at place belongs; ok is false for other
-// objects.
-func packAt(place string) (name string, ok bool) {
+// packOfPlace returns the name of the pack to which the object at place belongs; ok is false for
+// other objects.
+func packOfPlace(place string) (name string, ok bool) {
 	name, ok = pack.Of(path.Base(place))
 	shard, _ := blob.ShardOf(name)
 	return name, ok && blob.PlaceIn(shard, path.Base(place)) == place
 }
 
-// contentsOf returns the contents of the packs to which objects belong, grouped by pack. objects
+// packContents returns the contents of the packs to which objects belong, grouped by pack. objects
 // must be grouped by pack too.
-func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blob.Stray, err error) {
+func (s *Store) packContents(ctx context.Context, objects []blob.Stray) (all []blob.Stray, err error) {
 	var packs []string
 	of := map[string][]string{}
 	for _, o := range objects {
-		name, _ := packAt(o.Place)
+		name, _ := packOfPlace(o.Place)
 		if of[name] == nil {
 			packs = append(packs, name)
 		}
@@ -87,7 +87,7 @@ func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blo
 	}
 	lists := make([][]pack.Content, len(packs))
 	var reads errgroup.Group
-	reads.SetLimit(packsAtOnce)
+	reads.SetLimit(maxConcurrentPacks)
 	for i, name := range packs {
 		reads.Go(func() (err error) {
 			lists[i], err = s.packs.List(ctx, name, of[name])
@@ -107,26 +107,26 @@ func (s *Store) contentsOf(ctx context.Context, objects []blob.Stray) (all []blo
 	return all, nil
 }
 
-// errFull stops a listing when the page is full.
-var errFull = errors.New("the page is full")
+// errPageFull stops a listing when the page is full.
+var errPageFull = errors.New("the page is full")
 
 // ListPage implements blob.Store. It costs one listing request if limit is below 1,000, and one
 // read per pack on the page.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	for more = true; more && len(page) == 0 && err == nil; { // a page may be empty if after lies beyond all contents of its packs
-		page, after, more, err = s.page(ctx, shard, after, limit)
+		page, after, more, err = s.listPageStep(ctx, shard, after, limit)
 	}
 	return page, more, err
 }
 
-// page is one step of ListPage. Its page may be empty although more follow; end is the place from
-// which to continue then.
-func (s *Store) page(ctx context.Context, shard, after string, limit int) (page []blob.Stray, end string, more bool, err error) {
+// listPageStep is one step of ListPage. Its page may be empty although more follow; end is the
+// place from which to continue then.
+func (s *Store) listPageStep(ctx context.Context, shard, after string, limit int) (page []blob.Stray, end string, more bool, err error) {
 	objects, more, err := s.objectsAfter(ctx, shard, after, limit)
 	for len(objects) > 0 && len(page) < limit && err == nil {
-		n := unbroken(objects, packsAtOnce)
+		n := groupedPrefix(objects, maxConcurrentPacks)
 		var some []blob.Stray
-		some, err = s.shown(ctx, objects[:n], after)
+		some, err = s.entriesAfter(ctx, objects[:n], after)
 		page, end, objects = append(page, some...), objects[n-1].Place, objects[n:]
 	}
 	if err != nil {
@@ -151,51 +151,51 @@ func (s *Store) objectsAfter(ctx context.Context, shard, after string, limit int
 		opts.StartAfter = s.b.key(after)
 	}
 	err = s.list(ctx, opts, func(stray blob.Stray) error {
-		if n := len(all); n >= limit && stem(all[n-1]) != stem(stray) {
-			return errFull
+		if n := len(all); n >= limit && groupOf(all[n-1]) != groupOf(stray) {
+			return errPageFull
 		}
 		all = append(all, stray)
 		return nil
 	})
-	if errors.Is(err, errFull) {
+	if errors.Is(err, errPageFull) {
 		return all, true, nil
 	}
 	return all, false, err
 }
 
-// stem returns the group of an object: the part of its name that a pack and the objects named like
-// its contents have in common.
-func stem(stray blob.Stray) string {
+// groupOf returns the group of an object: the part of its name that a pack and the objects named
+// like its contents have in common.
+func groupOf(stray blob.Stray) string {
 	before, _, _ := strings.Cut(path.Base(stray.Place), ".")
 	return before
 }
 
-// unbroken returns the length of the shortest prefix of objects that contains n packs and ends at
-// the end of a group, or all of them.
-func unbroken(objects []blob.Stray, n int) int {
+// groupedPrefix returns the length of the shortest prefix of objects that contains n packs and ends
+// at the end of a group, or all of them.
+func groupedPrefix(objects []blob.Stray, n int) int {
 	for i, stray := range objects {
-		if _, ok := packAt(stray.Place); ok {
+		if _, ok := packOfPlace(stray.Place); ok {
 			n--
 		}
-		if n == 0 && (i+1 == len(objects) || stem(stray) != stem(objects[i+1])) {
+		if n == 0 && (i+1 == len(objects) || groupOf(stray) != groupOf(objects[i+1])) {
 			return i + 1
 		}
 	}
 	return len(objects)
 }
 
-// shown returns the entries that objects contribute to a listing: the objects themselves, and
-// contents of packs with places greater than after.
-func (s *Store) shown(ctx context.Context, objects []blob.Stray, after string) (all []blob.Stray, err error) {
+// entriesAfter returns the entries that objects contribute to a listing: the objects themselves,
+// and contents of packs with places greater than after.
+func (s *Store) entriesAfter(ctx context.Context, objects []blob.Stray, after string) (all []blob.Stray, err error) {
 	var packs []blob.Stray
 	for _, stray := range objects {
-		if _, ok := packAt(stray.Place); ok {
+		if _, ok := packOfPlace(stray.Place); ok {
 			packs = append(packs, stray)
 		} else {
 			all = append(all, stray)
 		}
 	}
-	contents, err := s.contentsOf(ctx, packs)
+	contents, err := s.packContents(ctx, packs)
 	contents = slices.DeleteFunc(contents, func(stray blob.Stray) bool { return stray.Place <= after })
 	return append(all, contents...), err
 }

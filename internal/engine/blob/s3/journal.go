@@ -20,10 +20,10 @@ import (
 
 // States of a journal, as stored.
 const (
-	open    = ""
-	sealing = "sealing"
-	sealed  = "sealed"
-	removed = "removed"
+	stateOpen    = ""
+	stateSealing = "sealing"
+	stateSealed  = "sealed"
+	stateRemoved = "removed"
 )
 
 // journals runs the scripts on the journals of all uploads.
@@ -74,17 +74,17 @@ func (a answer) number(i int) int64 {
 	return n
 }
 
-// refused converts the verdict to an error: nil for ok, NotFound for none and removed, WrongState
+// asError converts the verdict to an error: nil for ok, NotFound for none and removed, WrongState
 // for state and fenced, InProgress for busy, errMoved, ThereError, and Unavailable for a lost
 // lease.
-func (a answer) refused() error {
+func (a answer) asError() error {
 	switch v := a.verdict(); v {
 	case "ok":
 		return nil
 	case "none":
 		return drive.Fail(drive.NotFound)
 	case "state":
-		if a.text(1) == removed {
+		if a.text(1) == stateRemoved {
 			return drive.Fail(drive.NotFound)
 		}
 		return drive.Fail(drive.WrongState, "state", "sealing")
@@ -107,13 +107,13 @@ func (a answer) refused() error {
 	}
 }
 
-// small holds the scripts that run once per part. Their calls are batched; scripts that transfer
-// whole journals would delay the batch.
-var small = map[*redis.Script]bool{claimScript: true, appendScript: true, releaseScript: true, extendScript: true}
+// batchedScripts holds the scripts that run once per part. Their calls are batched; scripts that
+// transfer whole journals would delay the batch.
+var batchedScripts = map[*redis.Script]bool{claimScript: true, appendScript: true, releaseScript: true, renewScript: true}
 
 // run runs a script on the journal of id. On an error the script may have run anyway.
 func (j journals) run(ctx context.Context, s *redis.Script, id drive.UploadID, args ...any) (answer, error) {
-	if small[s] {
+	if batchedScripts[s] {
 		return j.batch.run(ctx, s, j.keys(id), args...)
 	}
 	v, err := s.Run(ctx, j.redis, j.keys(id), args...).Slice()
@@ -125,12 +125,12 @@ type journal struct {
 	state, mpu, incarnation string         // state (see above), id of the multipart upload, and incarnation
 	fenced                  int64          // highest gen that was fenced
 	last, now               drive.Time     // when the last part was accepted, and the time of loading; by the clock of Redis
-	reign, reignNow         string         // Redis server on which the journal was last known complete, and the server that answered
+	server, serverNow       string         // Redis server on which the journal was last known complete, and the server that answered
 	unsealing               string         // id of the multipart upload that an Unseal is filling
-	left                    string         // ETag of the content that an Unseal left in place
+	leftETag                string         // ETag of the content that an Unseal left in place
 	entries                 map[int]entry  // accepted parts, by number
 	raw                     map[int]string // their encoding, for compare-and-set
-	loose                   map[int]int64  // bytes that may be in the store without an entry, by part
+	unconfirmed             map[int]int64  // bytes that may be in the store without an entry, by part
 	tails                   map[int]tail   // beginnings of parts, by number
 	rawTails                map[int]string // their encoding, for compare-and-set
 	writing                 map[int]bool   // parts with a live lease
@@ -142,21 +142,21 @@ func (j journals) load(ctx context.Context, id drive.UploadID) (got *journal, fo
 	if err != nil || a.verdict() == "none" {
 		return nil, false, err
 	}
-	if err := a.refused(); err != nil {
+	if err := a.asError(); err != nil {
 		return nil, false, err
 	}
 	got = &journal{
-		now: drive.Time(a.number(3)), reignNow: a.text(4),
-		entries: map[int]entry{}, raw: map[int]string{}, loose: map[int]int64{}, writing: map[int]bool{},
+		now: drive.Time(a.number(3)), serverNow: a.text(4),
+		entries: map[int]entry{}, raw: map[int]string{}, unconfirmed: map[int]int64{}, writing: map[int]bool{},
 		tails: map[int]tail{}, rawTails: map[int]string{},
 	}
 	for field, value := range pairs(a[1]) {
-		if err := got.read(field, value); err != nil {
+		if err := got.decodeField(field, value); err != nil {
 			return nil, false, fmt.Errorf("journal of upload %s, field %q: %w", id, field, err)
 		}
 	}
 	for field, value := range pairs(a[2]) {
-		got.readLease(field, value)
+		got.decodeLease(field, value)
 	}
 	return got, true, nil
 }
@@ -189,8 +189,8 @@ func pairs(v any) func(yield func(field, value string) bool) {
 	}
 }
 
-// read decodes one field of the journal.
-func (j *journal) read(field, value string) (err error) {
+// decodeField decodes one field of the journal.
+func (j *journal) decodeField(field, value string) (err error) {
 	switch field {
 	case "s":
 		j.state = value
@@ -199,11 +199,11 @@ func (j *journal) read(field, value string) (err error) {
 	case "i":
 		j.incarnation = value
 	case "r":
-		j.reign = value
+		j.server = value
 	case "u":
 		j.unsealing = value
 	case "e":
-		j.left = value
+		j.leftETag = value
 	case "f":
 		j.fenced, err = strconv.ParseInt(value, 10, 64)
 	case "t":
@@ -211,22 +211,22 @@ func (j *journal) read(field, value string) (err error) {
 		ms, err = strconv.ParseInt(value, 10, 64)
 		j.last = drive.Time(ms)
 	default:
-		return j.readPart(field, value)
+		return j.decodePart(field, value)
 	}
 	return err
 }
 
-// readPart decodes the field of an entry, tail or unconfirmed bytes. It ignores fields added by
+// decodePart decodes the field of an entry, tail or unconfirmed bytes. It ignores fields added by
 // later versions.
-func (j *journal) readPart(field, value string) error {
-	number, isLoose := strings.CutPrefix(field, "o")
+func (j *journal) decodePart(field, value string) error {
+	number, isUnconfirmed := strings.CutPrefix(field, "o")
 	number, isTail := strings.CutPrefix(number, "p")
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // not a number: a field of a later version
-	case isLoose:
-		j.loose[n], err = strconv.ParseInt(value, 10, 64)
+	case isUnconfirmed:
+		j.unconfirmed[n], err = strconv.ParseInt(value, 10, 64)
 		return err
 	case isTail:
 		j.tails[n], err = decodeTail(value)
@@ -241,25 +241,25 @@ func (j *journal) readPart(field, value string) error {
 	return err
 }
 
-// longestLease is longer than any lease, in ms. A lease that ends later was taken under a clock
+// maxLease is longer than any lease, in ms. A lease that ends later was taken under a clock
 // that was ahead, and is ignored.
-const longestLease = 600_000
+const maxLease = 600_000
 
-// readLease records a lease that has not expired.
-func (j *journal) readLease(field, value string) {
+// decodeLease records a lease that has not expired.
+func (j *journal) decodeLease(field, value string) {
 	n, err := strconv.Atoi(field)
 	words := strings.Fields(value)
 	if err != nil || len(words) != 4 {
 		return
 	}
-	if expiry, err := strconv.ParseInt(words[3], 10, 64); err == nil && expiry > int64(j.now) && expiry <= int64(j.now)+longestLease {
+	if expiry, err := strconv.ParseInt(words[3], 10, 64); err == nil && expiry > int64(j.now) && expiry <= int64(j.now)+maxLease {
 		j.writing[n] = true
 	}
 }
 
 // complete reports whether the journal can be trusted: Redis has neither restarted nor failed over
 // since the last comparison with the store. A Redis that hides its run id is trusted.
-func (j *journal) complete() bool { return j.reignNow == "" || j.reign == j.reignNow }
+func (j *journal) complete() bool { return j.serverNow == "" || j.server == j.serverNow }
 
 // sorted returns the entries ordered by N.
 func (j *journal) sorted() []entry {
@@ -277,7 +277,7 @@ func (j *journal) staged() blob.Staged {
 		s.Tails = append(s.Tails, j.tails[n].Part)
 		s.Held += j.tails[n].Size
 	}
-	for _, n := range j.loose {
+	for _, n := range j.unconfirmed {
 		s.Held += drive.ByteSize(n)
 	}
 	return s
@@ -298,11 +298,11 @@ func (j *journal) missing(size, partSize drive.ByteSize) bool {
 // randomID returns a random name of 16 characters.
 func randomID() string { return rand.Text()[:16] }
 
-// tidyTime bounds cleanup after a failure, which continues after the client is gone.
-const tidyTime = 5 * time.Second
+// cleanupTime bounds cleanup after a failure, which continues after the client is gone.
+const cleanupTime = 5 * time.Second
 
-// detached returns a context for cleanup: it ignores the cancellation of ctx and ends after
-// tidyTime.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+// cleanupContext returns a context for cleanup: it ignores the cancellation of ctx and ends after
+// cleanupTime.
+func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }

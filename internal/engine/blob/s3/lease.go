@@ -13,17 +13,17 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// scriptOf is a Redis script; the alias keeps the name script free for the method.
-type scriptOf = *redis.Script
+// redisScript is a Lua script that runs in Redis.
+type redisScript = *redis.Script
 
-// tries bounds the attempts of an operation whose journal was lost or changed meanwhile.
-const tries = 3
+// maxTries bounds the attempts of an operation whose journal was lost or changed meanwhile.
+const maxTries = 3
 
 var (
 	// errLease reports that the part's lease has expired; another instance may hold it now.
 	errLease = errors.New("the lease of the part has run out")
-	// errUnrest reports that the journal was lost again after each rebuild.
-	errUnrest = errors.New("the journal does not stay")
+	// errJournalUnstable reports that the journal was lost again after each rebuild.
+	errJournalUnstable = errors.New("the journal does not stay")
 )
 
 // writers are the running writes of one upload in this process.
@@ -32,9 +32,9 @@ type writers struct {
 	ended chan struct{} // closed when the next write ends; nil if no caller waits
 }
 
-// enter reserves part n in this process. The caller must call leave. enter returns InProgress if
-// the part is reserved already.
-func (s *Staging) enter(id drive.UploadID, n int, gen int64) (leave func(), err error) {
+// reservePart reserves part n in this process. The caller must call unreserve. It returns
+// InProgress if the part is reserved already.
+func (s *Staging) reservePart(id drive.UploadID, n int, gen int64) (unreserve func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[id]
@@ -46,11 +46,11 @@ func (s *Staging) enter(id drive.UploadID, n int, gen int64) (leave func(), err 
 		return nil, drive.Fail(drive.InProgress)
 	}
 	w.gens[n] = gen
-	return func() { s.leave(id, n) }, nil
+	return func() { s.unreservePart(id, n) }, nil
 }
 
-// leave ends the reservation of part n and wakes waitWriters.
-func (s *Staging) leave(id drive.UploadID, n int) {
+// unreserve ends the reservation of part n and wakes waitWriters.
+func (s *Staging) unreservePart(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[id]
@@ -68,7 +68,7 @@ func (s *Staging) leave(id drive.UploadID, n int) {
 // the error of ctx.
 func (s *Staging) waitWriters(ctx context.Context, id drive.UploadID, gen int64) error {
 	for {
-		ended := s.nextEnd(id, gen)
+		ended := s.writerEnded(id, gen)
 		if ended == nil {
 			return nil
 		}
@@ -80,9 +80,9 @@ func (s *Staging) waitWriters(ctx context.Context, id drive.UploadID, gen int64)
 	}
 }
 
-// nextEnd returns a channel that is closed when the next write ends, or nil if no write under gen
-// or a smaller one runs.
-func (s *Staging) nextEnd(id drive.UploadID, gen int64) <-chan struct{} {
+// writerEnded returns a channel that is closed when the next write ends, or nil if no write under
+// gen or a smaller one runs.
+func (s *Staging) writerEnded(id drive.UploadID, gen int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[id]
@@ -123,7 +123,7 @@ func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ..
 	}
 	l := &lease{id: ref.ID, n: w.N, token: randomID(), started: time.Now()}
 	args := append([]any{w.N, s.owner, l.token, w.Gen, s.lease.Milliseconds(), int64(room)}, mode...)
-	a, err := s.script(ctx, ref, claimScript, args...)
+	a, err := s.runRestoring(ctx, ref, claimScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -132,32 +132,32 @@ func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ..
 	return l, nil
 }
 
-// alive returns Unavailable if the lease may have expired. It is called before the part's last byte
-// is sent, because a former lease holder must not overwrite the part of the current one.
-func (l *lease) alive() error {
+// checkHeld returns Unavailable if the lease may have expired. It is called before the part's last
+// byte is sent, because a former lease holder must not overwrite the part of the current one.
+func (l *lease) checkHeld() error {
 	if time.Since(l.started) >= time.Duration(l.until.Load()) {
 		return drive.Wrap(errLease, drive.Unavailable)
 	}
 	return nil
 }
 
-// beats is the number of renewals per lease duration.
-const beats = 4
+// renewalsPerLease is the number of renewals per lease duration.
+const renewalsPerLease = 4
 
-// keep renews l in the background until stop is called. If the lease is lost, it cancels the
-// sending of the part with errLease.
-func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCauseFunc) (stop func()) {
+// startRenewal renews l in the background until stop is called. If the lease is lost, it cancels
+// the sending of the part with errLease.
+func (s *Staging) startRenewal(ctx context.Context, l *lease, cancel context.CancelCauseFunc) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(s.lease / beats)
+		tick := time.NewTicker(s.lease / renewalsPerLease)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				if s.extend(ctx, l) != nil {
+				if s.renew(ctx, l) != nil {
 					cancel(errLease)
 					return
 				}
@@ -170,23 +170,23 @@ func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCause
 	}
 }
 
-// extend renews l once. A failed call is tolerated until the lease has expired.
-func (s *Staging) extend(ctx context.Context, l *lease) error {
-	ctx, stop := context.WithTimeout(ctx, s.lease/beats)
+// renew renews l once. A failed call is tolerated until the lease has expired.
+func (s *Staging) renew(ctx context.Context, l *lease) error {
+	ctx, stop := context.WithTimeout(ctx, s.lease/renewalsPerLease)
 	defer stop()
 	asked := time.Since(l.started)
-	a, err := s.j.run(ctx, extendScript, l.id, l.n, l.token, s.lease.Milliseconds())
-	if err == nil && a.refused() == nil {
+	a, err := s.j.run(ctx, renewScript, l.id, l.n, l.token, s.lease.Milliseconds())
+	if err == nil && a.asError() == nil {
 		l.until.Store(int64(asked + s.lease))
 		return nil
 	}
-	return l.alive()
+	return l.checkHeld()
 }
 
 // release ends lease l without an entry. left is the number of bytes of the part that may be in the
 // store.
 func (s *Staging) release(ctx context.Context, l *lease, left int64) error {
-	ctx, stop := detached(ctx)
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	_, err := s.j.run(ctx, releaseScript, l.id, l.n, l.token, left)
 	return err

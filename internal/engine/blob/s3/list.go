@@ -18,12 +18,12 @@ import (
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	seen := map[string]bool{} // keys already reported
 	var same []pending        // uploads with the same key, which the store lists consecutively
-	show := func() error {
+	flush := func() error {
 		if len(same) == 0 || seen[same[0].key] {
 			return nil
 		}
 		seen[same[0].key] = true
-		stray, err := s.show(ctx, same)
+		stray, err := s.describe(ctx, same)
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 	}
 	err := s.b.eachPending(ctx, s.b.key(blobsDir), func(p pending) error {
 		if len(same) > 0 && same[0].key != p.key {
-			if err := show(); err != nil {
+			if err := flush(); err != nil {
 				return err
 			}
 			same = same[:0]
@@ -40,7 +40,7 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 		return nil
 	})
 	if err == nil {
-		err = show()
+		err = flush()
 	}
 	if err == nil {
 		err = s.listJournals(ctx, seen, fn)
@@ -63,16 +63,16 @@ func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn fun
 		}
 		seen[key] = true
 		j, found, err := s.j.load(ctx, id)
-		if err != nil || !found || j.state == removed {
+		if err != nil || !found || j.state == stateRemoved {
 			return err
 		}
 		return fn(blob.Stray{Place: stagedPlace(id), Name: id.String(), Size: j.staged().Held})
 	})
 }
 
-// show returns the entry for the multipart uploads of one key. It takes the size from the journal
-// if the journal is complete, and else from the store.
-func (s *Staging) show(ctx context.Context, all []pending) (blob.Stray, error) {
+// describe returns the entry for the multipart uploads of one key. It takes the size from the
+// journal if the journal is complete, and else from the store.
+func (s *Staging) describe(ctx context.Context, all []pending) (blob.Stray, error) {
 	key := all[0].key
 	place := strings.TrimPrefix(key, s.b.prefix)
 	stray := blob.Stray{Place: strayDir + place}
@@ -163,9 +163,9 @@ func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error 
 			return fmt.Errorf("quarantine %q: no place of a staged upload", stray.Place)
 		}
 		key = s.b.contentKey(id)
-		_, err = s.j.run(ctx, removeScript, id, rememberEnd.Milliseconds())
+		_, err = s.j.run(ctx, removeScript, id, removedTTL.Milliseconds())
 		if err == nil {
-			err = s.b.keepPieces(ctx, id)
+			err = s.b.quarantinePieces(ctx, id)
 		}
 		if err != nil {
 			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
@@ -176,16 +176,16 @@ func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error 
 		return fmt.Errorf("quarantine %q: %w", stray.Place, err)
 	}
 	for _, p := range all {
-		if err := s.b.keepPending(ctx, p, stray.Place); err != nil {
+		if err := s.b.quarantinePending(ctx, p, stray.Place); err != nil {
 			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
 		}
 	}
 	return nil
 }
 
-// keepPending moves the bytes of a multipart upload to the quarantine. It aborts an upload without
-// bytes, and leaves alone one that cannot be completed or whose content exists.
-func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error {
+// quarantinePending moves the bytes of a multipart upload to the quarantine. It aborts an upload
+// without bytes, and leaves alone one that cannot be completed or whose content exists.
+func (b *Bucket) quarantinePending(ctx context.Context, p pending, place string) error {
 	parts, err := b.listParts(ctx, p.key, p.mpu)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -193,24 +193,24 @@ func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error
 	if err != nil {
 		return err
 	}
-	list := (&journal{entries: entriesOf(parts)}).completeParts()
+	list := (&journal{entries: unreadEntries(parts)}).completeParts()
 	if len(list) == 0 {
 		return b.abort(ctx, p.key, p.mpu) // there are no bytes to lose
 	}
-	if err := b.absent(ctx, p.key); err != nil {
+	if err := b.checkAbsent(ctx, p.key); err != nil {
 		if drive.IsKind(err, drive.Unavailable) {
 			return err
 		}
-		b.log.Warn("a multipart upload beside its content is left alone", "key", p.key, "upload", p.mpu)
+		b.log.Warn("multipart upload not moved to the quarantine: its content exists already; abort it by hand", "key", p.key, "upload", p.mpu)
 		return nil // completing it would replace content (B1)
 	}
 	opts := minio.PutObjectOptions{}
-	if !b.unconditional.Load() {
+	if !b.noIfNoneMatch.Load() {
 		opts.SetMatchETagExcept("*")
 	}
 	_, err = b.api.CompleteMultipartUpload(ctx, b.name, p.key, p.mpu, list, opts)
 	if hasCode(err, "EntityTooSmall", "InvalidPart", minio.PreconditionFailed) {
-		b.log.Warn("a multipart upload that nobody knows cannot be kept as content and is left alone", "key", p.key, "upload", p.mpu,
+		b.log.Warn("unknown multipart upload not moved to the quarantine: it cannot be completed; abort it by hand if its bytes are not needed", "key", p.key, "upload", p.mpu,
 			"error", err)
 		return nil
 	}
@@ -220,8 +220,8 @@ func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error
 	return b.quarantine(ctx, p.key, place)
 }
 
-// entriesOf returns Unread entries for parts.
-func entriesOf(parts map[int]storedPart) map[int]entry {
+// unreadEntries returns Unread entries for parts.
+func unreadEntries(parts map[int]storedPart) map[int]entry {
 	all := make(map[int]entry, len(parts))
 	for n, p := range parts {
 		all[n] = unread(n, p)

@@ -31,16 +31,16 @@ func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n i
 	return etag, classify(err)
 }
 
-// putNothing replaces part n by an empty one, because S3 cannot remove a single part.
-func (b *Bucket) putNothing(ctx context.Context, id drive.UploadID, mpu string, n int) error {
-	_, err := b.putPart(ctx, id, mpu, n, wholeOf(nil), 0)
+// putEmptyPart replaces part n by an empty one, because S3 cannot remove a single part.
+func (b *Bucket) putEmptyPart(ctx context.Context, id drive.UploadID, mpu string, n int) error {
+	_, err := b.putPart(ctx, id, mpu, n, newBufferedBody(nil), 0)
 	return err
 }
 
 // sendPart sends part n of a multipart upload with that key and returns the unclassified error of
 // the client library.
 func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
-	ctx, r, sum := unwrap(ctx, r)
+	ctx, r, sum := unwrapBuffered(ctx, r)
 	opts := minio.PutObjectPartOptions{Sha256Hex: sum, DisableContentSha256: sum != ""}
 	p, err := b.api.PutObjectPart(ctx, b.name, key, mpu, n+1, r, size, opts)
 	return p.ETag, err
@@ -63,7 +63,7 @@ func (b *Bucket) listParts(ctx context.Context, key, mpu string) (map[int]stored
 			return nil, classify(err)
 		}
 		for _, p := range page.ObjectParts {
-			all[p.PartNumber-1] = storedPart{etag: trim(p.ETag), size: p.Size, time: p.LastModified}
+			all[p.PartNumber-1] = storedPart{etag: trimQuotes(p.ETag), size: p.Size, time: p.LastModified}
 		}
 		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
 			return all, nil
@@ -141,12 +141,12 @@ func (b *Bucket) abortAll(ctx context.Context, id drive.UploadID) error {
 // stat returns an object's metadata; a missing object is NotFound.
 func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
 	info, err := b.api.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
-	info.ETag = trim(info.ETag)
+	info.ETag = trimQuotes(info.ETag)
 	return info, classify(err)
 }
 
-// trim removes the quotes of an ETag.
-func trim(etag string) string {
+// trimQuotes removes the quotes of an ETag.
+func trimQuotes(etag string) string {
 	if n := len(etag); n >= 2 && etag[0] == '"' && etag[n-1] == '"' {
 		return etag[1 : n-1]
 	}

@@ -22,11 +22,11 @@ const (
 	lastWindow  = 32 << 20
 )
 
-// rereads bounds consecutive reads without progress. rereadPause is the pause after the first; it
-// doubles each time.
+// maxFruitlessReads bounds consecutive reads without progress. readRetryPause is the pause after
+// the first; it doubles each time.
 const (
-	rereads     = 4
-	rereadPause = 100 * time.Millisecond
+	maxFruitlessReads = 4
+	readRetryPause    = 100 * time.Millisecond
 )
 
 // readStall is the time after which a ReadAt without the wanted bytes treats the connection as
@@ -41,19 +41,19 @@ func (b *Bucket) open(ctx context.Context, key string) (blob.Object, error) {
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	return &object{
-		b: b, key: key, etag: info.ETag, size: info.Size, life: func() context.Context { return life }, cancel: cancel,
+		b: b, key: key, etag: info.ETag, size: info.Size, lifetime: func() context.Context { return life }, cancel: cancel,
 	}, nil
 }
 
 // object implements blob.Object with ranged GETs. One open stream is kept for sequential reads;
 // concurrent readers use their own requests.
 type object struct {
-	b      *Bucket
-	key    string
-	etag   string
-	size   int64
-	life   func() context.Context // returns a context that ends with Close, not with the call of open
-	cancel context.CancelFunc
+	b        *Bucket
+	key      string
+	etag     string
+	size     int64
+	lifetime func() context.Context // returns a context that ends with Close, not with the call of open
+	cancel   context.CancelFunc
 
 	mu     sync.Mutex // held by the reader that uses stream
 	stream stream
@@ -105,7 +105,7 @@ func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 
 // read fills p through s. It replaces a broken connection and continues at the same offset.
 func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
-	pause := rereadPause
+	pause := readRetryPause
 	for fruitless := 0; n < len(p); {
 		m, err := o.readOnce(s, p[n:], off+int64(n))
 		if n += m; err == nil {
@@ -113,15 +113,15 @@ func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 		}
 		s.close()
 		if m > 0 {
-			fruitless, pause = 0, rereadPause
+			fruitless, pause = 0, readRetryPause
 		}
-		if fruitless++; fruitless > rereads || !drive.IsKind(err, drive.Unavailable) {
+		if fruitless++; fruitless > maxFruitlessReads || !drive.IsKind(err, drive.Unavailable) {
 			return n, fmt.Errorf("read content: %w", err)
 		}
 		select {
 		case <-time.After(pause):
 			pause *= 2
-		case <-o.life().Done():
+		case <-o.lifetime().Done():
 			return n, fmt.Errorf("read content: %w", context.Canceled)
 		}
 	}
@@ -132,7 +132,7 @@ func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 // may read less than p.
 func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	if s.body == nil || s.off != off || s.off == s.end {
-		if err := o.get(s, int64(len(p)), off); err != nil {
+		if err := o.openWindow(s, int64(len(p)), off); err != nil {
 			return 0, err
 		}
 	}
@@ -146,9 +146,9 @@ func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	return m, nil
 }
 
-// get opens a stream at off for want bytes or more. A sequential read gets a larger window than the
-// last.
-func (o *object) get(s *stream, want, off int64) error {
+// openWindow opens a stream at off for want bytes or more. A sequential read gets a larger window
+// than the last.
+func (o *object) openWindow(s *stream, want, off int64) error {
 	window := int64(firstWindow)
 	if s.body != nil && s.off == off { // read on
 		window = min(4*s.window, lastWindow)
@@ -159,7 +159,7 @@ func (o *object) get(s *stream, want, off int64) error {
 	if err := errors.Join(opts.SetRange(off, off+window-1), opts.SetMatchETag(o.etag)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(o.life())
+	ctx, cancel := context.WithCancel(o.lifetime())
 	body, _, _, err := o.b.api.GetObject(ctx, o.b.name, o.key, opts)
 	if err != nil {
 		cancel()

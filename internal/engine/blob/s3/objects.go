@@ -136,7 +136,7 @@ func (o *Objects) publish(ctx context.Context, key, upload string, count int, st
 		all[n] = minio.CompletePart{PartNumber: n + 1, ETag: p.etag}
 	}
 	opts := minio.PutObjectOptions{}
-	if !o.b.unconditional.Load() {
+	if !o.b.noIfNoneMatch.Load() {
 		opts.SetMatchETagExcept("*")
 	}
 	_, err := o.b.api.CompleteMultipartUpload(ctx, o.b.name, key, upload, all, opts)

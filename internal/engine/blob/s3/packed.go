@@ -21,30 +21,30 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// packed implements pack.Objects on the bucket.
-type packed struct{ b *Bucket }
+// packObjects implements pack.Objects on the bucket.
+type packObjects struct{ b *Bucket }
 
-var _ pack.Objects = packed{}
+var _ pack.Objects = packObjects{}
 
 // key returns the full key of an object of a pack.
-func (p packed) key(object string) string {
+func (p packObjects) key(object string) string {
 	name, _, _ := strings.Cut(object, ".")
 	shard, _ := blob.ShardOf(name)
 	return p.b.key(blob.PlaceIn(shard, object))
 }
 
 // Create implements pack.Objects.
-func (p packed) Create(ctx context.Context, object string, b []byte) error {
-	return wrapped("put a pack", p.b.create(ctx, p.key(object), b))
+func (p packObjects) Create(ctx context.Context, object string, b []byte) error {
+	return wrapError("put a pack", p.b.create(ctx, p.key(object), b))
 }
 
 // Read implements pack.Objects. It retries transient errors.
-func (p packed) Read(ctx context.Context, object string, off, n int64) (b []byte, err error) {
-	pause := rereadPause
+func (p packObjects) Read(ctx context.Context, object string, off, n int64) (b []byte, err error) {
+	pause := readRetryPause
 	for fruitless := 0; ; fruitless++ {
 		b, err = p.readOnce(ctx, object, off, n)
-		if err == nil || fruitless == rereads || !drive.IsKind(err, drive.Unavailable) {
-			return b, wrapped("read a pack", err)
+		if err == nil || fruitless == maxFruitlessReads || !drive.IsKind(err, drive.Unavailable) {
+			return b, wrapError("read a pack", err)
 		}
 		select {
 		case <-time.After(pause):
@@ -56,7 +56,7 @@ func (p packed) Read(ctx context.Context, object string, off, n int64) (b []byte
 }
 
 // readOnce is one attempt of Read. A range beyond the end of the object yields no bytes.
-func (p packed) readOnce(ctx context.Context, object string, off, n int64) (b []byte, err error) {
+func (p packObjects) readOnce(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	opts := minio.GetObjectOptions{}
 	if err := opts.SetRange(off, off+n-1); err != nil {
 		return nil, err
@@ -81,12 +81,12 @@ func (p packed) readOnce(ctx context.Context, object string, off, n int64) (b []
 }
 
 // Find implements pack.Objects.
-func (p packed) Find(ctx context.Context, prefix string) (objects []string, err error) {
+func (p packObjects) Find(ctx context.Context, prefix string) (objects []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for o := range p.b.api.ListObjectsIter(ctx, p.b.name, minio.ListObjectsOptions{Prefix: p.key(prefix), Recursive: true, MaxKeys: pageSize}) {
 		if o.Err != nil {
-			return nil, wrapped("find the objects of a pack", classify(o.Err))
+			return nil, wrapError("find the objects of a pack", classify(o.Err))
 		}
 		objects = append(objects, path.Base(o.Key))
 	}
@@ -94,8 +94,8 @@ func (p packed) Find(ctx context.Context, prefix string) (objects []string, err 
 }
 
 // Delete implements pack.Objects.
-func (p packed) Delete(ctx context.Context, object string) error {
-	return wrapped("delete a pack", p.b.remove(ctx, p.key(object)))
+func (p packObjects) Delete(ctx context.Context, object string) error {
+	return wrapError("delete a pack", p.b.remove(ctx, p.key(object)))
 }
 
 // Name implements blob.Store.
@@ -125,16 +125,16 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	if err == nil {
 		err = s.b.create(context.WithoutCancel(ctx), key, b[slothead.HeadSize:])
 	}
-	return part, wrapped("lay", err)
+	return part, wrapError("lay", err)
 }
 
 // Settle implements blob.Store.
 func (s *Store) Settle(ctx context.Context, names []string) error {
-	return wrapped("settle", s.packs.Settle(ctx, names))
+	return wrapError("settle", s.packs.Settle(ctx, names))
 }
 
-// notInPack returns an error if a pack contains content called name.
-func (s *Store) notInPack(ctx context.Context, name string) error {
+// checkNotPacked returns an error if a pack contains content called name.
+func (s *Store) checkNotPacked(ctx context.Context, name string) error {
 	at, ok := blob.SlotOf(name)
 	if !ok {
 		return nil
@@ -224,9 +224,9 @@ func (s *Store) readPacked(ctx context.Context, at blob.Slot) ([]byte, error) {
 	return b, err
 }
 
-// setAside copies the content of a slot to the quarantine and removes it from its pack. Missing
-// content is not an error.
-func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error {
+// quarantineSlot copies the content of a slot to the quarantine and removes it from its pack.
+// Missing content is not an error.
+func (s *Store) quarantineSlot(ctx context.Context, at blob.Slot, place string) error {
 	b, err := s.readPacked(ctx, at)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -244,8 +244,8 @@ func (s *Store) setAside(ctx context.Context, at blob.Slot, place string) error 
 	return err
 }
 
-// packsAtOnce is the number of packs changed or listed concurrently.
-const packsAtOnce = 16
+// maxConcurrentPacks is the number of packs changed or listed concurrently.
+const maxConcurrentPacks = 16
 
 // removeFromPacks removes contents from packs. gone were only in the memory of this process. rest
 // may also exist as objects of their own, which the caller must remove. Contents kept because
@@ -264,7 +264,7 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool
 		errs []error
 		all  errgroup.Group
 	)
-	all.SetLimit(packsAtOnce)
+	all.SetLimit(maxConcurrentPacks)
 	for _, slots := range packs {
 		all.Go(func() error {
 			outcome, err := s.packs.Remove(ctx, slots, frugal)
@@ -283,7 +283,7 @@ func (s *Store) removeFromPacks(ctx context.Context, names []string, frugal bool
 		})
 	}
 	_ = all.Wait() // the errors are in errs
-	return gone, rest, wrapped("remove contents", blob.First(errs))
+	return gone, rest, wrapError("remove contents", blob.First(errs))
 }
 
 // namesOf returns the names of slots.

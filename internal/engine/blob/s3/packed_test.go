@@ -167,8 +167,8 @@ func TestAContentIsBroughtBackByHand(t *testing.T) {
 	names := settled(t, b, some(3)...)
 	slot, _ := blob.SlotOf(names[1])
 	name := pack.ObjectOf(slot.Pack)
-	key := packed{b}.key(name)
-	object, err := packed{b}.Read(t.Context(), name, 0, pack.MaxSize)
+	key := packObjects{b}.key(name)
+	object, err := packObjects{b}.Read(t.Context(), name, 0, pack.MaxSize)
 	noError(t, err)
 	object[slot.First*pack.Unit+slothead.HeadSize]++
 	noError(t, b.remove(t.Context(), key))

@@ -81,11 +81,11 @@ func (r *pieceReader) close() {
 // dropPieces deletes pieces that no tail refers to any more. It logs a failure; the remaining
 // pieces are deleted with the upload.
 func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) {
-	ctx, stop := detached(ctx)
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	for _, p := range pieces {
 		if err := b.remove(ctx, b.pieceKey(id, p)); err != nil {
-			b.log.Warn("piece of a tail not removed", "upload", id, "piece", p.Place, "error", err)
+			b.log.Warn("piece of a tail not removed; it is removed with the upload", "upload", id, "piece", p.Place, "error", err)
 			return
 		}
 	}
@@ -111,8 +111,8 @@ func (b *Bucket) removePieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error { return b.remove(ctx, o.Key) })
 }
 
-// keepPieces moves all pieces of an upload to the quarantine.
-func (b *Bucket) keepPieces(ctx context.Context, id drive.UploadID) error {
+// quarantinePieces moves all pieces of an upload to the quarantine.
+func (b *Bucket) quarantinePieces(ctx context.Context, id drive.UploadID) error {
 	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error {
 		return b.quarantine(ctx, o.Key, strings.TrimPrefix(o.Key, b.prefix))
 	})
@@ -140,8 +140,8 @@ func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(b
 	return err
 }
 
-// found is a piece in a listing of the store.
-type found struct {
+// listedPiece is a piece in a listing of the store.
+type listedPiece struct {
 	storedPiece
 	n    int   // part number
 	at   int64 // offset in the part
@@ -150,14 +150,14 @@ type found struct {
 
 // parsePiece parses the key <part>-<offset>-<random>; false if it has another form or the piece is
 // empty.
-func parsePiece(o minio.ObjectInfo) (found, bool) {
+func parsePiece(o minio.ObjectInfo) (listedPiece, bool) {
 	words := strings.Split(path.Base(o.Key), "-")
 	if len(words) != 3 {
-		return found{}, false
+		return listedPiece{}, false
 	}
 	n, err1 := strconv.Atoi(words[0])
 	at, err2 := strconv.ParseInt(words[1], 10, 64)
-	f := found{storedPiece{Place: path.Base(o.Key), Size: o.Size}, n, at, drive.TimeOf(o.LastModified)}
+	f := listedPiece{storedPiece{Place: path.Base(o.Key), Size: o.Size}, n, at, drive.TimeOf(o.LastModified)}
 	return f, err1 == nil && err2 == nil && n >= 0 && at >= 0 && o.Size > 0
 }
 
@@ -165,7 +165,7 @@ func parsePiece(o minio.ObjectInfo) (found, bool) {
 // that begins at offset 0. A client sent every piece for its offset, even if it is missing from the
 // journal. Of several pieces at one offset, the newest is used if its chain is as long.
 func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, error) {
-	byPart := map[int][]found{}
+	byPart := map[int][]listedPiece{}
 	err := b.eachPiece(ctx, b.piecesPrefix(ref.ID), func(o minio.ObjectInfo) error {
 		if f, ok := parsePiece(o); ok && f.at+f.Size < int64(ref.PartSize) {
 			byPart[f.n] = append(byPart[f.n], f)
@@ -186,12 +186,12 @@ func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, err
 
 // longestTail returns the tail with the longest chain of pieces of part n; false if no piece begins
 // at offset 0.
-func longestTail(n int, all []found) (tail, bool) {
+func longestTail(n int, all []listedPiece) (tail, bool) {
 	// From the end, so that best has the chain that begins where a piece ends.
-	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.time, b.time)) })
+	slices.SortFunc(all, func(a, b listedPiece) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.time, b.time)) })
 	type row struct {
 		end  int64
-		from found
+		from listedPiece
 	}
 	best := map[int64]row{}
 	for _, f := range all {
@@ -216,8 +216,8 @@ func longestTail(n int, all []found) (tail, bool) {
 	}
 }
 
-// tailChanges returns mendScript triples (field, old, new) that make the journal's tails agree with
-// the store. A tail whose pieces all exist and form the longest chain stays as it is.
+// tailChanges returns repairScript triples (field, old, new) that make the journal's tails agree
+// with the store. A tail whose pieces all exist and form the longest chain stays as it is.
 func tailChanges(j *journal, parts map[int]storedPart, tails map[int]tail) (triples []any) {
 	for n, t := range tails {
 		_, accepted := j.entries[n]

@@ -51,18 +51,18 @@ func (s *Store) removeObjects(ctx context.Context, names []string) (gone []strin
 	for _, key := range removed {
 		gone = append(gone, keys[key])
 	}
-	return gone, wrapped("remove contents", err)
+	return gone, wrapError("remove contents", err)
 }
 
 // removeKeys deletes objects with DeleteObjects, or one by one if the store does not support it.
 // keys maps keys to names.
 func (b *Bucket) removeKeys(ctx context.Context, keys map[string]string) (gone []string, err error) {
-	if !b.singly.Load() {
+	if !b.noBulkDelete.Load() {
 		gone, err = b.removeAll(ctx, keys)
 		if !unknownRequest(err) {
 			return gone, err
 		}
-		b.singly.Store(true)
+		b.noBulkDelete.Store(true)
 	}
 	return blob.RemoveEach(ctx, slices.Collect(maps.Keys(keys)), b.remove)
 }

@@ -60,7 +60,7 @@ func TestAStoreThatDeletesOneByOne(t *testing.T) {
 			t.Errorf("%d of 50 are gone, %v", len(gone), err)
 		}
 	}
-	if n := fake.Requests("delete"); n != 100 || !b.singly.Load() || len(fake.Keys()) != 0 {
+	if n := fake.Requests("delete"); n != 100 || !b.noBulkDelete.Load() || len(fake.Keys()) != 0 {
 		t.Errorf("%d requests for 100 objects, %d are left", n, len(fake.Keys()))
 	}
 }

@@ -28,7 +28,7 @@ func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 
 // restoreOnce is one attempt of restore.
 func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
-	f, err := s.survey(ctx, ref)
+	f, err := s.inspectStore(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("find the parts again: %w", err)
 	}
@@ -40,7 +40,7 @@ func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 			last = max(last, drive.TimeOf(p.time))
 		}
 	}
-	if f.state == open {
+	if f.state == stateOpen {
 		for n, t := range f.tails {
 			if _, whole := f.parts[n]; !whole || f.parts[n].size == 0 {
 				args = append(args, "p"+strconv.Itoa(n), t.encode(), "x", "1")
@@ -55,8 +55,8 @@ func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	if err != nil {
 		return err
 	}
-	s.b.log.Warn("journal made again from the store", "upload", ref.ID, "parts", len(f.parts), "state", f.state)
-	return a.refused()
+	s.b.log.Warn("journal missing in Redis; rebuilt from the bucket, parts are read again before they count", "upload", ref.ID, "parts", len(f.parts), "state", f.state)
+	return a.asError()
 }
 
 // unread returns the entry of a part known only from the bucket listing.
@@ -64,18 +64,18 @@ func unread(n int, p storedPart) entry {
 	return entry{Part: blob.Part{N: n, Size: drive.ByteSize(p.size), Unread: true}, etag: p.etag, time: drive.TimeOf(p.time)}
 }
 
-// finding is the state of one upload as found in the store: the journal fields s, m and e, and the
-// parts and tails.
-type finding struct {
+// storeState is the state of one upload as found in the store: the journal fields s, m and e, and
+// the parts and tails.
+type storeState struct {
 	state, mpu, left string
 	parts            map[int]storedPart
 	tails            map[int]tail
 }
 
-// survey reads the state of an upload from the store. If both content and a multipart upload exist,
-// an Unseal has either filled the multipart upload or died on the way; the latter is ignored,
-// because Unseal changes the journal only at its end.
-func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err error) {
+// inspectStore reads the state of an upload from the store. If both content and a multipart upload
+// exist, an Unseal has either filled the multipart upload or died on the way; the latter is
+// ignored, because Unseal changes the journal only at its end.
+func (s *Staging) inspectStore(ctx context.Context, ref blob.Ref) (f storeState, err error) {
 	key := s.b.contentKey(ref.ID)
 	var info minio.ObjectInfo
 	var all []pending
@@ -96,27 +96,27 @@ func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err erro
 		return err
 	})
 	if err := g.Wait(); err != nil {
-		return finding{}, err
+		return storeState{}, err
 	}
-	best, begun := finding{}, false
+	best, begun := storeState{}, false
 	for _, p := range all {
 		parts, err := s.b.listParts(ctx, key, p.mpu)
 		if drive.IsKind(err, drive.NotFound) {
 			continue
 		}
 		if err != nil {
-			return finding{}, err
+			return storeState{}, err
 		}
 		if !begun || len(parts) > len(best.parts) {
-			best, begun = finding{mpu: p.mpu, parts: parts}, true
+			best, begun = storeState{mpu: p.mpu, parts: parts}, true
 		}
 	}
-	slices := slice(info, ref.PartSize)
+	slices := splitParts(info, ref.PartSize)
 	switch {
 	case info.Size < 0 && !begun:
-		return finding{}, drive.Fail(drive.NotFound)
+		return storeState{}, drive.Fail(drive.NotFound)
 	case info.Size >= 0 && (len(best.parts) == 0 || len(best.parts) < len(slices)):
-		return finding{state: sealed, parts: slices}, nil
+		return storeState{state: stateSealed, parts: slices}, nil
 	case info.Size >= 0:
 		best.left = info.ETag
 	}
@@ -124,8 +124,8 @@ func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err erro
 	return best, nil
 }
 
-// slice returns the parts that content consists of.
-func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
+// splitParts returns the parts that content consists of.
+func splitParts(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 	parts := map[int]storedPart{}
 	if partSize <= 0 {
 		return parts
@@ -136,23 +136,24 @@ func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 	return parts
 }
 
-// policy decides a conflict between journal and store.
-type policy bool
+// conflictPolicy decides a conflict between journal and store.
+type conflictPolicy bool
 
 const (
-	// adopt: Redis may have lost acknowledged writes, so parts in the store are accepted as Unread.
-	adopt policy = true
-	// distrust: the store has other bytes than were accepted, so those parts are removed from the
-	// journal.
-	distrust policy = false
+	// trustStore: Redis may have lost acknowledged writes, so parts in the store are accepted as
+	// Unread.
+	trustStore conflictPolicy = true
+	// dropMismatches: the store has other bytes than were accepted, so those parts are removed from
+	// the journal.
+	dropMismatches conflictPolicy = false
 )
 
 // reconcile makes the journal agree with the store. If the multipart upload is gone, the upload is
 // marked sealed, or its journal is rebuilt.
-func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p policy) error {
+func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p conflictPolicy) error {
 	var parts map[int]storedPart
 	err := error(drive.Fail(drive.NotFound))
-	if j.state != sealed {
+	if j.state != stateSealed {
 		parts, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
 	}
 	if drive.IsKind(err, drive.NotFound) {
@@ -161,15 +162,15 @@ func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p pol
 	if err != nil {
 		return err
 	}
-	triples := changes(j, parts, p)
-	if p == adopt {
+	triples := partChanges(j, parts, p)
+	if p == trustStore {
 		tails, err := s.b.findTails(ctx, ref)
 		if err != nil {
 			return err
 		}
 		triples = append(triples, tailChanges(j, parts, tails)...)
 	}
-	return s.apply(ctx, ref, j, triples)
+	return s.applyRepairs(ctx, ref, j, triples)
 }
 
 // reconcileWithoutParts is reconcile for an upload without a multipart upload: it is marked sealed
@@ -178,12 +179,12 @@ func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *jo
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	switch {
 	case err == nil && j.isContent(info):
-		if j.state != sealed {
-			if _, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, j.state, sealed); err != nil {
+		if j.state != stateSealed {
+			if _, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, j.state, stateSealed); err != nil {
 				return err
 			}
 		}
-		return s.apply(ctx, ref, j, nil)
+		return s.applyRepairs(ctx, ref, j, nil)
 	case err != nil && !drive.IsKind(err, drive.NotFound):
 		return err
 	}
@@ -193,32 +194,32 @@ func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *jo
 	return s.restore(ctx, ref)
 }
 
-// apply runs mendScript with triples of field, old and new value. It returns nil if the journal was
-// replaced meanwhile; the caller loads it again.
-func (s *Staging) apply(ctx context.Context, ref blob.Ref, j *journal, triples []any) error {
-	a, err := s.j.run(ctx, mendScript, ref.ID, append([]any{j.incarnation, j.reignNow}, triples...)...)
+// applyRepairs runs repairScript with triples of field, old and new value. It returns nil if the
+// journal was replaced meanwhile; the caller loads it again.
+func (s *Staging) applyRepairs(ctx context.Context, ref blob.Ref, j *journal, triples []any) error {
+	a, err := s.j.run(ctx, repairScript, ref.ID, append([]any{j.incarnation, j.serverNow}, triples...)...)
 	if err != nil {
 		return err
 	}
 	if n := len(triples) / 3; n > 0 {
-		s.b.log.Warn("journal repaired by what the store has", "upload", ref.ID, "fields", n)
+		s.b.log.Warn("journal differed from the bucket; repaired from the bucket listing", "upload", ref.ID, "fields", n)
 	}
-	if a.verdict() != "ok" && a.text(1) != removed {
+	if a.verdict() != "ok" && a.text(1) != stateRemoved {
 		return nil // rebuilt by another instance; the caller loads it again
 	}
-	return a.refused()
+	return a.asError()
 }
 
-// changes returns the mendScript triples (field, old, new) that make the journal's parts agree with
-// the store.
-func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
+// partChanges returns the repairScript triples (field, old, new) that make the journal's parts
+// agree with the store.
+func partChanges(j *journal, parts map[int]storedPart, p conflictPolicy) (triples []any) {
 	set := func(field, old, now string) {
 		if old != now {
 			triples = append(triples, field, old, now)
 		}
 	}
-	loose := func(n int, now string) {
-		if bytes, ok := j.loose[n]; ok || now != "" {
+	setUnconfirmed := func(n int, now string) {
+		if bytes, ok := j.unconfirmed[n]; ok || now != "" {
 			old := ""
 			if ok {
 				old = strconv.FormatInt(bytes, 10)
@@ -231,13 +232,13 @@ func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 		switch {
 		case part.size == 0: // an empty part stands for a dropped one
 		case known && e.etag == part.etag:
-			loose(n, "")
-		case p == adopt:
+			setUnconfirmed(n, "")
+		case p == trustStore:
 			set(strconv.Itoa(n), j.raw[n], string(unread(n, part).encode()))
-			loose(n, "")
+			setUnconfirmed(n, "")
 		default:
 			set(strconv.Itoa(n), j.raw[n], "")
-			loose(n, strconv.FormatInt(part.size, 10))
+			setUnconfirmed(n, strconv.FormatInt(part.size, 10))
 		}
 	}
 	for n, e := range j.entries {
@@ -245,26 +246,26 @@ func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 			set(strconv.Itoa(n), j.raw[n], "")
 		}
 	}
-	for n := range j.loose {
+	for n := range j.unconfirmed {
 		if parts[n].size == 0 {
-			loose(n, "")
+			setUnconfirmed(n, "")
 		}
 	}
 	return triples
 }
 
-// find returns NotFound if the upload is gone. Otherwise it makes the journal agree with the store,
-// after a multipart upload named by a lease was missing.
-func (s *Staging) find(ctx context.Context, ref blob.Ref) error {
+// revalidate returns NotFound if the upload is gone. Otherwise it makes the journal agree with the
+// store, after a multipart upload named by a lease was missing.
+func (s *Staging) revalidate(ctx context.Context, ref blob.Ref) error {
 	j, found, err := s.j.load(ctx, ref.ID)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return s.restore(ctx, ref)
-	case j.state == removed:
+	case j.state == stateRemoved:
 		return drive.Fail(drive.NotFound)
 	default:
-		return s.reconcile(ctx, ref, j, adopt)
+		return s.reconcile(ctx, ref, j, trustStore)
 	}
 }

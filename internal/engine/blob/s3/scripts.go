@@ -140,8 +140,8 @@ if held > 0 then redis.call('HSET', J, 'o' .. n, int(held)) end
 setLease(n, ARGV[2], ARGV[3], ARGV[4], now + ARGV[5], ARGV[5])
 return {'ok', get('m'), get('i'), int(was), tail}`)
 
-// extendScript renews a lease. Arguments: n, token, lease in ms.
-var extendScript = script(`
+// renewScript renews a lease. Arguments: n, token, lease in ms.
+var renewScript = script(`
 local now = clock()
 local v = redis.call('HGET', L, ARGV[1])
 local owner, token, gen, expiry
@@ -263,10 +263,10 @@ redis.call('HSET', J, 'm', ARGV[1], 's', '', 'e', ARGV[2])
 for i = 3, #ARGV, 2 do redis.call('HSET', J, ARGV[i], ARGV[i + 1]) end
 return {'ok'}`)
 
-// mendScript replaces fields that still have their old value, except of parts with a lease.
+// repairScript replaces fields that still have their old value, except of parts with a lease.
 // Arguments: incarnation, reign of the compared Redis (empty: unchanged), then triples of field,
 // old and new value.
-var mendScript = script(`
+var repairScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('i') ~= ARGV[1] then return {'state', get('s')} end
 local now = clock()

@@ -22,7 +22,7 @@ import (
 //	Complete            no such multipart upload, but content of the right size: done
 //	state sealed        done
 func (s *Staging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
-	for range tries {
+	for range maxTries {
 		done, err := s.trySeal(ctx, ref, size)
 		if err != nil {
 			return fmt.Errorf("seal: %w", err)
@@ -31,7 +31,7 @@ func (s *Staging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 			return nil
 		}
 	}
-	return fmt.Errorf("seal: %w", drive.Wrap(errUnrest, drive.Unavailable))
+	return fmt.Errorf("seal: %w", drive.Wrap(errJournalUnstable, drive.Unavailable))
 }
 
 // trySeal is one attempt of Seal; done is false if the journal was lost or changed and the caller
@@ -45,30 +45,30 @@ func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 		return false, s.restore(ctx, ref)
 	case a.verdict() == "state": // sealed, or removed after that
 		return true, s.checkContent(ctx, ref, size)
-	case a.refused() != nil:
-		return false, a.refused()
+	case a.asError() != nil:
+		return false, a.asError()
 	}
 	j, found, err := s.j.load(ctx, ref.ID)
 	switch {
 	case err != nil || !found:
 		return false, err
-	case j.state != sealing:
+	case j.state != stateSealing:
 		return false, nil
 	case !j.complete():
-		return false, s.reconcile(ctx, ref, j, adopt)
+		return false, s.reconcile(ctx, ref, j, trustStore)
 	case j.missing(size, ref.PartSize):
-		return false, s.unready(ctx, ref, j, fmt.Errorf("%d parts do not make up %d bytes", len(j.entries), size))
+		return false, s.refuseSeal(ctx, ref, j, fmt.Errorf("%d parts do not make up %d bytes", len(j.entries), size))
 	}
 	if err := s.complete(ctx, ref, j, size); err != nil {
 		return false, err
 	}
-	a, err = s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, sealed)
-	return err == nil && (a.verdict() == "ok" || a.text(1) == sealed), err
+	a, err = s.j.run(ctx, moveScript, ref.ID, j.incarnation, stateSealing, stateSealed)
+	return err == nil && (a.verdict() == "ok" || a.text(1) == stateSealed), err
 }
 
-// unready reopens an upload that cannot be sealed, and returns PartsMissing with cause.
-func (s *Staging) unready(ctx context.Context, ref blob.Ref, j *journal, cause error) error {
-	_, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, open)
+// refuseSeal reopens an upload that cannot be sealed, and returns PartsMissing with cause.
+func (s *Staging) refuseSeal(ctx context.Context, ref blob.Ref, j *journal, cause error) error {
+	_, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, stateSealing, stateOpen)
 	return errors.Join(drive.Wrap(cause, drive.PartsMissing), err)
 }
 
@@ -85,15 +85,15 @@ func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.Byt
 func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size drive.ByteSize) error {
 	key := s.b.contentKey(ref.ID)
 	if size == 0 { // S3 cannot complete an upload without parts
-		return classify(s.b.putObject(ctx, key, wholeOf(nil), 0, minio.PutObjectOptions{}))
+		return classify(s.b.putObject(ctx, key, newBufferedBody(nil), 0, minio.PutObjectOptions{}))
 	}
 	_, err := s.b.api.CompleteMultipartUpload(ctx, s.b.name, key, j.mpu, j.completeParts(), minio.PutObjectOptions{})
 	switch {
 	case hasCode(err, "InvalidPart", "InvalidPartOrder"):
-		if err := s.reconcile(ctx, ref, j, distrust); err != nil {
+		if err := s.reconcile(ctx, ref, j, dropMismatches); err != nil {
 			return err
 		}
-		return s.unready(ctx, ref, j, err)
+		return s.refuseSeal(ctx, ref, j, err)
 	case err != nil && !hasCode(err, "NoSuchUpload"):
 		return classify(err)
 	}
@@ -127,7 +127,7 @@ func (j *journal) isContent(info minio.ObjectInfo) bool {
 	for _, e := range j.entries {
 		sum += e.Size
 	}
-	return info.Size == int64(sum) && (j.left == "" || info.ETag != j.left || info.ETag == j.etag())
+	return info.Size == int64(sum) && (j.leftETag == "" || info.ETag != j.leftETag || info.ETag == j.etag())
 }
 
 // etag returns the ETag that a store computes for the completed parts if its ETags are MD5s.
@@ -147,7 +147,7 @@ func (j *journal) etag() string {
 // content stays, because another instance may have confirmed it; a later Seal replaces it. The
 // journal says sealed until the end.
 func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
-	for range tries {
+	for range maxTries {
 		done, err := s.tryUnseal(ctx, ref)
 		if err != nil {
 			return fmt.Errorf("unseal: %w", err)
@@ -156,7 +156,7 @@ func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unseal: %w", drive.Wrap(errUnrest, drive.Unavailable))
+	return fmt.Errorf("unseal: %w", drive.Wrap(errJournalUnstable, drive.Unavailable))
 }
 
 // tryUnseal is one attempt of Unseal; done is false if the caller must retry.
@@ -166,9 +166,9 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 		return false, err
 	}
 	switch j.state {
-	case open:
+	case stateOpen:
 		return true, nil
-	case sealed:
+	case stateSealed:
 		return s.reopen(ctx, ref, j)
 	}
 	_, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
@@ -178,7 +178,7 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 	if err != nil {
 		return false, err
 	}
-	a, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, open)
+	a, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, stateSealing, stateOpen)
 	return err == nil && a.verdict() == "ok", err
 }
 
@@ -196,7 +196,7 @@ func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bo
 	}
 	entries, err := s.copyParts(ctx, ref, j, mpu, info)
 	if hasCode(err, "NoSuchUpload") { // aborted by another program: begin a new one
-		return false, s.apply(ctx, ref, j, []any{"u", mpu, ""})
+		return false, s.applyRepairs(ctx, ref, j, []any{"u", mpu, ""})
 	}
 	if err != nil {
 		return false, err
@@ -225,8 +225,8 @@ func (s *Staging) beginUnseal(ctx context.Context, ref blob.Ref, j *journal) (mp
 	return a.text(1), err
 }
 
-// copies is the number of parts that the store copies concurrently.
-const copies = 8
+// maxConcurrentCopies is the number of parts that the store copies concurrently.
+const maxConcurrentCopies = 8
 
 // copyParts copies the parts from the content into mpu and returns their entries with the new
 // ETags.
@@ -234,7 +234,7 @@ func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu s
 	key, entries := s.b.contentKey(ref.ID), j.sorted()
 	same := map[string]string{"x-amz-copy-source-if-match": info.ETag}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(copies)
+	g.SetLimit(maxConcurrentCopies)
 	for i := range entries {
 		e := &entries[i]
 		if e.Size == 0 {
@@ -243,7 +243,7 @@ func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu s
 		g.Go(func() error {
 			off := int64(e.N) * int64(ref.PartSize)
 			p, err := s.b.api.CopyObjectPart(ctx, s.b.name, key, s.b.name, key, mpu, e.N+1, off, int64(e.Size), same)
-			e.etag = trim(p.ETag)
+			e.etag = trimQuotes(p.ETag)
 			return classify(err)
 		})
 	}
@@ -256,7 +256,7 @@ func (s *Staging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, er
 	if err != nil {
 		return nil, fmt.Errorf("open staging: %w", err)
 	}
-	if found && (j.state == open || j.state == sealing) {
+	if found && (j.state == stateOpen || j.state == stateSealing) {
 		return nil, drive.Fail(drive.NotFound)
 	}
 	return s.b.open(ctx, s.b.contentKey(ref.ID))

@@ -90,7 +90,7 @@ func TestABeatMovesTheEndOfALease(t *testing.T) {
 	l, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
 	noError(t, err)
 	until := l.until.Load()
-	noError(t, a.Staging.extend(t.Context(), l))
+	noError(t, a.Staging.renew(t.Context(), l))
 	if l.until.Load() <= until {
 		t.Error("who has the lease does not know that it lasts longer")
 	}
@@ -190,7 +190,7 @@ func sendWhenFree(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (part
 }
 
 func frozenIsOver(l *lease) error {
-	if l.alive() == nil {
+	if l.checkHeld() == nil {
 		return errors.New("the lease lasts")
 	}
 	return nil

@@ -52,7 +52,7 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	case drive.IsKind(err, drive.NotFound): // removed, and created again
 	case err != nil:
 		return fmt.Errorf("create staging: %w", err)
-	case found && j.state != removed:
+	case found && j.state != stateRemoved:
 		return nil
 	default:
 		err := s.restoreOnce(ctx, ref) // once is enough: an upload that is not begun is not completed concurrently
@@ -82,17 +82,17 @@ func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 
 // load returns the journal of an upload, rebuilt or repaired if Redis may have lost writes.
 func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
-	for range tries {
+	for range maxTries {
 		j, found, err := s.j.load(ctx, ref.ID)
 		switch {
 		case err != nil:
 			return nil, err
 		case !found:
 			err = s.restore(ctx, ref)
-		case j.state == removed:
+		case j.state == stateRemoved:
 			return nil, drive.Fail(drive.NotFound)
 		case !j.complete():
-			err = s.reconcile(ctx, ref, j, adopt)
+			err = s.reconcile(ctx, ref, j, trustStore)
 		default:
 			return j, nil
 		}
@@ -100,13 +100,13 @@ func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 			return nil, err
 		}
 	}
-	return nil, drive.Wrap(errUnrest, drive.Unavailable)
+	return nil, drive.Wrap(errJournalUnstable, drive.Unavailable)
 }
 
 // Fence implements blob.Staging. It does not wait for Writes of other instances: their leases are
 // gone, so their parts are not accepted.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	err := s.close(ctx, ref, gen)
+	err := s.refuseGen(ctx, ref, gen)
 	if err == nil {
 		err = s.waitWriters(ctx, ref.ID, gen)
 	}
@@ -116,39 +116,39 @@ func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return s.Load(ctx, ref)
 }
 
-// close refuses gen and smaller ones, even if ctx has ended.
-func (s *Staging) close(ctx context.Context, ref blob.Ref, gen int64) error {
-	ctx, stop := detached(ctx)
+// refuseGen refuses gen and smaller ones, even if ctx has ended.
+func (s *Staging) refuseGen(ctx context.Context, ref blob.Ref, gen int64) error {
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
-	_, err := s.script(ctx, ref, fenceScript, gen, s.owner)
+	_, err := s.runRestoring(ctx, ref, fenceScript, gen, s.owner)
 	return err
 }
 
-// script runs a script, rebuilds a lost journal first, and returns the answer or its error (see
-// answer.refused).
-func (s *Staging) script(ctx context.Context, ref blob.Ref, run scriptOf, args ...any) (answer, error) {
-	for range tries {
+// runRestoring runs a script, rebuilds a lost journal first, and returns the answer or its error
+// (see answer.refused).
+func (s *Staging) runRestoring(ctx context.Context, ref blob.Ref, run redisScript, args ...any) (answer, error) {
+	for range maxTries {
 		a, err := s.j.run(ctx, run, ref.ID, args...)
 		if err != nil {
 			return nil, err
 		}
 		if a.verdict() != "none" {
-			return a, a.refused()
+			return a, a.asError()
 		}
 		if err := s.restore(ctx, ref); err != nil {
 			return nil, err
 		}
 	}
-	return nil, drive.Wrap(errUnrest, drive.Unavailable)
+	return nil, drive.Wrap(errJournalUnstable, drive.Unavailable)
 }
 
 // Drop implements blob.Staging. S3 cannot remove a single part, so an empty part replaces it.
 func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
-	leave, err := s.enter(ref.ID, n, gen)
+	unreserve, err := s.reservePart(ref.ID, n, gen)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer unreserve()
 	entry, err := s.j.entry(ctx, ref.ID, n)
 	if err != nil {
 		return fmt.Errorf("drop part %d: %w", n, err)
@@ -159,13 +159,13 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	}
 	left := l.before
 	if left > 0 {
-		err = s.b.putNothing(context.WithoutCancel(ctx), ref.ID, l.mpu, n)
+		err = s.b.putEmptyPart(context.WithoutCancel(ctx), ref.ID, l.mpu, n)
 	}
 	if err == nil {
 		left = 0
 	}
 	released := s.release(ctx, l, left)
-	s.forgetTail(ctx, ref.ID, l.tail)
+	s.dropTailPieces(ctx, ref.ID, l.tail)
 	if err != nil {
 		err = s.explain(ctx, ref, l, err)
 	}
@@ -175,15 +175,15 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	return nil
 }
 
-// rememberEnd is how long the state removed is kept: longer than any request. A later Write finds
+// removedTTL is how long the state removed is kept: longer than any request. A later Write finds
 // no multipart upload.
-const rememberEnd = time.Hour
+const removedTTL = time.Hour
 
 // Remove implements blob.Staging. It first marks the journal as removed, so that nothing is
 // accepted any more. A part that is being sent while its multipart upload is aborted may stay in
 // the store; its Write aborts again.
 func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
-	a, err := s.j.run(ctx, removeScript, ref.ID, rememberEnd.Milliseconds())
+	a, err := s.j.run(ctx, removeScript, ref.ID, removedTTL.Milliseconds())
 	if err == nil {
 		err = s.b.abortAll(ctx, ref.ID)
 	}

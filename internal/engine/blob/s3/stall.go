@@ -15,18 +15,18 @@ import (
 // which a connection counts as broken. It is longer than the pauses of stores that sync.
 const stallTime = 30 * time.Second
 
-// takenConn is a connection whose writes fail if the peer accepts no byte for the time stall. A
+// stallConn is a connection whose writes fail if the peer accepts no byte for the time stall. A
 // write may take longer than that in total, if it makes progress.
 //
 // Package http has no such limit: its response timeout starts when the request has been sent. A
 // store that stops reading would hold the request, the part's lease and the connection forever.
-type takenConn struct {
+type stallConn struct {
 	net.Conn
 	stall time.Duration
 }
 
 // Write implements net.Conn.
-func (c *takenConn) Write(p []byte) (n int, err error) {
+func (c *stallConn) Write(p []byte) (n int, err error) {
 	for {
 		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
 			return n, err
@@ -39,33 +39,33 @@ func (c *takenConn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// dialTaken returns dial with its connections wrapped in takenConn.
-func dialTaken(dial func(ctx context.Context, network, addr string) (net.Conn, error), stall time.Duration) func(context.Context, string, string) (net.Conn, error) {
+// dialWithStall returns dial with its connections wrapped in stallConn.
+func dialWithStall(dial func(ctx context.Context, network, addr string) (net.Conn, error), stall time.Duration) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return &takenConn{c, stall}, nil
+		return &stallConn{c, stall}, nil
 	}
 }
 
-// awaitBody sends r and makes reads of the answer's body fail that get nothing for the time stall.
-// A read deadline on the connection would not work, because package http also reads from idle
-// connections.
-func awaitBody(r *http.Request, stall time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+// sendWithStall sends r and makes reads of the answer's body fail that get nothing for the time
+// stall. A read deadline on the connection would not work, because package http also reads from
+// idle connections.
+func sendWithStall(r *http.Request, stall time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	resp, err := send(r.WithContext(ctx))
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &awaitedBody{ReadCloser: resp.Body, stall: stall, cancel: cancel, cause: func() error { return context.Cause(ctx) }}
+	resp.Body = &stallBody{ReadCloser: resp.Body, stall: stall, cancel: cancel, cause: func() error { return context.Cause(ctx) }}
 	return resp, nil
 }
 
-// awaitedBody is a response body with a time limit per read.
-type awaitedBody struct {
+// stallBody is a response body with a time limit per read.
+type stallBody struct {
 	io.ReadCloser
 	stall  time.Duration
 	cancel context.CancelCauseFunc
@@ -73,7 +73,7 @@ type awaitedBody struct {
 }
 
 // Read implements io.Reader.
-func (b *awaitedBody) Read(p []byte) (int, error) {
+func (b *stallBody) Read(p []byte) (int, error) {
 	late := time.AfterFunc(b.stall, func() { b.cancel(fmt.Errorf("the store has sent nothing for %v: %w", b.stall, os.ErrDeadlineExceeded)) })
 	n, err := b.ReadCloser.Read(p)
 	late.Stop()
@@ -84,7 +84,7 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b *awaitedBody) Close() error {
+func (b *stallBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)
 	return err

@@ -86,7 +86,7 @@ func TestASlowStoreIsNotStalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		c := &takenConn{ours, stallTime}
+		c := &stallConn{ours, stallTime}
 		read := make(chan int64)
 		go func() {
 			var n int64
@@ -124,7 +124,7 @@ func TestAnAnswerThatComesByAndBy(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	tr := newTransport(time.Hour, slog.Default())
-	tr.quick.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	tr.fast.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	t.Cleanup(tr.CloseIdleConnections)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -147,7 +147,7 @@ func TestAStoreThatStopsReadingFreesThePart(t *testing.T) {
 	o := target(t)
 	other := at(t, o)
 	silent := newTransport(50*time.Millisecond, slog.Default())
-	silent.quick.DialContext = dialTaken(func(context.Context, string, string) (net.Conn, error) {
+	silent.fast.DialContext = dialWithStall(func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe() // nobody reads
 		t.Cleanup(func() { theirs.Close() })
 		return ours, nil

@@ -42,7 +42,7 @@ const attemptKey = "Smartdrive-Attempt"
 // only after all checks. A crash before the reply leaves content without a row; the auditor handles
 // put- objects of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	if err := s.notInPack(ctx, name); err != nil {
+	if err := s.checkNotPacked(ctx, name); err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
 	}
 	return s.put(ctx, name, body)
@@ -54,7 +54,7 @@ func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
 	}
-	err = s.b.once(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
+	err = s.b.putIfAbsent(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
 		part, stored, err = s.b.send(ctx, outgoing{
 			body: body, size: body.Size(), last: func(blob.Part) error { return nil },
 			put: func(ctx context.Context, r io.Reader, size int64) error {
@@ -71,66 +71,66 @@ func (s *Store) put(ctx context.Context, name string, body blob.Body) (part blob
 
 // create stores content as a new object. It fails if the key exists.
 func (b *Bucket) create(ctx context.Context, key string, content []byte) error {
-	return b.once(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
-		return true, classify(b.putObject(ctx, key, wholeOf(content), int64(len(content)), opts))
+	return b.putIfAbsent(ctx, key, func(opts minio.PutObjectOptions) (stored bool, err error) {
+		return true, classify(b.putObject(ctx, key, newBufferedBody(content), int64(len(content)), opts))
 	})
 }
 
-// once stores an object at a key that must be free. put does the request and reports whether the
-// store may have the object despite an error. In that case once deletes the object again, unless
-// only the reply was lost.
-func (b *Bucket) once(ctx context.Context, key string, put func(minio.PutObjectOptions) (stored bool, err error)) error {
+// putIfAbsent stores an object at a key that must be free. put does the request and reports whether
+// the store may have the object despite an error. In that case putIfAbsent deletes the object
+// again, unless only the reply was lost.
+func (b *Bucket) putIfAbsent(ctx context.Context, key string, put func(minio.PutObjectOptions) (stored bool, err error)) error {
 	attempt := randomID()
 	opts := minio.PutObjectOptions{UserMetadata: map[string]string{attemptKey: attempt}}
-	if !b.unconditional.Load() {
+	if !b.noIfNoneMatch.Load() {
 		opts.SetMatchETagExcept("*")
-	} else if err := b.absent(ctx, key); err != nil {
+	} else if err := b.checkAbsent(ctx, key); err != nil {
 		return err
 	}
 	stored, err := put(opts)
 	taken := hasCode(err, minio.PreconditionFailed)
-	if err == nil || taken && b.isOf(ctx, key, attempt) { // a retried request conflicts with its own first attempt
+	if err == nil || taken && b.isStoredBy(ctx, key, attempt) { // a retried request conflicts with its own first attempt
 		return nil
 	}
 	if stored && !taken {
-		b.undo(ctx, key, attempt)
+		b.undoPut(ctx, key, attempt)
 	}
 	return err
 }
 
-// isOf reports whether the object at key was stored by attempt.
-func (b *Bucket) isOf(ctx context.Context, key, attempt string) bool {
-	ctx, stop := detached(ctx)
+// isStoredBy reports whether the object at key was stored by attempt.
+func (b *Bucket) isStoredBy(ctx context.Context, key, attempt string) bool {
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	info, err := b.stat(ctx, key)
 	return err == nil && info.UserMetadata[attemptKey] == attempt
 }
 
-// undo deletes the object at key if attempt stored it.
-func (b *Bucket) undo(ctx context.Context, key, attempt string) {
-	ctx, stop := detached(ctx)
+// undoPut deletes the object at key if attempt stored it.
+func (b *Bucket) undoPut(ctx context.Context, key, attempt string) {
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	info, err := b.stat(ctx, key)
 	if err == nil && info.UserMetadata[attemptKey] == attempt {
 		err = b.remove(ctx, key)
 	}
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		b.log.Warn("content of a failed put not removed", "key", key, "error", err)
+		b.log.Warn("object of a failed put not removed; the auditor finds it", "key", key, "error", err)
 	}
 }
 
 // putObject stores an object with one request and returns the unclassified error of the client
 // library.
 func (b *Bucket) putObject(ctx context.Context, key string, r io.Reader, size int64, opts minio.PutObjectOptions) error {
-	ctx, r, sum := unwrap(ctx, r)
+	ctx, r, sum := unwrapBuffered(ctx, r)
 	opts.DisableContentSha256 = sum != "" // the checksum of chunks
 	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", sum, opts)
 	return err
 }
 
-// absent fails if the object exists. It replaces If-None-Match for stores without it. The race
+// checkAbsent fails if the object exists. It replaces If-None-Match for stores without it. The race
 // between check and write is harmless, because names are used once.
-func (b *Bucket) absent(ctx context.Context, key string) error {
+func (b *Bucket) checkAbsent(ctx context.Context, key string) error {
 	_, err := b.stat(ctx, key)
 	switch {
 	case err == nil:
@@ -166,14 +166,14 @@ func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 			info, err = s.b.stat(ctx, key)
 			return err
 		})
-		return max(size, drive.ByteSize(info.Size)), wrapped("stat content", err)
+		return max(size, drive.ByteSize(info.Size)), wrapError("stat content", err)
 	}
 	info, err := s.b.stat(ctx, key)
-	return drive.ByteSize(info.Size), wrapped("stat content", err)
+	return drive.ByteSize(info.Size), wrapError("stat content", err)
 }
 
-// wrapped prefixes err with what was attempted; nil stays nil.
-func wrapped(what string, err error) error {
+// wrapError prefixes err with what was attempted; nil stays nil.
+func wrapError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -188,10 +188,10 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	}
 	if at, ok := blob.SlotOf(name); ok {
 		if outcome, err := s.packs.Remove(ctx, []blob.Slot{at}, false); outcome == pack.Unsent || err != nil {
-			return wrapped("remove content", err)
+			return wrapError("remove content", err)
 		}
 	}
-	return wrapped("remove content", s.b.remove(ctx, key))
+	return wrapError("remove content", s.b.remove(ctx, key))
 }
 
 // remove deletes an object. A missing object is not an error.
@@ -210,7 +210,7 @@ func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
 	}
 	if at, ok := blob.SlotOf(stray.Name); ok {
-		if err := s.setAside(ctx, at, stray.Place); err != nil {
+		if err := s.quarantineSlot(ctx, at, stray.Place); err != nil {
 			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
 		}
 	}
@@ -255,13 +255,13 @@ func (b *Bucket) copy(ctx context.Context, key, to string, info minio.ObjectInfo
 	return classify(err)
 }
 
-// maxNamesakes bounds the entries of one name in a day's quarantine.
-const maxNamesakes = 1000
+// maxSameName bounds the entries of one name in a day's quarantine.
+const maxSameName = 1000
 
 // freeKey returns key, or key with a numeric suffix if it exists. Nothing in the quarantine is
 // overwritten.
 func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
-	for i := range maxNamesakes {
+	for i := range maxSameName {
 		try := key
 		if i > 0 {
 			try = fmt.Sprintf("%s.%d", key, i)
@@ -274,7 +274,7 @@ func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%d things of one name in one day", maxNamesakes)
+	return "", fmt.Errorf("%d things of one name in one day", maxSameName)
 }
 
 // Presign implements blob.Store.

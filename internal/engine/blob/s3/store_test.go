@@ -232,14 +232,14 @@ func TestWhatIsSmallIsSignedAsAWhole(t *testing.T) {
 		return sharedTransport.RoundTrip(r)
 	})
 	b := at(t, o)
-	for _, size := range []drive.ByteSize{0, 1, wholeSize, wholeSize + 1} {
+	for _, size := range []drive.ByteSize{0, 1, maxBuffered, maxBuffered + 1} {
 		content := blobtest.Bytes(uint64(size), size)
 		signed = nil
 		if name := put(t, b.Blobs, content); !bytes.Equal(readAll(t, b, name), content) {
 			t.Errorf("%d bytes have changed", size)
 		}
 		want := fmt.Sprintf("%x", sha256.Sum256(content))
-		if isWhole := slices.Equal(signed, []string{want}); isWhole != (size <= wholeSize) {
+		if isWhole := slices.Equal(signed, []string{want}); isWhole != (size <= maxBuffered) {
 			t.Errorf("%d bytes are signed by %q", size, signed)
 		}
 	}

@@ -98,16 +98,16 @@ func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("extend part %d: %w", e.N, err)
 	}
-	leave, err := s.enter(ref.ID, e.N, e.Gen)
+	unreserve, err := s.reservePart(ref.ID, e.N, e.Gen)
 	if err != nil {
 		return nil, err
 	}
 	l, t, err := s.claimTail(ctx, ref, e)
 	if err != nil {
-		leave()
+		unreserve()
 		return nil, err
 	}
-	x := &extension{s: s, ref: ref, e: e, l: l, old: t, leave: leave}
+	x := &extension{s: s, ref: ref, e: e, l: l, tail: t, unreserve: unreserve}
 	if err := x.run(ctx, body); err != nil {
 		return nil, fmt.Errorf("extend part %d: %w", e.N, err)
 	}
@@ -117,7 +117,7 @@ func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 // claimTail takes the lease of a part and returns its tail. It returns OffsetMismatch unless the
 // tail has e.At bytes, and InProgress if the tail keeps changing.
 func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*lease, tail, error) {
-	for range tries {
+	for range maxTries {
 		raw, err := s.j.field(ctx, ref.ID, fmt.Sprintf("p%d", e.N))
 		if err != nil {
 			return nil, tail{}, err
@@ -153,28 +153,28 @@ func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*
 
 // extension is a running Extend that holds the lease of its part. It implements blob.Withheld.
 type extension struct {
-	s   *Staging
-	ref blob.Ref
-	e   blob.Extend
-	l   *lease
-	old tail // the tail before
+	s    *Staging
+	ref  blob.Ref
+	e    blob.Extend
+	l    *lease
+	tail tail // the tail before
 
-	part  blob.Part                   // the result
-	enter func(context.Context) error // journals the stored bytes; nil: nothing was stored
-	undo  func(context.Context) int64 // deletes the stored bytes and returns the number of the part's bytes left in the store; nil: nothing was stored
-	stop  func()                      // stops renewing the lease
-	leave func()                      // ends the reservation in this process
+	part        blob.Part                   // the result
+	commit      func(context.Context) error // journals the stored bytes; nil: nothing was stored
+	rollback    func(context.Context) int64 // deletes the stored bytes and returns the number of the part's bytes left in the store; nil: nothing was stored
+	stopRenewal func()                      // stops renewing the lease
+	unreserve   func()                      // ends the reservation in this process
 }
 
 // run spools the body and stores it. On an error the extension is discarded.
 func (x *extension) run(ctx context.Context, body blob.Body) error {
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	kept := x.s.keep(held, x.l, cancel)
-	x.stop = func() {
+	kept := x.s.startRenewal(held, x.l, cancel)
+	x.stopRenewal = func() {
 		kept()
 		cancel(nil)
 	}
-	f, part, err := x.gather(ctx, body)
+	f, part, err := x.spoolBody(ctx, body)
 	if err == nil {
 		x.part = part
 		err = x.store(held, f, part)
@@ -191,17 +191,17 @@ func (x *extension) Part() blob.Part { return x.part }
 
 // Enter implements blob.Withheld.
 func (x *extension) Enter(ctx context.Context) error {
-	if x.enter == nil {
+	if x.commit == nil {
 		x.Discard(ctx)
 		return nil
 	}
-	if err := x.l.alive(); err != nil {
+	if err := x.l.checkHeld(); err != nil {
 		x.Discard(ctx)
 		return fmt.Errorf("extend part %d: %w", x.e.N, err)
 	}
-	x.stop()
-	defer x.leave()
-	if err := x.enter(ctx); err != nil {
+	x.stopRenewal()
+	defer x.unreserve()
+	if err := x.commit(ctx); err != nil {
 		return fmt.Errorf("extend part %d: %w", x.e.N, err)
 	}
 	return nil
@@ -209,19 +209,19 @@ func (x *extension) Enter(ctx context.Context) error {
 
 // Discard implements blob.Withheld.
 func (x *extension) Discard(ctx context.Context) {
-	defer x.leave()
-	x.stop()
+	defer x.unreserve()
+	x.stopRenewal()
 	left := x.l.before
-	if x.undo != nil {
-		left = x.undo(ctx)
+	if x.rollback != nil {
+		left = x.rollback(ctx)
 	}
 	if err := x.s.release(ctx, x.l, left); err != nil {
-		x.s.b.log.Warn("lease of a tail not given back", "upload", x.ref.ID, "part", x.e.N, "error", err)
+		x.s.b.log.Warn("lease of a tail not released; it expires by itself", "upload", x.ref.ID, "part", x.e.N, "error", err)
 	}
 }
 
-// gather spools the body to a file and checks it. The caller closes f.
-func (x *extension) gather(ctx context.Context, body blob.Body) (f *spoolFile, part blob.Part, err error) {
+// spoolBody spools the body to a file and checks it. The caller closes f.
+func (x *extension) spoolBody(ctx context.Context, body blob.Body) (f *spoolFile, part blob.Part, err error) {
 	if f, err = x.s.b.newSpool(); err != nil {
 		return nil, blob.Part{}, err
 	}
@@ -233,7 +233,7 @@ func (x *extension) gather(ctx context.Context, body blob.Body) (f *spoolFile, p
 		err = x.e.Check(part, drive.ByteSize(f.size))
 	}
 	if err == nil {
-		err = x.l.alive()
+		err = x.l.checkHeld()
 	}
 	if err != nil {
 		f.close()
@@ -256,10 +256,10 @@ func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) err
 
 // storePart sends the complete part: its pieces and the spooled bytes.
 func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part) error {
-	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.old.pieces)
+	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.tail.pieces)
 	defer pieces.close()
 	var etag string
-	r, err := ready(io.MultiReader(pieces, f.reader()), int64(part.Size))
+	r, err := bufferSmall(io.MultiReader(pieces, f.reader()), int64(part.Size))
 	if err == nil {
 		etag, err = x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, r, int64(part.Size))
 	}
@@ -267,24 +267,24 @@ func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part)
 		return x.s.explain(ctx, x.ref, x.l, err)
 	}
 	e := entry{Part: part, gen: x.e.Gen, time: drive.TimeOf(x.s.b.now()), etag: etag}
-	x.enter = func(ctx context.Context) error {
+	x.commit = func(ctx context.Context) error {
 		err := x.s.accept(ctx, x.ref, x.l, e)
 		if err == nil {
-			x.s.b.dropPieces(ctx, x.ref.ID, x.old.pieces)
+			x.s.b.dropPieces(ctx, x.ref.ID, x.tail.pieces)
 		}
 		return err
 	}
-	x.undo = x.emptyPart
+	x.rollback = x.rollbackPart
 	return nil
 }
 
-// emptyPart replaces a discarded part by an empty one, because a rebuilt journal would accept it.
-// It returns the number of bytes left in the store.
-func (x *extension) emptyPart(ctx context.Context) int64 {
-	ctx, stop := detached(ctx)
+// rollbackPart replaces a discarded part by an empty one, because a rebuilt journal would accept
+// it. It returns the number of bytes left in the store.
+func (x *extension) rollbackPart(ctx context.Context) int64 {
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
-	if x.l.alive() == nil { // else another writer may hold the part
-		if err := x.s.b.putNothing(ctx, x.ref.ID, x.l.mpu, x.e.N); err == nil {
+	if x.l.checkHeld() == nil { // else another writer may hold the part
+		if err := x.s.b.putEmptyPart(ctx, x.ref.ID, x.l.mpu, x.e.N); err == nil {
 			return 0
 		}
 	}
@@ -294,16 +294,16 @@ func (x *extension) emptyPart(ctx context.Context) int64 {
 // storePiece sends the spooled bytes as a piece, merged with the pieces before them that are too
 // short.
 func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part) error {
-	keep, size := x.old.pieces, f.size
+	keep, size := x.tail.pieces, f.size
 	for len(keep) > 0 && keep[len(keep)-1].Size < 2*size {
 		size += keep[len(keep)-1].Size
 		keep = keep[:len(keep)-1]
 	}
-	merged := x.old.pieces[len(keep):]
+	merged := x.tail.pieces[len(keep):]
 	piece := storedPiece{Place: fmt.Sprintf("%d-%d-%s", x.e.N, int64(part.Size)-size, randomID()), Size: size}
 	before := x.s.b.openPieces(ctx, x.ref.ID, merged)
 	defer before.close()
-	r, err := ready(io.MultiReader(before, f.reader()), size)
+	r, err := bufferSmall(io.MultiReader(before, f.reader()), size)
 	if err == nil {
 		err = x.s.b.putObject(ctx, x.s.b.pieceKey(x.ref.ID, piece), r, size, minio.PutObjectOptions{})
 	}
@@ -311,20 +311,20 @@ func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part
 		return classify(err)
 	}
 	t := tail{Part: part, gen: x.e.Gen, time: drive.TimeOf(x.s.b.now()), pieces: append(slices.Clip(keep), piece)}
-	x.enter = func(ctx context.Context) error { return x.enterPiece(ctx, t, merged) }
-	x.undo = func(ctx context.Context) int64 {
+	x.commit = func(ctx context.Context) error { return x.commitPiece(ctx, t, merged) }
+	x.rollback = func(ctx context.Context) int64 {
 		x.s.b.dropPieces(ctx, x.ref.ID, []storedPiece{piece})
 		return x.l.before
 	}
 	return nil
 }
 
-// enterPiece journals t, whose last piece replaces the merged ones, and deletes the pieces that are
-// not needed.
-func (x *extension) enterPiece(ctx context.Context, t tail, merged []storedPiece) error {
-	ctx, stop := detached(ctx)
+// commitPiece journals t, whose last piece replaces the merged ones, and deletes the pieces that
+// are not needed.
+func (x *extension) commitPiece(ctx context.Context, t tail, merged []storedPiece) error {
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
-	_, err := x.s.script(ctx, x.ref, tailScript, x.e.N, x.l.token, x.l.before, t.encode())
+	_, err := x.s.runRestoring(ctx, x.ref, tailScript, x.e.N, x.l.token, x.l.before, t.encode())
 	switch {
 	case err == nil:
 		x.s.b.dropPieces(ctx, x.ref.ID, merged)
@@ -355,8 +355,8 @@ type closerFunc func() error
 
 func (f closerFunc) Close() error { return f() }
 
-// forgetTail deletes the pieces of the encoded tail raw, which was replaced.
-func (s *Staging) forgetTail(ctx context.Context, id drive.UploadID, raw string) {
+// dropTailPieces deletes the pieces of the encoded tail raw, which was replaced.
+func (s *Staging) dropTailPieces(ctx context.Context, id drive.UploadID, raw string) {
 	if t, err := decodeTail(raw); err == nil && len(t.pieces) > 0 {
 		s.b.dropPieces(ctx, id, t.pieces)
 	}

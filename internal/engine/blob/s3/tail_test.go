@@ -131,19 +131,19 @@ func TestATailOutlivesItsJournal(t *testing.T) {
 // Pieces that an instance has left behind that died before it could enter them lead nowhere, or on.
 func TestLongestTail(t *testing.T) {
 	t.Parallel()
-	piece := func(place string, at, size int64, time drive.Time) found {
-		return found{storedPiece{place, size}, 0, at, time}
+	piece := func(place string, at, size int64, time drive.Time) listedPiece {
+		return listedPiece{storedPiece{place, size}, 0, at, time}
 	}
 	for name, c := range map[string]struct {
-		all  []found
+		all  []listedPiece
 		size drive.ByteSize
 		row  []string
 	}{
-		"one":               {[]found{piece("a", 0, 10, 1)}, 10, []string{"a"}},
-		"a gap":             {[]found{piece("a", 0, 10, 1), piece("b", 11, 5, 2)}, 10, []string{"a"}},
-		"no beginning":      {[]found{piece("b", 11, 5, 2)}, 0, nil},
-		"merged and left":   {[]found{piece("a", 0, 10, 1), piece("b", 10, 5, 2), piece("ab", 0, 15, 3)}, 15, []string{"ab"}},
-		"an attempt before": {[]found{piece("x", 0, 12, 1), piece("a", 0, 10, 2), piece("b", 10, 9, 3)}, 19, []string{"a", "b"}},
+		"one":               {[]listedPiece{piece("a", 0, 10, 1)}, 10, []string{"a"}},
+		"a gap":             {[]listedPiece{piece("a", 0, 10, 1), piece("b", 11, 5, 2)}, 10, []string{"a"}},
+		"no beginning":      {[]listedPiece{piece("b", 11, 5, 2)}, 0, nil},
+		"merged and left":   {[]listedPiece{piece("a", 0, 10, 1), piece("b", 10, 5, 2), piece("ab", 0, 15, 3)}, 15, []string{"ab"}},
+		"an attempt before": {[]listedPiece{piece("x", 0, 12, 1), piece("a", 0, 10, 2), piece("b", 10, 9, 3)}, 19, []string{"a", "b"}},
 	} {
 		got, ok := longestTail(0, c.all)
 		if ok != (c.size > 0) || got.Size != c.size || len(got.pieces) != len(c.row) {

@@ -13,8 +13,8 @@ import (
 // Limits for the store to begin its answer once it has the request. A retried request waits this
 // long per attempt, and the client must still be there after all of them.
 const (
-	answerTime   = 8 * time.Second
-	assemblyTime = time.Minute // completing 10,000 parts takes long, and not all stores send a header first
+	responseTimeout     = 8 * time.Second
+	slowResponseTimeout = time.Minute // completing 10,000 parts takes long, and not all stores send a header first
 )
 
 // idleTime is how long an idle connection is kept. If the store closes a connection just as the
@@ -32,23 +32,23 @@ const (
 
 // transport sends each request with a response timeout that fits its kind.
 type transport struct {
-	quick, patient *http.Transport
-	stall          time.Duration // stall limit per connection
-	log            *slog.Logger
-	closes         sync.Once // guards a warning that is logged once
+	fast, slow *http.Transport
+	stall      time.Duration // stall limit per connection
+	log        *slog.Logger
+	warnClose  sync.Once // guards a warning that is logged once
 }
 
 // newTransport returns a transport with a stall limit.
 func newTransport(stall time.Duration, log *slog.Logger) *transport {
-	return &transport{quick: transportThatWaits(answerTime, stall), patient: transportThatWaits(assemblyTime, stall), stall: stall, log: log}
+	return &transport{fast: newHTTPTransport(responseTimeout, stall), slow: newHTTPTransport(slowResponseTimeout, stall), stall: stall, log: log}
 }
 
-// transportThatWaits returns an HTTP transport with a response header timeout and a stall limit.
-func transportThatWaits(header, stall time.Duration) *http.Transport {
+// newHTTPTransport returns an HTTP transport with a response header timeout and a stall limit.
+func newHTTPTransport(header, stall time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialTaken(dialer.DialContext, stall),
+		DialContext:           dialWithStall(dialer.DialContext, stall),
 		MaxIdleConns:          1024,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       idleTime,
@@ -63,33 +63,33 @@ func transportThatWaits(header, stall time.Duration) *http.Transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	send := t.quick.RoundTrip
-	if isAssembly(r) {
-		send = t.patient.RoundTrip
+	send := t.fast.RoundTrip
+	if isSlow(r) {
+		send = t.slow.RoundTrip
 	}
-	resp, err := awaitBody(r, t.stall, send)
+	resp, err := sendWithStall(r, t.stall, send)
 	if err == nil && isMisread(resp) {
-		if again, ok := repeated(r); ok {
+		if again, ok := cloneForRetry(r); ok {
 			_ = resp.Body.Close() // with its connection
-			resp, err = awaitBody(again, t.stall, send)
+			resp, err = sendWithStall(again, t.stall, send)
 		}
 	}
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && hasBody(r) {
-		spend(resp)
+		bufferErrorDocument(resp)
 	}
 	if err == nil && resp.Close && resp.StatusCode == http.StatusOK {
-		t.closes.Do(func() {
-			t.log.Warn("the object store closes the connection after each answer, so that each request opens one, which halves the rate of small files: allow keep-alive there")
+		t.warnClose.Do(func() {
+			t.log.Warn("the object store closes the connection after each answer; this halves the rate of small files: enable keep-alive in the store or its proxy")
 		})
 	}
 	return resp, err
 }
 
-// spend buffers the document of an error response and closes the connection. A store that refuses a
-// request may have left its body unread and take the body for the next request (see isMisread).
-// net/http drops the connection if the body is closed before its end, so the last byte is not read;
-// it is always '>' in XML.
-func spend(resp *http.Response) {
+// bufferErrorDocument buffers the document of an error response and closes the connection. A store
+// that refuses a request may have left its body unread and take the body for the next request (see
+// isMisread). net/http drops the connection if the body is closed before its end, so the last byte
+// is not read; it is always '>' in XML.
+func bufferErrorDocument(resp *http.Response) {
 	size := resp.ContentLength
 	if size <= 0 || size > maxErrorDocument {
 		return
@@ -108,13 +108,13 @@ func isMisread(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusBadRequest && resp.Close
 }
 
-// repeated returns a copy of r to send again. ok is false if the body is a stream; that error is
-// Unavailable (see kindOf), so the client retries.
-func repeated(r *http.Request) (again *http.Request, ok bool) {
+// cloneForRetry returns a copy of r to send again. ok is false if the body is a stream; that error
+// is Unavailable (see kindOf), so the client retries.
+func cloneForRetry(r *http.Request) (again *http.Request, ok bool) {
 	if !hasBody(r) {
 		return r, true
 	}
-	content, ok := r.Context().Value(wholeKey{}).([]byte)
+	content, ok := r.Context().Value(bufferedBodyKey{}).([]byte)
 	if ok {
 		again = r.Clone(r.Context())
 		again.Body = io.NopCloser(bytes.NewReader(content))
@@ -125,10 +125,10 @@ func repeated(r *http.Request) (again *http.Request, ok bool) {
 // hasBody reports whether r has a body.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// isAssembly reports whether the store needs long before it answers: it completes or aborts a
+// isSlow reports whether the store needs long before it answers: it completes or aborts a
 // multipart upload, copies, lists (some stores walk a tree), deletes many objects, or has received
 // a large body.
-func isAssembly(r *http.Request) bool {
+func isSlow(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Copy-Source") != "" || r.ContentLength > largeBody {
 		return true
 	}
@@ -145,6 +145,6 @@ func isAssembly(r *http.Request) bool {
 
 // CloseIdleConnections closes the idle connections.
 func (t *transport) CloseIdleConnections() {
-	t.quick.CloseIdleConnections()
-	t.patient.CloseIdleConnections()
+	t.fast.CloseIdleConnections()
+	t.slow.CloseIdleConnections()
 }

@@ -16,7 +16,7 @@ import (
 // attempts.
 func TestWhichRequestsAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	if all := attempts * answerTime; all >= 40*time.Second {
+	if all := attempts * responseTimeout; all >= 40*time.Second {
 		t.Errorf("a store that has fallen silent holds a request for %s", all)
 	}
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestWhichRequestsAreWaitedFor(t *testing.T) {
 		if c.copied != "" {
 			r.Header.Set("X-Amz-Copy-Source", c.copied)
 		}
-		if isAssembly(r) != c.want {
+		if isSlow(r) != c.want {
 			t.Errorf("%s %s of %d bytes: waited for is %v", c.method, c.query, c.length, !c.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
 		{http.MethodHead, nil, http.StatusOK},
 		{http.MethodDelete, http.NoBody, http.StatusOK},
 		{http.MethodPut, strings.NewReader("x"), http.StatusBadRequest},
-		{http.MethodPut, wholeOf([]byte("x")), http.StatusOK},
+		{http.MethodPut, newBufferedBody([]byte("x")), http.StatusOK},
 	} {
 		var asked atomic.Int32
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
 		t.Cleanup(store.Close)
 		transport := newTransport(time.Minute, slog.New(slog.DiscardHandler))
 		t.Cleanup(transport.CloseIdleConnections)
-		ctx, body, _ := unwrap(t.Context(), c.body)
+		ctx, body, _ := unwrapBuffered(t.Context(), c.body)
 		r, err := http.NewRequestWithContext(ctx, c.method, store.URL+"/b/k", body)
 		noError(t, err)
 		resp, err := transport.RoundTrip(r)

@@ -27,19 +27,19 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	if err := ctx.Err(); err != nil {
 		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, err)
 	}
-	leave, err := s.enter(ref.ID, w.N, w.Gen)
+	unreserve, err := s.reservePart(ref.ID, w.N, w.Gen)
 	if err != nil {
 		return blob.Part{}, err
 	}
-	defer leave()
+	defer unreserve()
 	l, err := s.claim(ctx, ref, w, "write")
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, err)
 	}
-	defer s.forgetTail(ctx, ref.ID, l.tail)
-	e, stored, err := s.receive(ctx, ref, w, l, body)
+	defer s.dropTailPieces(ctx, ref.ID, l.tail)
+	e, stored, err := s.sendPart(ctx, ref, w, l, body)
 	if err != nil {
-		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, s.giveUp(ctx, ref, w, l, stored, err))
+		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, s.abandonWrite(ctx, ref, w, l, stored, err))
 	}
 	if err := s.accept(ctx, ref, l, e); err != nil {
 		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, err)
@@ -47,21 +47,21 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return e.Part, nil
 }
 
-// receive sends the body to the store and returns its entry. stored reports whether the store may
+// sendPart sends the body to the store and returns its entry. stored reports whether the store may
 // have bytes of the part. The lease is renewed from the first byte on, also while a body of
 // undeclared length is spooled. If the lease is lost, the request is cancelled.
-func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, body blob.Body) (entry, bool, error) {
+func (s *Staging) sendPart(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, body blob.Body) (entry, bool, error) {
 	e := entry{gen: w.Gen}
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer s.keep(held, l, cancel)()
+	defer s.startRenewal(held, l, cancel)()
 	part, stored, err := s.b.send(ctx, outgoing{
 		body: body, size: w.Size,
 		last: func(p blob.Part) error {
 			if p.N != w.N {
 				return fmt.Errorf("body is part %d, write is of part %d", p.N, w.N)
 			}
-			return l.alive()
+			return l.checkHeld()
 		},
 		put: func(_ context.Context, r io.Reader, size int64) error {
 			if size == 0 { // an empty part in the store means a dropped one; the entry is enough
@@ -79,9 +79,9 @@ func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *le
 	return e, stored && part.Size > 0, err
 }
 
-// giveUp ends a Write whose body failed or was refused by the store, and returns the error to
+// abandonWrite ends a Write whose body failed or was refused by the store, and returns the error to
 // report for cause.
-func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, stored bool, cause error) error {
+func (s *Staging) abandonWrite(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, stored bool, cause error) error {
 	left := l.before
 	if stored {
 		left = max(left, int64(w.Size), 0)
@@ -90,7 +90,7 @@ func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lea
 		}
 	}
 	if err := s.release(ctx, l, left); err != nil {
-		s.b.log.Warn("lease of a part not given back", "upload", ref.ID, "part", w.N, "error", err)
+		s.b.log.Warn("lease of a part not released; it expires by itself", "upload", ref.ID, "part", w.N, "error", err)
 	}
 	if _, ok := errors.AsType[*storeError](cause); !ok {
 		return cause
@@ -102,12 +102,12 @@ func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lea
 // removed, Unavailable if the journal names another multipart upload now, and else cause. It checks
 // for the multipart upload itself, because some stores only close the connection.
 func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause error) error {
-	ctx, stop := detached(ctx)
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
 	if _, err := s.b.listParts(ctx, s.b.contentKey(ref.ID), l.mpu); !drive.IsKind(err, drive.NotFound) {
 		return cause
 	}
-	if err := s.find(ctx, ref); err != nil {
+	if err := s.revalidate(ctx, ref); err != nil {
 		return err
 	}
 	return drive.Wrap(cause, drive.Unavailable)
@@ -116,9 +116,9 @@ func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause err
 // accept adds the entry of a part whose bytes are in the store, even if the client is gone. An
 // equal part that is accepted already is success.
 func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) error {
-	ctx, stop := detached(ctx)
+	ctx, stop := cleanupContext(ctx)
 	defer stop()
-	_, err := s.script(ctx, ref, appendScript, e.N, l.token, l.incarnation, e.gen, e.encode())
+	_, err := s.runRestoring(ctx, ref, appendScript, e.N, l.token, l.incarnation, e.gen, e.encode())
 	there, isThere := errors.AsType[*blob.ThereError](err)
 	switch {
 	case err == nil:
