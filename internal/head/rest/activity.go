@@ -15,19 +15,19 @@ import (
 	"smartdrive/internal/usecase/history"
 )
 
-// happened is what was done, to those who may see it.
-type happened struct {
-	history *history.History
-	sending *server.Gate[drive.UserID] // exports, which read everything there is
+// activityRoutes serves the activity log: lists and exports of what was done to nodes and accounts.
+type activityRoutes struct {
+	history   *history.History
+	exporting *server.Gate[drive.UserID] // limits concurrent exports per user; an export reads the whole log
 }
 
-// maxEntries is how many exports of activity one user is sent at a time: each keeps a processor and
+// maxActivityExports bounds the concurrent activity exports of one user. Each keeps a processor and
 // the database busy for as long as it lasts.
-const maxEntries = 2
+const maxActivityExports = 2
 
-func (h happened) routes() []route {
+func (a activityRoutes) routes() []route {
 	return []route{{
-		method: "GET", path: "/activity", need: read, act: plain(h.list),
+		method: "GET", path: "/activity", need: read, act: plain(a.list),
 		query: []param{
 			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam,
@@ -39,7 +39,7 @@ func (h happened) routes() []route {
 		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity", need: admins, act: byID(h.ofUser),
+		method: "GET", path: usersPath + "/{id}/activity", need: admins, act: byID(a.ofUser),
 		query: []param{
 			{name: "type", says: "only entries of these types, separated by commas; absent: all of the types that are listed here"},
 			limitParam, cursor,
@@ -49,7 +49,7 @@ func (h happened) routes() []route {
 		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: "/activity/export", need: read, act: plain(h.export),
+		method: "GET", path: "/activity/export", need: read, act: plain(a.export),
 		query: []param{
 			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam, typesParam, afterParam,
@@ -58,13 +58,13 @@ func (h happened) routes() []route {
 		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity/export", need: admins, act: byID(h.exportUser),
+		method: "GET", path: usersPath + "/{id}/activity/export", need: admins, act: byID(a.exportUser),
 		query: []param{typesParam, afterParam},
 		does:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + wholeOrCut,
 		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: "/admin/activity/export", need: admins, act: plain(h.exportAll),
+		method: "GET", path: "/admin/activity/export", need: admins, act: plain(a.exportAll),
 		query: []param{typesParam, afterParam},
 		does: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
 			"With MySQL the last minute is not among it. " + wholeOrCut,
@@ -78,11 +78,11 @@ var (
 	afterParam = param{name: "after", says: "`id` of an entry of an earlier export: only those that came after it"}
 )
 
-// wholeOrCut is what is true of each export.
+// wholeOrCut ends the description of every export route.
 const wholeOrCut = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
 	"`gone` says that entries after that one may have been deleted because of their age."
 
-func (h happened) list(ctx context.Context, c *call) (reply, error) {
+func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {
 	in := history.Query{Place: c.query.Get(spaceParam.name), Cursor: c.query.Get(cursor.name), Limit: c.limit()}
 	if text := c.query.Get("node"); text != "" {
 		id, err := drive.ParseID[drive.NodeID](text)
@@ -92,16 +92,16 @@ func (h happened) list(ctx context.Context, c *call) (reply, error) {
 		in.Node = id
 	}
 	in.Types = c.types()
-	page, err := h.history.List(ctx, c.who, in)
+	page, err := a.history.List(ctx, c.who, in)
 	return answer(files.Page[history.Happened](page), err)
 }
 
-func (h happened) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	page, err := h.history.Of(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
+func (a activityRoutes) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	page, err := a.history.Of(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
 	return answer(files.Page[history.Happened](page), err)
 }
 
-func (h happened) export(ctx context.Context, c *call) (reply, error) {
+func (a activityRoutes) export(ctx context.Context, c *call) (reply, error) {
 	in := history.Query{Place: c.query.Get(spaceParam.name), Types: c.types()}
 	if text := c.query.Get("node"); text != "" {
 		id, err := drive.ParseID[drive.NodeID](text)
@@ -110,27 +110,28 @@ func (h happened) export(ctx context.Context, c *call) (reply, error) {
 		}
 		in.Node = id
 	}
-	return h.send(ctx, c, func() (*history.Export, error) {
-		return h.history.Export(ctx, c.who, in, c.query.Get(afterParam.name))
+	return a.send(ctx, c, func() (*history.Export, error) {
+		return a.history.Export(ctx, c.who, in, c.query.Get(afterParam.name))
 	})
 }
 
-func (h happened) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	return h.send(ctx, c, func() (*history.Export, error) {
-		return h.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+func (a activityRoutes) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	return a.send(ctx, c, func() (*history.Export, error) {
+		return a.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
 	})
 }
 
-func (h happened) exportAll(ctx context.Context, c *call) (reply, error) {
-	return h.send(ctx, c, func() (*history.Export, error) {
-		return h.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
+func (a activityRoutes) exportAll(ctx context.Context, c *call) (reply, error) {
+	return a.send(ctx, c, func() (*history.Export, error) {
+		return a.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name))
 	})
 }
 
-// send sends an export piece by piece. The first piece is read before the answer begins, so that
-// what is wrong with the request is an error; what fails later breaks the connection off.
-func (h happened) send(ctx context.Context, c *call, begin func() (*history.Export, error)) (reply, error) {
-	release, err := h.sending.Acquire(c.actor())
+// send streams an export as JSON lines. It reads the first page before it writes the response
+// header, so that a faulty request is answered with an error. A failure after the header aborts the
+// connection with a panic of http.ErrAbortHandler.
+func (a activityRoutes) send(ctx context.Context, c *call, begin func() (*history.Export, error)) (reply, error) {
+	release, err := a.exporting.Acquire(c.actor())
 	if err != nil {
 		return reply{}, err
 	}
@@ -169,7 +170,7 @@ func (h happened) send(ctx context.Context, c *call, begin func() (*history.Expo
 	return reply{}, nil
 }
 
-// types are those of entries that are asked for; none: nothing was said.
+// types returns the entry types of the query parameter "type"; nil if the parameter is absent.
 func (c *call) types() []string {
 	if text := c.query.Get("type"); text != "" {
 		return strings.Split(text, ",")

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/usecase/handover"
 )
 
-// handovers give the files of users who leave to others.
+// handovers serves the routes by which administrators transfer the files of a leaving user to
+// another user or a space.
 type handovers struct{ handovers *handover.Handovers }
 
 func (h handovers) routes() []route {
@@ -65,5 +66,5 @@ func (h handovers) begin(ctx context.Context, c *call, id drive.UserID, in *hand
 }
 
 func (h handovers) get(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	return showing(c, showHandover)(h.handovers.Find(ctx, c.who, id))
+	return replyWith(c, showHandover)(h.handovers.Find(ctx, c.who, id))
 }

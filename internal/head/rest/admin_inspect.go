@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// inspection shows administrators how the installation is doing.
+// inspection serves the administrators' read-only routes on the state of the installation.
 type inspection struct {
 	timers   *timer.Engine
 	steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
@@ -19,10 +19,10 @@ type inspection struct {
 	mail     func(ctx context.Context) (MailReport, error)
 }
 
-// mostDays is how many days of growth are shown at most: ten years.
-const mostDays = 3660
+// maxDays is the largest number of days of growth in one response: ten years.
+const maxDays = 3660
 
-var daysParam = param{name: "days", form: integer, min: 1, max: mostDays, def: 90, says: "how many days, today among them"}
+var daysParam = param{name: "days", form: integer, min: 1, max: maxDays, def: 90, says: "how many days, today among them"}
 
 func (i inspection) routes() []route {
 	all := []route{
@@ -50,7 +50,7 @@ func (i inspection) routes() []route {
 func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	key, err := timer.ParseKey(c.r.PathValue("key"))
 	if err != nil {
-		return reply{}, drive.Wrap(err, drive.NotFound) // it is a malformed id
+		return reply{}, drive.Wrap(err, drive.NotFound) // a malformed key is answered like an unknown one
 	}
 	view := TimerView{Pending: true}
 	if view.State, err = i.timers.Show(ctx, key); drive.IsKind(err, drive.NotFound) {
@@ -67,14 +67,14 @@ func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	return ok(view)
 }
 
-// TimerView is a timer: as it waits, and where it has been.
+// TimerView is the state of a timer and the recorded steps of its firings.
 type TimerView struct {
 	timer.State
 	Pending bool        `json:"pending" doc:"it waits, or its handler has it; without, only key and trace mean something"`
 	Trace   []TimerStep `json:"trace" doc:"the latest 200 steps, in their order"`
 }
 
-// TimerStep is a point on a timer's way.
+// TimerStep is one recorded step of a timer's firing.
 type TimerStep struct {
 	Gen      int64      `json:"gen"`
 	Step     string     `json:"step" enum:"armed,fired,published,consumed,applied,snoozed,waited,failed,dead"`
@@ -90,7 +90,7 @@ type TimerStep struct {
 	Slice        string     `json:"slice,omitempty" doc:"of fired: the UTC minute or hour that it was indexed under; absent where timers are in memory"`
 }
 
-// Finding is something that was not as it should be.
+// Finding is a violation of an invariant that an audit has found.
 type Finding struct {
 	ID        string     `json:"id"`
 	At        drive.Time `json:"at"`
@@ -116,7 +116,7 @@ func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// Growth is how an installation grew.
+// Growth is the daily growth of the installation, the oldest day first.
 type Growth struct {
 	Days []growth.Day `json:"days"`
 }
@@ -129,8 +129,8 @@ func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
 	return ok(Growth{Days: append([]growth.Day{}, days...)})
 }
 
-// Status is how an installation is doing. What cannot be asked at the moment is absent, and named
-// in failing.
+// Status is the state of the installation. A part that cannot be read at the moment is absent, and
+// Failing names the part.
 type Status struct {
 	Installation string                   `json:"installation"`
 	Mode         string                   `json:"mode"`
@@ -144,7 +144,7 @@ type Status struct {
 	Failing      []string                 `json:"failing"`
 }
 
-// Backup tells what came of the last "admin backup".
+// Backup is the result of the last "admin backup".
 type Backup struct {
 	TakenAt  drive.Time `json:"taken_at"`
 	Contents int64      `json:"contents"`
@@ -152,7 +152,7 @@ type Backup struct {
 	Damaged  int64      `json:"damaged" doc:"contents that were damaged in the installation"`
 }
 
-// Instance is a process that serves the installation, or did so of late.
+// Instance is a process that serves the installation now or did recently.
 type Instance struct {
 	Generation int64      `json:"generation"`
 	Host       string     `json:"host"`
@@ -163,7 +163,7 @@ type Instance struct {
 	Alive      bool       `json:"alive"`
 }
 
-// Lease says which instance does something that only one does.
+// Lease names the instance that holds a lease.
 type Lease struct {
 	Name       string     `json:"name"`
 	Generation int64      `json:"generation"`
@@ -171,7 +171,7 @@ type Lease struct {
 	TakenAt    drive.Time `json:"taken_at"`
 }
 
-// Lag says how far a consumer of events is behind.
+// Lag is the backlog of a consumer of events, in records.
 type Lag struct {
 	Consumer string `json:"consumer"`
 	Topic    string `json:"topic"`
@@ -179,7 +179,8 @@ type Lag struct {
 	Waiting  int64  `json:"waiting"`
 }
 
-// Unsent is what transactions have published and no broker has yet.
+// Unsent counts the records in the outbox that no broker has acknowledged yet. OldestMs is the age
+// of the oldest record in milliseconds.
 type Unsent struct {
 	Records  int64 `json:"records"`
 	OldestMs int64 `json:"oldest_ms"`

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// deadLetters are the records that nobody could handle.
+// deadLetters serves the routes for dead letters: records that their consumers failed to handle.
 type deadLetters struct{ letters stream.DeadLetters }
 
 func (d deadLetters) routes() []route {
@@ -45,24 +45,25 @@ type letterView struct {
 	Consumer  string          `json:"consumer"`
 	Topic     stream.Topic    `json:"topic"`
 	AccountID string          `json:"account_id,omitempty"`
-	Event     json.RawMessage `json:"event"` // a CloudEvent; a string where it is no JSON
+	Event     json.RawMessage `json:"event"` // a CloudEvent; a JSON string if it is not valid JSON
 	Failures  int             `json:"failures"`
-	Code      string          `json:"code"`  // of the problem
-	Error     string          `json:"error"` // of the last try, in the server's words
+	Code      string          `json:"code"`  // problem code
+	Error     string          `json:"error"` // error text of the last attempt, for operators
 	DiedAt    drive.Time      `json:"died_at"`
 }
 
 func showLetter(d stream.DeadLetter) letterView {
 	event := json.RawMessage(d.Event)
 	if !json.Valid(event) {
-		event, _ = json.Marshal(string(d.Event)) // a string always is one
+		event, _ = json.Marshal(string(d.Event)) // encoding a string cannot fail
 	}
 	return letterView{letterID(d), d.Consumer, d.Topic, d.Key, event, d.Failures, d.Failure.Kind, d.Failure.Text, d.DiedAt}
 }
 
 func letterID(d stream.DeadLetter) string { return strconv.FormatInt(int64(d.ID), 10) }
 
-// parseLetter reads an id as letterID writes it.
+// parseLetter parses an id that letterID has formatted. It fails with drive.NotFound on any other
+// text.
 func parseLetter(s string) (stream.DeadID, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != s {
@@ -87,7 +88,7 @@ func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	for i, d := range letters {
 		page.Items[i] = showLetter(d)
 	}
-	if n := len(page.Items); n == c.limit() { // the list cannot be asked for one more than the largest page
+	if n := len(page.Items); n == c.limit() { // List returns at most a page, so a full page may have a successor
 		page.NextCursor = &page.Items[n-1].ID
 	}
 	return ok(page)
@@ -113,7 +114,7 @@ func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {
 	return empty(d.letters.Replay(ctx, id))
 }
 
-// maxReplays is how many dead letters one request replays; each is a transaction of its own.
+// maxReplays bounds the dead letters that one request replays; each is a transaction of its own.
 const maxReplays = 1000
 
 type replayLetters struct {
@@ -124,8 +125,8 @@ type replayedLetters struct {
 	Replayed int `json:"replayed" doc:"how many of them were still there"`
 }
 
-// replayMany replays letters one by one. When one fails, those before it are on their way, and the
-// caller repeats the request.
+// replayMany replays dead letters one by one and skips ids that do not exist any more. If a replay
+// fails, the letters before it are replayed already, and the client may repeat the request.
 func (d deadLetters) replayMany(ctx context.Context, _ *call, in *replayLetters) (reply, error) {
 	if n := len(in.IDs); n < 1 || n > maxReplays {
 		return reply{}, drive.Bad("ids", drive.OutOfRange, "min", 1, "max", maxReplays, "sent", n)

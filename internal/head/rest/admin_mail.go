@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// mailRoute is part of the inspection.
+// mailRoute returns the route that probes the mail server.
 func (i inspection) mailRoute() route {
 	return route{
 		method: "GET", path: "/admin/mail", need: admins, act: plain(i.showMail),
@@ -15,7 +15,7 @@ func (i inspection) mailRoute() route {
 	}
 }
 
-// MailReport is how the server that sends mail is doing.
+// MailReport is the result of probing the mail server.
 type MailReport struct {
 	State     string `json:"state" enum:"none,ok,reach,secure,login,sender" doc:"none: the server was started without --mail; ok: it would take a mail; else what fails: reach (it does not answer), secure (the connection cannot be encrypted), login, sender (it takes no mail from this address)"`
 	Server    string `json:"server,omitempty" doc:"host and port"`

@@ -23,14 +23,14 @@ func (u uploads) adminRoutes() []route {
 	}
 }
 
-// ownedUpload is an upload as an administrator sees it.
+// ownedUpload is an upload as shown to administrators.
 type ownedUpload struct {
 	upload.View
 	AccountID  drive.AccountID `json:"account_id"`
 	UserID     drive.UserID    `json:"user_id"`
 	Held       drive.ByteSize  `json:"held"` // bytes charged as unfinished
 	CreatedAt  drive.Time      `json:"created_at"`
-	LastActive drive.Time      `json:"last_active"` // as the database knows it
+	LastActive drive.Time      `json:"last_active"` // as stored; activity since then may be buffered
 }
 
 func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
@@ -53,7 +53,7 @@ func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 		row := v.Row()
 		items[i] = ownedUpload{v, row.Account, row.User, row.Held, row.Created, row.Active}
 	}
-	return ok(shown(items, c.limit(), func(v ownedUpload) string { return v.ID.String() }))
+	return ok(newPage(items, c.limit(), func(v ownedUpload) string { return v.ID.String() }))
 }
 
 type resetBody struct {

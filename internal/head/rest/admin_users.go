@@ -14,7 +14,7 @@ import (
 
 const usersPath = "/admin/users"
 
-// users are everybody who may log in, as administrators see them.
+// users serves the administrators' routes for users.
 type users struct {
 	admin *admin.Admin
 	now   func() time.Time
@@ -58,7 +58,7 @@ type userView struct {
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
 	LastLogin *drive.Time     `json:"last_login_at"` // null: never
-	// MustChange says that the user has to set a new password first.
+	// MustChange says that the user must set a new password at the next login.
 	MustChange bool `json:"must_change_password"`
 }
 

@@ -11,12 +11,11 @@ import (
 
 const archivesPath = "/archives"
 
-// maxArchives is how many zips one user is sent at a time: laying one out takes a place that there
-// are few of.
+// maxArchives bounds the zips that one user downloads at a time. Laying out a zip takes one of few
+// slots of the exports.
 const maxArchives = 8
 
-// archives are zips that are computed while they are sent, of files and folders that somebody has
-// chosen.
+// archives serves zips of selected files and folders, which are computed while they are sent.
 type archives struct {
 	exports *export.Exports
 	files   *files.Files
@@ -58,7 +57,7 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxPicked, "sent", len(in.Nodes))
 	}
 	for i, text := range in.Nodes {
-		if i > 0 && text == in.Nodes[i-1] { // "root" is looked up
+		if i > 0 && text == in.Nodes[i-1] { // skips repeats, because "root" costs a lookup
 			continue
 		}
 		id, err := a.files.ParseNode(ctx, c.who, text)
@@ -79,7 +78,7 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 		return reply{}, err
 	}
 	defer release()
-	return makeOnce(ctx, c, asItIs, func(keep keeping[export.Archive]) (export.Archive, error) {
+	return makeOnce(ctx, c, unchanged, func(keep keeping[export.Archive]) (export.Archive, error) {
 		return a.exports.CreateArchive(ctx, c.who, c.reader(), wish, keep)
 	})
 }
@@ -88,8 +87,8 @@ func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, 
 	return a.send(ctx, c, func() (export.Download, error) {
 		d, same, err := a.exports.OpenArchive(ctx, c.who, c.reader(), id)
 		if !same && c.r.Header.Get("If-Range") == "" {
-			// The client does not say of what it has the beginning; it is not of this one (RFC 9110
-			// §14.2).
+			// Without If-Range the client does not say which zip its first bytes came from, and
+			// this zip differs (RFC 9110 §14.2). So the whole zip is sent.
 			c.r = c.r.Clone(ctx)
 			c.r.Header.Del("Range")
 		}
@@ -103,7 +102,8 @@ func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (repl
 	})
 }
 
-// send sends a zip that is laid out for this request.
+// send serves a zip that open lays out. It fails with drive.Rate if the user downloads maxArchives
+// zips already.
 func (a archives) send(ctx context.Context, c *call, open func() (export.Download, error)) (reply, error) {
 	release, err := a.sending.Acquire(c.actor())
 	if err != nil {

@@ -21,18 +21,18 @@ const (
 	batchType = "application/vnd.smartdrive.batch" // docs/formats/batch.md
 	ndjson    = "application/x-ndjson"
 
-	maxBatch = 64 * drive.MiB // of a request, lines and bytes together
+	maxBatch = 64 * drive.MiB // bytes of a request, item lines and file bytes together
 )
 
-// batches are many small things that are asked for in one request.
+// batches serves requests that change or download many small files at once.
 type batches struct {
-	batches *batch.Batches
-	files   *files.Files
-	ahead   *semaphore.Weighted // bytes of files that are read before their turn
+	batches         *batch.Batches
+	files           *files.Files
+	readAheadBudget *semaphore.Weighted // memory of all requests for files read ahead
 }
 
-// aheadRoom is for those of all requests, in bytes.
-const aheadRoom = 8 << 20
+// readAheadMemory bounds the bytes of files read ahead, over all requests.
+const readAheadMemory = 8 << 20
 
 func (b batches) routes() []route {
 	act := takesBytes(b.do)
@@ -49,24 +49,25 @@ func (b batches) routes() []route {
 }
 
 func (b batches) do(ctx context.Context, c *call) (reply, error) {
-	if err := takesBatch(c); err != nil {
+	if err := checkBatchHeaders(c); err != nil {
 		return reply{}, err
 	}
 	from := newFrames(server.Incoming(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
-	done, err := c.answeringUntil(ctx, maxUnread+1, from.Stop) // one that waits for its sender gives the room back, too
+	done, err := c.startResponseUntil(ctx, maxUnread+1, from.Stop) // closing the source also ends a wait for a slow sender, so the memory is returned
 	if err != nil {
 		return reply{}, err
 	}
 	defer done()
 	server.Duplex(c.w)
-	out := newLines(c)
+	out := newAnswerWriter(c)
 	defer out.close()
-	err = b.batches.Run(ctx, c.who, c.request(), from, out.tell)
+	err = b.batches.Run(ctx, c.who, c.request(), from, out.addAnswers)
 	return reply{}, out.end(err)
 }
 
-// takesBatch refuses what is not a batch before anything of it is read.
-func takesBatch(c *call) error {
+// checkBatchHeaders refuses a request that is no batch, is too large or is compressed, before its
+// body is read. It returns drive.MediaType or drive.TooLarge.
+func checkBatchHeaders(c *call) error {
 	sent := c.r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(sent)
 	switch {
@@ -78,7 +79,7 @@ func takesBatch(c *call) error {
 	return server.RefuseEncoding(c.r)
 }
 
-// batchItem is the line of an item.
+// batchItem is the decoded line of an item.
 type batchItem struct {
 	N           *int64        `json:"n,omitempty"`
 	Op          string        `json:"op"`
@@ -98,10 +99,10 @@ type batchItem struct {
 	Rev         int64         `json:"rev,omitempty"`
 }
 
-// item reads what a line asks for. Its error is the answer to the item.
+// item converts a decoded line to an item. Its error fails this item only, not the batch.
 func (b batches) item(ctx context.Context, c *call, in *batchItem) (batch.Item, error) {
 	item := batch.Item{Op: batch.Op(in.Op)}
-	if err := in.allows(); err != nil {
+	if err := in.validate(); err != nil {
 		return item, err
 	}
 	switch item.Op {
@@ -120,8 +121,8 @@ func (b batches) item(ctx context.Context, c *call, in *batchItem) (batch.Item, 
 	return item, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(in.Op))
 }
 
-// allows checks that the members of a line belong together.
-func (in *batchItem) allows() error {
+// validate checks that the members of a line fit its operation and each other.
+func (in *batchItem) validate() error {
 	op := batch.Op(in.Op)
 	file, node := op == batch.Put || op == batch.Claim, op == batch.Move || op == batch.Trash
 	replaces := drive.Conflict(in.Conflict) == drive.ConflictReplace
@@ -148,7 +149,7 @@ func (in *batchItem) allows() error {
 	return nil
 }
 
-// file reads what a line says of a file that is stored or linked.
+// file fills in the file of a put or claim, with the condition that if_match and if_none_match set.
 func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 	p := &item.File
 	p.Path, p.Size, p.Parents, p.Conflict = in.Path.Path, drive.ByteSize(*in.Size), in.Parents, drive.Conflict(in.Conflict)
@@ -172,7 +173,7 @@ func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 	return item, nil
 }
 
-// node reads what a line says of a node that is there.
+// node fills in the existing node that a move or trash refers to, and the change to it.
 func (b batches) node(ctx context.Context, c *call, in *batchItem, item batch.Item) (batch.Item, error) {
 	item.At, item.To, item.Rev = in.Path.Path, in.To.Path, in.Rev
 	var err error

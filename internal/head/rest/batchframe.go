@@ -11,45 +11,45 @@ import (
 	"smartdrive/internal/usecase/batch"
 )
 
-// maxLine is the longest line of a batch, in bytes: a path of 4 KiB whose every byte is escaped,
-// and the rest.
+// maxLine is the longest line of a batch, in bytes. It fits a path of 4 KiB whose every byte is
+// escaped, and the other members.
 const maxLine = 32 << 10
 
 var _ batch.Source = (*frames)(nil)
 
-// frames reads the items of a batch: docs/formats/batch.md.
+// frames reads the items of a batch; docs/formats/batch.md describes the format.
 //
 //	batch = *item
 //	item  = line [bytes]
 //	line  = a JSON object in UTF-8 without a line feed, at most 32 KiB, and a line feed
 //	bytes = those of a file, as many as "size" of its line says; only of a put
 //
-// What says where the next line begins must be right, or nothing that follows can be told apart:
-// such a fault ends the batch. Every other fault is that of its item.
+// A fault in a member that decides where the next line begins ends the batch, because nothing after
+// it can be parsed. Any other fault fails only its item.
 type frames struct {
 	src  io.ReadCloser
 	in   *bufio.Reader
 	read func(*batchItem) (batch.Item, error)
 
-	last int64      // number of the item before
-	rest *itemBytes // of the item before
-	sent int64      // bytes of the batch so far
-	err  error      // io.EOF, or why no more can be read
+	last int64      // number of the previous item; -1 before the first
+	rest *itemBytes // unread bytes of the previous item
+	sent int64      // bytes read from the body so far
+	err  error      // set once nothing more can be read; io.EOF at a regular end
 }
 
 func newFrames(src io.ReadCloser, read func(*batchItem) (batch.Item, error)) *frames {
 	f := &frames{src: src, read: read, last: -1, rest: &itemBytes{}}
-	f.in = bufio.NewReaderSize((*counted)(f), 64<<10)
+	f.in = bufio.NewReaderSize((*limitedBody)(f), 64<<10)
 	return f
 }
 
-// counted is the body of the request, up to the limit of a batch.
-type counted frames
+// limitedBody reads the request body and fails with drive.TooLarge after maxBatch bytes.
+type limitedBody frames
 
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.src.Read(p)
-	if c.sent += int64(n); c.sent > int64(maxBatch) {
-		return 0, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBatch, "sent", c.sent)
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if b.sent += int64(n); b.sent > int64(maxBatch) {
+		return 0, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBatch, "sent", b.sent)
 	}
 	return n, err
 }
@@ -68,7 +68,7 @@ func (f *frames) Stop() { _ = f.src.Close() }
 // Next implements batch.Source.
 func (f *frames) Next() (batch.Item, error) {
 	if f.err == nil {
-		_, _ = io.Copy(io.Discard, f.rest) // its error is f.err
+		_, _ = io.Copy(io.Discard, f.rest) // a failure is kept in f.err
 	}
 	if f.err != nil {
 		return batch.Item{}, f.err
@@ -90,7 +90,7 @@ func (f *frames) next() (batch.Item, error) {
 	if err != nil {
 		return batch.Item{}, err
 	}
-	where, err := f.place(members)
+	where, err := f.parseHeader(members)
 	if err != nil {
 		return batch.Item{}, err
 	}
@@ -108,7 +108,7 @@ func (f *frames) next() (batch.Item, error) {
 	return item, nil
 }
 
-// line reads a line, without its end. io.EOF: there is none.
+// line reads a line and returns it without its line feed. It returns io.EOF at the end of the body.
 func (f *frames) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -134,44 +134,46 @@ func badFrame(reason drive.Reason, args ...any) error {
 	return drive.Bad("body", reason, args...)
 }
 
-// placed is what the order of a batch depends on.
-type placed struct {
+// frameHeader holds the members of a line that delimit the item: its number, its operation and the
+// count of bytes that follow.
+type frameHeader struct {
 	n, bytes int64
 	op       batch.Op
 }
 
-// place reads of a line what tells where the next one begins, and which item it is.
-func (f *frames) place(members map[string]json.RawMessage) (placed, error) {
-	p := placed{n: f.last + 1}
+// parseHeader reads the frameHeader from a line's members. Its error ends the batch.
+func (f *frames) parseHeader(members map[string]json.RawMessage) (frameHeader, error) {
+	p := frameHeader{n: f.last + 1}
 	if raw, ok := members["n"]; ok && json.Unmarshal(raw, &p.n) != nil {
-		return placed{}, badFrame(drive.Malformed, "expected", "a number as n")
+		return frameHeader{}, badFrame(drive.Malformed, "expected", "a number as n")
 	}
 	if p.n <= f.last || p.n >= batch.MaxItems {
-		return placed{}, drive.Bad("n", drive.OutOfRange, "min", f.last+1, "max", batch.MaxItems-1, "sent", p.n)
+		return frameHeader{}, drive.Bad("n", drive.OutOfRange, "min", f.last+1, "max", batch.MaxItems-1, "sent", p.n)
 	}
 	if raw, ok := members["op"]; !ok || json.Unmarshal(raw, &p.op) != nil || !slices.Contains(batch.Ops(), p.op) {
-		return placed{}, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(string(members["op"])))
+		return frameHeader{}, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(string(members["op"])))
 	}
 	if p.op != batch.Put {
 		return p, nil
 	}
 	raw, ok := members["size"]
 	if !ok || json.Unmarshal(raw, &p.bytes) != nil || p.bytes < 0 {
-		return placed{}, drive.Bad("size", drive.Required)
+		return frameHeader{}, drive.Bad("size", drive.Required)
 	}
 	if p.bytes > int64(maxBatch) {
-		return placed{}, drive.Fail(drive.TooLarge, "field", "size", "limit", maxBatch, "sent", p.bytes)
+		return frameHeader{}, drive.Fail(drive.TooLarge, "field", "size", "limit", maxBatch, "sent", p.bytes)
 	}
 	return p, nil
 }
 
-// itemBytes are the bytes of one item.
+// itemBytes reads the file bytes of one item.
 type itemBytes struct {
 	f    *frames
 	left int64
 }
 
-// Read implements io.Reader. A batch that ends within them was cut.
+// Read implements io.Reader. It fails with drive.BadRequest, reason "cut", if the body ends early.
+// Every failure is kept in frames.err and ends the batch.
 func (b *itemBytes) Read(p []byte) (int, error) {
 	switch {
 	case b.left == 0:

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	perLook   = 100             // files that are looked up at a time
-	firstMost = 64 * drive.KiB  // a file up to this is read before its line is sent, so that one that cannot be read breaks off no stream
-	aheadMost = 256 * drive.KiB // a file up to this is read before its turn from a store that is far
-	aheadOf   = 8               // files of one request that are read before their turn
+	listBatch      = 100             // files looked up per query
+	prereadMax     = 64 * drive.KiB  // up to this size a file is read before its line is sent, so that a read error fails the file and not the stream
+	readAheadMax   = 256 * drive.KiB // up to this size a file from a remote store is read ahead
+	readAheadFiles = 8               // files that one request opens ahead
 )
 
 func (b batches) contentRoutes() []route {
@@ -57,7 +57,7 @@ func (b batches) contents(ctx context.Context, c *call, in *contentsBody) (reply
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no")
-	s := &manyFiles{b: b, c: c, to: bufio.NewWriterSize(c.w, 64<<10), lang: problem.Negotiate(c.r.Header.Get("Accept-Language"))}
+	s := &contentsStream{b: b, c: c, to: bufio.NewWriterSize(c.w, 64<<10), lang: problem.Negotiate(c.r.Header.Get("Accept-Language"))}
 	if s.minimal = slices.Contains(server.Preferences(c.r.Header), server.Minimal); s.minimal {
 		h.Set("Preference-Applied", server.Minimal)
 	}
@@ -70,24 +70,24 @@ func (b batches) contents(ctx context.Context, c *call, in *contentsBody) (reply
 		return reply{}, err
 	}
 	problem.Note(c.w, err)
-	panic(http.ErrAbortHandler) // the client must not take it for whole
+	panic(http.ErrAbortHandler) // a clean end would look complete to the client
 }
 
-// manyFiles are files on their way to a client in one stream.
-type manyFiles struct {
+// contentsStream sends the contents of many files to one client as one stream.
+type contentsStream struct {
 	b     batches
 	c     *call
 	to    *bufio.Writer
 	lang  problem.Lang
 	begun bool
-	n     int    // of the next file
-	small []byte // what was read of a file before its line
+	n     int    // number of the next file
+	small []byte // buffer for a small file, reused by the next
 
-	minimal bool // a line has the revision of its node and not the node
+	minimal bool // lines carry the revision of a node instead of the node
 }
 
-func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
-	for some := range slices.Chunk(ids, perLook) {
+func (s *contentsStream) send(ctx context.Context, ids []drive.NodeID) error {
+	for some := range slices.Chunk(ids, listBatch) {
 		listed, err := s.b.files.Contents.List(ctx, s.c.who, some)
 		if err == nil && !s.minimal {
 			err = s.b.files.Contents.Show(ctx, s.c.who, listed)
@@ -96,7 +96,7 @@ func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 			return err
 		}
 		s.begun = true
-		if err := s.some(ctx, listed); err != nil {
+		if err := s.sendListed(ctx, listed); err != nil {
 			return err
 		}
 	}
@@ -107,12 +107,11 @@ func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 	return s.to.Flush()
 }
 
-// some sends files that were looked up. From a store that is far, those that follow are read
-// meanwhile.
-func (s *manyFiles) some(ctx context.Context, listed []files.Listed) error {
+// sendListed sends files that were looked up. It reads ahead if the store is remote.
+func (s *contentsStream) sendListed(ctx context.Context, listed []files.Listed) error {
 	if !s.b.files.Contents.Far() {
 		for _, l := range listed {
-			if err := s.one(l, s.b.open(ctx, l)); err != nil {
+			if err := s.sendFile(l, s.b.open(ctx, l)); err != nil {
 				return err
 			}
 		}
@@ -127,14 +126,14 @@ func (s *manyFiles) some(ctx context.Context, listed []files.Listed) error {
 	for _, l := range listed {
 		next := ahead[0]
 		ahead = ahead[1:]
-		if err := s.one(l, <-next); err != nil {
+		if err := s.sendFile(l, <-next); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *manyFiles) line(l batchLine) error {
+func (s *contentsStream) line(l batchLine) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
 		_, err = s.to.Write(append(raw, '\n'))
@@ -142,8 +141,9 @@ func (s *manyFiles) line(l batchLine) error {
 	return err
 }
 
-// one sends a file: its line says how many bytes follow.
-func (s *manyFiles) one(l files.Listed, got opened) (err error) {
+// sendFile sends the line of one file and its bytes. A file that cannot be opened or read gets a
+// problem instead. An error means that the stream is broken.
+func (s *contentsStream) sendFile(l files.Listed, got opened) (err error) {
 	defer got.close()
 	n := s.n
 	s.n++
@@ -154,7 +154,7 @@ func (s *manyFiles) one(l files.Listed, got opened) (err error) {
 		line.Node = &l.Node
 	}
 	refused := errors.Join(l.Err, got.err)
-	if refused == nil && got.bytes == nil && l.Size <= firstMost {
+	if refused == nil && got.bytes == nil && l.Size <= prereadMax {
 		got.bytes, refused = s.read(got.object, int(l.Size))
 	}
 	if refused != nil {
@@ -177,51 +177,52 @@ func (s *manyFiles) one(l files.Listed, got opened) (err error) {
 	return err
 }
 
-// read reads a small file; the next one takes its memory.
-func (s *manyFiles) read(o blob.Object, n int) ([]byte, error) {
+// read reads n bytes of a small file into a buffer that the next call overwrites.
+func (s *contentsStream) read(o blob.Object, n int) ([]byte, error) {
 	s.small = slices.Grow(s.small[:0], n)[:n]
 	_, err := io.ReadFull(io.NewSectionReader(o, 0, int64(n)), s.small)
 	return s.small, err
 }
 
-// opened is a file that is to be sent, or why it cannot be.
+// opened is an open file, its bytes, or the error that kept it from being opened.
 type opened struct {
-	object blob.Object
-	bytes  []byte // instead, when it was read already
-	err    error
-	room   func() // gives back the memory of bytes
+	object  blob.Object
+	bytes   []byte // set instead of object if the file was read ahead
+	err     error
+	release func() // releases the read-ahead memory of bytes; may be nil
 }
 
 func (o opened) close() {
 	if o.object != nil {
 		_ = o.object.Close() // it was only read
 	}
-	if o.room != nil {
-		o.room()
+	if o.release != nil {
+		o.release()
 	}
 }
 
-// readAhead opens files in their order, several before their turn, and reads small ones as long as
-// there is memory for it.
+// readAhead opens files in order, up to readAheadFiles before their turn, and reads small ones
+// while there is memory. The caller must receive from every channel and close each result.
 func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opened {
 	turns := make([]chan opened, len(all))
-	lanes := make(chan struct{}, aheadOf)
+	slots := make(chan struct{}, readAheadFiles)
 	for i := range turns {
-		turns[i] = make(chan opened) // unbuffered: nobody opens more than the lanes
+		turns[i] = make(chan opened) // unbuffered, so that a goroutine keeps its slot until its result is received
 	}
 	go func() {
 		for i, l := range all {
-			lanes <- struct{}{}
+			slots <- struct{}{}
 			go func() {
 				turns[i] <- b.open(ctx, l)
-				<-lanes
+				<-slots
 			}()
 		}
 	}()
 	return turns
 }
 
-// open opens a file. It may run beside the request: a panic is the error of the file.
+// open opens a file. A panic becomes the file's error, since open may run outside of the request's
+// goroutine.
 func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -232,17 +233,17 @@ func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
 	if l.Err != nil {
 		return opened{}
 	}
-	if o.object, o.err = b.files.Contents.OpenListed(ctx, l); o.err != nil || !b.files.Contents.Far() || l.Size > aheadMost {
+	if o.object, o.err = b.files.Contents.OpenListed(ctx, l); o.err != nil || !b.files.Contents.Far() || l.Size > readAheadMax {
 		return o
 	}
-	if !b.ahead.TryAcquire(int64(l.Size)) {
+	if !b.readAheadBudget.TryAcquire(int64(l.Size)) {
 		return o
 	}
 	bytes := make([]byte, l.Size)
 	if _, err := o.object.ReadAt(bytes, 0); err != nil && !errors.Is(err, io.EOF) {
-		b.ahead.Release(int64(l.Size))
+		b.readAheadBudget.Release(int64(l.Size))
 		return opened{object: o.object, err: err}
 	}
 	o.close()
-	return opened{bytes: bytes, room: func() { b.ahead.Release(int64(l.Size)) }}
+	return opened{bytes: bytes, release: func() { b.readAheadBudget.Release(int64(l.Size)) }}
 }

@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// maxUnread is how many bytes of answers wait for a client that does not read, before the batch
-// waits for it. Many clients read nothing before they have sent everything: as many items as they
-// send at a time must have answers that fit.
+// maxUnread is how many bytes of answers are buffered for a client that does not read; then the
+// batch waits for the client. Many clients send everything before they read, so the answers to one
+// send must fit.
 const maxUnread = 256 << 10
 
-// batchLine is the answer to an item, or, without n, the end of a batch.
+// batchLine is the answer to an item. Without N, it is the last line of a batch.
 type batchLine struct {
 	N        *int            `json:"n,omitempty" doc:"the item; absent: the last line, which says how the batch ended"`
 	Status   int             `json:"status" doc:"what the item would have been answered alone; of the last line, 200 when all items were read"`
@@ -27,47 +27,49 @@ type batchLine struct {
 	Problem  any             `json:"problem,omitempty" doc:"a problem document (RFC 9457): why the item was refused, or why the batch ended early"`
 }
 
-// lines writes answers as they come, beside whoever makes them.
-type lines struct {
+// answerWriter sends the answers of a batch from a goroutine of its own, so that a slow client does
+// not delay the batch until maxUnread bytes wait.
+type answerWriter struct {
 	c    *call
 	lang problem.Lang
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	waiting []byte
-	begun   bool // something was told, so that the status has gone out
-	closed  bool
-	dead    bool // the client is gone
-	over    chan struct{}
-	panic   any // of the writer; once over is closed
+	mu           sync.Mutex
+	changed      *sync.Cond
+	waiting      []byte
+	begun        bool // the writer runs and the status is sent
+	closed       bool
+	disconnected bool // the client is disconnected
+	// done is closed when the writer has ended.
+	done  chan struct{}
+	panic any // panic of the writer; valid once done is closed
 }
 
-func newLines(c *call) *lines {
-	l := &lines{c: c, lang: problem.Negotiate(c.r.Header.Get("Accept-Language")), over: make(chan struct{})}
-	l.changed = sync.NewCond(&l.mu)
-	return l
+func newAnswerWriter(c *call) *answerWriter {
+	w := &answerWriter{c: c, lang: problem.Negotiate(c.r.Header.Get("Accept-Language")), done: make(chan struct{})}
+	w.changed = sync.NewCond(&w.mu)
+	return w
 }
 
-// tell is what the batch calls with the answers of a group. A client that is gone is not a reason
-// not to do what it has sent.
-func (l *lines) tell(answers []batch.Answer) error {
+// addAnswers queues the answers to a group of items. It does not report a disconnected client: what
+// the client has sent is executed anyway.
+func (w *answerWriter) addAnswers(answers []batch.Answer) error {
 	var raw []byte
 	for i := range answers {
-		line, err := json.Marshal(l.lineOf(&answers[i]))
+		line, err := json.Marshal(w.lineOf(&answers[i]))
 		if err != nil {
 			return err
 		}
 		raw = append(append(raw, line...), '\n')
 	}
-	l.add(raw)
+	w.add(raw)
 	return nil
 }
 
-func (l *lines) lineOf(a *batch.Answer) batchLine {
+func (w *answerWriter) lineOf(a *batch.Answer) batchLine {
 	line := batchLine{N: &a.N, Status: http.StatusOK, Node: a.Node, Replayed: a.Replayed}
 	switch {
 	case a.Err != nil:
-		line.Problem, line.Status = l.problem(a.Err)
+		line.Problem, line.Status = w.problem(a.Err)
 	case a.Op == batch.Trash:
 		line.Status = http.StatusNoContent
 	case a.Created:
@@ -76,113 +78,114 @@ func (l *lines) lineOf(a *batch.Answer) batchLine {
 	return line
 }
 
-// problem is a problem document with its status.
-func (l *lines) problem(err error) (any, int) {
-	d := problem.From(err, l.lang, l.c.w.Header().Get("X-Request-Id"))
+// problem returns the problem document for err and its HTTP status.
+func (w *answerWriter) problem(err error) (any, int) {
+	d := problem.From(err, w.lang, w.c.w.Header().Get("X-Request-Id"))
 	return d, d.Status
 }
 
-// add hands bytes to the writer, and waits while too many are there.
-func (l *lines) add(raw []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.begun {
-		l.begun = true
-		h := l.c.w.Header()
+// add queues bytes for the writer and waits while more than maxUnread bytes are queued. It drops
+// them if the client is disconnected.
+func (w *answerWriter) add(raw []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun {
+		w.begun = true
+		h := w.c.w.Header()
 		h.Set("Content-Type", ndjson)
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // a proxy that collects them would keep them from the client
-		go l.run()
+		h.Set("X-Accel-Buffering", "no") // otherwise a proxy buffers the answers
+		go w.run()
 	}
-	for len(l.waiting) > maxUnread && !l.dead {
-		l.changed.Wait()
+	for len(w.waiting) > maxUnread && !w.disconnected {
+		w.changed.Wait()
 	}
-	if !l.dead {
-		l.waiting = append(l.waiting, raw...)
+	if !w.disconnected {
+		w.waiting = append(w.waiting, raw...)
 	}
-	l.changed.Broadcast()
+	w.changed.Broadcast()
 }
 
-// run writes what there is.
-func (l *lines) run() {
-	defer close(l.over)
+// run writes queued bytes until close is called or the client disconnects.
+func (w *answerWriter) run() {
+	defer close(w.done)
 	defer func() {
-		if l.panic = recover(); l.panic != nil { // close passes it on
-			l.gone()
+		if w.panic = recover(); w.panic != nil { // close raises the panic again
+			w.disconnect()
 		}
 	}()
-	conn := http.NewResponseController(l.c.w)
-	l.c.w.WriteHeader(http.StatusOK)
+	conn := http.NewResponseController(w.c.w)
+	w.c.w.WriteHeader(http.StatusOK)
 	for {
-		raw, more := l.take()
+		raw, more := w.next()
 		if !more {
 			return
 		}
-		_, err := l.c.w.Write(raw) //nolint:gosec // JSON, and said to be
+		_, err := w.c.w.Write(raw) //nolint:gosec // JSON, and said to be
 		if err == nil {
 			err = conn.Flush()
 		}
 		if err != nil {
-			l.gone()
+			w.disconnect()
 			return
 		}
 	}
 }
 
-// gone notes that nobody reads any more.
-func (l *lines) gone() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dead, l.waiting = true, nil
-	l.changed.Broadcast()
+// disconnect drops the queue and lets add return, since the client does not read any more.
+func (w *answerWriter) disconnect() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.disconnected, w.waiting = true, nil
+	w.changed.Broadcast()
 }
 
-func (l *lines) take() (raw []byte, more bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.waiting) == 0 && !l.closed {
-		l.changed.Wait()
+func (w *answerWriter) next() (raw []byte, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.waiting) == 0 && !w.closed {
+		w.changed.Wait()
 	}
-	raw, l.waiting = l.waiting, nil
-	l.changed.Broadcast()
+	raw, w.waiting = w.waiting, nil
+	w.changed.Broadcast()
 	return raw, len(raw) > 0
 }
 
-// end writes the last line. A batch that has failed before its first answer has one as any request:
-// end returns its error.
-func (l *lines) end(err error) error {
-	l.mu.Lock()
-	begun := l.begun
-	l.mu.Unlock()
+// end queues the last line. If the batch fails before the first answer, end returns err instead, so
+// that the client gets an ordinary error response.
+func (w *answerWriter) end(err error) error {
+	w.mu.Lock()
+	begun := w.begun
+	w.mu.Unlock()
 	if err != nil && !begun {
 		return err
 	}
 	line := batchLine{Status: http.StatusOK}
 	if err != nil {
-		line.Problem, line.Status = l.problem(err)
-		problem.Note(l.c.w, err)
+		line.Problem, line.Status = w.problem(err)
+		problem.Note(w.c.w, err)
 	}
 	raw, jsonErr := json.Marshal(line)
 	if jsonErr != nil {
 		return drive.Wrap(jsonErr, drive.Internal)
 	}
-	l.add(append(raw, '\n'))
+	w.add(append(raw, '\n'))
 	return nil
 }
 
-// close waits until everything has gone out. A panic of the writer goes on in the goroutine of the
-// request, where it is recovered and counted.
-func (l *lines) close() {
-	l.mu.Lock()
-	l.closed = true
-	begun := l.begun
-	l.changed.Broadcast()
-	l.mu.Unlock()
+// close waits until all queued bytes are sent. It raises a panic of the writer again in the
+// request's goroutine, where the panic is recovered and counted.
+func (w *answerWriter) close() {
+	w.mu.Lock()
+	w.closed = true
+	begun := w.begun
+	w.changed.Broadcast()
+	w.mu.Unlock()
 	if !begun {
 		return
 	}
-	<-l.over
-	if l.panic != nil {
-		panic(l.panic)
+	<-w.done
+	if w.panic != nil {
+		panic(w.panic)
 	}
 }

@@ -24,9 +24,9 @@ func (breaking) Write([]byte) (int, error) { panic("a writer that breaks") }
 func TestAPanicOfTheWriterIsTheRequests(t *testing.T) {
 	t.Parallel()
 	c := &call{w: breaking{httptest.NewRecorder()}, r: httptest.NewRequest(http.MethodPost, "/batch", nil)}
-	l := newLines(c)
+	l := newAnswerWriter(c)
 	for range 3 * maxUnread / 100 { // more than waits for who does not read
-		if err := l.tell([]batch.Answer{{N: 1, Op: batch.Trash, Err: drive.Fail(drive.NotFound)}}); err != nil {
+		if err := l.addAnswers([]batch.Answer{{N: 1, Op: batch.Trash, Err: drive.Fail(drive.NotFound)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func (breakingStore) Open(context.Context, string) (blob.Object, error) { panic(
 // A store that panics for a file fails that file; the stream goes on.
 func TestAPanicOfTheStoreIsTheFiles(t *testing.T) {
 	t.Parallel()
-	b := batches{files: files.New(files.Options{Store: breakingStore{}}), ahead: semaphore.NewWeighted(aheadRoom)}
+	b := batches{files: files.New(files.Options{Store: breakingStore{}}), readAheadBudget: semaphore.NewWeighted(readAheadMemory)}
 	for i, turn := range b.readAhead(t.Context(), make([]files.Listed, 20)) {
 		if o := <-turn; o.err == nil || !strings.Contains(o.err.Error(), "a store that breaks") {
 			t.Errorf("file %d: %v", i, o.err)

@@ -6,49 +6,51 @@ import (
 	"sync"
 )
 
-// budget divides an amount of memory among users: accounts, or addresses where nobody has logged
-// in. A user who holds something gets no more than half of it, so that there is room for another
-// one; of the requests that wait, one of the user who holds least is the next, and of those the
-// oldest. The next one is not overtaken, so that a large request is not kept waiting by small ones.
+// budget divides an amount of memory among users (for anonymous requests: among addresses). A user
+// who holds memory gets no more than the most of its request, so that there is room for others. The
+// next request is the oldest one of the user who holds least. No request overtakes the next one, so
+// that small requests do not starve a large one.
 type budget struct {
 	most int64
 
 	mu      sync.Mutex
 	free    int64
-	held    map[string]int64 // by user; none holds 0
-	pages   map[string]int   // of a user that are being read; none has 0
-	waiting []*asking        // oldest first; the gates of users and addresses bound it
+	held    map[string]int64 // bytes by user; no entry is 0
+	pages   map[string]int   // pages being read, by user; no entry is 0
+	waiting []*waiter        // oldest first; bounded by the limits per user and address
 }
 
-// asking is a request that waits.
-type asking struct {
+// waiter is a request that waits for memory.
+type waiter struct {
 	user    string
 	n       int64
-	most    int64         // for its user, with this one
-	page    bool          // of a list: its user has at most pagesAtOnce
+	most    int64         // largest total of its user, this request included
+	page    bool          // a page of a list: its user reads at most pagesAtOnce
 	granted chan struct{} // closed under mu
 }
 
-// pagesAtOnce is how many pages of lists are read for one user at a time: half of the connections
-// that a SQLite database is read by.
+// pagesAtOnce bounds the pages of lists that are read for one user at a time. It is half of
+// SQLite's reading connections.
 const pagesAtOnce = 2
 
 func newBudget(most int64) *budget {
 	return &budget{most: most, free: most, held: map[string]int64{}, pages: map[string]int{}}
 }
 
-// acquire waits for n bytes, at most all of the budget, in the name of a user, who holds no more
-// than most with them.
+// acquire waits until n bytes are free and the user holds at most most bytes with them. n must not
+// exceed the budget. It fails only with the error of ctx; otherwise the caller calls release.
 func (b *budget) acquire(ctx context.Context, user string, n, most int64) error {
-	return b.await(ctx, &asking{user: user, n: n, most: most, granted: make(chan struct{})})
+	return b.await(ctx, &waiter{user: user, n: n, most: most, granted: make(chan struct{})})
 }
 
-// acquirePage is acquire for a page of a list.
+// acquirePage acquires memory for a page of a list, of which a user reads at most pagesAtOnce. The
+// caller returns the memory by releasePage.
 func (b *budget) acquirePage(ctx context.Context, user string, n, most int64) error {
-	return b.await(ctx, &asking{user: user, n: n, most: most, page: true, granted: make(chan struct{})})
+	return b.await(ctx, &waiter{user: user, n: n, most: most, page: true, granted: make(chan struct{})})
 }
 
-func (b *budget) await(ctx context.Context, one *asking) error {
+// await queues a request and waits until it is granted or ctx ends.
+func (b *budget) await(ctx context.Context, one *waiter) error {
 	b.mu.Lock()
 	b.waiting = append(b.waiting, one)
 	b.grantLocked()
@@ -61,15 +63,16 @@ func (b *budget) await(ctx context.Context, one *asking) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-one.granted: // at the same moment
+	case <-one.granted: // granted at the same moment
 		return nil
 	default:
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, func(a *asking) bool { return a == one })
-	b.grantLocked() // it may have been the next
+	b.waiting = slices.DeleteFunc(b.waiting, func(a *waiter) bool { return a == one })
+	b.grantLocked() // the request may have blocked others
 	return ctx.Err()
 }
 
+// release returns n bytes of a user.
 func (b *budget) release(user string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +83,7 @@ func (b *budget) release(user string, n int64) {
 	b.grantLocked()
 }
 
-// releasePage is release for a page of a list.
+// releasePage returns the memory of a page of a list.
 func (b *budget) releasePage(user string, n int64) {
 	b.mu.Lock()
 	if b.pages[user]--; b.pages[user] == 0 {
@@ -90,7 +93,7 @@ func (b *budget) releasePage(user string, n int64) {
 	b.release(user, n)
 }
 
-// grantLocked lets in who is next for as long as there is room.
+// grantLocked grants memory to the next requests while it suffices.
 func (b *budget) grantLocked() {
 	for {
 		i := b.nextLocked()
@@ -108,7 +111,8 @@ func (b *budget) grantLocked() {
 	}
 }
 
-// nextLocked returns who is next; below 0: nobody who may have more.
+// nextLocked returns the index of the next request, or -1 if no waiting request may have more
+// memory.
 func (b *budget) nextLocked() int {
 	next := -1
 	for i, one := range b.waiting {

@@ -25,7 +25,7 @@ var (
 	rejectedParam    = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
 )
 
-// bundles are what was sealed in /intake.
+// bundles serves the routes for bundles of documents that were sealed in /intake.
 type bundles struct{ intake *ingest.Intake }
 
 func (b bundles) routes() []route {
@@ -47,12 +47,12 @@ func (b bundles) routes() []route {
 		}, {
 			method: "POST", path: one + "/retry", need: write, act: byID(b.retry),
 			does: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
-			// A second call finds it sealed and says so, so it takes no key.
+			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
 			method: "POST", path: one + "/accept", need: write, act: byIDTakes(b.accept),
 			does: "Accept a rejected document that breaks rules, or that the source's rules do not want: its record says who did it, when and why.",
-			// A second call finds it accepted and says so, so it takes no key.
+			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			out: []outcome{gives[ingest.BundleRecord](200, "the record as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
 			method: "GET", path: rejectionsPath, need: read, act: plain(b.rejections),
@@ -87,7 +87,7 @@ func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 		return b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
 			Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: limit,
 		})
-	}, asItIs, func(v ingest.Bundle) string { return v.ID.String() })
+	}, unchanged, func(v ingest.Bundle) string { return v.ID.String() })
 }
 
 func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
@@ -101,16 +101,16 @@ func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply
 	}
 	said := c.findingsIn()
 	for i := range records {
-		said.record(&records[i])
+		said.translate(&records[i])
 	}
-	return ok(shown(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
+	return ok(newPage(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
 }
 
 func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 	f := ingest.RejectedFilter{Source: c.query.Get(sourceParam.name), Reason: c.query.Get(reasonParam.name)}
 	said := c.findingsIn()
 	if format := c.query.Get(rejectedParam.name); format == "csv" || format == "" && strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
-		c.leave() // it is read and sent in pieces, for as long as the client likes
+		c.releaseMemory() // the CSV is streamed for as long as the client reads, so it holds no memory of a page
 		return b.sendRejections(ctx, c, f, said)
 	}
 	all, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), c.limit()+1)
@@ -118,9 +118,9 @@ func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	for i := range all {
-		said.record(&all[i].BundleRecord)
+		said.translate(&all[i].BundleRecord)
 	}
-	return ok(shown(all, c.limit(), ingest.Rejection.Cursor))
+	return ok(newPage(all, c.limit(), ingest.Rejection.Cursor))
 }
 
 type acceptBody struct {
@@ -129,7 +129,7 @@ type acceptBody struct {
 }
 
 func (b bundles) accept(ctx context.Context, c *call, id drive.BundleID, in *acceptBody) (reply, error) {
-	if err := c.takeDocuments(ctx, 1); err != nil {
+	if err := c.acquireDocuments(ctx, 1); err != nil {
 		return reply{}, err
 	}
 	return answer(b.intake.AcceptAnyway(ctx, c.who, id, in.Place, in.Reason))

@@ -18,29 +18,28 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// call is one request on its way through a route. It has the request, as handlers have it
-// everywhere in net/http; its context goes to the use cases by a parameter.
+// call is one request to a route. It holds the request; the context is passed as a parameter.
 type call struct {
 	*front
-	w     http.ResponseWriter
-	r     *http.Request
-	route *route
-	who   drive.Who
-	query url.Values // checked
-	key   idem.Key   // zero: none
-	body  []byte     // the JSON as it came
-	room  int64      // bytes that take has taken
-	page  bool       // they are of a page: see takePage
+	w        http.ResponseWriter
+	r        *http.Request
+	route    *route
+	who      drive.Who
+	query    url.Values // checked against the route's parameters
+	key      idem.Key   // zero: no idempotency key
+	body     []byte     // request body as sent, JSON
+	acquired int64      // bytes acquired from the budget
+	page     bool       // the bytes were acquired by acquirePage
 
-	sender *collect.Sender // set: who came by a collect link
+	sender *collect.Sender // set if the caller is the sender of a collect link
 }
 
-// reply is what a handler answers. The zero reply says that the handler has answered by itself.
+// reply is the response of a handler. The zero reply says that the handler has responded already.
 type reply struct {
 	status   int
 	body     any      // sent as JSON; nil: no body
-	raw      []byte   // JSON that was made before; instead of body
-	models   [][]byte // deflated JSON that stands for each "model":null in body, in their order
+	raw      []byte   // encoded JSON, sent instead of body
+	models   [][]byte // deflated JSON; the n-th replaces the n-th "model":null in body
 	replayed bool
 }
 
@@ -48,13 +47,13 @@ func ok(body any) (reply, error)      { return reply{status: http.StatusOK, body
 func created(body any) (reply, error) { return reply{status: http.StatusCreated, body: body}, nil }
 func empty(err error) (reply, error)  { return reply{status: http.StatusNoContent}, err }
 
-// answer is 200 with what a use case returned.
+// answer replies 200 with the result of a use case.
 func answer[T any](body T, err error) (reply, error) {
 	return reply{status: http.StatusOK, body: body}, err
 }
 
-// showing is answer with what show renders of it.
-func showing[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, error) {
+// replyWith returns a function that replies 200 with show's rendering of a use case's result.
+func replyWith[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, error) {
 	return func(v V, err error) (reply, error) {
 		if err != nil {
 			return reply{}, err
@@ -72,26 +71,26 @@ func (a *API) handler(rt *route) http.Handler {
 	})
 }
 
-// serve runs the steps of the package comment.
+// serve runs the steps that the package comment lists.
 func (c *call) serve() error {
-	if err := notCode(c.r); err != nil {
+	if err := refuseExecutable(c.r); err != nil {
 		return err
 	}
-	release, err := c.enter(c.r.Context())
+	release, err := c.admit(c.r.Context())
 	if err != nil {
 		return err
 	}
 	defer release()
-	ctx := c.r.Context() // it says whose reads these are since then
+	ctx := c.r.Context() // admit has added the user, to whom reads are charged
 	if err := c.parseQuery(); err != nil {
 		return err
 	}
 	if err := c.parseKey(); err != nil {
 		return err
 	}
-	defer c.leave()
+	defer c.releaseMemory()
 	if slices.ContainsFunc(c.route.query, func(p param) bool { return p.name == limitParam.name }) {
-		if err := c.takePage(ctx, int64(c.limit())); err != nil {
+		if err := c.acquirePage(ctx, int64(c.limit())); err != nil {
 			return err
 		}
 	}
@@ -106,23 +105,24 @@ func (c *call) serve() error {
 	return c.send(ctx, rep)
 }
 
-// codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch
-// standard §2.2.5).
-var codeOf = []string{"script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "xslt", "manifest"}
+// executableDests are the request destinations whose response a browser would execute or apply to a
+// page (Fetch standard §2.2.5).
+var executableDests = []string{"script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "xslt", "manifest"}
 
-// notCode refuses a request of a browser that would run the answer, or lay a page out by it: here
-// are data, and contents that anybody may have stored. The pages' policy allows scripts of their
-// own origin, which is that of the contents, too.
-func notCode(r *http.Request) error {
-	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(codeOf, dest) {
+// refuseExecutable refuses a browser's request whose response would be run as script or applied as
+// style. The API serves contents that users have stored, from the same origin as the pages, and the
+// pages' policy allows scripts from their own origin.
+func refuseExecutable(r *http.Request) error {
+	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(executableDests, dest) {
 		return drive.Bad("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})
 	}
 	return nil
 }
 
-// enter finds out who calls and takes a place for the request: of the user, or of the address of
-// somebody who has not logged in.
-func (c *call) enter(ctx context.Context) (release func(), err error) {
+// admit authenticates the caller and takes a slot of the user, or of the address if the route is
+// open to anonymous callers. It fails with drive.Unauthenticated, drive.Forbidden or drive.Rate.
+// The caller calls release after the response.
+func (c *call) admit(ctx context.Context) (release func(), err error) {
 	if c.route.need == open {
 		return c.Visitors.Acquire(c.network())
 	}
@@ -130,7 +130,7 @@ func (c *call) enter(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	if c.r.Method == http.MethodPost || c.route.asks {
-		if err := c.Clicks.Allow(c.actor(), c.click()); err != nil {
+		if err := c.Clicks.Allow(c.actor(), c.clickKey()); err != nil {
 			return nil, err
 		}
 	}
@@ -145,10 +145,9 @@ func (c *call) enter(ctx context.Context) (release func(), err error) {
 	return c.Gate.Acquire(c.actor())
 }
 
-// click names what a double click would do twice: a request to one address with one key. Two that
-// restore different files, or make things under keys of their own, have nothing to do with each
-// other. What may ask whether a content is known counts as one, whatever it names.
-func (c *call) click() string {
+// clickKey identifies a request for the refusal of double clicks: same method, path and idempotency
+// key. Requests that probe for known content all count as one per route, whatever they name.
+func (c *call) clickKey() string {
 	if c.route.asks {
 		return c.route.path
 	}
@@ -156,7 +155,7 @@ func (c *call) click() string {
 	return string(sum[:])
 }
 
-// authenticate finds out who calls and whether the token may do it.
+// authenticate sets c.who and checks that the token has the scope of the route.
 func (c *call) authenticate(ctx context.Context) error {
 	if c.local != nil {
 		c.who = *c.local
@@ -165,7 +164,7 @@ func (c *call) authenticate(ctx context.Context) error {
 	if token := bearer(c.r); collect.IsToken(token) {
 		return c.enterSender(ctx, token)
 	}
-	who, err := c.whoIs(c.r, c.route.need)
+	who, err := c.identify(c.r, c.route.need)
 	if who.Renew && c.route.early {
 		err = nil
 	}
@@ -173,8 +172,8 @@ func (c *call) authenticate(ctx context.Context) error {
 	return err
 }
 
-// bearer returns the token of the Authorization header, empty when there is none. The scheme's name
-// has no case (RFC 9110 §11.1).
+// bearer returns the token of the Authorization header, or "" without one. The scheme is
+// case-insensitive (RFC 9110 §11.1).
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -183,8 +182,8 @@ func bearer(r *http.Request) string {
 	return strings.Trim(token, " ")
 }
 
-// client is the address that the request comes from; the server has put it there, behind proxies
-// too. Zero: a local socket.
+// client returns the address of the client. The server has replaced a proxy's address in
+// RemoteAddr. It is zero on a local socket.
 func (c *call) client() netip.Addr { return clientOf(c.r) }
 
 func clientOf(r *http.Request) netip.Addr {
@@ -195,17 +194,17 @@ func clientOf(r *http.Request) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// send writes a reply.
+// send writes a reply, after it has acquired memory for the reply.
 func (c *call) send(ctx context.Context, rep reply) error {
 	raw, err := rep.encode()
 	if err != nil {
 		return err
 	}
 	at := c.location(rep.status, raw)
-	if rep.models == nil && c.mayPack(len(raw)) {
-		raw = c.packers.packed(raw, c.w.Header())
+	if rep.models == nil && c.mayCompress(len(raw)) {
+		raw = c.compressors.compress(raw, c.w.Header())
 	}
-	done, err := c.answering(ctx, rep.size(raw))
+	done, err := c.startResponse(ctx, rep.size(raw))
 	if err != nil {
 		return err
 	}
@@ -241,7 +240,7 @@ func (rep reply) encode() ([]byte, error) {
 	return json.Marshal(rep.body)
 }
 
-// location is the address of what was made, or of the operation that goes on.
+// location returns the Location header for a created resource or a started operation; "" for none.
 func (c *call) location(status int, raw []byte) string {
 	above := c.route.above(status)
 	if above == "" {
@@ -251,7 +250,7 @@ func (c *call) location(status int, raw []byte) string {
 		ID   string `json:"id"`
 		Node struct {
 			ID string `json:"id"`
-		} `json:"node"` // of an upload that is done
+		} `json:"node"` // of a completed upload
 	}
 	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
 		return ""
@@ -263,7 +262,7 @@ func (c *call) location(status int, raw []byte) string {
 	return c.subPath() + prefix + above + "/" + id
 }
 
-// subPath is the path of the base URL.
+// subPath returns the path of the configured base URL.
 func (c *call) subPath() string {
 	if u, err := url.Parse(c.base); err == nil {
 		return u.EscapedPath()
@@ -271,22 +270,22 @@ func (c *call) subPath() string {
 	return ""
 }
 
-// baseURL is how the client reaches the server.
+// baseURL returns the URL by which the client reaches the server.
 func (c *call) baseURL() string { return server.BaseURL(c.base, c.r) }
 
-// network is the address of the client; of IPv6 the /64, which one client has to itself.
+// network returns the client's address as a prefix. For IPv6 it is the /64, which one client owns.
 func (c *call) network() netip.Prefix {
 	at := c.client()
 	bits := at.BitLen()
 	if at.Is6() {
 		bits = 64
 	}
-	p, _ := at.Prefix(bits) // the zero address has the zero prefix
+	p, _ := at.Prefix(bits) // the zero address gives the zero prefix
 	return p
 }
 
-// reader is in whose name memory is taken for what is sent: the user, or the address where nobody
-// has logged in.
+// reader returns the key that response memory is charged to: the user's id, or the client's network
+// without a login.
 func (c *call) reader() string {
 	if c.who.User.IsZero() {
 		return c.network().String()

@@ -9,12 +9,12 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// Writer finds out for the other protocol heads who sends a request that changes files, by the
-// rules of this API: who it is (Unauthenticated, CrossOrigin), whether that may write (Forbidden),
-// and no more than so many requests of one user at a time (Rate). The head calls release when the
-// request has been answered.
+// Writer authenticates a request that changes files for the other protocol heads, by the rules of
+// this API. It fails with Unauthenticated or CrossOrigin, with Forbidden if the caller may not
+// write, or with Rate if the user has too many requests in flight. The head calls release after the
+// response.
 func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error) {
-	if who, err = a.front.whoIs(r, write); err != nil {
+	if who, err = a.front.identify(r, write); err != nil {
 		return drive.Who{}, nil, err
 	}
 	if err = a.front.Writes.Spend(who.User); err != nil {
@@ -24,8 +24,7 @@ func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error)
 	return who, release, err
 }
 
-// Uploader is Writer for a head that the senders of collect links may use, too: sender is nil for a
-// user.
+// Uploader is like Writer, and also accepts the senders of collect links. sender is nil for a user.
 func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
 	token := bearer(r)
 	if !collect.IsToken(token) {
@@ -43,17 +42,17 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 	return by.Who(), &Sender{a.uploads, by}, release, err
 }
 
-// Basic is Writer for a head whose protocol sends a name and a password with each request, or a
-// token that is good for that head. A cookie lets nobody in: what a browser adds by itself another
-// site could use. It adds a name and a password that somebody has typed in, too: see
-// ownForm. What only reads needs no more than the scope for it.
+// Basic authenticates a request by user name and password, or by a token that is valid for head. It
+// accepts no cookie, because another site could make a browser send one. A browser also repeats
+// typed passwords, so a change must pass checkOrigin. changes says that the request changes
+// something: then it needs the write scope, otherwise the read scope. It fails like Writer.
 func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
 	need := read
 	if changes {
 		need = write
 	}
 	if changes {
-		err = a.front.ownForm(r)
+		err = a.front.checkSimpleRequest(r)
 	}
 	if err != nil {
 		return drive.Who{}, nil, err
@@ -77,7 +76,7 @@ func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.
 	return who, release, err
 }
 
-// addressOf is the address that a request comes from, behind proxies too; empty: a local socket.
+// addressOf returns the client's address, also behind proxies; "" on a local socket.
 func addressOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -86,13 +85,15 @@ func addressOf(r *http.Request) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// Visitor takes a place for somebody who has not logged in, for heads that answer them.
+// Visitor takes a slot for an anonymous request, for the other heads. It fails with Rate. The head
+// calls release after the response.
 func (a *API) Visitor(r *http.Request) (release func(), err error) {
 	return a.front.Visitors.Acquire((&call{r: r}).network())
 }
 
-// whoIs returns the caller of a request and checks that they may do what needs this access.
-func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
+// identify returns the caller of a request and checks that the caller has the access that need
+// states.
+func (f *front) identify(r *http.Request, need admission) (drive.Who, error) {
 	secret, err := f.secret(r)
 	if err != nil {
 		return drive.Who{}, err

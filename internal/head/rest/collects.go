@@ -11,7 +11,7 @@ import (
 
 const collectsPath = "/collects"
 
-// collects are links by which anybody may send files into a folder.
+// collects serves the routes for collect links, by which anybody may send files into a folder.
 type collects struct {
 	links   *collect.Links
 	files   *files.Files
@@ -62,23 +62,24 @@ type collectBody struct {
 
 type collectView struct {
 	ID        drive.CollectID `json:"id"`
-	Token     string          `json:"token,omitempty"` // the last part of the URL; a secret, shown to who may write, unless the key of the server that sealed it is lost
-	URL       string          `json:"url,omitempty"`   // shown to who may write
+	Token     string          `json:"token,omitempty"` // last part of the URL; a secret, shown to callers who may write, unless the server key that sealed it is lost
+	URL       string          `json:"url,omitempty"`   // shown to callers who may write
 	Folder    sharedNode      `json:"folder"`
 	Title     string          `json:"title"`
 	Message   string          `json:"message"`
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
-	MaxBytes  *drive.ByteSize `json:"max_bytes"`  // null: what the account has room for
+	MaxBytes  *drive.ByteSize `json:"max_bytes"`  // null: limited only by the account
 	MaxFile   *drive.ByteSize `json:"max_file"`   // null: any
-	Files     int64           `json:"files"`      // that have come
-	Received  drive.ByteSize  `json:"received"`   // their bytes
-	Arriving  drive.ByteSize  `json:"arriving"`   // declared bytes of what is on its way
-	Left      *drive.ByteSize `json:"left"`       // null: no limit of its own
+	Files     int64           `json:"files"`      // received so far
+	Received  drive.ByteSize  `json:"received"`   // bytes of files
+	Arriving  drive.ByteSize  `json:"arriving"`   // declared bytes of uploads in progress
+	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
 	CreatedAt drive.Time      `json:"created_at"`
 	State     collect.State   `json:"state" enum:"open,expired,full,gone"`
 }
 
-// showCollect shows a link. By its token one writes: it is not for a caller who may only read.
+// showCollect renders a link. It hides the token, which allows writing, from callers who may only
+// read.
 func showCollect(c *call, v collect.View) collectView {
 	view := collectView{
 		ID: v.ID, Title: v.Title, Message: v.Message, ExpiresAt: timeOrNull(v.ExpiresAt),
@@ -92,6 +93,7 @@ func showCollect(c *call, v collect.View) collectView {
 	return view
 }
 
+// bytesOf converts an optional size; nil stays nil.
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }
 
 func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, error) {
@@ -121,7 +123,7 @@ func (l collects) list(ctx context.Context, c *call) (reply, error) {
 }
 
 func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
-	return showing(c, showCollect)(l.links.Find(ctx, c.who, id))
+	return replyWith(c, showCollect)(l.links.Find(ctx, c.who, id))
 }
 
 type collectChangeBody struct {
@@ -149,11 +151,11 @@ func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *co
 		limit := bytesOf(in.MaxFile.value)
 		change.MaxFile = &limit
 	}
-	return showing(c, showCollect)(l.links.Change(ctx, c.who, id, change))
+	return replyWith(c, showCollect)(l.links.Change(ctx, c.who, id, change))
 }
 
-// deleteCollect also cancels what is on its way, as far as it gets: what is left nobody can
-// complete, and it is reclaimed in its time.
+// remove deletes a link and cancels its open uploads. If canceling fails midway, the remaining
+// uploads cannot be completed any more and are reclaimed like abandoned ones.
 func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	open, err := l.links.Delete(ctx, c.who, id)
 	if err != nil {
@@ -168,14 +170,14 @@ func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (repl
 	return empty(nil)
 }
 
-// collectedView is a file that came by a collect link, or comes.
+// collectedView is a file that was sent by a collect link, or an upload in progress.
 type collectedView struct {
 	Upload    drive.UploadID `json:"upload"`
-	Sender    string         `json:"sender"` // what they call themselves; empty: nothing
-	Name      string         `json:"name"`   // as it was sent
+	Sender    string         `json:"sender"` // name that the sender entered; may be empty
+	Name      string         `json:"name"`   // as sent
 	Size      drive.ByteSize `json:"size"`
 	State     collect.State  `json:"state" enum:"open,done"`
-	NodeID    *drive.NodeID  `json:"node_id"` // of a done one, as long as that is known
+	NodeID    *drive.NodeID  `json:"node_id"` // null unless the upload is done and its file is known
 	CreatedAt drive.Time     `json:"created_at"`
 }
 

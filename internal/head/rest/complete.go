@@ -20,7 +20,7 @@ type completeBody struct {
 
 func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *completeBody) (reply, error) {
 	if c.sender != nil {
-		in.Parent = nil // where a sender's file goes is the link's business
+		in.Parent = nil // the link decides the folder
 	}
 	parent, err := folderID(ctx, c, u.files, in.Parent)
 	if err != nil {

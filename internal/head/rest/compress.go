@@ -8,38 +8,39 @@ import (
 	"strings"
 )
 
-// Answers in JSON are sent compressed where that is worth it: a page of 1,000 files is 474 KB of
-// JSON and 89 KB as gzip. Never compressed are
+// JSON responses are sent as gzip where that saves much: a page of 1,000 files shrinks from 474 KB
+// to 89 KB. Never compressed are
 //
 //   - contents and pictures, which are not JSON and mostly compressed already;
-//   - answers that hold a secret (route.secret: links, codes, tokens). Names in the same answer are
-//     chosen by others, and the length of a compressed answer would tell how much a guess in a name
-//     has in common with the secret (BREACH, 2013);
-//   - answers that a browser asks for in the name of another site, whatever is in them;
-//   - answers with an ETag, which stands for these bytes and no others (RFC 9110 §8.8.3.3).
+//   - responses with a secret (route.secret: links, codes, tokens). They also hold names that others
+//     choose, and the compressed length would reveal how much a guess in a name has in common with
+//     the secret (BREACH, 2013);
+//   - responses to cross-site requests of a browser, whatever they hold;
+//   - responses with an ETag, which identifies the uncompressed bytes (RFC 9110 §8.8.3.3).
 const (
-	smallestZipped = 1400    // bytes: less fits into one packet as it is
-	mostPackers    = 4       // a packer holds some 800 KB
-	packedGuess    = 1 << 14 // bytes, to begin with
+	minCompressed  = 1400    // bytes; a smaller response fits into one packet uncompressed
+	maxCompressors = 4       // a compressor holds some 800 KB
+	compressBuffer = 1 << 14 // initial buffer in bytes
 )
 
-// packers compress answers. When all of them are busy an answer goes out as it is: nobody waits.
-type packers chan *gzip.Writer
+// compressors is a pool of gzip writers. If all are in use, a response is sent uncompressed; nobody
+// waits.
+type compressors chan *gzip.Writer
 
-func newPackers() packers {
-	n := min(mostPackers, runtime.NumCPU())
-	p := make(packers, n)
+func newCompressors() compressors {
+	n := min(maxCompressors, runtime.NumCPU())
+	p := make(compressors, n)
 	for range n {
-		p <- nil // made when it is used first
+		p <- nil // created at first use
 	}
 	return p
 }
 
-// packed returns raw as it is sent, and says in h that it is compressed if it is. Where no packer
-// is free or nothing is gained it is not.
-func (p packers) packed(raw []byte, h http.Header) []byte {
+// compress returns raw as gzip and sets Content-Encoding in h. It returns raw itself if no writer
+// is free or gzip is not smaller. It always adds Vary.
+func (c compressors) compress(raw []byte, h http.Header) []byte {
 	h.Add("Vary", "Accept-Encoding")
-	z := p.pack(raw)
+	z := c.gzip(raw)
 	if z == nil {
 		return raw
 	}
@@ -47,41 +48,42 @@ func (p packers) packed(raw []byte, h http.Header) []byte {
 	return z
 }
 
-func (p packers) pack(raw []byte) []byte {
+func (c compressors) gzip(raw []byte) []byte {
 	var z *gzip.Writer
 	select {
-	case z = <-p:
+	case z = <-c:
 	default:
 		return nil
 	}
-	defer func() { p <- z }()
-	b := bytes.NewBuffer(make([]byte, 0, packedGuess))
+	defer func() { c <- z }()
+	b := bytes.NewBuffer(make([]byte, 0, compressBuffer))
 	if z == nil {
-		z, _ = gzip.NewWriterLevel(b, gzip.BestSpeed) // the level is a valid one
+		z, _ = gzip.NewWriterLevel(b, gzip.BestSpeed) // the level is valid
 	} else {
 		z.Reset(b)
 	}
 	_, err := z.Write(raw)
-	if err != nil || z.Close() != nil || b.Len() >= len(raw) { // a buffer takes everything
+	if err != nil || z.Close() != nil || b.Len() >= len(raw) { // a buffer does not fail
 		return nil
 	}
 	return b.Bytes()
 }
 
-// mayPack reports whether the answer may be sent compressed.
-func (c *call) mayPack(size int) bool {
-	if c.r.Method != http.MethodGet || c.route.secret || size < smallestZipped || c.w.Header().Get("ETag") != "" {
+// mayCompress reports whether a response of size bytes may be sent compressed.
+func (c *call) mayCompress(size int) bool {
+	if c.r.Method != http.MethodGet || c.route.secret || size < minCompressed || c.w.Header().Get("ETag") != "" {
 		return false
 	}
 	switch c.r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin": // a program; an address that was typed; a page of ours
+	case "", "none", "same-origin": // a program; a typed address; a page of this server
 	default:
 		return false
 	}
 	return acceptsGzip(c.r.Header.Values("Accept-Encoding"))
 }
 
-// acceptsGzip reads Accept-Encoding (RFC 9110 §12.5.3); a weight of nothing but zeros refuses.
+// acceptsGzip reports whether the Accept-Encoding headers accept gzip (RFC 9110 §12.5.3). A weight
+// of zero refuses it.
 func acceptsGzip(lines []string) bool {
 	for one := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 		coding, weight, _ := strings.Cut(one, ";")

@@ -15,11 +15,11 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// contents are the bytes of files, and the signed links to them.
+// contents serves the contents of files.
 type contents struct {
 	files       *files.Files
 	links       *files.Links
-	redirectFor time.Duration // how long an address of the store is good; 0: the API sends the bytes itself
+	redirectFor time.Duration // lifetime of a redirect to the store; 0: the API sends the bytes itself
 	readers     readers
 }
 
@@ -46,7 +46,7 @@ func contentOutcomes() []outcome {
 	}
 }
 
-// ContentPath is where the content of a file is, for other heads.
+// ContentPath returns the URL path of a file's content, for other heads.
 func ContentPath(file drive.NodeID) string {
 	return prefix + nodesPath + "/" + file.String() + "/content"
 }
@@ -66,10 +66,10 @@ func (s contents) get(ctx context.Context, c *call, id drive.NodeID) (reply, err
 	return s.send(ctx, c, &d, c.flag("inline"))
 }
 
-// send answers with a file, or with the ranges of it that were asked for, and closes it.
+// send sends a file, or the requested ranges of it, and closes d.
 //
-// The stack of a download that waits for its reader is what most of its memory is. The runtime
-// halves a stack of 32 KiB of which less than a quarter is used, so what has many variables ends
+// Most memory of a download that waits for a slow client is its stack. The runtime halves a stack
+// of 32 KiB of which less than a quarter is used. So begin, which has many variables, returns
 // before the content is sent.
 func (s contents) send(ctx context.Context, c *call, d *files.Download, inline bool) (reply, error) {
 	if done, err := s.begin(ctx, c, d, inline); done || err != nil {
@@ -79,7 +79,8 @@ func (s contents) send(ctx context.Context, c *call, d *files.Download, inline b
 	return reply{}, d.Close()
 }
 
-// begin sets the headers of a file's answer, or sends the client to the store: done.
+// begin sets the headers of a download. If it returns done, it has redirected the client to the
+// store.
 //
 //go:noinline
 func (s contents) begin(ctx context.Context, c *call, d *files.Download, inline bool) (done bool, err error) {
@@ -92,7 +93,7 @@ func (s contents) begin(ctx context.Context, c *call, d *files.Download, inline 
 	h.Set("Content-Type", d.Version.Mime)
 	h.Set("Content-Disposition", disposition(d.Node.Name, inline))
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // what a user stored must not act as a page of ours
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // stored contents must not act as a page of this server
 	h.Set("Cache-Control", "private, no-cache")
 	if repr := digest.FormatReprDigest(d.Digests); repr != "" {
 		h.Set("Repr-Digest", repr)
@@ -100,8 +101,8 @@ func (s contents) begin(ctx context.Context, c *call, d *files.Download, inline 
 	return false, nil
 }
 
-// disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in
-// full (RFC 6266 §4.3, RFC 8187).
+// disposition returns the Content-Disposition of a file. It holds the name in ASCII for old clients
+// and in full (RFC 6266 §4.3, RFC 8187).
 func disposition(name string, inline bool) string {
 	name = strings.Map(plainDirection, name)
 	how := "attachment"
@@ -117,8 +118,8 @@ func disposition(name string, inline bool) string {
 	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain, escapeExtended(name))
 }
 
-// plainDirection takes away what turns text around (Unicode TR9 §2): with it "gpj.exe" saves itself
-// under a name that looks like "exe.jpg".
+// plainDirection replaces characters that change the direction of text by "_" (Unicode TR9 §2).
+// With them "gpj.exe" could be displayed like "exe.jpg".
 func plainDirection(r rune) rune {
 	if unicode.Is(unicode.Bidi_Control, r) {
 		return '_'
@@ -126,7 +127,7 @@ func plainDirection(r rune) rune {
 	return r
 }
 
-// escapeExtended percent-encodes what is not an attr-char (RFC 8187 §3.2.1).
+// escapeExtended percent-encodes every byte that is no attr-char (RFC 8187 §3.2.1).
 func escapeExtended(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

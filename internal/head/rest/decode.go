@@ -20,10 +20,11 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// maxBody is the longest JSON body in bytes, where a route says nothing else.
+// maxBody is the longest JSON body in bytes, unless route.largest is larger.
 const maxBody = int64(drive.MiB)
 
-// decode reads the JSON body into in, a pointer to a struct.
+// decode reads the JSON body into in, a pointer to a struct, and keeps it in c.body. It fails like
+// decodeObject. An empty body is allowed if the route's body is optional.
 func (c *call) decode(ctx context.Context, in any) error {
 	raw, err := c.readJSON(ctx)
 	if err != nil {
@@ -36,14 +37,14 @@ func (c *call) decode(ctx context.Context, in any) error {
 	return decodeObject(raw, in)
 }
 
-// readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for
-// what becomes of it.
+// readJSON reads the body and checks its Content-Type. For a large body it waits until the memory
+// for its decoded form is acquired.
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
-	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
+	body := &countedBody{src: server.Incoming(c.r), all: &c.memory.reading}
 	defer body.close()
 	raw, err := readJSON(c.w, c.r, body, max(maxBody, c.route.largest))
 	if err == nil && len(raw) > smallBody {
-		err = c.take(ctx, int64(len(raw))*bodyTimes)
+		err = c.acquireMemory(ctx, int64(len(raw))*bodyFactor)
 	}
 	return raw, err
 }
@@ -59,7 +60,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody in
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, drive.Wrap(err, drive.TooLarge, "limit", maxBody, "sent", maxBody+1) // or more: nobody counts on
+		return nil, drive.Wrap(err, drive.TooLarge, "limit", maxBody, "sent", maxBody+1) // at least; the rest is not counted
 	case err != nil:
 		return nil, err
 	case len(raw) == 0:
@@ -76,13 +77,13 @@ func checkJSON(contentType string) error {
 	return nil
 }
 
-// clip shortens what a client sent before it is sent back.
+// clip shortens a text of the client before it is echoed.
 func clip(s string) string { return server.Clip(s) }
 
-// decodeObject reads one JSON object into a flat struct, more strictly than encoding/json does:
-// names are compared as they are, unknown and repeated ones are refused, null is a value only of
-// fields with the tag nullable, and every field without omitempty or omitzero must be there. What
-// is a struct in it is read in the same way.
+// decodeObject decodes one JSON object into a struct, more strictly than encoding/json. Names are
+// case-sensitive. Unknown and repeated names fail with drive.BadRequest. null is valid only in
+// fields with the tag nullable. A field without omitempty or omitzero is required. Nested structs
+// follow the same rules.
 func decodeObject(raw []byte, into any) error {
 	members, err := splitObject(raw)
 	if err != nil {
@@ -91,7 +92,8 @@ func decodeObject(raw []byte, into any) error {
 	return decodeMembers(members, into)
 }
 
-// decodeMembers is decodeObject of one that was split; it uses members up.
+// decodeMembers decodes members that splitObject returned, by the rules of decodeObject. It deletes
+// from members.
 func decodeMembers(members map[string]json.RawMessage, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	for i := range v.NumField() {
@@ -115,10 +117,11 @@ func decodeMembers(members map[string]json.RawMessage, into any) error {
 	return nil
 }
 
-// splitObject returns the members of the one object that raw is.
+// splitObject returns the members of the single JSON object in raw by name. It fails with
+// drive.BadRequest if raw is not exactly one object in UTF-8 or repeats a name.
 func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 	malformed := func(err error) error {
-		if errors.Is(err, io.EOF) { // which is the end of what raw is a part of, for whoever reads that
+		if errors.Is(err, io.EOF) { // the caller may take io.EOF for a regular end of its stream
 			err = io.ErrUnexpectedEOF
 		}
 		return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a JSON object in UTF-8")
@@ -126,7 +129,7 @@ func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 	if len(raw) == 0 {
 		return nil, drive.Bad("body", drive.Required)
 	}
-	if !utf8.Valid(raw) || hasLoneSurrogate(raw) { // encoding/json would replace what is not
+	if !utf8.Valid(raw) || hasLoneSurrogate(raw) { // encoding/json would replace invalid characters silently
 		return nil, malformed(nil)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -157,8 +160,8 @@ func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// hasLoneSurrogate reports whether an escape stands for half of a character: such text is no
-// Unicode (RFC 8259 §8.2).
+// hasLoneSurrogate reports whether an escape stands for half of a surrogate pair, which is not
+// valid Unicode (RFC 8259 §8.2).
 func hasLoneSurrogate(raw []byte) bool {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -167,7 +170,7 @@ func hasLoneSurrogate(raw []byte) bool {
 		}
 		first, ok := escaped(raw[i:])
 		if !ok || !utf16.IsSurrogate(first) {
-			raw = raw[i+2:] // past the character that is escaped, which may be a backslash
+			raw = raw[i+2:] // skips the escaped character, which may be a backslash
 			continue
 		}
 		second, ok := escaped(raw[i+6:])
@@ -178,7 +181,7 @@ func hasLoneSurrogate(raw []byte) bool {
 	}
 }
 
-// escaped reads the escape \uXXXX that b begins with.
+// escaped decodes an escape \uXXXX at the start of b. ok is false if b does not start with one.
 func escaped(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -211,8 +214,8 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
 }
 
-// holdsNull reports whether an array or an object of plain values has null among them, which
-// encoding/json would read as an empty one. A type that reads itself says so itself.
+// holdsNull reports whether an array or object of plain values contains null, which encoding/json
+// would read as a zero value. It returns false for a type with an UnmarshalJSON of its own.
 func holdsNull(value json.RawMessage, t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -232,15 +235,15 @@ func holdsNull(value json.RawMessage, t reflect.Type) bool {
 			depth++
 		case b == ']' || b == '}':
 			depth--
-		case b == 'n' && depth == 1: // no other word of JSON has one
+		case b == 'n' && depth == 1: // no other JSON literal contains an n
 			return true
 		}
 	}
 	return false
 }
 
-// isMembers reports whether a type is an object of members that this package reads, and not one
-// that reads itself.
+// isMembers reports whether decodeObject decodes a type, because the type is a struct without an
+// unmarshal method.
 func isMembers(t reflect.Type) bool {
 	own := reflect.PointerTo(t)
 	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
@@ -248,7 +251,7 @@ func isMembers(t reflect.Type) bool {
 
 var errNull = errors.New("null is no value of this field")
 
-// named says in the error which field it is about, unless it says more already.
+// named adds the name of the field to an error that names none.
 func named(err *drive.Error, field string) error {
 	if _, said := err.Args["field"]; said {
 		return err
@@ -258,7 +261,7 @@ func named(err *drive.Error, field string) error {
 	return &drive.Error{Kind: err.Kind, Args: args, Err: err}
 }
 
-// expected says in words what a field takes.
+// expected describes the values of a type for the error of a malformed field.
 func expected(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -27,7 +27,7 @@ var (
 	byParam            = param{name: "by", form: choice, choices: []string{"currency", "seller", "month", "vat"}, says: "what documents are added up by"}
 	totalsFormatParam  = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "or by Accept: text/csv"}
 	documentStateParam = param{name: "state", form: choice, choices: []string{anything, "accepted", "conflict"}, says: "only documents in this state"}
-	// documentParams are what documents are filtered by.
+	// documentParams are the filters of lists of documents.
 	documentParams = []param{
 		{name: "month", says: "of the documents' own date, such as 2026-10"},
 		sourceParam,
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// documents are what came in bundles, and their conflicts.
+// documents serves the routes for documents received in bundles, and for their conflicts.
 type documents struct{ intake *ingest.Intake }
 
 func (d documents) routes() []route {
@@ -78,7 +78,7 @@ func (d documents) routes() []route {
 		}, {
 			method: "POST", path: one + "/settle", need: write, act: byIDTakes(d.settle),
 			does: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
-			// A second call finds the conflict settled and says so, so it takes no key.
+			// A repeated request fails with wrong-state, so it needs no idempotency key.
 			out: []outcome{gives[ingest.DocumentFull](200, "the document as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
 			method: "GET", path: conflictsPath, need: read, act: plain(d.listConflicts), query: []param{limitParam, cursor},
@@ -87,7 +87,8 @@ func (d documents) routes() []route {
 		}, {
 			method: "POST", path: conflictsPath + "/settle", need: write, act: takes(d.settleMany),
 			does: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
-			// What is settled is not open any more, so a second call goes on and takes no key.
+			// A repeated request continues with the conflicts that are still open, so it needs no
+			// key.
 			out:   []outcome{gives[settledView](200, "how many were settled, and how many of them are left for the next call")},
 			fails: []drive.Kind{drive.NotFound},
 		},
@@ -96,7 +97,7 @@ func (d documents) routes() []route {
 
 const conflictsPath = "/conflicts"
 
-// documentFilter reads the filter of the query.
+// documentFilter reads the documentParams of the query. It fails with drive.BadRequest.
 func documentFilter(c *call) (f ingest.Filter, err error) {
 	f = ingest.Filter{
 		Month: c.query.Get("month"), Source: c.query.Get(sourceParam.name), Seller: c.query.Get("seller"), Buyer: c.query.Get("buyer"),
@@ -120,14 +121,14 @@ func (d documents) list(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	if sheet := sheetOf(c); sheet != nil {
-		c.leave() // it is read and sent in pieces, for as long as the client likes
+		c.releaseMemory() // the list is streamed for as long as the client reads, so it holds no memory of a page
 		return d.sendAll(ctx, c, f, sheet)
 	}
 	all, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(shown(all, c.limit(), ingest.Document.Place))
+	return ok(newPage(all, c.limit(), ingest.Document.Place))
 }
 
 func (d documents) totals(ctx context.Context, c *call) (reply, error) {
@@ -135,7 +136,7 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.takeDocuments(ctx, 1); err != nil { // one after the other
+	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
 		return reply{}, err
 	}
 	by := ingest.By(cmp.Or(c.query.Get(byParam.name), string(ingest.ByCurrency)))
@@ -150,15 +151,15 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 }
 
 func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
-	if err := c.takeDocuments(ctx, 1); err != nil {
+	if err := c.acquireDocuments(ctx, 1); err != nil {
 		return reply{}, err
 	}
 	doc, err := d.intake.Document(ctx, c.who, id)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }
 
-// attachmentTypes are the media types of embedded files (EN 16931-1, BT-125). One that says
-// something else is bytes.
+// attachmentTypes are the media types of embedded files that are served as declared (EN 16931-1,
+// BT-125). Any other file is served as application/octet-stream.
 var attachmentTypes = []string{
 	"application/pdf", "image/png", "image/jpeg", "text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 	"application/vnd.oasis.opendocument.spreadsheet",
@@ -178,7 +179,7 @@ func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID)
 	h.Set("Content-Length", strconv.FormatInt(int64(a.Size), 10))
 	h.Set("Content-Disposition", disposition(path.Base(a.Name), false))
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // as other contents that came from elsewhere
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // like any content of foreign origin
 	h.Set("Cache-Control", "private, no-cache")
 	c.w.WriteHeader(http.StatusOK)
 	_, err = io.Copy(c.w, a)
@@ -206,7 +207,7 @@ func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 }
 
 func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
-	if err := c.takeDocuments(ctx, 2); err != nil {
+	if err := c.acquireDocuments(ctx, 2); err != nil {
 		return reply{}, err
 	}
 	all, _, err := d.intake.Disputes(ctx, c.who, id, drive.ConflictID{}, 1)
@@ -235,16 +236,17 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 	if err != nil {
 		return reply{}, err
 	}
-	if in.Conflicts != nil && len(in.Conflicts) == 0 { // none is not all
+	if in.Conflicts != nil && len(in.Conflicts) == 0 { // an empty list must not mean all
 		return reply{}, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
 	}
-	if err := c.takeDocuments(ctx, 1); err != nil { // one after the other
+	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
 		return reply{}, err
 	}
 	settled, left, err := d.intake.SettleMany(ctx, c.who, ingest.Open{Source: in.Source, IDs: in.Conflicts}, keep)
 	return answer(settledView{settled, left}, err)
 }
 
+// keepOf parses the member "keep". It fails with drive.BadRequest.
 func keepOf(sent string) (ingest.Keep, error) {
 	keep := ingest.Keep(sent)
 	if keep != ingest.KeepOld && keep != ingest.KeepNew {
@@ -269,7 +271,7 @@ func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in 
 			return reply{}, err
 		}
 	}
-	if err := c.takeDocuments(ctx, 1); err != nil { // several in one group of commits
+	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
 		return reply{}, err
 	}
 	doc, err := d.intake.Settle(ctx, c.who, id, conflict, keep)

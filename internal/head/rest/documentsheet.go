@@ -15,30 +15,31 @@ import (
 	"smartdrive/internal/intake/ingest"
 )
 
-// sheet is a list of documents that is written while it is read.
+// sheet is the format of a full list of documents, which is streamed while it is read. begin
+// returns functions that write a document and finish the file.
 type sheet struct {
 	mime, name string
 	begin      func(w io.Writer) (write func(ingest.Document) error, end func() error)
 }
 
-// sheetOf says how the whole list is wanted; nil: a page.
+// sheetOf returns the format of the full list that the request asks for; nil if it asks for a page.
 func sheetOf(c *call) *sheet {
 	format, accept := c.query.Get(formatParam.name), c.r.Header.Get("Accept")
 	switch {
 	case format == "csv", format == "" && strings.HasPrefix(accept, "text/csv"):
 		return &sheet{"text/csv; charset=utf-8; header=present", "documents.csv", writeCSV}
 	case format == "ndjson", format == "" && strings.HasPrefix(accept, "application/x-ndjson"):
-		return &sheet{"application/x-ndjson", "documents.ndjson", writeLines}
+		return &sheet{"application/x-ndjson", "documents.ndjson", writeJSONLines}
 	}
 	return nil
 }
 
-// sheetPage is how many documents are read at a time.
+// sheetPage is how many rows of a full list are read per query.
 const sheetPage = 500
 
-// sendDocuments sends all documents of a filter. The first page is read before the answer begins,
-// so that what is wrong with the request is an error; what fails later breaks the connection off,
-// and the list is not taken for whole.
+// sendAll streams all documents that match a filter. It reads the first page before it writes the
+// header, so that a faulty request gets an error. A later failure aborts the connection, so that
+// the client does not take the list for complete.
 func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *sheet) (reply, error) {
 	page, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {
@@ -75,7 +76,7 @@ func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *she
 	return reply{}, nil
 }
 
-func writeLines(w io.Writer) (func(ingest.Document) error, func() error) {
+func writeJSONLines(w io.Writer) (func(ingest.Document) error, func() error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return func(d ingest.Document) error { return enc.Encode(d) }, func() error { return nil }
@@ -94,8 +95,8 @@ func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
 				return err
 			}
 			return out.Write([]string{
-				d.ID.String(), harmless(d.Source), harmless(d.Type), harmless(d.Number), d.Date, harmless(d.Seller.ID), harmless(d.Seller.Name),
-				harmless(d.Buyer.ID), harmless(d.Buyer.Name), harmless(d.Currency), d.Total, d.Payable, d.State, orNone(d.File), orNone(d.PDF),
+				d.ID.String(), escapeFormula(d.Source), escapeFormula(d.Type), escapeFormula(d.Number), d.Date, escapeFormula(d.Seller.ID), escapeFormula(d.Seller.Name),
+				escapeFormula(d.Buyer.ID), escapeFormula(d.Buyer.Name), escapeFormula(d.Currency), d.Total, d.Payable, d.State, orNone(d.File), orNone(d.PDF),
 				d.Bundle.String(),
 			})
 		}, func() error {
@@ -104,7 +105,7 @@ func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
 		}
 }
 
-// sendTotals sends totals as CSV.
+// sendTotals sends totals as CSV and aborts the connection if that fails.
 func sendTotals(c *call, by ingest.By, all []ingest.Total) (reply, error) {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
@@ -123,7 +124,7 @@ func sendTotals(c *call, by ingest.By, all []ingest.Total) (reply, error) {
 			payable = ""
 		}
 		err = out.Write([]string{
-			harmless(t.Key), harmless(t.Name), harmless(t.Currency), strconv.FormatInt(t.Documents, 10), strconv.FormatInt(t.Credits, 10),
+			escapeFormula(t.Key), escapeFormula(t.Name), escapeFormula(t.Currency), strconv.FormatInt(t.Documents, 10), strconv.FormatInt(t.Credits, 10),
 			t.Net.String(), t.Tax.String(), t.Gross.String(), payable,
 		})
 	}
@@ -134,6 +135,7 @@ func sendTotals(c *call, by ingest.By, all []ingest.Total) (reply, error) {
 	return reply{}, nil
 }
 
+// orNone returns the id as text, or "" for nil.
 func orNone(id *drive.NodeID) string {
 	if id == nil {
 		return ""
@@ -141,9 +143,9 @@ func orNone(id *drive.NodeID) string {
 	return id.String()
 }
 
-// harmless keeps a spreadsheet from taking a text of a sender for a formula (OWASP, CSV injection):
-// it begins with a quote then.
-func harmless(s string) string {
+// escapeFormula prefixes a text with a quote if a spreadsheet would evaluate it as a formula
+// (OWASP, CSV injection).
+func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
 		return "'" + s
 	}

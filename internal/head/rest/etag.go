@@ -7,28 +7,29 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// tags is an If-Match or If-None-Match: any, or a list of entity tags (RFC 9110 §13.1.1).
+// tags is the value of If-Match or If-None-Match: "*" or a list of entity tags (RFC 9110 §13.1.1).
 type tags struct {
 	any  bool
 	list []tag
 }
 
 type tag struct {
-	opaque string // between the quotes
+	opaque string // text between the quotes
 	weak   bool
 }
 
 func (t tags) absent() bool { return !t.any && t.list == nil }
 
-// match compares strongly.
+// match reports whether the tags contain opaque by strong comparison.
 func (t tags) match(opaque string) bool { return t.any || slices.Contains(t.list, tag{opaque: opaque}) }
 
-// matchWeakly compares weakly.
+// matchWeakly reports whether the tags contain opaque by weak comparison.
 func (t tags) matchWeakly(opaque string) bool {
 	return t.match(opaque) || slices.Contains(t.list, tag{opaque: opaque, weak: true})
 }
 
-// parseTags reads the field's value; the empty value is absent.
+// parseTags parses the value of the header or field called name. An empty value gives absent tags.
+// It fails with drive.BadRequest.
 func parseTags(name, value string) (tags, error) {
 	malformed := drive.Bad(name, drive.Malformed, "expected", `* or a list of "tags" in quotes`)
 	if value = strings.Trim(value, " \t"); value == "*" {
@@ -57,13 +58,13 @@ func parseTags(name, value string) (tags, error) {
 	return t, nil
 }
 
-// joined is a header that is a list, over all its lines (RFC 9110 §5.3).
+// joined returns a list header with all its lines joined (RFC 9110 §5.3).
 func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
 
-// tags reads a header of the request.
+// tags parses a header of the request as entity tags.
 func (c *call) tags(name string) (tags, error) { return parseTags(name, c.joined(name)) }
 
-// opaqueTag is the ETag of a content, without the quotes.
+// opaqueTag returns the ETag of a content, without the quotes.
 func opaqueTag(blake3 string) string { return "b3-" + blake3 }
 
 func quoted(opaque string) string { return `"` + opaque + `"` }

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	maxStreams    = 16               // event streams of one user: tabs, and programs
-	allStreams    = 10_000           // of this process
-	beatEvery     = 25 * time.Second // below the 30 to 60 s after which proxies give silent connections up
-	hintEvery     = 500 * time.Millisecond
-	lookEvery     = 5 * time.Second  // whether the caller is still let in, and what is shared with them
-	slowest       = 10 * time.Second // a reader that takes longer for a hint is cut off
-	reconnectTime = 3 * time.Second
+	maxStreams     = 16               // streams of one user: tabs and programs
+	allStreams     = 10_000           // streams of this process
+	heartbeatEvery = 25 * time.Second // proxies close idle connections after 30 to 60 s
+	hintEvery      = 500 * time.Millisecond
+	checkEvery     = 5 * time.Second  // interval of checking the login and the shares of the caller
+	writeTimeout   = 10 * time.Second // a client that takes longer to receive a hint is disconnected
+	reconnectTime  = 3 * time.Second
 )
 
-// events tell clients that something has happened, while it does: server-sent events (HTML standard
-// §9.2). What was lost is harmless: the feeds tell it.
+// events serves server-sent events (HTML standard §9.2), which tell clients what has changed. A
+// lost event does no harm, since the feeds have the changes too.
 type events struct {
 	history *history.History
 	mine    *server.Gate[drive.UserID]
@@ -50,14 +50,14 @@ func (e events) routes() []route {
 
 const eventStream = "text/event-stream"
 
-// closing ends what would go on for as long as the server does.
+// closing has a channel that is closed once to end all event streams.
 type closing struct {
 	once sync.Once
 	done chan struct{}
 }
 
-// EndStreams ends all event streams, so that a server that stops need not wait for them. Those that
-// begin afterwards end at once.
+// EndStreams ends all event streams, so that a stopping server does not wait for them. Streams that
+// begin later end at once.
 func (a *API) EndStreams() {
 	c := a.front.closing
 	c.once.Do(func() { close(c.done) })
@@ -80,7 +80,7 @@ func (e events) stream(ctx context.Context, c *call) (reply, error) {
 	defer l.Close()
 	h := c.w.Header()
 	h.Set("Content-Type", eventStream)
-	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses holds back what it has
+	h.Set("Cache-Control", "no-store, no-transform") // a compressing proxy would buffer events
 	h.Set("X-Accel-Buffering", "no")                 // nginx
 	s := streamer{c: c, l: l, to: http.NewResponseController(c.w)}
 	c.w.WriteHeader(http.StatusOK)
@@ -104,13 +104,14 @@ type streamer struct {
 	b  bytes.Buffer
 }
 
-// run sends until the client is gone, or may not hear any more.
+// run sends events until the client disconnects, is too slow, loses its access, or the server
+// stops.
 func (s *streamer) run(ctx context.Context) {
-	look, beat := time.NewTicker(lookEvery), time.NewTicker(beatEvery)
+	look, beat := time.NewTicker(checkEvery), time.NewTicker(heartbeatEvery)
 	defer look.Stop()
 	defer beat.Stop()
 	for {
-		ready := s.l.Ready() // another one whenever what the caller sees is
+		ready := s.l.Ready() // replaced when the set of visible accounts changes
 		select {
 		case <-ctx.Done():
 			return
@@ -118,7 +119,7 @@ func (s *streamer) run(ctx context.Context) {
 			return
 		case <-ready:
 		case <-look.C:
-			if !s.letIn() {
+			if !s.authorized() {
 				return
 			}
 		case <-beat.C:
@@ -126,20 +127,21 @@ func (s *streamer) run(ctx context.Context) {
 		}
 		hints, err := s.l.Next(ctx)
 		if err != nil {
-			return // the client comes again, and says how far it was
+			return // the client reconnects with its Last-Event-ID
 		}
 		s.hints(hints)
 		if s.b.Len() == 0 {
 			continue
 		}
-		if s.flush() != nil || len(hints) > 0 && !s.rest(ctx) {
+		if s.flush() != nil || len(hints) > 0 && !s.pause(ctx) {
 			return
 		}
 	}
 }
 
-// rest waits a moment, so that many changes in a row become one hint.
-func (s *streamer) rest(ctx context.Context) bool {
+// pause waits hintEvery, so that a burst of changes becomes one hint. It returns false if the
+// stream must end.
+func (s *streamer) pause(ctx context.Context) bool {
 	t := time.NewTimer(hintEvery)
 	defer t.Stop()
 	select {
@@ -151,12 +153,12 @@ func (s *streamer) rest(ctx context.Context) bool {
 	return false
 }
 
-// letIn reports whether the login or token is good for it still.
-func (s *streamer) letIn() bool {
+// authorized reports whether the login or token is still valid for this stream.
+func (s *streamer) authorized() bool {
 	if s.c.local != nil {
 		return true
 	}
-	who, err := s.c.whoIs(s.c.r, s.c.route.need)
+	who, err := s.c.identify(s.c.r, s.c.route.need)
 	return err == nil && who.User == s.c.who.User
 }
 
@@ -169,14 +171,15 @@ func (s *streamer) hints(all []history.Hint) {
 func (s *streamer) event(name string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return // ids and words: it cannot fail
+		return // ids and words always encode
 	}
 	fmt.Fprintf(&s.b, "id: %s\nevent: %s\ndata: %s\n\n", s.l.Cursor(), name, raw)
 }
 
-// flush sends what there is. An error: the client is gone, or does not read.
+// flush sends the buffered events. It fails if the client is disconnected or takes longer than
+// writeTimeout.
 func (s *streamer) flush() error {
-	if err := s.to.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
+	if err := s.to.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	_, err := s.c.w.Write(s.b.Bytes())

@@ -10,7 +10,7 @@ import (
 
 const exportSchedulesPath = "/export-schedules"
 
-// exportSchedules have a folder exported each month.
+// exportSchedules serves the routes for schedules that export a folder each month.
 type exportSchedules struct {
 	exports *export.Exports
 	files   *files.Files
@@ -22,7 +22,8 @@ func (e exportSchedules) routes() []route {
 			method: "POST", path: exportSchedulesPath, need: write, act: takes(e.create),
 			does: "Have a folder exported each month: on the 1st at 02:00, what was last changed in the month before. The month that is running is the first.",
 			out:  []outcome{gives[export.Schedule](201, "the schedule")},
-			// A second one shows in the list, and is deleted with a word; so it takes no key.
+			// A duplicate schedule shows in the list and is easy to delete, so it needs no
+			// idempotency key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooManyOpen, drive.Forbidden},
 		}, {
 			method: "GET", path: exportSchedulesPath, need: read, act: plain(e.list), query: []param{limitParam, cursor},

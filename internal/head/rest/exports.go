@@ -17,7 +17,8 @@ import (
 
 const exportsPath = "/exports"
 
-// exports are zips that are collected in the background and kept for a while.
+// exports serves the routes for zips that are assembled in the background and kept for a limited
+// time.
 type exports struct {
 	exports *export.Exports
 	files   *files.Files
@@ -68,7 +69,7 @@ func (e exports) routes() []route {
 			method: "POST", path: one + "/links", need: write, act: byIDTakes(e.createLink),
 			does: "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may download the zip")},
-			// A second link does no harm, so it takes no key.
+			// A second link does no harm, so it needs no idempotency key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
 		}, {
 			method: "GET", path: exportLinksPath, need: open, act: plain(e.openLink),
@@ -133,12 +134,12 @@ func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, er
 		}
 		wish.Folder = id
 	}
-	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
 		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
 
-// maxManifest is the longest list in bytes: three kilobytes for each of 10,000 entries.
+// maxManifest is the longest list in bytes: about three kilobytes for each of 10,000 entries.
 const maxManifest = int64(32 * drive.MiB)
 
 func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
@@ -148,12 +149,12 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return reply{}, err
 	}
-	what := sha256.New() // what a key stands for; a hash does not fail
+	what := sha256.New() // hashed as the request that the idempotency key stands for; a hash does not fail
 	what.Write([]byte(c.r.URL.RawQuery + "\n"))
 	in := e.exports.Incoming(server.Incoming(c.r))
 	defer in.Close()
 	body := &io.LimitedReader{R: in, N: maxManifest + 1}
-	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxList()) // to its end, unless it fails
+	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxList()) // reads all of the body unless it fails
 	if body.N == 0 {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", maxManifest+1)
 	}
@@ -165,7 +166,7 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	}
 	c.body = what.Sum(nil)
 	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam)), Index: c.number(indexParam) == 1}
-	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
 		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
@@ -176,7 +177,7 @@ func (e exports) list(ctx context.Context, c *call) (reply, error) {
 	}
 	return listPage(c, func(before drive.ExportID, limit int) ([]export.View, error) {
 		return e.exports.List(ctx, c.who, before, limit)
-	}, asItIs, func(v export.View) string { return v.ID.String() })
+	}, unchanged, func(v export.View) string { return v.ID.String() })
 }
 
 func (e exports) listSet(ctx context.Context, c *call, text string) (reply, error) {
@@ -207,7 +208,7 @@ func (e exports) errors(ctx context.Context, c *call, id drive.ExportID) (reply,
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(shown(failures, c.limit(), func(f export.Failure) string { return strconv.FormatInt(f.N, 10) }))
+	return ok(newPage(failures, c.limit(), func(f export.Failure) string { return strconv.FormatInt(f.N, 10) }))
 }
 
 func (e exports) cancel(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
@@ -232,7 +233,7 @@ func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in 
 	for _, s := range in.Items {
 		more.Items = append(more.Items, export.Supplied{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
 	}
-	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
 		return e.exports.Supplement(ctx, c.who, id, more, keep)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// pathField is an address in JSON; a nil path: absent.
+// pathField is an address in JSON. Its Path is nil if the field is absent.
 type pathField struct{ drive.Address }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -20,7 +20,7 @@ func (p *pathField) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// nameField is a name in JSON; empty: absent.
+// nameField is a name in JSON; empty if the field is absent.
 type nameField drive.Name
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -30,10 +30,10 @@ func (n *nameField) UnmarshalText(b []byte) error {
 	return err
 }
 
-// conflictField is a policy in JSON; empty: absent.
+// conflictField is a conflict policy in JSON; empty if the field is absent.
 type conflictField drive.Conflict
 
-// UnmarshalText implements encoding.TextUnmarshaler. The empty text is not a policy.
+// UnmarshalText implements encoding.TextUnmarshaler. It refuses the empty text.
 func (f *conflictField) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == "" {
@@ -44,7 +44,7 @@ func (f *conflictField) UnmarshalText(b []byte) error {
 	return err
 }
 
-// mimeField is a media type in JSON; empty: absent.
+// mimeField is a media type in JSON; empty if the field is absent.
 type mimeField string
 
 const maxMime = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
@@ -59,53 +59,54 @@ func (f *mimeField) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// parseMime checks a media type that a client gives a file: it is sent as Content-Type when the
-// file is read. What package mime takes for space between parameters may be a line break, which is
-// none in a header.
+// parseMime reports whether s is a valid media type of a file, and returns s. A download sends it
+// as Content-Type. Control characters are refused, because package mime accepts line breaks as
+// space, which a header must not contain.
 func parseMime(s string) (string, bool) {
 	media, _, err := mime.ParseMediaType(s)
 	major, minor, two := strings.Cut(media, "/")
 	return s, err == nil && two && major != "" && minor != "" && len(s) <= maxMime && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// destination is what a body says of where something is to go.
+// destination holds the fields of a body that say where to create a file.
 type destination struct {
 	path   pathField
 	parent string
 	name   nameField
 }
 
-// place is where something is to go: at a path, or by a name in a folder.
-type place struct {
-	in     string // where path is; empty: the caller's own drive
+// target is a parsed destination: either a path, or a name in a folder.
+type target struct {
+	space  string // drive or space that path is in; empty: the caller's own drive
 	path   drive.Path
 	parent drive.NodeID
 	name   drive.Name
 }
 
-// find checks that a body says exactly one of the two.
-func (d destination) find(ctx context.Context, c *call, in *files.Files) (place, error) {
+// parse checks that the body has either a path, or both parent and name, and parses the parent. It
+// fails with drive.BadRequest or drive.BadName.
+func (d destination) parse(ctx context.Context, c *call, in *files.Files) (target, error) {
 	switch {
 	case d.path.Path != nil && d.parent != "":
-		return place{}, drive.Bad("path", drive.NotTogether, "with", "parent")
+		return target{}, drive.Bad("path", drive.NotTogether, "with", "parent")
 	case d.path.Path != nil && d.name != "":
-		return place{}, drive.Bad("path", drive.NotTogether, "with", "name")
+		return target{}, drive.Bad("path", drive.NotTogether, "with", "name")
 	case d.path.Path != nil && len(d.path.Path) == 0:
-		return place{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
+		return target{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
 	case d.path.Path != nil:
-		return place{in: d.path.Place, path: d.path.Path}, nil
+		return target{space: d.path.Place, path: d.path.Path}, nil
 	case d.parent == "" && d.name == "":
-		return place{}, drive.Bad("path", drive.Required)
+		return target{}, drive.Bad("path", drive.Required)
 	case d.parent == "":
-		return place{}, drive.Bad("parent", drive.Required)
+		return target{}, drive.Bad("parent", drive.Required)
 	case d.name == "":
-		return place{}, drive.Bad("name", drive.Required)
+		return target{}, drive.Bad("name", drive.Required)
 	}
 	id, err := in.ParseNode(ctx, c.who, d.parent)
-	return place{parent: id, name: drive.Name(d.name)}, err
+	return target{parent: id, name: drive.Name(d.name)}, err
 }
 
-// folderID reads the id of a folder in a body; absent is zero.
+// folderID parses the id of a folder in a body; a nil id gives the zero id.
 func folderID(ctx context.Context, c *call, in *files.Files, id *string) (drive.NodeID, error) {
 	if id == nil {
 		return drive.NodeID{}, nil
@@ -113,7 +114,7 @@ func folderID(ctx context.Context, c *call, in *files.Files, id *string) (drive.
 	return in.ParseNode(ctx, c.who, *id)
 }
 
-// timeOf reads an optional time.
+// timeOf returns the time, or 0 if t is nil.
 func timeOf(t *drive.Time) drive.Time {
 	if t == nil {
 		return 0
@@ -121,7 +122,8 @@ func timeOf(t *drive.Time) drive.Time {
 	return *t
 }
 
-// seconds checks a number of seconds before it could overflow a Duration.
+// seconds converts n to a Duration. It fails with drive.BadRequest if n is outside of least and
+// most.
 func seconds(field string, n, least, most int64) (time.Duration, error) {
 	if n < least || n > most {
 		return 0, drive.Bad(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
@@ -129,7 +131,7 @@ func seconds(field string, n, least, most int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// nodeOf reads the node that a parameter of the query names; zero: none.
+// nodeOf parses the node id in a query parameter; an absent parameter gives the zero id.
 func nodeOf(ctx context.Context, c *call, f *files.Files, name string) (drive.NodeID, error) {
 	id := c.query.Get(name)
 	if id == "" {

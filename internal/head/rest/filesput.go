@@ -69,7 +69,8 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	return ok(view)
 }
 
-// showPut shows the file that was stored. While a larger one came its folder may have been moved.
+// showPut renders the stored file. For a small file it reuses the path of the request. A large one
+// is looked up again, because its folder may have been moved while its bytes arrived.
 func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, stored upload.Stored) (files.NodeView, error) {
 	if put.Place != "" {
 		return u.files.ViewFor(ctx, u.db, c.who, stored.Node)
@@ -81,6 +82,7 @@ func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, store
 	return u.files.ViewAt(ctx, u.db, stored.Node, folder, stored.Digests)
 }
 
+// readPut parses the path, query and headers of a PUT of a file.
 func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents"), Place: c.query.Get(spaceParam.name)}
 	if put.Size < 0 {
@@ -103,7 +105,8 @@ func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	return put, err
 }
 
-// pathOf reads the file's path out of the URL, split before it is decoded.
+// pathOf parses the file's path from the URL. It splits the path before decoding, since names may
+// contain an encoded slash.
 func pathOf(c *call) (drive.Path, error) {
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")
@@ -117,7 +120,7 @@ func pathOf(c *call) (drive.Path, error) {
 	return drive.ParseSegments(segments)
 }
 
-// Limits of X-Mtime, in ms: the years 1 to 9999, which RFC 3339 can say.
+// Limits of X-Mtime in milliseconds: the years 1 to 9999, which RFC 3339 can express.
 const (
 	minMTime = -62_135_596_800_000
 	maxMTime = 253_402_300_799_999
@@ -139,8 +142,8 @@ func parseMTime(h http.Header) (drive.Time, error) {
 	return drive.TimeOf(time.UnixMilli(ms)), nil
 }
 
-// givenMime is the type that the client gives the file; what clients send when they do not know is
-// none.
+// givenMime returns the media type of a file's Content-Type. It returns "" for invalid types and
+// for those that clients send by default.
 func givenMime(contentType string) string {
 	media, _, _ := mime.ParseMediaType(contentType)
 	if media == "application/octet-stream" || media == "application/x-www-form-urlencoded" {
@@ -153,8 +156,9 @@ func givenMime(contentType string) string {
 	return given
 }
 
-// condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is
-// neither.
+// condition returns the check of If-Match and If-None-Match (RFC 9110 §13.2.2), or nil if the
+// request has neither. The check fails with drive.Precondition; its argument is nil if there is no
+// such file.
 func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node) error, error) {
 	must, err := c.tags("If-Match")
 	if err != nil {
@@ -172,7 +176,7 @@ func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node)
 	}, nil
 }
 
-// holds compares the tags of a condition with that of a file that is there.
+// holds checks a condition against the current content of a file. It fails with drive.Precondition.
 func (u uploads) holds(ctx context.Context, q sqldb.Querier, must, mustNot tags, there tree.Node) error {
 	view, err := u.files.View(ctx, q, there)
 	if err != nil {
@@ -182,6 +186,7 @@ func (u uploads) holds(ctx context.Context, q sqldb.Querier, must, mustNot tags,
 	return failUnless((must.absent() || must.match(now)) && !mustNot.matchWeakly(now))
 }
 
+// failUnless returns drive.Precondition unless the condition holds.
 func failUnless(holds bool) error {
 	if !holds {
 		return drive.Fail(drive.Precondition)
@@ -189,8 +194,8 @@ func failUnless(holds bool) error {
 	return nil
 }
 
-// verified checks the declared digests at the end of the body, before anybody takes it for
-// complete.
+// verified checks the declared digests when the body ends. It returns the mismatch instead of
+// io.EOF, so that the body is not taken for complete.
 type verified struct {
 	io.ReadCloser
 	verifier *digest.Verifier

@@ -15,31 +15,32 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// speech is the language that findings are said in.
-type speech struct{ rule.Language }
+// findingLanguage is the language that findings are rendered in.
+type findingLanguage struct{ rule.Language }
 
-// findingsIn is the language that the query asks for, or else the header.
-func (c *call) findingsIn() speech {
+// findingsIn returns the language of the query parameter "lang", else of Accept-Language, else
+// English.
+func (c *call) findingsIn() findingLanguage {
 	header := c.r.Header.Get("Accept-Language")
 	switch c.query.Get(langParam.name) {
 	case "en":
-		return speech{rule.English}
+		return findingLanguage{rule.English}
 	case "de":
-		return speech{rule.German}
+		return findingLanguage{rule.German}
 	case "zh-CN":
-		return speech{rule.Chinese}
+		return findingLanguage{rule.Chinese}
 	}
 	c.w.Header().Add("Vary", "Accept-Language")
 	if problem.Negotiate(header) == problem.Chinese {
-		return speech{rule.Chinese}
+		return findingLanguage{rule.Chinese}
 	}
 	if first, _, _ := strings.Cut(header, ","); prefersGerman(first) {
-		return speech{rule.German}
+		return findingLanguage{rule.German}
 	}
-	return speech{rule.English}
+	return findingLanguage{rule.English}
 }
 
-// prefersGerman reports whether the first language of a header is German.
+// prefersGerman reports whether a language range is German. first may carry a weight.
 func prefersGerman(first string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(first), ";")
 	tag, err := language.Parse(name)
@@ -50,10 +51,10 @@ func prefersGerman(first string) bool {
 	return base.String() == "de"
 }
 
-// record says the findings of a record.
-func (s speech) record(r *ingest.BundleRecord) {
+// translate sets the findings of a record to this language.
+func (l findingLanguage) translate(r *ingest.BundleRecord) {
 	for i := range r.Findings {
-		r.Findings[i] = r.Findings[i].In(s.Language)
+		r.Findings[i] = r.Findings[i].In(l.Language)
 	}
 }
 
@@ -61,9 +62,9 @@ var rejectionColumns = []string{
 	"source", "bundle", "ended_at", "member", "place", "number", "count", "reason", "rule", "severity", "text", "terms", "xpath", "line", "expected", "found",
 }
 
-// sendRejections sends all rejections of a filter as CSV. What fails after the first page breaks
-// the connection off, and the list is not taken for whole.
-func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedFilter, said speech) (reply, error) {
+// sendRejections streams all rejections that match a filter as CSV. A failure after the first page
+// aborts the connection, so that the client does not take the list for complete.
+func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedFilter, said findingLanguage) (reply, error) {
 	page, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {
 		return reply{}, err
@@ -79,7 +80,7 @@ func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedF
 	err = out.Write(rejectionColumns)
 	for err == nil && len(page) > 0 {
 		for i := range page {
-			if err = said.lines(out, &page[i]); err != nil {
+			if err = said.writeRows(out, &page[i]); err != nil {
 				break
 			}
 		}
@@ -101,9 +102,9 @@ func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedF
 	return reply{}, nil
 }
 
-// lines writes a line for each finding, or one where there is none.
-func (s speech) lines(out *csv.Writer, r *ingest.Rejection) error {
-	s.record(&r.BundleRecord)
+// writeRows writes one row per finding, or one row if there is none.
+func (l findingLanguage) writeRows(out *csv.Writer, r *ingest.Rejection) error {
+	l.translate(&r.BundleRecord)
 	ended, reason := "", ""
 	if r.Ended != 0 {
 		ended = r.Ended.String()
@@ -112,7 +113,7 @@ func (s speech) lines(out *csv.Writer, r *ingest.Rejection) error {
 		reason = *r.Reason
 	}
 	head := []string{
-		harmless(r.Source), r.Bundle.String(), ended, harmless(r.Member), r.Place, harmless(r.Number), strconv.FormatInt(r.Count, 10), reason,
+		escapeFormula(r.Source), r.Bundle.String(), ended, escapeFormula(r.Member), r.Place, escapeFormula(r.Number), strconv.FormatInt(r.Count, 10), reason,
 	}
 	all := r.Findings
 	if len(all) == 0 {
@@ -123,7 +124,7 @@ func (s speech) lines(out *csv.Writer, r *ingest.Rejection) error {
 		if f.Line > 0 {
 			line = strconv.Itoa(f.Line)
 		}
-		err := out.Write(append(append([]string{}, head...), f.Rule, f.Severity, harmless(f.Text), strings.Join(f.Terms, " "), f.Place, line, f.Expected, f.Found))
+		err := out.Write(append(append([]string{}, head...), f.Rule, f.Severity, escapeFormula(f.Text), strings.Join(f.Terms, " "), f.Place, line, f.Expected, f.Found))
 		if err != nil {
 			return err
 		}

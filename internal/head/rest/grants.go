@@ -58,7 +58,7 @@ type roleView struct {
 	NodeID    drive.NodeID      `json:"node_id"`
 	Kind      access.Kind       `json:"kind" enum:"user,group"`
 	Principal drive.PrincipalID `json:"principal_id"`
-	Name      string            `json:"name"` // of the user or group
+	Name      string            `json:"name"` // name of the user or group
 	Role      access.Role       `json:"role" enum:"none,viewer,uploader,editor,manager"`
 	Note      string            `json:"note"`
 	CreatedAt drive.Time        `json:"created_at"`
@@ -70,15 +70,15 @@ func showRole(_ *call, g access.Grant) roleView {
 }
 
 type whoView struct {
-	Role   access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's here
-	Owner  string      `json:"owner"`                                           // the user whose drive it is in; empty: a space's
+	Role   access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's role at this node
+	Owner  string      `json:"owner"`                                           // user who owns the drive of the node; empty: the node is in a space
 	Grants []aboveRole `json:"grants"`
 }
 
 type aboveRole struct {
 	Grant roleView `json:"grant"`
-	Level int      `json:"level"` // how many folders above the node; 0: at the node itself
-	Idle  bool     `json:"idle"`  // it gives nothing for now: the space shares nothing with others than its members
+	Level int      `json:"level"` // number of folders above the node; 0: at the node itself
+	Idle  bool     `json:"idle"`  // currently without effect: the space forbids sharing with non-members
 }
 
 func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
@@ -138,17 +138,17 @@ func (s spaces) ungrant(ctx context.Context, c *call, id drive.NodeID) (reply, e
 	return empty(s.spaces.Ungrant(ctx, c.who, id, principal, c.who.Admin))
 }
 
-// sharedByName is a role at a folder or file, and what that is.
+// sharedByName is a role at a folder or file, with a summary of the node.
 type sharedByName struct {
 	Grant roleView   `json:"grant"`
-	Path  string     `json:"path"` // its address for the caller
+	Path  string     `json:"path"` // address of the node for the caller
 	Node  sharedNode `json:"node"`
 
-	// Of what is shared with the caller:
-	Owner  string `json:"owner"`  // the user whose drive it is in; empty: a space's
-	Space  string `json:"space"`  // the space that it is in
-	Alias  string `json:"alias"`  // what the caller calls it; empty: as it is called
-	Hidden bool   `json:"hidden"` // by the caller
+	// Set for what is shared with the caller:
+	Owner  string `json:"owner"`  // user who owns the drive of the node; empty: the node is in a space
+	Space  string `json:"space"`  // space of the node
+	Alias  string `json:"alias"`  // the caller's own name for the node; empty: the node's name
+	Hidden bool   `json:"hidden"` // hidden by the caller
 }
 
 func showSharedItem(c *call, v space.Shared) sharedByName {
@@ -159,7 +159,7 @@ func showSharedItem(c *call, v space.Shared) sharedByName {
 	}
 }
 
-// cmpType is the type of a node; one that is gone is shown as a file.
+// cmpType returns t, and the type of a file for a node that does not exist any more.
 func cmpType(t tree.Type) tree.Type {
 	if t == "" {
 		return tree.TypeFile
@@ -197,7 +197,7 @@ func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(pageShowing(c, all, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() + "." + v.Grant.Principal.String() }))
+	return ok(newPageOf(c, all, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() + "." + v.Grant.Principal.String() }))
 }
 
 type personView struct {

@@ -11,7 +11,7 @@ import (
 
 const groupsPath = "/admin/groups"
 
-// groups are groups of users, as administrators see them.
+// groups serves the administrators' routes for groups of users.
 type groups struct{ spaces *space.Spaces }
 
 func (g groups) routes() []route {
@@ -90,11 +90,11 @@ func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, erro
 }
 
 func (g groups) get(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
-	return showing(c, showGroup)(g.spaces.FindGroup(ctx, c.who, id))
+	return replyWith(c, showGroup)(g.spaces.FindGroup(ctx, c.who, id))
 }
 
 func (g groups) rename(ctx context.Context, c *call, id drive.GroupID, in *groupBody) (reply, error) {
-	return showing(c, showGroup)(g.spaces.RenameGroup(ctx, c.who, id, in.Name))
+	return replyWith(c, showGroup)(g.spaces.RenameGroup(ctx, c.who, id, in.Name))
 }
 
 func (g groups) remove(ctx context.Context, c *call, id drive.GroupID) (reply, error) {

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// keyConflicts serves the creations that were refused because their key had been used for another
-// request.
+// keyConflicts serves the routes for refused creations whose idempotency key had been used for
+// another request.
 type keyConflicts struct{ conflicts *idem.Conflicts }
 
 func (k keyConflicts) routes() []route {
@@ -40,8 +40,9 @@ func (k keyConflicts) settle(ctx context.Context, c *call, id drive.ConflictID) 
 	return empty(k.conflicts.Settle(ctx, c.keyUser(), id))
 }
 
-// recordConflict puts a creation that was refused with KeyReused into the caller's list. Its error
-// takes the place of the refusal: the client repeats the request, and it is recorded then.
+// recordConflict records a creation that was refused with KeyReused in the caller's list. If
+// recording fails, it returns that error instead of the refusal, so that the client repeats the
+// request.
 func (c *call) recordConflict(ctx context.Context, err error) error {
 	if c.Conflicts == nil || c.key.IsZero() || !drive.IsKind(err, drive.KeyReused) {
 		return err

@@ -18,7 +18,7 @@ func (s contents) linkRoutes() []route {
 			method: "POST", path: nodesPath + "/{id}/links", need: write, act: byNodeTakes(s.files, s.createLink),
 			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may read the file")},
-			// A second link does no harm, so it takes no key.
+			// A second link does no harm, so it needs no idempotency key.
 			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
 			method: "GET", path: linksPath, need: open, act: plain(s.openLink),

@@ -11,13 +11,13 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
-// profile is what a user sees and changes of their own.
+// profile serves the routes for the caller's own user.
 type profile struct {
 	users    *account.Users
 	sessions *account.Sessions
 	prepared *idem.PreparedIDs
 	ledger   quota.Ledger
-	db       *sqldb.DB // to read the user and the balance
+	db       *sqldb.DB // for reading the user and the balance
 	pictures *thumb.Maker
 }
 
@@ -43,7 +43,7 @@ type meView struct {
 	User    meUser    `json:"user"`
 	Account meAccount `json:"account"`
 	Usage   meUsage   `json:"usage"`
-	// Pictures is what the pages show thumbnails of, besides images that the server decodes.
+	// Pictures names the kinds of files, besides images, that have thumbnails.
 	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; which ones depends on the programs that it has"`
 }
 

@@ -1,6 +1,7 @@
 package rest
 
-// meanings says in the documents what a member of an answer means, wherever it stands.
+// meanings describes the members of responses for the generated documents. It applies to every
+// member of that name whose field has no description of its own.
 var meanings = map[string]string{
 	"access":        "for the header Authorization: Share ACCESS",
 	"account_id":    "the account's id",

@@ -13,45 +13,47 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Large requests of all users share budgets, in bytes. Each user may have some tens of requests in
-// flight, and there may be any number of users, so a limit for one request bounds nothing. The
-// budgets are fractions of the memory from which on the runtime collects garbage more often
-// (GOMEMLIMIT); the figures in brackets are those of 256 MiB, the default of serve.
+// Large requests of all users share budgets in bytes. A user may have some tens of requests in
+// flight, and the number of users is unbounded, so a limit per request would bound nothing. The
+// budgets are fractions of GOMEMLIMIT, the memory above which the runtime collects garbage more
+// often. The figures in brackets are for 256 MiB, the default of serve.
 const (
 	defaultMemory = int64(256 * drive.MiB)
 
-	workFraction = 8  // lists and bodies that are being worked on (32 MiB)
-	bodyFraction = 16 // JSON that is coming in (16 MiB)
-	sendFraction = 8  // answers that are on their way (32 MiB)
+	workFraction = 8  // lists and bodies being processed (32 MiB)
+	bodyFraction = 16 // JSON being received (16 MiB)
+	sendFraction = 8  // responses being sent (32 MiB)
 
-	itemMemory     = 16 << 10         // of an item of a page: a path of 4 KiB, in the row, in its view, in JSON that grows
-	bodyTimes      = 16               // what becomes of a byte of JSON: 300,000 empty strings of four bytes take 16 each, twice while they grow
-	documentRoom   = 16 << 20         // of a document, deflated, in the row and in its view
-	smallBody      = 64 << 10         // and below: not counted
-	smallAnswer    = 64 << 10         // and below: not counted
-	roomPatience   = 20 * time.Second // how long a request waits for its turn
-	answerYouth    = 5 * time.Second  // an answer is not broken off before, whoever waits
-	answerLook     = 500 * time.Millisecond
-	answerPatience = 20 * time.Second
+	itemMemory     = 16 << 10         // per item of a page: a path of 4 KiB in the row, in its view, and in JSON whose buffer grows
+	bodyFactor     = 16               // memory per byte of JSON: 300,000 empty strings of four bytes take 16 bytes each, twice while the slice grows
+	documentMemory = 16 << 20         // per document: deflated, in the row and in its view
+	smallBody      = 64 << 10         // bodies up to this size are not counted
+	smallResponse  = 64 << 10         // responses up to this size are not counted
+	memoryTimeout  = 20 * time.Second // longest wait of a request for memory
+	abortAge       = 5 * time.Second  // a response is not aborted before this age
+	// retryEvery is the interval of retrying while a response waits for memory, and responseTimeout
+	// the longest wait.
+	retryEvery      = 500 * time.Millisecond
+	responseTimeout = 20 * time.Second
 )
 
-// memory holds the budgets and what is left of them.
+// memory holds the three budgets.
 type memory struct {
 	work    *budget
-	reading reading
-	sending answers
+	reading bodyBytes
+	sending responses
 }
 
-// newMemory makes budgets for a process that may use limit bytes.
+// newMemory returns budgets for a process that may use limit bytes.
 func newMemory(limit int64) *memory {
 	work, send := limit/workFraction, limit/sendFraction
 	return &memory{
-		work: newBudget(work), reading: reading{most: limit / bodyFraction},
-		sending: answers{most: send, free: send, open: map[*answering]struct{}{}},
+		work: newBudget(work), reading: bodyBytes{most: limit / bodyFraction},
+		sending: responses{most: send, free: send, open: map[*response]struct{}{}},
 	}
 }
 
-// memoryLimit is what the runtime was told; a process that was told nothing gets the default.
+// memoryLimit returns GOMEMLIMIT in bytes, or defaultMemory if it is not set.
 func memoryLimit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -60,30 +62,32 @@ func memoryLimit() int64 {
 	return limit
 }
 
-// take waits until there is memory for what the request does; leave gives it back. A call takes
-// once. All requests of a user have half of the memory: there is room for another user's then.
-func (c *call) take(ctx context.Context, n int64) error {
-	return c.takeOf(ctx, n, c.memory.work.most/2)
+// acquireMemory waits until n bytes are available for processing the request; releaseMemory returns
+// them. A user's requests get at most half of the budget together. Only the first call of a request
+// acquires anything. It fails with drive.Unavailable after memoryTimeout.
+func (c *call) acquireMemory(ctx context.Context, n int64) error {
+	return c.acquireOf(ctx, n, c.memory.work.most/2)
 }
 
-// takePage is take for a page of n items, of which a user has few at a time: each holds one of the
-// database's few connections while it is read.
-func (c *call) takePage(ctx context.Context, n int64) error {
+// acquirePage acquires memory for a page of n items. A user reads few pages at a time, because each
+// occupies one of the database's few connections.
+func (c *call) acquirePage(ctx context.Context, n int64) error {
 	c.page = true
-	return c.take(ctx, n*itemMemory)
+	return c.acquireMemory(ctx, n*itemMemory)
 }
 
-// takeDocuments is take for n documents, of which a user may have as many in memory as fit: some
-// are committed together.
-func (c *call) takeDocuments(ctx context.Context, n int64) error {
-	return c.takeOf(ctx, n*documentRoom, c.memory.work.most)
+// acquireDocuments acquires memory for n documents. A user may use the whole budget, because
+// several documents are committed together.
+func (c *call) acquireDocuments(ctx context.Context, n int64) error {
+	return c.acquireOf(ctx, n*documentMemory, c.memory.work.most)
 }
 
-func (c *call) takeOf(ctx context.Context, n, most int64) error {
-	if n = min(n, c.memory.work.most); c.room > 0 || n == 0 {
+// acquireOf acquires memory for a user who may hold at most most bytes.
+func (c *call) acquireOf(ctx context.Context, n, most int64) error {
+	if n = min(n, c.memory.work.most); c.acquired > 0 || n == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, roomPatience)
+	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
 	acquire := c.memory.work.acquire
 	if c.page {
@@ -92,105 +96,110 @@ func (c *call) takeOf(ctx context.Context, n, most int64) error {
 	if err := acquire(ctx, c.reader(), n, most); err != nil {
 		return drive.Wrap(err, drive.Unavailable, "retry_after", 1)
 	}
-	c.room = n
+	c.acquired = n
 	return nil
 }
 
-func (c *call) leave() {
-	if c.room == 0 {
+// releaseMemory returns the memory acquired for the request. Calling it again does nothing.
+func (c *call) releaseMemory() {
+	if c.acquired == 0 {
 		return
 	}
 	if c.page {
-		c.memory.work.releasePage(c.reader(), c.room)
+		c.memory.work.releasePage(c.reader(), c.acquired)
 	} else {
-		c.memory.work.release(c.reader(), c.room)
+		c.memory.work.release(c.reader(), c.acquired)
 	}
-	c.room = 0
+	c.acquired = 0
 }
 
-// reading counts the bytes of bodies that are in memory.
-type reading struct {
+// bodyBytes counts the bytes of all request bodies in memory.
+type bodyBytes struct {
 	most int64
 	n    atomic.Int64
 }
 
-// limited reads a body of which so much is taken into memory as there is for all of them.
-type limited struct {
-	src  io.Reader
-	all  *reading
-	n    int64 // read
-	took int64 // of all
+// limited reads a body and counts its bytes beyond smallBody in all. It fails with
+// drive.Unavailable if all exceeds its limit.
+type countedBody struct {
+	src     io.Reader
+	all     *bodyBytes
+	n       int64 // bytes read
+	counted int64 // bytes counted in all
 }
 
 // Read implements io.Reader.
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.src.Read(p)
-	if l.n += int64(n); l.n > smallBody+l.took {
-		more := l.n - smallBody - l.took
-		l.took += more
-		if l.all.n.Add(more) > l.all.most {
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if b.n += int64(n); b.n > smallBody+b.counted {
+		more := b.n - smallBody - b.counted
+		b.counted += more
+		if b.all.n.Add(more) > b.all.most {
 			return 0, drive.Fail(drive.Unavailable, "retry_after", 10)
 		}
 	}
 	return n, err
 }
 
-func (l *limited) close() { l.all.n.Add(-l.took) }
+// close returns the counted bytes.
+func (b *countedBody) close() { b.all.n.Add(-b.counted) }
 
-// answers are those that are being sent to clients who may read slowly. Where there is no room for
-// one more the oldest is broken off.
-type answers struct {
+// responses holds the memory of responses that are being sent to clients, which may read slowly. If
+// a new response does not fit, the oldest one is aborted.
+type responses struct {
 	mu   sync.Mutex
 	most int64 // bytes
 	free int64
-	open map[*answering]struct{}
+	open map[*response]struct{}
 }
 
-type answering struct {
+type response struct {
 	n     int64
 	since time.Time
-	end   func() // makes the Write that waits return
-	over  bool   // it was called
+	end   func() // makes a blocked Write return
+	over  bool   // end was called
 }
 
-// begin waits for room for an answer of n bytes. done gives it back, and says whether the answer
-// was broken off.
-func (a *answers) begin(ctx context.Context, n int64, end func()) (done func() (over bool), err error) {
-	if n <= smallAnswer {
+// begin waits until n bytes are available for a response, and fails with drive.Unavailable after
+// responseTimeout. end must make a blocked Write of the response return; it is called to abort it.
+// The caller calls done after the response; done reports whether the response was aborted.
+func (r *responses) begin(ctx context.Context, n int64, end func()) (done func() (over bool), err error) {
+	if n <= smallResponse {
 		return func() bool { return false }, nil
 	}
-	one := &answering{n: min(n, a.most), since: time.Now(), end: end}
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	one := &response{n: min(n, r.most), since: time.Now(), end: end}
+	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
-	again := time.NewTicker(answerLook)
+	again := time.NewTicker(retryEvery)
 	defer again.Stop()
-	for !a.enter(one) {
+	for !r.tryAcquire(one) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			return nil, drive.Wrap(ctx.Err(), drive.Unavailable, "retry_after", 1)
 		}
 	}
-	return func() bool { return a.leave(one) }, nil
+	return func() bool { return r.release(one) }, nil
 }
 
-// enter takes the room if there is some, and else makes some.
-func (a *answers) enter(one *answering) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.free >= one.n {
-		a.free -= one.n
+// tryAcquire takes the memory of a response if it is available. Otherwise it aborts the oldest
+// response if that is old enough, and returns false; the caller retries.
+func (r *responses) tryAcquire(one *response) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.free >= one.n {
+		r.free -= one.n
 		one.since = time.Now()
-		a.open[one] = struct{}{}
+		r.open[one] = struct{}{}
 		return true
 	}
-	var oldest *answering
-	coming := a.free
-	for other := range a.open {
+	var oldest *response
+	coming := r.free
+	for other := range r.open {
 		if other.over {
 			coming += other.n
 		}
-		if !other.over && time.Since(other.since) > answerYouth && (oldest == nil || other.since.Before(oldest.since)) {
+		if !other.over && time.Since(other.since) > abortAge && (oldest == nil || other.since.Before(oldest.since)) {
 			oldest = other
 		}
 	}
@@ -201,34 +210,35 @@ func (a *answers) enter(one *answering) bool {
 	return false
 }
 
-func (a *answers) leave(one *answering) (over bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.open, one)
-	a.free += one.n
+func (r *responses) release(one *response) (over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, one)
+	r.free += one.n
 	return one.over
 }
 
-// answering takes room for an answer of n bytes, and gives back what working on it has taken.
-func (c *call) answering(ctx context.Context, n int64) (done func(), err error) {
-	return c.answeringUntil(ctx, n, func() {})
+// startResponse acquires memory for a response of n bytes and releases the memory of processing.
+// The caller calls done after the last Write.
+func (c *call) startResponse(ctx context.Context, n int64) (done func(), err error) {
+	return c.startResponseUntil(ctx, n, func() {})
 }
 
-// answeringUntil is answering for an answer that may wait for something else than its reader; stop
-// ends that.
-func (c *call) answeringUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
+// startResponseUntil is startResponse for a response that may also wait for something other than
+// its client. stop ends that wait if the response is aborted.
+func (c *call) startResponseUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
 	end, err := c.memory.sending.begin(ctx, n, func() {
-		_ = conn.SetWriteDeadline(time.Now()) // without a connection nothing is slow
+		_ = conn.SetWriteDeadline(time.Now()) // fails only without a connection, where no client is slow
 		stop()
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.leave()
+	c.releaseMemory()
 	return func() {
 		if end() {
-			_ = conn.SetWriteDeadline(time.Time{}) // it was the last Write of this answer that was meant
+			_ = conn.SetWriteDeadline(time.Time{}) // the deadline was meant for this response only
 		}
 	}, nil
 }

@@ -18,11 +18,11 @@ func TestBodiesShareMemory(t *testing.T) {
 	t.Parallel()
 	all := &newMemory(defaultMemory).reading
 	all.n.Store(all.most - 100)
-	small := &limited{src: strings.NewReader(strings.Repeat("x", smallBody)), all: all}
+	small := &countedBody{src: strings.NewReader(strings.Repeat("x", smallBody)), all: all}
 	if _, err := readAll(small); err != nil {
 		t.Errorf("a small body: %v", err)
 	}
-	large := &limited{src: strings.NewReader(strings.Repeat("x", smallBody+101)), all: all}
+	large := &countedBody{src: strings.NewReader(strings.Repeat("x", smallBody+101)), all: all}
 	if _, err := readAll(large); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("a large body for which there is no memory: %v", err)
 	}
@@ -33,7 +33,7 @@ func TestBodiesShareMemory(t *testing.T) {
 	}
 }
 
-func readAll(l *limited) (n int, err error) {
+func readAll(l *countedBody) (n int, err error) {
 	buffer := make([]byte, 1000)
 	for {
 		m, err := l.Read(buffer)
@@ -60,13 +60,13 @@ func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
 		}
 		began := time.Now()
 		go func() { // as its handler does when its Write fails
-			time.Sleep(answerYouth)
+			time.Sleep(abortAge)
 			if !done[0]() {
 				t.Error("the oldest was not broken off")
 			}
 		}()
 		last := a.begin(sendMemory/2, func() {})
-		if took := time.Since(began); took < answerYouth-time.Second || len(broken) != 1 || broken[0] != 0 {
+		if took := time.Since(began); took < abortAge-time.Second || len(broken) != 1 || broken[0] != 0 {
 			t.Errorf("after %s these were broken off: %v", took, broken)
 		}
 		if done[1]() || last() {
@@ -87,7 +87,7 @@ type working struct {
 // begin asks in the name of a user; done has the outcome when there is one.
 func (w working) begin(user byte, n int64) (c *call, done chan error) {
 	c, done = &call{front: w.front, who: drive.Who{User: drive.UserID{user}}}, make(chan error, 1)
-	go func() { done <- c.take(w.t.Context(), n) }()
+	go func() { done <- c.acquireMemory(w.t.Context(), n) }()
 	synctest.Wait()
 	return c, done
 }
@@ -120,16 +120,16 @@ func TestAUserLeavesRoomForOthers(t *testing.T) {
 		w.is("a second one of the same user", secondDone, false)
 		other := w.has('b', half)
 		late, lateDone := w.begin('c', half)
-		first.leave()
+		first.releaseMemory()
 		w.is("the second one, which has waited longest", secondDone, true)
-		other.leave()
+		other.releaseMemory()
 		w.is("the third one, of a user who has half", thirdDone, false)
 		w.is("the one of a user who has nothing", lateDone, true)
-		late.leave()
+		late.releaseMemory()
 		w.is("the third one still", thirdDone, false)
-		second.leave()
+		second.releaseMemory()
 		w.is("the third one, at its turn", thirdDone, true)
-		third.leave()
+		third.releaseMemory()
 	})
 }
 
@@ -142,26 +142,26 @@ func TestALargeRequestIsNotOvertaken(t *testing.T) {
 		most := w.front.memory.work.most
 		first := w.has('a', most/2)
 		large, largeDone := w.begin('b', 2*most) // it would get all there is
-		time.Sleep(roomPatience / 2)
+		time.Sleep(memoryTimeout / 2)
 		small, smallDone := w.begin('c', 1) // for which there is memory
 		w.is("the large one", largeDone, false)
 		w.is("the small one behind it", smallDone, false)
 		late, lateDone := w.begin('d', most)
-		time.Sleep(roomPatience / 2)
+		time.Sleep(memoryTimeout / 2)
 		if err := <-largeDone; !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("the large one ends with %v", err)
 		}
 		if err := <-smallDone; err != nil {
 			t.Errorf("the small one, whose turn it is: %v", err)
 		}
-		small.leave()
+		small.releaseMemory()
 		w.is("the late one", lateDone, false)
-		first.leave()
+		first.releaseMemory()
 		if err := <-lateDone; err != nil {
 			t.Errorf("the late one: %v", err)
 		}
-		large.leave() // it has nothing
-		late.leave()
+		large.releaseMemory() // it has nothing
+		late.releaseMemory()
 		if b := w.front.memory.work; b.free != most || len(b.held) > 0 || len(b.waiting) > 0 {
 			t.Errorf("in the end there are %d bytes of %d, %v are held and %d wait", b.free, most, b.held, len(b.waiting))
 		}
@@ -174,7 +174,7 @@ func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(8 * sendMemory).sending.atOnce(t)
 		first := a.begin(sendMemory, func() {}) // its Write does not even end when it is told to
-		if _, err := a.answers.begin(t.Context(), sendMemory, func() {}); !drive.IsKind(err, drive.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := a.responses.begin(t.Context(), sendMemory, func() {}); !drive.IsKind(err, drive.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it is answered with %v", err)
 		}
 		first()
@@ -184,15 +184,15 @@ func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
 
 // atOnce are answers of a test that get room.
 type atOnce struct {
-	*answers
+	*responses
 	t *testing.T
 }
 
-func (a *answers) atOnce(t *testing.T) atOnce { return atOnce{a, t} }
+func (a *responses) atOnce(t *testing.T) atOnce { return atOnce{a, t} }
 
 func (a atOnce) begin(n int64, end func()) func() bool {
 	a.t.Helper()
-	done, err := a.answers.begin(a.t.Context(), n, end)
+	done, err := a.responses.begin(a.t.Context(), n, end)
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -10,24 +10,25 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// Mover moves the installation to other engines. A refusal is WrongState, its error the reason.
+// Mover moves the installation to other engines. It refuses with WrongState, and the wrapped error
+// says why.
 type Mover interface {
 	Status(ctx context.Context) (migrate.Status, error)
-	// Start looks at both sides and, unless it is only to look or something is wrong, begins. What
-	// is wrong is in the report.
+	// Start checks both sides and begins the migration, unless it is a dry run or a check fails.
+	// The report lists the failed checks.
 	Start(ctx context.Context, who drive.Who, in MigrationStart) (migrate.Report, error)
-	// Step takes one step.
+	// Step executes one step of a running migration.
 	Step(ctx context.Context, who drive.Who, step MigrationStep, in MigrationBody) error
-	// Explain says why a mismatch does not matter.
+	// Explain records why a mismatch does not matter. It fails with NotFound or WrongState.
 	Explain(ctx context.Context, who drive.Who, id int64, reason string) error
-	// Mismatches lists what the two sides did not agree on, the latest first.
+	// Mismatches lists differences found between the two sides, the latest first.
 	Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error)
 }
 
-// MigrationStep is what an administrator does to a migration that is under way.
+// MigrationStep is an administrator's action on a running migration.
 type MigrationStep string
 
-// The steps.
+// The steps of a migration; docs of the routes describe each.
 const (
 	MigrationVerify   MigrationStep = "verify"
 	MigrationAdvance  MigrationStep = "advance"
@@ -41,7 +42,7 @@ const (
 	MigrationDropOld  MigrationStep = "drop-old"
 )
 
-// MigrationStart says where the installation shall go.
+// MigrationStart names the target engines of a migration.
 type MigrationStart struct {
 	ToDB    string `json:"to_db,omitempty" doc:"a mysql:// URL, or the absolute path of a data directory for SQLite; absent: rows stay"`
 	ToBlobs string `json:"to_blobs,omitempty" doc:"an s3:// URL or the absolute path of a directory; absent: contents stay"`
@@ -51,7 +52,7 @@ type MigrationStart struct {
 	Bytes   int64  `json:"bytes_per_second,omitempty" doc:"bound of rows, and of contents, each by itself; 0: none"`
 }
 
-// MigrationBody is what a step is told.
+// MigrationBody holds the arguments of a step; each step uses some.
 type MigrationBody struct {
 	Phase   *int      `json:"phase,omitempty" doc:"of advance and rollback: the phase that this was decided in; in another one nothing is done, so that a step that is sent twice is taken once"`
 	Percent int       `json:"percent,omitempty" doc:"of percent, verify and drop-old: 0 to 100"`
@@ -63,7 +64,7 @@ type MigrationBody struct {
 
 const migrationPath = "/admin/migration"
 
-// migration moves the installation to other engines.
+// migration serves the administrators' routes for moving the installation to other engines.
 type migration struct{ mover Mover }
 
 func (m migration) routes() []route {
@@ -113,26 +114,26 @@ func (m migration) routes() []route {
 	return all
 }
 
-// rooted is the Mover of an installation that cannot move.
-type rooted struct{}
+// noMover is the Mover of an installation that cannot migrate. Every change fails with WrongState.
+type noMover struct{}
 
-func (rooted) Status(context.Context) (migrate.Status, error) {
+func (noMover) Status(context.Context) (migrate.Status, error) {
 	return migrate.Status{State: "none", Instances: []migrate.Instance{}, Gate: []migrate.Gate{}}, nil
 }
 
-func (rooted) Start(context.Context, drive.Who, MigrationStart) (migrate.Report, error) {
+func (noMover) Start(context.Context, drive.Who, MigrationStart) (migrate.Report, error) {
 	return migrate.Report{}, drive.Fail(drive.WrongState)
 }
 
-func (rooted) Step(context.Context, drive.Who, MigrationStep, MigrationBody) error {
+func (noMover) Step(context.Context, drive.Who, MigrationStep, MigrationBody) error {
 	return drive.Fail(drive.WrongState)
 }
 
-func (rooted) Explain(context.Context, drive.Who, int64, string) error {
+func (noMover) Explain(context.Context, drive.Who, int64, string) error {
 	return drive.Fail(drive.WrongState)
 }
 
-func (rooted) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
+func (noMover) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
 
 func (m migration) show(ctx context.Context, _ *call) (reply, error) {
 	return answer(m.mover.Status(ctx))
@@ -147,8 +148,8 @@ func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *Mi
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
-	// A step goes on when the one who has asked for it is gone: half of it would have to be
-	// repaired by others.
+	// A step continues if the client disconnects, because a half-executed step would need manual
+	// repair.
 	if err := m.mover.Step(context.WithoutCancel(ctx), c.who, step, *in); err != nil {
 		return reply{}, withReason(err)
 	}
@@ -175,14 +176,15 @@ func (m migration) explain(ctx context.Context, c *call, in *explanation) (reply
 	return empty(withReason(m.mover.Explain(ctx, c.who, id, in.Reason)))
 }
 
-// withReason tells administrators why a step was refused. Such errors are written for them.
+// withReason adds the reason of a refusal to the problem that the administrator gets. Errors of
+// kind WrongState are worded for administrators here; other errors stay unchanged.
 func withReason(err error) error {
 	if !drive.IsKind(err, drive.WrongState) {
 		return err
 	}
 	why := err
 	if e, ok := errors.AsType[*drive.Error](err); ok && e.Err != nil {
-		why = e.Err // without the word for its kind
+		why = e.Err // without the text of the kind
 	}
 	args := []any{"why", why.Error()}
 	if refusal, ok := errors.AsType[*migrate.Refusal](err); ok {

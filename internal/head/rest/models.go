@@ -9,10 +9,11 @@ import (
 	"smartdrive/internal/intake/ingest"
 )
 
-// noModel is what stands in an answer where a model belongs. In a text the quotes would be escaped.
+// noModel is the placeholder of a document's model in encoded JSON. It cannot occur inside of a
+// JSON string, where the quotes would be escaped.
 const noModel = `"model":null`
 
-// modelsOf are those of conflicts in the order of their JSON.
+// modelsOf returns the deflated models of conflicts in the order of their placeholders.
 func modelsOf(all ...ingest.Dispute) [][]byte {
 	models := make([][]byte, 0, 2*len(all))
 	for _, d := range all {
@@ -21,7 +22,7 @@ func modelsOf(all ...ingest.Dispute) [][]byte {
 	return models
 }
 
-// size is how many bytes of memory a reply takes while it is sent.
+// size returns how many bytes of memory the reply occupies while it is sent.
 func (rep reply) size(raw []byte) (n int64) {
 	n = int64(len(raw))
 	for _, m := range rep.models {
@@ -30,7 +31,8 @@ func (rep reply) size(raw []byte) (n int64) {
 	return n
 }
 
-// sendModels sends JSON with the models in it, which are never in memory as a whole.
+// sendModels sends JSON and inflates each model at its placeholder, so that no inflated model is
+// held in memory. It aborts the connection if a model cannot be inflated.
 func (c *call) sendModels(rep reply, raw []byte) error {
 	c.w.WriteHeader(rep.status)
 	for _, m := range rep.models {
@@ -40,7 +42,7 @@ func (c *call) sendModels(rep reply, raw []byte) error {
 			return nil //nolint:nilerr // the client is gone
 		}
 		if _, err := io.Copy(c.w, ingest.Inflate(m)); err != nil {
-			panic(http.ErrAbortHandler) // the client must not take it for whole
+			panic(http.ErrAbortHandler) // a clean end would look complete to the client
 		}
 	}
 	_, _ = c.w.Write(raw) //nolint:gosec // as above; it fails only when the client is gone

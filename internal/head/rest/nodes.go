@@ -12,7 +12,7 @@ import (
 
 const nodesPath = "/nodes"
 
-// nodes are the files and folders of a drive.
+// nodes serves the routes for files and folders.
 type nodes struct {
 	files *files.Files
 }
@@ -105,31 +105,32 @@ func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, 
 	if conflict := drive.Conflict(in.Conflict); conflict == drive.ConflictReplace {
 		return reply{}, drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
 	}
-	at, err := destination{in.Path, in.Parent, in.Name}.find(ctx, c, n.files)
+	at, err := destination{in.Path, in.Parent, in.Name}.parse(ctx, c, n.files)
 	if err != nil {
 		return reply{}, err
 	}
 	m := files.Mkdir{Parent: at.parent, Name: at.name, Parents: in.Parents, Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated)}
 	if at.path != nil {
 		m.Path, m.Name, _ = at.path.Split()
-		m.Place = at.in
+		m.Place = at.space
 	}
 	return c.once(ctx, func() (reply, error) {
 		r, err := n.files.Mkdir(ctx, c.who, m)
-		return settled(http.StatusCreated, r), err
+		return resultReply(http.StatusCreated, r), err
 	})
 }
 
-// settled answers with the node, or with the operation that will make it.
-func settled(status int, r files.Result) reply {
+// resultReply replies with the node, or with 202 and the operation that continues in the
+// background.
+func resultReply(status int, r files.Result) reply {
 	if r.Operation != nil {
 		return reply{status: http.StatusAccepted, body: r.Operation}
 	}
 	return reply{status: status, body: r.Node}
 }
 
-// goesOn answers 204, or with the operation that is not over.
-func goesOn(o *files.Operation, err error) (reply, error) {
+// operationReply replies 204, or 202 with an operation that continues in the background.
+func operationReply(o *files.Operation, err error) (reply, error) {
 	if o != nil {
 		return reply{status: http.StatusAccepted, body: o}, err
 	}
@@ -157,7 +158,7 @@ func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBod
 	}))
 }
 
-// revision reads an If-Match that names the node's revision; zero: any.
+// revision returns the revision that If-Match names, or 0 for "*" or no header.
 func revision(c *call) (int64, error) {
 	match, err := c.tags("If-Match")
 	if err != nil || match.any || match.absent() {
@@ -176,7 +177,7 @@ func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, err
 		return reply{}, err
 	}
 	if c.flag("permanent") {
-		return goesOn(n.files.DeletePermanently(ctx, c.who, id, rev))
+		return operationReply(n.files.DeletePermanently(ctx, c.who, id, rev))
 	}
 	_, err = n.files.Trash(ctx, c.who, id, tree.Expect{Rev: rev})
 	return empty(err)
@@ -216,7 +217,7 @@ func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody)
 		r, err := n.files.Copies.Copy(ctx, c.who, id, files.Copy{
 			Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated),
 		})
-		return settled(http.StatusCreated, r), err
+		return resultReply(http.StatusCreated, r), err
 	})
 }
 

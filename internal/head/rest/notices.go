@@ -10,7 +10,7 @@ import (
 
 const noticesPath = "/notices"
 
-// notices are what people are told.
+// notices serves the routes for the caller's notifications.
 type notices struct{ inbox *notify.Inbox }
 
 func (n notices) routes() []route {

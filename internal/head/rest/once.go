@@ -15,7 +15,7 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// parseKey reads the Idempotency-Key of a route that takes one; elsewhere it means nothing.
+// parseKey sets c.key from Idempotency-Key. It ignores the header on a route that takes no key.
 func (c *call) parseKey() (err error) {
 	lines := c.r.Header.Values(keyHeader)
 	switch {
@@ -28,11 +28,11 @@ func (c *call) parseKey() (err error) {
 	return err
 }
 
-// localUser stands for the machine's administrator, who has no user, where keys are kept. A real id
-// begins with a time.
+// localUser is the user id under which the keys of the local administrator, who has no user, are
+// stored. No real id equals it, because real ids begin with a time.
 var localUser = drive.UserID{15: 1}
 
-// keyUser returns the user whom the keys of this request belong to.
+// keyUser returns the user that the idempotency keys of this request belong to.
 func (c *call) keyUser() drive.UserID {
 	if user := c.actor(); !user.IsZero() {
 		return user
@@ -40,7 +40,7 @@ func (c *call) keyUser() drive.UserID {
 	return localUser
 }
 
-// request names the creation that the key protects.
+// request identifies the creation that the idempotency key protects, with a hash of path and body.
 func (c *call) request() idem.Request {
 	h := sha256.New()
 	h.Write([]byte(c.r.URL.EscapedPath() + "\n")) // a hash does not fail
@@ -51,8 +51,8 @@ func (c *call) request() idem.Request {
 	}
 }
 
-// replay is the error by which a use case is stopped whose effect has happened before: nothing of
-// this attempt stays.
+// replay is the error that rolls back a transaction whose effect has happened before under the same
+// key. It carries the stored response.
 type replay struct{ idem.Response }
 
 func (*replay) Error() string { return "answered before under the same key" }
@@ -61,8 +61,9 @@ func replayOf(r idem.Response) reply {
 	return reply{status: r.Status, raw: r.Body, replayed: r.Replayed}
 }
 
-// once does what creates something, or answers as the first time. do must run keep, or files' hook,
-// in its transaction.
+// once executes a creation, or returns the stored response if the key has been used. do must call
+// keep or the files hook in its transaction, so that the response is stored atomically. It fails
+// with drive.KeyReused if the key was used for another request.
 func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
 		return c.spaced(do)
@@ -75,7 +76,7 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 	if before, replayed := errors.AsType[*replay](err); replayed {
 		return replayOf(before.Response), nil
 	}
-	if err != nil { // a twin of this request may have been first, and what it made may be what is in the way now
+	if err != nil { // a concurrent request with the same key may have created what now conflicts
 		if stored, found, lookErr := c.Keys.Lookup(ctx, c.db, c.request()); lookErr == nil && found {
 			return replayOf(stored), nil
 		}
@@ -83,8 +84,8 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 	return rep, err
 }
 
-// spaced does what creates something, unless the interval of the caller's last such creation has
-// not ended. A repeat under a key does not come here: it gets the first answer.
+// spaced executes a creation unless the caller created such a thing too recently; then it fails
+// with drive.Rate. A repeat under a key gets the stored response before.
 func (c *call) spaced(do func() (reply, error)) (reply, error) {
 	undo, err := c.Intervals.Begin(c.actor(), c.route.method+" "+c.route.path)
 	if err != nil {
@@ -97,11 +98,11 @@ func (c *call) spaced(do func() (reply, error)) (reply, error) {
 	return rep, err
 }
 
-// effect does what a key makes happen once, and renders what is kept.
+// effect executes what a key protects and returns the reply to store.
 type effect func(ctx context.Context, tx *sqldb.Tx) (reply, error)
 
-// keep runs the effect under the key within the transaction that creates, or stops it with a
-// replay.
+// keep executes do under the key in the creating transaction. If the key has been used, it fails
+// with a *replay, so that the transaction is rolled back.
 func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, err error) {
 	answer, err := c.Keys.Do(ctx, tx, c.request(), func(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 		if rep, err = do(ctx, tx); err != nil {
@@ -116,12 +117,14 @@ func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, er
 	return rep, err
 }
 
-// keeping is what a use case calls in its transaction with what it has made.
+// keeping stores the response for a key. A use case calls it in its transaction with what it has
+// created.
 type keeping[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
 
-func asItIs[V any](_ *call, made V) V { return made }
+func unchanged[V any](_ *call, made V) V { return made }
 
-// makeOnce makes something once for a key, and answers with it as show renders it.
+// makeOnce creates something once per key and replies 201 with show's rendering. do receives the
+// function that it must call in its transaction.
 func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
 	return c.once(ctx, func() (reply, error) {
 		made, err := do(func(ctx context.Context, tx *sqldb.Tx, made V) error {
@@ -138,18 +141,19 @@ func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do 
 	})
 }
 
-// hook is keep for the use cases of package files, which have done their work by then.
+// hook returns keep as a hook for the use cases of package files, which call it after their work.
+// It is nil without a key.
 func (c *call) hook(status int) files.Hook {
 	if c.key.IsZero() {
 		return nil
 	}
 	return func(ctx context.Context, tx *sqldb.Tx, r files.Result) error {
-		_, err := c.keep(ctx, tx, func(context.Context, *sqldb.Tx) (reply, error) { return settled(status, r), nil })
+		_, err := c.keep(ctx, tx, func(context.Context, *sqldb.Tx) (reply, error) { return resultReply(status, r), nil })
 		return err
 	}
 }
 
-// beginning is keep for the begin of an upload.
+// beginning returns keep for the begin of an upload; nil without a key.
 func (u uploads) beginning(c *call) upload.Once[upload.View] {
 	if c.key.IsZero() {
 		return nil

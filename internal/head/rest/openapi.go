@@ -20,9 +20,9 @@ import (
 	"smartdrive/internal/usecase/bulk"
 )
 
-// openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients
-// that know no later one. Huma's registry turns Go types into JSON schemas; the rest of huma is not
-// used, because its validation speaks English sentences and not drive.Kinds.
+// openAPI renders the routes as OpenAPI 3.1, and as 3.0 for client generators that know no later
+// version. Huma's registry turns Go types into JSON schemas. The rest of huma is not used, because
+// its validation reports English sentences instead of drive.Kinds.
 func openAPI(routes []route, version string) (v31, v30 []byte) {
 	schemas := newSchemas()
 	doc := &huma.OpenAPI{
@@ -47,13 +47,14 @@ func openAPI(routes []route, version string) (v31, v30 []byte) {
 	if err == nil {
 		v30, err = downgrade(doc)
 	}
-	if err != nil { // only what stands in the table goes in
+	if err != nil { // the table is constant
 		panic(fmt.Sprintf("rest: render the OpenAPI document: %v", err))
 	}
 	return v31, v30
 }
 
-// downgrade is huma's, and has what it leaves: a reference that may be null is of 3.1.
+// downgrade renders the document as OpenAPI 3.0. It also converts nullable references, which huma
+// leaves in the form of 3.1.
 func downgrade(doc *huma.OpenAPI) ([]byte, error) {
 	raw, err := doc.Downgrade()
 	if err != nil {
@@ -67,7 +68,7 @@ func downgrade(doc *huma.OpenAPI) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// nullable says "one of this and null" as OpenAPI 3.0 does.
+// nullable rewrites "anyOf this and null" to the form of OpenAPI 3.0, recursively and in place.
 func nullable(node any) {
 	switch node := node.(type) {
 	case []any:
@@ -91,7 +92,7 @@ func serveDocument(w http.ResponseWriter, document []byte, version string) {
 	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version="+version)
 	w.Header().Set("Content-Length", strconv.Itoa(len(document)))
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	_, _ = w.Write(document) // fails only when the reader is gone
+	_, _ = w.Write(document) // fails only if the client is disconnected
 }
 
 func (s *schemas) operation(rt *route) *huma.Operation {
@@ -114,10 +115,10 @@ func (s *schemas) operation(rt *route) *huma.Operation {
 	return op
 }
 
-// documentPath writes {path...} as OpenAPI does.
+// documentPath returns the path with {path...} written as {path}, as OpenAPI requires.
 func documentPath(path string) string { return prefix + strings.ReplaceAll(path, "...}", "}") }
 
-// resource is the first word of the path.
+// resource returns the first word of the path, with "admin" the first two.
 func (rt *route) resource() string {
 	words := strings.Split(strings.TrimPrefix(rt.path, "/"), "/")
 	if words[0] == "admin" {
@@ -126,7 +127,7 @@ func (rt *route) resource() string {
 	return words[0]
 }
 
-// operationID is the method and the words of the path: "putUploadsIdPartsN".
+// operationID returns the method and the words of the path in camel case: "putUploadsIdPartsN".
 func operationID(rt *route) string {
 	var id strings.Builder
 	id.WriteString(strings.ToLower(rt.method))
@@ -136,7 +137,7 @@ func operationID(rt *route) string {
 	return id.String()
 }
 
-// wildcards returns the names in braces of the path.
+// wildcards returns the names of the wildcards in the path.
 func (rt *route) wildcards() []string {
 	var names []string
 	for segment := range strings.SplitSeq(rt.path, "/") {
@@ -161,7 +162,7 @@ func parameters(rt *route) []*huma.Param {
 		headers = append(slices.Clone(headers), keyHeader)
 	}
 	for _, name := range headers {
-		if name == "Content-Type" || name == "Content-Length" { // OpenAPI says them by the body
+		if name == "Content-Type" || name == "Content-Length" { // OpenAPI describes them with the body
 			continue
 		}
 		all = append(all, &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: "string"}})
@@ -219,12 +220,12 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	return r
 }
 
-// problems returns all that may go wrong: what the route says, and what the steps before its
-// handler may say.
+// problems returns all kinds of errors that the route may answer: its own, and those of the steps
+// before its handler.
 func (rt *route) problems() []drive.Kind {
 	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.fails...)
 	if rt.method != http.MethodGet && rt.method != http.MethodHead {
-		all = append(all, drive.DiskFull) // no transaction can be committed then
+		all = append(all, drive.DiskFull) // no transaction commits on a full disk
 	}
 	if rt.need != open {
 		all = append(all, drive.Unauthenticated, drive.Forbidden, drive.Rate)
@@ -239,13 +240,13 @@ func (rt *route) problems() []drive.Kind {
 		all = append(all, drive.InProgress, drive.KeyReused, drive.Gone)
 	}
 	if rt.senders {
-		all = append(all, drive.Gone) // the collect link has been closed
+		all = append(all, drive.Gone) // the collect link may be closed
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// byStatus groups the codes of kinds by their HTTP status.
+// byStatus groups the codes of kinds by HTTP status.
 func byStatus(kinds []drive.Kind) map[int][]string {
 	all := map[int][]string{}
 	for _, kind := range kinds {
@@ -256,7 +257,7 @@ func byStatus(kinds []drive.Kind) map[int][]string {
 
 const schemaPrefix = "#/components/schemas/"
 
-// schemas collects the schemas of the types that the routes name.
+// schemas collects the schemas of the types that the routes use.
 type schemas struct{ registry huma.Registry }
 
 func newSchemas() *schemas {
@@ -275,7 +276,7 @@ func newSchemas() *schemas {
 	return s
 }
 
-// aliases are the types whose JSON is another type's.
+// aliases maps types to the types that have the same JSON.
 var aliases = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[drive.Time]():     reflect.TypeFor[time.Time](),
 	reflect.TypeFor[drive.ByteSize](): reflect.TypeFor[int64](),
@@ -289,21 +290,21 @@ var aliases = map[reflect.Type]reflect.Type{
 }
 
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[bulk.Operation]() { // that of one folder has the name
+	if t == reflect.TypeFor[bulk.Operation]() { // files.Operation has the plain name
 		return "BulkOperation"
 	}
-	if t == reflect.TypeFor[TimerView]() { // as clients know it
+	if t == reflect.TypeFor[TimerView]() { // the name that clients use
 		return "Timer"
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	if strings.HasSuffix(t.PkgPath(), "/internal/move/migrate") && !strings.HasPrefix(name, "Migration") {
-		name = "Migration" + name // its words are everybody's: Status, Progress
+		name = "Migration" + name // its names are too general: Status, Progress
 	}
 	return name
 }
 
-// finish corrects what the registry cannot know: lists of ours are never null, pointers that
-// aliases stand for are, and answers may grow members.
+// finish corrects what the registry cannot know: lists are never null, pointers are nullable even
+// if an alias hides them, and objects in responses may have more members.
 func (s *schemas) finish() {
 	for name, schema := range s.registry.Map() {
 		for _, p := range schema.Properties {
@@ -336,7 +337,7 @@ func (s *schemas) finish() {
 	}
 }
 
-// orNull describes what may be null, too. A reference cannot say it of itself.
+// orNull makes a schema nullable. A reference needs anyOf for that.
 func orNull(p *huma.Schema) *huma.Schema {
 	if p.Ref == "" {
 		p.Nullable = true

@@ -2,14 +2,14 @@ package rest
 
 import "encoding/json"
 
-// optional is a member of a body that may be absent, null, or a value: null means none. It is for
-// fields with the tag nullable.
+// optional is a member of a body that may be absent, null or a value. It needs the tag nullable.
 type optional[T any] struct {
 	given bool
 	value *T // nil: null
 }
 
-// UnmarshalJSON implements json.Unmarshaler; nobody calls it for an absent member.
+// UnmarshalJSON implements json.Unmarshaler. It is not called for an absent member, so given stays
+// false.
 func (o *optional[T]) UnmarshalJSON(b []byte) error {
 	o.given, o.value = true, nil
 	return json.Unmarshal(b, &o.value)

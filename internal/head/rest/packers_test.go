@@ -10,9 +10,9 @@ import (
 // next.
 func TestNobodyWaitsForAPacker(t *testing.T) {
 	t.Parallel()
-	p, raw := newPackers(), bytes.Repeat([]byte("the same again and again "), 1000)
+	p, raw := newCompressors(), bytes.Repeat([]byte("the same again and again "), 1000)
 	for range 2 { // one that is new, and one that was used before
-		if z := p.pack(raw); len(z) == 0 || len(z) > len(raw)/10 {
+		if z := p.gzip(raw); len(z) == 0 || len(z) > len(raw)/10 {
 			t.Fatalf("%d bytes of %d", len(z), len(raw))
 		}
 	}
@@ -20,13 +20,13 @@ func TestNobodyWaitsForAPacker(t *testing.T) {
 	for range cap(p) {
 		busy = append(busy, <-p)
 	}
-	if z := p.pack(raw); z != nil {
+	if z := p.gzip(raw); z != nil {
 		t.Errorf("%d bytes from a packer that is busy", len(z))
 	}
 	for _, one := range busy {
 		p <- one
 	}
-	if z := p.pack(raw); z == nil {
+	if z := p.gzip(raw); z == nil {
 		t.Error("nothing when they are free again")
 	}
 }

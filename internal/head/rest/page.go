@@ -7,9 +7,9 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// shown makes a page of what was read: limit items, and one more if there are more. id is what the
-// cursor says of an item.
-func shown[T any](items []T, limit int, id func(T) string) files.Page[T] {
+// newPage returns a page of at most limit items. The caller reads limit+1 items: the extra one
+// shows that a next page exists. id returns an item's cursor.
+func newPage[T any](items []T, limit int, id func(T) string) files.Page[T] {
 	if items == nil {
 		items = []T{}
 	}
@@ -21,16 +21,17 @@ func shown[T any](items []T, limit int, id func(T) string) files.Page[T] {
 	return files.Page[T]{Items: items, NextCursor: &next}
 }
 
-// pageShowing is shown of what show renders.
-func pageShowing[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) files.Page[W] {
+// newPageOf is newPage of the items as show renders them.
+func newPageOf[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) files.Page[W] {
 	views := make([]W, len(items))
 	for i, v := range items {
 		views[i] = show(c, v)
 	}
-	return shown(views, c.limit(), id)
+	return newPage(views, c.limit(), id)
 }
 
-// pageOf cuts a page out of a list that is short enough to be read whole.
+// pageOf replies with a page of a list that fits into memory. It fails with drive.CursorInvalid if
+// the cursor is not the id of an item.
 func pageOf[T any](c *call, all []T, id func(T) string) (reply, error) {
 	if after := c.query.Get(cursor.name); after != "" {
 		at := slices.IndexFunc(all, func(item T) bool { return id(item) == after })
@@ -39,10 +40,10 @@ func pageOf[T any](c *call, all []T, id func(T) string) (reply, error) {
 		}
 		all = all[at+1:]
 	}
-	return ok(shown(all, c.limit(), id))
+	return ok(newPage(all, c.limit(), id))
 }
 
-// after reads a cursor that is an id.
+// after returns the id in the cursor, or zero without a cursor. It fails with drive.CursorInvalid.
 func after[T ~[16]byte](c *call) (T, error) {
 	var zero T
 	text := c.query.Get(cursor.name)
@@ -56,7 +57,8 @@ func after[T ~[16]byte](c *call) (T, error) {
 	return id, err
 }
 
-// listPage answers with a page of what read returns of a list that goes on after an id.
+// listPage replies with a page of a list that is ordered by id. read returns up to limit items
+// after an id.
 func listPage[ID ~[16]byte, V, W any](c *call, read func(after ID, limit int) ([]V, error), show func(*call, V) W, id func(W) string) (reply, error) {
 	since, err := after[ID](c)
 	if err != nil {
@@ -66,5 +68,5 @@ func listPage[ID ~[16]byte, V, W any](c *call, read func(after ID, limit int) ([
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(pageShowing(c, all, show, id))
+	return ok(newPageOf(c, all, show, id))
 }

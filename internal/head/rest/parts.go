@@ -64,8 +64,8 @@ func showPart(p blob.Part) partView {
 	return view
 }
 
-// partOf reads the number in the path. What is not a number is not a part; a number that is too
-// large is one out of range.
+// partOf parses the part number in the path. Text that is no number fails with drive.NotFound. A
+// number that overflows int is returned as MaxInt32, which is out of range for every upload.
 func partOf(c *call) (int, error) {
 	text := c.r.PathValue("n")
 	digits := strings.TrimPrefix(text, "-")
@@ -74,7 +74,7 @@ func partOf(c *call) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return math.MaxInt32, nil //nolint:nilerr // digits that are no int are too many of them
+		return math.MaxInt32, nil //nolint:nilerr // digits that are no int overflow it
 	}
 	return n, nil
 }
@@ -96,7 +96,7 @@ func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply
 		p.Verify = digest.NewVerifier(declared)
 	}
 	err = u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r))
-	if err == nil && c.sender != nil { // it may have been closed while the bytes came
+	if err == nil && c.sender != nil { // the link may have been closed while the bytes arrived
 		err = u.links.Still(ctx, *c.sender)
 	}
 	return empty(err)

@@ -10,10 +10,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxPreferences is how much a user may keep: choices, and not a store.
+// maxPreferences bounds the stored preferences of a user. They are settings, not a data store.
 const maxPreferences = 16 << 10 // bytes
 
-// preferences is a JSON object that the pages understand, and the server does not look into.
+// preferences is a JSON object that the pages interpret and the server stores as it is.
 type preferences map[string]any
 
 func (p profile) preferenceRoutes() []route {

@@ -24,12 +24,12 @@ const (
 
 var ticketParam = param{name: "access", says: "instead of the header Authorization: Share ACCESS"}
 
-// closed is what a visitor without an access is told.
+// closed lists the errors of a visitor without valid access to a share.
 func closed() []drive.Kind { return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated} }
 
-// visits are what visitors of a share see: the token of the share is in the path, the access that
-// Open gave in the header Authorization: Share ACCESS, or, for links that a browser follows by
-// itself, in the query, which no log shows.
+// visits serves the routes for visitors of a share. The path holds the share's token. The access
+// that open returned comes in the header "Authorization: Share ACCESS" or, for plain links in a
+// browser, in the query, which is not logged.
 type visits struct {
 	shares   *share.Shares
 	files    *files.Files
@@ -71,7 +71,7 @@ func (p visits) routes() []route {
 	}
 }
 
-// ticketOf is the access that a visitor shows.
+// ticketOf returns the access that the visitor sends, or "".
 func ticketOf(c *call) string {
 	scheme, ticket, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Share") {
@@ -82,7 +82,7 @@ func ticketOf(c *call) string {
 
 type publicShareView struct {
 	NeedsCode bool        `json:"needs_code"`
-	Name      string      `json:"name,omitempty"` // this and what follows only where no code is needed
+	Name      string      `json:"name,omitempty"` // this and the following members only if no code is needed
 	Type      tree.Type   `json:"type,omitempty" enum:"file,folder"`
 	Size      *int64      `json:"size,omitempty"`
 	Owner     string      `json:"owner,omitempty"`
@@ -119,12 +119,12 @@ func (p visits) open(ctx context.Context, c *call, in *openShareBody) (reply, er
 	return ok(accessView{a.Access, a.ExpiresAt})
 }
 
-// publicNode is what a visitor sees of a node: nothing of where it is in the owner's drive.
+// publicNode is a node as shown to visitors. It reveals nothing above the shared node.
 type publicNode struct {
 	ID       drive.NodeID  `json:"id"`
-	ParentID *drive.NodeID `json:"parent_id"` // null: it is the one that is shared
+	ParentID *drive.NodeID `json:"parent_id"` // null: the shared node itself
 	Name     string        `json:"name"`
-	Path     string        `json:"path"` // below the one that is shared, which is /
+	Path     string        `json:"path"` // relative to the shared node, which is /
 	Type     tree.Type     `json:"type"`
 	Size     int64         `json:"size"`
 	Mime     string        `json:"mime"`
@@ -141,7 +141,8 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 	return view
 }
 
-// reach checks the access and finds the node in the path.
+// reach checks the access and returns the node in the path, with its path below the shared node. It
+// fails with one of closed.
 func (p visits) reach(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
 	if v, err = p.shares.Enter(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
@@ -195,9 +196,9 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 	return content.send(ctx, c, d, c.flag("inline"))
 }
 
-// openContent opens a file of a share for a visitor, and counts the download. Content is what sends
-// it; release gives the visitor's place back. It is a function of its own for the sake of the
-// stack: see contents.send.
+// openContent opens a file of a share, counts the download and takes a slot of the share's readers.
+// The caller calls content.send and then release. It is a separate function to keep the stack
+// small: see contents.send.
 //
 //go:noinline
 func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {
@@ -226,13 +227,14 @@ func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, co
 		return nil, content, nil, errors.Join(err, d.Close())
 	}
 	content = p.contents
-	if v.Limited() || !sends { // an address of the store works any number of times, and for the whole file
+	if v.Limited() || !sends { // a store address works repeatedly and for the whole file, so the download limit would not hold
 		content.redirectFor = 0
 	}
 	return &d, content, leave, nil
 }
 
-// count counts a request that sends content, and lets any other one in.
+// count counts a request that sends content. For any other request it only checks that the download
+// limit is not reached.
 func (p visits) count(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
 	if sends {
 		return p.shares.Count(ctx, v, file, fromStart)
@@ -240,8 +242,9 @@ func (p visits) count(ctx context.Context, v share.Visit, file drive.NodeID, sen
 	return p.shares.Admit(ctx, v, file)
 }
 
-// wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer
-// has content that counts, and its first byte.
+// wouldSend runs http.ServeContent without content to see how the request would be answered. sends
+// reports that the response has content that counts as a download; fromStart that it includes the
+// first byte.
 func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
 	if c.r.Method != http.MethodGet {
 		return false, false
@@ -254,14 +257,15 @@ func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modif
 	case http.StatusOK:
 		return true, true
 	case http.StatusPartialContent:
-		part := w.header.Get("Content-Range") // absent: there are several
+		part := w.header.Get("Content-Range") // absent for several ranges
 		return !isProbe(part), part == "" || strings.HasPrefix(part, "bytes 0-")
 	}
 	return false, false
 }
 
-// isProbe reports whether a part is the first byte or two of more: Safari asks for that before it
-// plays a file, to see whether ranges are understood, and then for all of it.
+// isProbe reports whether a Content-Range is the first byte or two of a larger file. Safari
+// requests it before it plays a file, to test whether ranges work, and then requests the whole
+// file.
 func isProbe(part string) bool {
 	var from, to, size int64
 	n, _ := fmt.Sscanf(part, "bytes %d-%d/%d", &from, &to, &size)

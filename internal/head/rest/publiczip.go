@@ -12,11 +12,11 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// sharedZips are folders of a share as zips, computed while they are sent.
+// sharedZips serves folders of a share as zips, which are computed while they are sent.
 type sharedZips struct {
 	visits  visits
 	exports *export.Exports
-	places  *server.Gate[netip.Prefix] // by address
+	sending *server.Gate[netip.Prefix] // limits concurrent zips per address
 }
 
 func (s sharedZips) routes() []route {
@@ -30,9 +30,9 @@ func (s sharedZips) routes() []route {
 }
 
 const (
-	maxPicked = 100 // nodes that one request may name
-	// maxZips is how many zips of shares one address is sent at a time: there are few places for
-	// all, and who reads slowly keeps one.
+	maxPicked = 100 // largest number of nodes in one request
+	// maxZips bounds the zips of shares sent to one address at a time. All addresses share few
+	// slots, and a slow client occupies one for long.
 	maxZips = 4
 )
 
@@ -51,7 +51,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		}
 		wish.Folder = drive.NodeID{}
 	}
-	release, err := s.places.Acquire(c.network())
+	release, err := s.sending.Acquire(c.network())
 	if err != nil {
 		return reply{}, err
 	}
@@ -61,8 +61,8 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	defer d.Close()
-	// Who has begun one zip of a folder may go on with another one of the same: they have had all
-	// of it.
+	// A visitor who has begun one zip of a folder may continue with another zip of the same folder,
+	// because the first one contained all of it.
 	sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{})
 	if err := s.visits.count(ctx, v, n.ID, sends, fromStart); err != nil {
 		return reply{}, err
@@ -70,7 +70,8 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 	return sendZip(ctx, c, d)
 }
 
-// picked reads ids of nodes of a share below the one at path.
+// picked parses the ids of nodes in a share. It fails with drive.NotFound for a node that is not
+// below path.
 func (s sharedZips) picked(ctx context.Context, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {

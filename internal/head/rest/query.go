@@ -14,13 +14,13 @@ type param struct {
 	name     string
 	says     string
 	form     form
-	min, max int64    // of an integer
-	def      int64    // of an integer
-	choices  []string // of a choice, the default first
+	min, max int64    // range of an integer
+	def      int64    // default of an integer
+	choices  []string // values of a choice, the default first
 	required bool
 }
 
-// form is how a parameter is written.
+// form is the syntax of a parameter's value.
 type form uint8
 
 const (
@@ -36,7 +36,7 @@ var (
 	cursor     = param{name: "cursor", says: "`next_cursor` of the page before"}
 )
 
-// check says what is wrong with a value.
+// check returns drive.BadRequest if value is not valid for the parameter.
 func (p *param) check(value string) error {
 	switch p.form {
 	case integer:
@@ -73,7 +73,8 @@ func parseBool(s string) (value, ok bool) {
 	return false, false
 }
 
-// parseQuery checks the query against the route's parameters.
+// parseQuery sets c.query. It fails with drive.BadRequest if the query does not match the route's
+// parameters.
 func (c *call) parseQuery() (err error) {
 	c.query, err = parseQuery(c.r.URL.RawQuery, c.route.query)
 	return err
@@ -112,7 +113,7 @@ func names(params []param) []string {
 	return all
 }
 
-// number returns an integer of the query, or its default.
+// number returns an integer parameter, or its default.
 func (c *call) number(p param) int {
 	if n, err := strconv.ParseInt(c.query.Get(p.name), 10, 64); err == nil {
 		return int(n)
@@ -127,7 +128,7 @@ func (c *call) flag(name string) bool {
 	return value
 }
 
-// time reads a parameter that is a time; absent is zero.
+// time returns a parameter as a time, or zero if it is absent. It fails with drive.BadRequest.
 func (c *call) time(name string) (t drive.Time, err error) {
 	text := c.query.Get(name)
 	if text == "" {
@@ -139,10 +140,10 @@ func (c *call) time(name string) (t drive.Time, err error) {
 	return t, nil
 }
 
-// anything is the choice that leaves nothing out.
+// anything is the choice that filters nothing.
 const anything = "any"
 
-// only returns a choice, or nothing when it is anything.
+// only returns a choice parameter, or "" for anything.
 func (c *call) only(p param) string {
 	if v := c.query.Get(p.name); v != anything {
 		return v

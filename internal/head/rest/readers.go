@@ -2,24 +2,25 @@ package rest
 
 import "smartdrive/internal/head/server"
 
-// readers are places for downloads of people who have not logged in: of one address the Gate of
-// visitors has some, and here are those of one link and of all.
+// readers limits downloads without a login per link and in total. Options.Visitors limits them per
+// address.
 type readers struct {
-	ofLink *server.Gate[string] // by its token
+	ofLink *server.Gate[string] // by the link's token
 	ofAll  *server.Gate[struct{}]
 }
 
-// readerMemory in bytes is what a connection costs that is sent a file, whether it reads or not.
+// readerMemory is the memory in bytes of a connection that a file is sent to.
 const readerMemory = 64 << 10
 
-// newReaders makes places for a process that may use limit bytes: the default has 4,096. One link
-// has three quarters of them.
+// newReaders returns the limits for a process that may use limit bytes: the default allows 4,096
+// downloads. One link gets at most three quarters of them.
 func newReaders(limit int64) readers {
 	n := int(limit / readerMemory)
 	return readers{server.NewGate[string](n - n/4), server.NewGate[struct{}](n)}
 }
 
-// acquire takes a place for a download by a link, or answers Rate.
+// acquire takes a slot for a download by a link. It fails with drive.Rate. The caller calls
+// release.
 func (r readers) acquire(token string) (release func(), err error) {
 	one, err := r.ofLink.Acquire(token)
 	if err != nil {

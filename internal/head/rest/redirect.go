@@ -12,13 +12,14 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// redirect sends a download on to the store, where the installation is set up so, and reports
+// redirect sends the client of a download to the store if redirects are configured, and reports
 // whether it has.
 //
-// Whoever follows repeats the request's header there, and the store judges it by validators of its
-// own. So what has to be judged by the file's ETag and mtime is answered here: all preconditions,
-// ranges that do not fit, and several at once, which stores do not give. An If-Range that holds may
-// go: a store that does not know it gives the range, one that does gives the whole.
+// The client repeats its request headers at the store, which evaluates them with its own
+// validators. So the API answers what depends on the file's ETag and mtime itself: all
+// preconditions, unsatisfiable ranges, and several ranges, which stores do not support. A matching
+// If-Range may be redirected: a store that does not know the ETag sends the whole content or the
+// range.
 func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag string, inline bool) (bool, error) {
 	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(ctx, c, d, tag) {
 		return false, nil
@@ -30,21 +31,22 @@ func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag s
 	h := c.w.Header()
 	h.Set("Location", url)
 	h.Set("ETag", tag)
-	h.Set("Cache-Control", "no-store") // the address ends before the file does
+	h.Set("Cache-Control", "no-store") // the store address expires before the file does
 	c.w.WriteHeader(http.StatusTemporaryRedirect)
 	return true, nil
 }
 
-// passive reports whether a browser that shows content of this type runs nothing of it. The store's
-// answer has none of the headers that keep the rest harmless; see sendContent. Whatever ends in
-// +xml is a document with scripts, as SVG is, and case has no meaning.
+// passive reports whether a browser that displays content of this media type executes none of it.
+// The store's response lacks the security headers of contents.begin. Types that contain xml may
+// carry scripts, as SVG does. Media types are case-insensitive.
 func passive(mime string) bool {
 	mime = strings.ToLower(mime)
 	kind, _, _ := strings.Cut(mime, "/")
 	return slices.Contains([]string{"audio", "image", "video"}, kind) && !strings.Contains(mime, "svg") && !strings.Contains(mime, "xml")
 }
 
-// storeCanAnswer lets http.ServeContent judge the request, without a byte of content.
+// storeCanAnswer reports whether the store answers the request like the API would. It runs
+// http.ServeContent without content for that.
 func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
 		if c.r.Header.Get(name) != "" {
@@ -52,16 +54,16 @@ func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) 
 		}
 	}
 	if c.r.Header.Get("Range") == "" {
-		return c.r.Header.Get("If-Range") == "" // else the range that was asked for is not to be had, and the store may not know
+		return c.r.Header.Get("If-Range") == "" // otherwise If-Range does not match, which the store may not notice
 	}
 	ask := server.Rangeless(c.r.WithContext(ctx), d.Size())
 	ask.Method = http.MethodHead
 	verdict := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
 	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(noBytes{}, 0, int64(d.Size())))
-	return verdict.status == http.StatusPartialContent && verdict.header.Get("Content-Range") != "" // absent: there are several
+	return verdict.status == http.StatusPartialContent && verdict.header.Get("Content-Range") != "" // absent for several ranges
 }
 
-// verdict is a http.ResponseWriter that keeps the head of an answer and drops the rest.
+// verdict is a http.ResponseWriter that keeps the status and header and drops the body.
 type verdict struct {
 	header http.Header
 	status int
@@ -71,7 +73,7 @@ func (v *verdict) Header() http.Header         { return v.header }
 func (v *verdict) WriteHeader(status int)      { v.status = status }
 func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 
-// noBytes is content that nobody is to read.
+// noBytes is a ReaderAt for content that must not be read.
 type noBytes struct{}
 
 func (noBytes) ReadAt([]byte, int64) (int, error) { return 0, errors.New("read what is only judged") }

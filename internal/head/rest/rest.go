@@ -38,9 +38,10 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
-// Options are what the API stands on. All but those with a default are required.
+// Options are the dependencies and settings of the API. Those without a documented default are
+// required.
 type Options struct {
-	DB *sqldb.DB // read outside of use cases only: /me, stored responses
+	DB *sqldb.DB // for reads outside of use cases: /me, stored responses
 
 	Uploads *upload.Sessions
 	Files   *files.Files
@@ -48,13 +49,13 @@ type Options struct {
 	Shelf   *files.Shelf
 	Spaces  *space.Spaces
 	History *history.History
-	// Downloads are told of zips. Nil: nobody is.
+	// Downloads records downloads of zips. Nil: they are not recorded.
 	Downloads *history.Downloads
 	Webhooks  *webhook.Webhooks
 	Notices   *notify.Inbox
 	Bulk      *bulk.Bulk
 	Batches   *batch.Batches
-	Thumbs    *thumb.Maker // default: one that keeps nothing
+	Thumbs    *thumb.Maker // default: a maker without a cache
 	Shares    *share.Shares
 	Collects  *collect.Links
 	Exports   *export.Exports
@@ -65,101 +66,103 @@ type Options struct {
 	KeyParts
 	AdminParts
 
-	// BaseURL is how the server is reached from outside, with its sub-path and without a final
-	// slash. Default: as the request came in.
+	// BaseURL is the URL of the server as clients reach it, with its sub-path and without a final
+	// slash. Default: derived from each request.
 	BaseURL string
-	// DownloadRedirect is how long the addresses of the store are good that downloads are sent on
-	// to. Default: the API sends the content itself.
+	// DownloadRedirect is the lifetime of store addresses that downloads are redirected to.
+	// Default: the API sends the content itself.
 	DownloadRedirect time.Duration
 
-	Version string           // of the program, for the OpenAPI document; default "dev"
+	Version string           // version of the program in the OpenAPI document; default "dev"
 	Now     func() time.Time // default time.Now
 }
 
-// AccountParts say who somebody is.
+// AccountParts authenticate users.
 type AccountParts struct {
 	Auth     *account.Auth
 	Users    *account.Users
 	Sessions *account.Sessions
 	Ledger   quota.Ledger
-	SignOn   *signon.SignOn // by an identity provider; nil: there is none
+	SignOn   *signon.SignOn // login by an identity provider; nil: not configured
 }
 
-// LimitParts bound how much a client may ask for at a time.
+// LimitParts limit the requests of a client.
 type LimitParts struct {
 	Clicks *idem.DoubleClick
-	// Intervals are between two creations of a user, by method and path of the route, such as
-	// "POST /exports". Default: there are none.
+	// Intervals are the minimum times between two creations of a user, by method and path of the
+	// route, such as "POST /exports". Default: none.
 	Intervals *idem.Intervals
 	Gate      Gate[drive.UserID] // default: no limit
-	Visitors  Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
+	Visitors  Gate[netip.Prefix] // requests without a login in flight, by address; default: no limit
 
-	Writes *server.Daily[drive.UserID] // requests that write; default: no limit
+	Writes *server.Daily[drive.UserID] // writing requests per day; default: no limit
 }
 
-// KeyParts keep the answers of creations under the Idempotency-Key of their request.
+// KeyParts store the responses of creations under their Idempotency-Key.
 type KeyParts struct {
 	Keys      *idem.Keys
 	Prepared  *idem.PreparedIDs
 	Conflicts *idem.Conflicts // default: refused creations are not recorded
 }
 
-// AdminParts are for administrators.
+// AdminParts serve the administrators' routes.
 type AdminParts struct {
 	Admin       *admin.Admin
 	Handovers   *handover.Handovers
 	DeadLetters stream.DeadLetters
 	Timers      *timer.Engine
-	// Steps is the way of a timer that has fired. Default: nothing is known.
+	// Steps returns the recorded steps of a timer. Default: none.
 	Steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
 	Findings Findings // default: there are none
-	// Status says how the installation is doing. Default: nothing is known.
+	// Status returns the state of the installation. Default: the zero Status.
 	Status func(ctx context.Context) (Status, error)
 	Growth *growth.Growth
-	// Mail asks the server that sends mail whether it would take one. Default: there is none.
+	// Mail probes the mail server. Default: no mail server.
 	Mail      func(ctx context.Context) (MailReport, error)
 	Settings  *setting.Settings
-	Migration Mover // default: the installation cannot move
+	Migration Mover // default: the installation cannot migrate
 }
 
-// Gate limits how many requests of a client are in flight; it is server.Gate. The error is Rate.
+// Gate limits the requests of a client in flight, as server.Gate does. Acquire fails with
+// drive.Rate. Otherwise the caller calls release after the request.
 type Gate[K comparable] interface {
 	Acquire(client K) (release func(), err error)
 }
 
-// Findings returns a page of what audits found, the newest first, and the cursor of the next page
-// ("" on the last). A cursor that it did not make is CursorInvalid.
+// Findings returns a page of the audits' findings, the newest first, and the cursor of the next
+// page ("" on the last). It fails with CursorInvalid for an unknown cursor.
 type Findings func(ctx context.Context, cursor string, limit int) (items []Finding, next string, err error)
 
-// API answers the requests. It is safe for concurrent use.
+// API serves the requests. It is safe for concurrent use.
 type API struct {
-	Resumable Resumable // nil: no PUT can be resumed; set before Register
+	Resumable Resumable // handles resumable PUTs of files; nil: none are resumable; set before Register
 
 	front     front
-	uploads   uploads // for the other heads, too
+	uploads   uploads // shared with the other heads
 	routes    []route
-	documents func() (v31, v30 []byte) // the routes as OpenAPI, made when first asked for
+	documents func() (v31, v30 []byte) // the routes as OpenAPI, rendered at the first call
 }
 
-// front is what each request needs before its handler runs and after it.
+// front holds what requests need before and after their handler: authentication, limits, stored
+// responses, memory.
 type front struct {
 	LimitParts
 	KeyParts
-	db      *sqldb.DB // of stored responses
-	auth    *account.Auth
-	logins  *account.Sessions
-	senders *collect.Links
-	local   *drive.Who // set: every request is this caller's
-	base    string     // Options.BaseURL
-	forgery *http.CrossOriginProtection
-	memory  *memory
-	packers packers
-	closing *closing
+	db          *sqldb.DB // for stored responses
+	auth        *account.Auth
+	logins      *account.Sessions
+	senders     *collect.Links
+	local       *drive.Who // if set, the caller of every request
+	base        string     // Options.BaseURL
+	forgery     *http.CrossOriginProtection
+	memory      *memory
+	compressors compressors
+	closing     *closing
 
 	downloads *history.Downloads
 }
 
-// New puts the API together. It does no I/O.
+// New returns an API. It does no I/O.
 func New(opt Options) *API {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -180,7 +183,7 @@ func New(opt Options) *API {
 		opt.Steps = func(context.Context, timer.Key) ([]TimerStep, error) { return []TimerStep{}, nil }
 	}
 	if opt.Migration == nil {
-		opt.Migration = rooted{}
+		opt.Migration = noMover{}
 	}
 	if opt.Status == nil {
 		opt.Status = func(context.Context) (Status, error) { return Status{}, nil }
@@ -190,7 +193,7 @@ func New(opt Options) *API {
 	a := &API{
 		front: front{
 			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, logins: opt.Sessions, senders: opt.Collects,
-			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(), closing: &closing{done: make(chan struct{})}, downloads: opt.Downloads,
+			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), compressors: newCompressors(), closing: &closing{done: make(chan struct{})}, downloads: opt.Downloads,
 		},
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}
@@ -199,8 +202,8 @@ func New(opt Options) *API {
 	return a
 }
 
-// HasIntervals reports whether operation, such as "POST /exports", heeds Intervals: the routes that
-// take an Idempotency-Key do, except those that create users and run batches.
+// HasIntervals reports whether Intervals apply to an operation such as "POST /exports". They apply
+// to routes that take an Idempotency-Key, except the creation of users and batches.
 func (a *API) HasIntervals(operation string) bool {
 	return operation != "POST /admin/users" && operation != "POST "+batchPath &&
 		slices.ContainsFunc(a.routes, func(r route) bool { return r.once && r.method+" "+r.path == operation })
@@ -210,10 +213,10 @@ type noGate[K comparable] struct{}
 
 func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }
 
-// BaseURL is that of the options.
+// BaseURL returns Options.BaseURL.
 func (a *API) BaseURL() string { return a.front.base }
 
-// Register adds the API's patterns to the mux of all heads.
+// Register adds the API's routes to mux.
 func (a *API) Register(mux *http.ServeMux) {
 	for i := range a.routes {
 		rt := &a.routes[i]
@@ -229,7 +232,7 @@ func (a *API) Register(mux *http.ServeMux) {
 	})
 }
 
-// Handler returns the API as a handler of its own.
+// Handler returns a handler that serves only the API.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	a.Register(mux)

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Resumable is a head that takes over from the API those PUTs of a file that may be resumed.
+// Resumable is a head that handles resumable PUTs of files in place of the API. Takes reports
+// whether it handles r.
 type Resumable interface {
 	Takes(r *http.Request) bool
 	http.Handler
@@ -16,7 +17,8 @@ type Resumable interface {
 
 const filesPath = "/files/{path...}"
 
-// resumable is the handler of a route, behind the head that may take its requests over.
+// resumable returns a handler that passes requests which API.Resumable takes to it, and others to
+// own.
 func (a *API) resumable(rt *route, own http.Handler) http.Handler {
 	if rt.path != filesPath || a.Resumable == nil {
 		return own
@@ -30,7 +32,8 @@ func (a *API) resumable(rt *route, own http.Handler) http.Handler {
 	})
 }
 
-// ReadPut reads what a PUT of a file says, for a head that stores it in another way.
+// ReadPut parses the path, query and headers of a PUT of a file, for a head that stores the body
+// itself.
 func (a *API) ReadPut(r *http.Request) (upload.PutFile, error) {
 	c := a.putCall(nil, r)
 	if err := c.parseQuery(); err != nil {
@@ -39,10 +42,11 @@ func (a *API) ReadPut(r *http.Request) (upload.PutFile, error) {
 	return a.uploads.readPut(r.Context(), c)
 }
 
-// AnswerPut answers as a PUT of a file does.
+// AnswerPut writes the response to a PUT of a file, with 201 if created, else 200. On an error it
+// has written nothing.
 func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, created bool) error {
 	c := a.putCall(w, r)
-	who, err := a.front.whoIs(r, write)
+	who, err := a.front.identify(r, write)
 	if err != nil {
 		return err
 	}

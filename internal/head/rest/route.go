@@ -13,35 +13,35 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// prefix is where the routes are.
+// prefix is the path that all routes are below.
 const prefix = "/api/v1"
 
-// route is all there is to say about one method of one address.
+// route describes one method of one path completely.
 type route struct {
-	method, path string // the path below prefix, with {wildcards}
+	method, path string // path below prefix, with {wildcards}
 	need         admission
 	does         string // one sentence for the documents
 	act          action
 	query        []param
-	header       []string  // request headers with a meaning here
-	out          []outcome // the answers, the usual one first
+	header       []string  // request headers that the route evaluates
+	out          []outcome // responses, the usual one first
 	fails        []drive.Kind
 
-	once     bool   // takes an Idempotency-Key
-	secret   bool   // what it takes or answers is a secret: kept sealed under that key, and never compressed
-	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
-	stays    bool   // it goes on for as long as the client likes: it takes no place among the requests of its user
-	early    bool   // who has to set a new password first may call it, too
-	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
+	once     bool   // accepts an Idempotency-Key
+	secret   bool   // requests or responses hold a secret: the stored response is encrypted, and never compressed
+	asks     bool   // may reveal whether content is known, so its rate is limited like a POST
+	stays    bool   // may last as long as the client likes, so it takes no slot of its user
+	early    bool   // allowed to a user who must set a new password first
+	senders  bool   // allowed to a sender of a collect link, for own uploads
 	optional bool   // the JSON body may be absent
-	largest  int64  // bytes of the JSON body; zero: maxBody
-	created  string // the path above what a 201 has made: it gets a Location
+	largest  int64  // limit of the JSON body in bytes if larger than maxBody
+	created  string // path above the created resource; a 201 gets a Location with it
 }
 
 func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
 
-// above is the path above the thing that an answer of this status is about; empty: it gets no
-// Location.
+// above returns the path above the resource that a response of this status refers to; "" if the
+// response gets no Location.
 func (rt *route) above(status int) string {
 	switch status {
 	case http.StatusCreated:
@@ -56,12 +56,12 @@ func (rt *route) above(status int) string {
 	return ""
 }
 
-// admission says who may call a route.
+// admission is the access that a route requires.
 type admission uint8
 
 const (
-	open admission = iota // anybody
-	read                  // a token with the scope
+	open admission = iota // no authentication
+	read                  // a token with this scope
 	write
 	admins // an administrator's token with the scope admin
 )
@@ -81,41 +81,41 @@ func (a admission) scope() drive.Scope {
 
 func (a admission) String() string { return [...]string{"", "read", "write", "admin"}[a] }
 
-// outcome is one answer that a route may give.
+// outcome describes one response of a route.
 type outcome struct {
 	status int
-	body   reflect.Type // of the JSON; nil: none
-	bytes  bool         // the body is a file's content
-	typ    string       // its media type; empty: any
-	lines  bool         // the body is lines of JSON, each of type body
-	also   []string     // media types of the same as text
+	body   reflect.Type // type of the JSON body; nil: no body
+	bytes  bool         // the body is bytes, such as a file's content
+	typ    string       // media type of the bytes; empty: any
+	lines  bool         // the body is JSON lines, each of type body
+	also   []string     // media types of the same data as text
 	when   string
 }
 
-// gives describes an answer of type T.
+// gives describes a response with a JSON body of type T.
 func gives[T any](status int, when string) outcome {
 	return outcome{status: status, body: reflect.TypeFor[T](), when: when}
 }
 
 func nothing(status int, when string) outcome { return outcome{status: status, when: when} }
 
-// action is a handler and what it takes.
+// action is a handler with the type of its request body.
 type action struct {
-	in  reflect.Type // the JSON body; nil: none
+	in  reflect.Type // type of the JSON body; nil: none
 	raw bool         // the body is bytes
-	typ string       // their media type; empty: any
+	typ string       // media type of the bytes; empty: any
 	run func(ctx context.Context, c *call) (reply, error)
 }
 
-// plain is a handler without a body.
+// plain returns the action of a handler without a body.
 func plain(run func(context.Context, *call) (reply, error)) action { return action{run: run} }
 
-// takesBytes is a handler that reads the body itself.
+// takesBytes returns the action of a handler that reads the body itself.
 func takesBytes(run func(context.Context, *call) (reply, error)) action {
 	return action{raw: true, run: run}
 }
 
-// takes is a handler with a JSON body.
+// takes returns the action of a handler with a JSON body, which is decoded before.
 func takes[In any](run func(context.Context, *call, *In) (reply, error)) action {
 	return action{in: reflect.TypeFor[In](), run: func(ctx context.Context, c *call) (reply, error) {
 		var in In
@@ -126,7 +126,7 @@ func takes[In any](run func(context.Context, *call, *In) (reply, error)) action 
 	}}
 }
 
-// byID is a handler for one thing, whose id is in the path.
+// byID returns the action of a handler for the resource whose id is in the path.
 func byID[ID ~[16]byte](run func(context.Context, *call, ID) (reply, error)) action {
 	return plain(func(ctx context.Context, c *call) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
@@ -148,7 +148,7 @@ func byIDTakes[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (
 	})
 }
 
-// byNode is a handler for the node whose id is in the path. `root` is one, too.
+// byNode returns the action of a handler for the node whose id, or "root", is in the path.
 func byNode(in *files.Files, run func(context.Context, *call, drive.NodeID) (reply, error)) action {
 	return plain(func(ctx context.Context, c *call) (reply, error) {
 		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
@@ -170,7 +170,7 @@ func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive
 	})
 }
 
-// table is the API.
+// table returns all routes of the API.
 func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
 	provider := signOns{logins, opt.SignOn}
@@ -199,7 +199,7 @@ func table(opt Options, u uploads) []route {
 		tree.versionRoutes(),
 		tree.trashRoutes(),
 		tree.changeRoutes(),
-		happened{opt.History, server.NewGate[drive.UserID](maxEntries)}.routes(),
+		activityRoutes{opt.History, server.NewGate[drive.UserID](maxActivityExports)}.routes(),
 		newEvents(opt.History).routes(),
 		webhooks{opt.Webhooks}.routes(),
 		notices{opt.Notices}.routes(),
@@ -212,7 +212,7 @@ func table(opt Options, u uploads) []route {
 		shares{opt.Shares, opt.Files}.routes(),
 		public.routes(),
 		sharedZips{public, opt.Exports, server.NewGate[netip.Prefix](maxZips)}.routes(),
-		batches{opt.Batches, opt.Files, semaphore.NewWeighted(aheadRoom)}.routes(),
+		batches{opt.Batches, opt.Files, semaphore.NewWeighted(readAheadMemory)}.routes(),
 		archives{opt.Exports, opt.Files, server.NewGate[drive.UserID](maxArchives)}.routes(),
 		exports{opt.Exports, opt.Files}.routes(),
 		exportSchedules{opt.Exports, opt.Files}.routes(),

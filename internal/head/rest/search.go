@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxExtensions = 50 // of one search: more than all kinds of pictures that there are
+	maxExtensions = 50 // extensions in one search: more than there are kinds of pictures
 	maxExtension  = 32 // bytes
 )
 

@@ -17,11 +17,12 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Senders of a collect link come with a token of their own. It reaches the routes with the mark
-// senders, and there only the uploads that it has begun. What they are told is what they sent: see
-// package collect.
+// A sender of a collect link has a token of its own. It is accepted by routes with the mark
+// senders, for the uploads that the sender has begun. Responses reveal only what the sender sent:
+// see package collect.
 
-// enterSender is authenticate for a sender's token.
+// enterSender authenticates a sender's token. It fails with drive.Forbidden on routes without the
+// mark senders.
 func (c *call) enterSender(ctx context.Context, token string) error {
 	if !c.route.senders {
 		return drive.Fail(drive.Forbidden, "scope", c.route.need.String())
@@ -34,7 +35,7 @@ func (c *call) enterSender(ctx context.Context, token string) error {
 	return nil
 }
 
-// actor is who the limits of requests count, and whose keys are told apart: a user, or a sender.
+// actor returns the id that limits and idempotency keys are bound to: a user's, or a sender's.
 func (c *call) actor() drive.UserID {
 	if c.sender != nil {
 		return drive.UserID(c.sender.ID)
@@ -42,9 +43,8 @@ func (c *call) actor() drive.UserID {
 	return c.who.User
 }
 
-// forSender is what a sender is told of an error: that the link has been closed, where it has,
-// whatever that did to the upload; and nothing of what is the owner's business, which is how much
-// room the account has, and how much is in it.
+// forSender converts an error for a sender. If the link is closed, it returns drive.Gone instead.
+// It removes details of the owner's account, such as the free space.
 func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err error) error {
 	if closed := links.Still(context.WithoutCancel(ctx), by); drive.IsKind(closed, drive.Gone) {
 		return closed
@@ -64,8 +64,8 @@ func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err
 	return err
 }
 
-// sentView shows an upload as its sender may see it: under the name that they gave it, and without
-// a place.
+// sentView renders an upload for its sender: with the name that the sender gave it, and without its
+// path.
 func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	f, err := u.links.Sent(ctx, q, *c.sender, v.ID)
 	if err != nil {
@@ -82,7 +82,8 @@ func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v uploa
 	return view, nil
 }
 
-// sentName is the one name that a sender's path has.
+// sentName returns the only name in a sender's path. It fails with drive.BadRequest for other
+// paths.
 func sentName(path drive.Path) (drive.Name, error) {
 	if len(path) != 1 {
 		return "", drive.Bad("path", drive.Malformed, "expected", "one name: a collect link takes files and no folders")
@@ -90,7 +91,8 @@ func sentName(path drive.Path) (drive.Name, error) {
 	return path[0], nil
 }
 
-// beginSent is beginUpload for a sender: into the link's folder, under a free name, never linked.
+// beginSent begins an upload of a sender: in the link's folder, under a free name. Known content is
+// not linked.
 func (u uploads) beginSent(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
@@ -106,7 +108,7 @@ func (u uploads) beginSent(ctx context.Context, c *call, in *beginBody) (reply, 
 	if err != nil {
 		return reply{}, err
 	}
-	begin, err := sending(*c.sender, b)
+	begin, err := beginOf(*c.sender, b)
 	if err != nil {
 		return reply{}, err
 	}
@@ -119,8 +121,9 @@ func (u uploads) beginSent(ctx context.Context, c *call, in *beginBody) (reply, 
 	})
 }
 
-// sending is what a sender's begin means.
-func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
+// beginOf returns what Begin may do for a sender: it keeps the link's folder and drops digests and
+// conflict policy.
+func beginOf(by collect.Sender, b upload.Begin) (upload.Begin, error) {
 	name, err := sentName(b.Path)
 	return upload.Begin{
 		Parent: by.Folder(), Name: name, Size: b.Size, Fingerprint: by.Fingerprint(b.Fingerprint), Conflict: drive.ConflictRename,
@@ -128,8 +131,8 @@ func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
 	}, err
 }
 
-// admitted lets an upload begin if the link has room, and writes down whose it is, in the
-// transaction that begins it.
+// admitted returns the transaction hook that admits a sender's upload, under the idempotency key if
+// there is one.
 func (u uploads) admitted(c *call, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
 	keep, admit := u.beginning(c), u.admit(*c.sender, b, declared)
 	if keep == nil {
@@ -140,6 +143,8 @@ func (u uploads) admitted(c *call, b upload.Begin, declared digest.Set) upload.O
 	}
 }
 
+// admit returns the hook that begins an upload in the transaction that checks the link's room and
+// records the sender. It fails with drive.Quota or drive.Gone.
 func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		var v upload.View
@@ -152,6 +157,7 @@ func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) u
 	}
 }
 
+// listSent replies with the open uploads of a sender.
 func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
@@ -169,7 +175,7 @@ func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	}
 	for _, f := range sent {
 		v, err := u.sessions.Get(ctx, c.who, f.Upload)
-		if drive.IsKind(err, drive.Gone, drive.NotFound) { // since it was listed
+		if drive.IsKind(err, drive.Gone, drive.NotFound) { // deleted since it was listed
 			continue
 		}
 		if err != nil {
@@ -184,8 +190,8 @@ func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as
-// one that nothing is known of.
+// patchSent adds digests to a sender's upload. They are verified at the end. The response does not
+// reveal whether the content is known.
 func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
@@ -196,8 +202,8 @@ func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *
 	return u.get(ctx, c, id)
 }
 
-// completing is what a sender's complete means: with the digests that were declared before, and no
-// other place.
+// completing returns the Complete of a sender: with all digests declared so far, and without a
+// change of place. It fails with drive.Gone if the link is closed.
 func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
 	if err := u.links.Still(ctx, by); err != nil {
 		return upload.Complete{}, err
@@ -212,12 +218,13 @@ func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.Upl
 	return upload.Complete{Digests: digests, Size: done.Size}, nil
 }
 
-// putSent is putFile for a sender: an upload whose parts come one after the other.
+// putSent stores a whole file of a sender as an upload with sequential parts. If that fails, it
+// cancels the upload.
 func (u uploads) putSent(ctx context.Context, c *call, put upload.PutFile, body io.Reader) (reply, error) {
 	if put.Size == blob.UnknownSize {
 		return reply{}, drive.Fail(drive.LengthRequired)
 	}
-	begin, err := sending(*c.sender, upload.Begin{Path: put.Path, Size: put.Size, MTime: put.MTime, Mime: put.Mime})
+	begin, err := beginOf(*c.sender, upload.Begin{Path: put.Path, Size: put.Size, MTime: put.MTime, Mime: put.Mime})
 	if err != nil {
 		return reply{}, err
 	}
@@ -229,13 +236,14 @@ func (u uploads) putSent(ctx context.Context, c *call, put upload.PutFile, body 
 	if err != nil {
 		return reply{}, errors.Join(err, u.sessions.Cancel(context.WithoutCancel(ctx), c.who, v.ID))
 	}
-	if done.Node == nil { // the seal goes on
+	if done.Node == nil { // sealing continues
 		return reply{}, drive.Fail(drive.InProgress, "retry_after", 5)
 	}
 	view, err := u.sentView(ctx, c, u.db, done)
 	return reply{status: http.StatusCreated, body: view.Node}, err
 }
 
+// sendParts stores body as the parts of an upload, one after the other, and completes the upload.
 func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
 	left := *v.Size
 	for n := 0; left > 0; n++ {
@@ -246,7 +254,7 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 		}
 		left -= size
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil { // the end of it, where its digests are verified
+	if _, err := io.Copy(io.Discard, body); err != nil { // reading to the end verifies the digests
 		return upload.View{}, err
 	}
 	if err := u.links.Still(ctx, *c.sender); err != nil {
@@ -256,37 +264,39 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	return done, err
 }
 
-// Sender is the sender of a collect link for another protocol head, with the limits that they have
-// here.
+// Sender is the sender of a collect link, for other protocol heads. Its methods enforce the same
+// limits as the API.
 type Sender struct {
 	uploads uploads
 	by      collect.Sender
 }
 
-// Begin is what a begin means, and the transaction that lets it begin if the link has room. The
-// digests are verified in the end, and link nothing.
+// Begin returns the upload that the sender may begin, and the transaction hook that admits it if
+// the link has room. The digests are verified at the end and do not link known content. It fails
+// with drive.BadRequest if the size is unknown.
 func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error) {
 	if b.Size == blob.UnknownSize {
 		return b, nil, drive.Bad("size", drive.Required)
 	}
-	begin, err := sending(s.by, b)
+	begin, err := beginOf(s.by, b)
 	return begin, s.uploads.admit(s.by, begin, declared), err
 }
 
-// Owns is NotFound for an upload that the sender has not begun.
+// Owns fails with NotFound for an upload that the sender has not begun.
 func (s *Sender) Owns(ctx context.Context, id drive.UploadID) error {
 	return s.uploads.links.Owns(ctx, s.by, id)
 }
 
-// Still is Gone {reason} when the link has been closed since the request came.
+// Still fails with Gone {reason} if the link has been closed since the request arrived.
 func (s *Sender) Still(ctx context.Context) error { return s.uploads.links.Still(ctx, s.by) }
 
-// Completing is what a complete without changes means.
+// Completing returns the Complete that ends the sender's upload without other changes. It fails
+// like Still.
 func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
 	return s.uploads.completing(ctx, s.by, id, upload.Complete{})
 }
 
-// Told is what the sender is told of an error.
+// Told converts an error for the sender: see forSender.
 func (s *Sender) Told(ctx context.Context, err error) error {
 	return forSender(ctx, s.uploads.links, s.by, err)
 }

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// sessions are logins, and tokens of programs.
+// sessions serves the routes for logins and for tokens of programs.
 type sessions struct {
 	sessions *account.Sessions
 	users    *account.Users
@@ -40,11 +40,11 @@ type loginBody struct {
 	Cookie   bool   `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
 }
 
-// loginView is a grant whose token is shown or set as a cookie.
+// loginView is a new login. It has either the token, or with a cookie the user.
 type loginView struct {
 	ID        drive.SessionID `json:"id"`
 	Token     string          `json:"token,omitempty"`
-	User      *meUser         `json:"user,omitempty"` // with a cookie
+	User      *meUser         `json:"user,omitempty"` // set if the login is in a cookie
 	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
 
 	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password; until PUT /me/password has set another one everything else is 403 forbidden with reason new-password; absent else"`
@@ -56,10 +56,12 @@ type grantView struct {
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
+// grant renders a new token.
 func grant(g account.Granted) grantView {
 	return grantView{ID: g.ID, Token: g.Secret, ExpiresAt: timeOrNull(g.ExpiresAt)}
 }
 
+// timeOrNull returns nil for the zero time.
 func timeOrNull(t drive.Time) *drive.Time {
 	if t == 0 {
 		return nil
@@ -68,8 +70,8 @@ func timeOrNull(t drive.Time) *drive.Time {
 }
 
 func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, error) {
-	if in.Cookie { // another site must not log a browser in as somebody else
-		if err := c.ownPage(c.r); err != nil {
+	if in.Cookie { // another site must not log a browser in to a foreign account
+		if err := c.checkOrigin(c.r); err != nil {
 			return reply{}, err
 		}
 	}
@@ -82,7 +84,7 @@ func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, err
 	return s.granted(ctx, c, g, in.Cookie)
 }
 
-// granted answers with a new login.
+// granted replies with a new login, and sets it as a cookie if cookie is true.
 func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cookie bool) (reply, error) {
 	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt), MustChange: g.MustChange}
 	if !cookie {
@@ -100,11 +102,11 @@ func (s sessions) granted(ctx context.Context, c *call, g account.Granted, cooki
 
 type sessionView struct {
 	ID        drive.SessionID `json:"id"`
-	Name      string          `json:"name"` // what the client called itself
+	Name      string          `json:"name"` // name that the client gave itself
 	CreatedAt drive.Time      `json:"created_at"`
 	SeenAt    drive.Time      `json:"seen_at"` // exact to an hour
 	ExpiresAt drive.Time      `json:"expires_at"`
-	Current   bool            `json:"current"` // the one that asks
+	Current   bool            `json:"current"` // the login of this request
 }
 
 func (s sessions) list(ctx context.Context, c *call) (reply, error) {
@@ -130,6 +132,7 @@ func (s sessions) logout(ctx context.Context, c *call) (reply, error) {
 	return empty(err)
 }
 
+// end ends the login or token whose id is in the path.
 func (s sessions) end(ctx context.Context, c *call, kind account.Kind) (reply, error) {
 	id, err := drive.ParseID[drive.SessionID](c.r.PathValue("id"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/usecase/setting"
 )
 
-// settings are what administrators change while the server runs.
+// settings serves the administrators' routes for settings that can change while the server runs.
 type settings struct {
 	live *setting.Settings
 }
@@ -30,12 +30,12 @@ func (s settings) routes() []route {
 	}
 }
 
-// Settings are all that can be changed while the server runs.
+// Settings lists all settings that can change while the server runs.
 type Settings struct {
 	Items []setting.Setting `json:"items"`
 }
 
-// newValue is the body of a change.
+// newValue is the body that changes a setting.
 type newValue struct {
 	Value string `json:"value" doc:"as it would be written in the flag"`
 }

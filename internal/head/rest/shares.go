@@ -12,7 +12,7 @@ import (
 
 const sharesPath = "/shares"
 
-// shares are links by which visitors see a file or a folder.
+// shares serves the routes for links by which visitors see a file or folder.
 type shares struct {
 	shares *share.Shares
 	files  *files.Files
@@ -56,19 +56,20 @@ type shareBody struct {
 
 type shareView struct {
 	ID           drive.ShareID `json:"id"`
-	Token        string        `json:"token"` // the last part of the URL; a secret. Empty: the key of the server that sealed it is lost
-	URL          string        `json:"url"`   // empty: as token
+	Token        string        `json:"token"` // last part of the URL; a secret. Empty if the server key that sealed it is lost
+	URL          string        `json:"url"`   // empty like token
 	Node         sharedNode    `json:"node"`
-	Code         *string       `json:"code"`          // null: none; empty: as token
+	Code         *string       `json:"code"`          // null: no code; empty like token
 	ExpiresAt    *drive.Time   `json:"expires_at"`    // null: never
-	MaxDownloads *int64        `json:"max_downloads"` // null: any number
+	MaxDownloads *int64        `json:"max_downloads"` // null: unlimited
 	Downloads    int64         `json:"downloads"`
 	Views        int64         `json:"views"`
 	CreatedAt    drive.Time    `json:"created_at"`
 	State        share.State   `json:"state" enum:"open,expired,used-up,gone"`
 }
 
-// sharedNode is the node of a link; of one that was deleted for good only the id is known.
+// sharedNode is the node that a link or role refers to. Only ID is set if the node has been deleted
+// permanently.
 type sharedNode struct {
 	ID   drive.NodeID `json:"id"`
 	Name string       `json:"name"`
@@ -109,13 +110,14 @@ func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, erro
 	})
 }
 
-// Limits of expires_in of links, in seconds.
+// Range of expires_in of links, in seconds.
 const (
 	minLinkLife = 60
 	maxLinkLife = 10 * 365 * 24 * 60 * 60
 )
 
-// life reads an expires_in of a link; null and absent are zero.
+// life converts an expires_in of a link; nil gives 0, which means no end. It fails with
+// drive.BadRequest.
 func life(n *int64) (time.Duration, error) {
 	if n == nil {
 		return 0, nil
@@ -134,7 +136,7 @@ func (s shares) list(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s shares) get(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
-	return showing(c, showShare)(s.shares.Find(ctx, c.who, id))
+	return replyWith(c, showShare)(s.shares.Find(ctx, c.who, id))
 }
 
 type shareChangeBody struct {
@@ -161,7 +163,7 @@ func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareC
 	if in.MaxDownloads.given {
 		change.MaxDownloads = &in.MaxDownloads.value
 	}
-	return showing(c, showShare)(s.shares.Change(ctx, c.who, id, change))
+	return replyWith(c, showShare)(s.shares.Change(ctx, c.who, id, change))
 }
 
 func (s shares) remove(ctx context.Context, c *call, id drive.ShareID) (reply, error) {

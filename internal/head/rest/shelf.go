@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// shelf is what a user reaches for: what they have starred, and what has changed last.
+// shelf serves a user's starred nodes and recently changed files.
 type shelf struct {
 	files *files.Files
 	shelf *files.Shelf

@@ -11,15 +11,15 @@ import (
 	"smartdrive/internal/usecase/signon"
 )
 
-// signOns are logins by an identity provider.
+// signOns serves logins by an identity provider.
 type signOns struct {
 	sessions
 
-	provider *signon.SignOn // nil: there is none
+	provider *signon.SignOn // nil: no identity provider
 }
 
-// signOnPage is the page that a provider sends people back to, below the base URL. Providers know
-// its address: it does not change.
+// signOnPage is the path below the base URL that the provider redirects to after a login. It is
+// registered with providers, so it must not change.
 const signOnPage = "/sign-on"
 
 func (s signOns) routes() []route {
@@ -45,7 +45,7 @@ func (s signOns) routes() []route {
 	}
 }
 
-// selfRoutes are about the user's own connection.
+// selfRoutes returns the routes for connecting the caller's own user with the provider.
 func (s signOns) selfRoutes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
@@ -69,7 +69,7 @@ func (s signOns) selfRoutes() []route {
 	}
 }
 
-// adminRoutes are for administrators.
+// adminRoutes returns the administrators' routes.
 func (s signOns) adminRoutes() []route {
 	return []route{
 		{
@@ -81,7 +81,7 @@ func (s signOns) adminRoutes() []route {
 }
 
 type signOnView struct {
-	Provider *providerView `json:"provider"` // null: there is none
+	Provider *providerView `json:"provider"` // null: no provider
 }
 
 type providerView struct {
@@ -95,7 +95,7 @@ func (s signOns) show(context.Context, *call) (reply, error) {
 	return ok(signOnView{&providerView{s.provider.Name()}})
 }
 
-// known fails where there is no provider.
+// known returns drive.NotFound if no identity provider is configured.
 func (s signOns) known() error {
 	if s.provider == nil {
 		return drive.Fail(drive.NotFound, "what", "identity provider")
@@ -135,7 +135,7 @@ func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, err
 	return empty(s.provider.DisconnectSelf(ctx, c.who, in.Password, c.client()))
 }
 
-// returnBody is what the provider sent back, and the flow.
+// returnBody holds the parameters of the provider's redirect, and the flow.
 type returnBody struct {
 	Code  string `json:"code" doc:"as it came back"`
 	State string `json:"state" doc:"as it came back"`
@@ -143,7 +143,7 @@ type returnBody struct {
 	Flow  string `json:"flow" doc:"as it was given"`
 }
 
-// finishBody is the same, and what the page wants.
+// finishBody is returnBody with the choice of a cookie.
 type finishBody struct {
 	Code  string `json:"code" doc:"as it came back"`
 	State string `json:"state" doc:"as it came back"`
@@ -158,7 +158,7 @@ func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, er
 		return reply{}, err
 	}
 	if in.Cookie {
-		if err := c.ownPage(c.r); err != nil {
+		if err := c.checkOrigin(c.r); err != nil {
 			return reply{}, err
 		}
 	}

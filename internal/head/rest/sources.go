@@ -10,7 +10,7 @@ import (
 
 const sourcesPath = "/sources"
 
-// sources are those who send documents.
+// sources serves the routes for sources, which send documents.
 type sources struct{ intake *ingest.Intake }
 
 func (s sources) routes() []route {

@@ -15,7 +15,7 @@ const (
 	adminSpacesPath = "/admin/spaces"
 )
 
-// spaces are accounts that people share, and roles at folders and files.
+// spaces serves the routes for spaces, and for roles at folders and files.
 type spaces struct {
 	spaces *space.Spaces
 	files  *files.Files
@@ -60,14 +60,14 @@ func (s spaces) routes() []route {
 
 type spaceView struct {
 	ID        drive.AccountID `json:"id"`
-	RootID    drive.NodeID    `json:"root_id"` // its folder: what /nodes takes
+	RootID    drive.NodeID    `json:"root_id"` // its root folder, for /nodes
 	Name      string          `json:"name"`
 	State     access.State    `json:"state" enum:"active,archived,deleted"`
-	Role      access.Role     `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's; none: an administrator who is no member
+	Role      access.Role     `json:"role" enum:"none,viewer,uploader,editor,manager"` // role of the caller; none: an administrator who is no member
 	Usage     meUsage         `json:"usage"`
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
-	DeletedAt *drive.Time     `json:"deleted_at"` // null: it is not
+	DeletedAt *drive.Time     `json:"deleted_at"` // null: not deleted
 
 	Links       access.Givers `json:"links" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
 	Outward     access.Givers `json:"outward" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
@@ -118,7 +118,7 @@ func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s spaces) get(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
-	return showing(c, showSpace)(s.spaces.Find(ctx, c.who, id))
+	return replyWith(c, showSpace)(s.spaces.Find(ctx, c.who, id))
 }
 
 type spaceBody struct {
@@ -145,7 +145,7 @@ type spaceChangeBody struct {
 }
 
 func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
-	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
+	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
 type spaceSetBody struct {
@@ -160,7 +160,7 @@ type spaceSetBody struct {
 }
 
 func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {
-	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total), Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
+	return replyWith(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total), Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
 func (s spaces) remove(ctx context.Context, c *call, id drive.AccountID) (reply, error) {

@@ -32,7 +32,7 @@ func thumbnailOutcomes() []outcome {
 	}
 }
 
-// thumbnails are small pictures of images.
+// thumbnails serves small pictures of images.
 type thumbnails struct {
 	files  *files.Files
 	thumbs *thumb.Maker
@@ -47,7 +47,7 @@ func (t thumbnails) routes() []route {
 	}}
 }
 
-// sharedThumbnails are those that visitors of a share see.
+// sharedThumbnails serves thumbnails to visitors of a share.
 type sharedThumbnails struct {
 	visits   visits
 	pictures thumbnails
@@ -84,8 +84,8 @@ func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
 	return s.pictures.send(ctx, c, v.Who(), view)
 }
 
-// send answers with the thumbnail of a file that who may read. Other files than images are not
-// opened at all.
+// send sends the thumbnail of a file that who may read. It fails with drive.NoThumbnail for a file
+// that cannot be drawn, without opening the file.
 func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
 	if n.Type != tree.TypeFile || sum == "" || !t.thumbs.Draws(n.Mime) {
@@ -100,7 +100,7 @@ func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.No
 	if err != nil {
 		return reply{}, err
 	}
-	pixels, err := strconv.Atoi(size) // one of the choices
+	pixels, err := strconv.Atoi(size) // validated by parseQuery
 	if err != nil {
 		return reply{}, err
 	}
@@ -121,12 +121,12 @@ func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.No
 	h.Set("Content-Length", strconv.Itoa(len(small.Body)))
 	h.Set("Content-Disposition", "inline")
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(small.Body) // fails only when the client is gone
+	_, _ = c.w.Write(small.Body) // fails only if the client is disconnected
 	return reply{}, nil
 }
 
-// cacheThumbnail says how long a thumbnail is good: the address stays the same when the file is
-// replaced, unless the rev is in it.
+// cacheThumbnail sets ETag and Cache-Control. A URL with the rev changes when the file is replaced,
+// so its response may be cached for a year.
 func cacheThumbnail(c *call, h http.Header, tag string) {
 	h.Set("ETag", quoted(tag))
 	h.Set("Cache-Control", "private, no-cache")

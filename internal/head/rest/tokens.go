@@ -42,7 +42,7 @@ type tokenBody struct {
 	ExpiresIn *int64   `json:"expires_in,omitempty" minimum:"60" maximum:"315360000" doc:"seconds; absent: until it is deleted"`
 }
 
-// scopeNames are the scopes by name.
+// scopeNames lists the scopes with their names.
 var scopeNames = []struct {
 	name  string
 	scope drive.Scope
@@ -64,7 +64,7 @@ func parseScopes(given []string) (all drive.Scope, err error) {
 	return all, nil
 }
 
-// headNames are the heads by name.
+// headNames lists the heads with their names.
 var headNames = []struct {
 	name string
 	head drive.Heads
@@ -113,7 +113,7 @@ type tokenView struct {
 	ID        drive.SessionID `json:"id"`
 	Name      string          `json:"name"`
 	Scopes    []string        `json:"scopes"`
-	Heads     []string        `json:"heads"` // native, dav, nextcloud: the protocols that it is good for
+	Heads     []string        `json:"heads"` // native, dav, nextcloud: protocols that accept the token
 	CreatedAt drive.Time      `json:"created_at"`
 	SeenAt    drive.Time      `json:"seen_at"`    // exact to an hour
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
@@ -135,10 +135,10 @@ func (s sessions) deleteToken(ctx context.Context, c *call) (reply, error) {
 	return s.end(ctx, c, account.KindToken)
 }
 
-// flowView is what the page shows before its user decides.
+// flowView describes a program that asks for an app password, before the user decides.
 type flowView struct {
-	Agent     string     `json:"agent"`      // what the program calls itself; nobody has checked it
-	ExpiresAt drive.Time `json:"expires_at"` // until when it may be granted
+	Agent     string     `json:"agent"`      // name that the program gives itself; not verified
+	ExpiresAt drive.Time `json:"expires_at"` // end of the time to grant it
 }
 
 func (s sessions) showFlow(_ context.Context, c *call) (reply, error) {

@@ -30,5 +30,5 @@ func (n nodes) trash(ctx context.Context, c *call) (reply, error) {
 }
 
 func (n nodes) emptyTrash(ctx context.Context, c *call) (reply, error) {
-	return goesOn(n.files.EmptyTrash(ctx, c.who, c.query.Get(spaceParam.name)))
+	return operationReply(n.files.EmptyTrash(ctx, c.who, c.query.Get(spaceParam.name)))
 }

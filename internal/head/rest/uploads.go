@@ -15,11 +15,11 @@ import (
 
 const uploadsPath = "/uploads"
 
-// uploads are files on their way in, by parts or in one request.
+// uploads serves uploads, by parts or in one request.
 type uploads struct {
 	sessions *upload.Sessions
 	files    *files.Files
-	db       *sqldb.DB // to show what became of them
+	db       *sqldb.DB // for rendering the resulting nodes
 	links    *collect.Links
 }
 
@@ -77,7 +77,7 @@ func (u uploads) routes() []route {
 	}
 }
 
-// uploadView is an upload with the node that it became.
+// uploadView is an upload with its resulting node.
 type uploadView struct {
 	upload.View
 	Node *files.NodeView `json:"node,omitempty"`
@@ -102,18 +102,18 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 	return view, nil
 }
 
-// answerUpload answers with an upload.
+// answer replies with an upload.
 func (u uploads) answer(ctx context.Context, c *call, status int, v upload.View) (reply, error) {
 	view, err := u.show(ctx, c, u.db.For(c.who.Account), v)
 	return reply{status: status, body: view}, err
 }
 
-// byID is a handler for the upload whose id is in the path.
+// byID returns the action of a handler for the upload whose id is in the path.
 func (u uploads) byID(run func(context.Context, *call, drive.UploadID) (reply, error)) action {
 	return plain(u.withID(run))
 }
 
-// byUploadTakes is byID with a JSON body.
+// byUploadTakes is uploads.byID with a JSON body.
 func byUploadTakes[In any](u uploads, run func(context.Context, *call, drive.UploadID, *In) (reply, error)) action {
 	return takes(func(ctx context.Context, c *call, in *In) (reply, error) {
 		return u.withID(func(ctx context.Context, c *call, id drive.UploadID) (reply, error) { return run(ctx, c, id, in) })(ctx, c)
@@ -130,7 +130,8 @@ func (u uploads) withID(run func(context.Context, *call, drive.UploadID) (reply,
 	}
 }
 
-// idOf reads the id in the path. A sender's is NotFound unless the sender has begun it.
+// idOf parses the id in the path. It fails with drive.NotFound if a sender has not begun the
+// upload.
 func (u uploads) idOf(ctx context.Context, c *call) (drive.UploadID, error) {
 	id, err := drive.ParseID[drive.UploadID](c.r.PathValue("id"))
 	if err == nil && c.sender != nil {
@@ -179,12 +180,12 @@ func (u uploads) begun(ctx context.Context, c *call, q sqldb.Querier, v upload.V
 }
 
 func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.Begin, error) {
-	at, err := destination{in.Path, in.Parent, in.Name}.find(ctx, c, u.files)
+	at, err := destination{in.Path, in.Parent, in.Name}.parse(ctx, c, u.files)
 	if err != nil {
 		return upload.Begin{}, err
 	}
 	b := upload.Begin{
-		Place: at.in, Path: at.path, Parent: at.parent, Name: at.name, Size: blob.UnknownSize, Digests: in.Digests, Fingerprint: in.Fingerprint,
+		Place: at.space, Path: at.path, Parent: at.parent, Name: at.name, Size: blob.UnknownSize, Digests: in.Digests, Fingerprint: in.Fingerprint,
 		Conflict: drive.Conflict(in.Conflict), Parents: in.Parents, MTime: timeOf(in.MTime), Mime: string(in.Mime),
 	}
 	if in.Size != nil {
@@ -211,10 +212,10 @@ func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 		}
 		by := drive.UserID{}
 		if of != c.who.Account {
-			by = c.who.User // nobody sees what the others of a space are sending
+			by = c.who.User // members of a space do not see each other's uploads
 		}
 		return u.sessions.List(ctx, upload.ListQuery{Account: of, User: by, After: since, Limit: limit, Open: true})
-	}, func(_ *call, v upload.View) uploadView { return uploadView{View: v} }, // open ones have no node
+	}, func(_ *call, v upload.View) uploadView { return uploadView{View: v} }, // open uploads have no node
 		func(v uploadView) string { return v.ID.String() })
 }
 

@@ -34,6 +34,6 @@ func (n nodes) restoreVersion(ctx context.Context, c *call, id drive.NodeID) (re
 	}
 	return c.once(ctx, func() (reply, error) {
 		r, err := n.files.RestoreVersion(ctx, c.who, id, version, c.hook(http.StatusOK))
-		return settled(http.StatusOK, r), err
+		return resultReply(http.StatusOK, r), err
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 const webhooksPath = "/webhooks"
 
-// webhooks are addresses that are told what happens.
+// webhooks serves the routes for webhooks.
 type webhooks struct{ webhooks *webhook.Webhooks }
 
 func (w webhooks) routes() []route {
@@ -56,19 +56,19 @@ type webhookView struct {
 	Account   drive.AccountID `json:"account_id"`
 	Name      string          `json:"name"`
 	URL       string          `json:"url"`
-	Types     []string        `json:"types"` // none: all but upload
+	Types     []string        `json:"types"` // empty: all but upload
 	State     webhook.State   `json:"state" enum:"active,disabled"`
-	Reason    webhook.Reason  `json:"reason,omitempty" enum:"failing,right,secret,gone"` // why it was disabled; absent: by somebody
-	Skipped   int64           `json:"skipped"`                                           // events that the receiver has refused for good
-	Failures  int64           `json:"failures"`                                          // in a row
-	Status    int64           `json:"status"`                                            // the last answer of the receiver; 0: there was none
+	Reason    webhook.Reason  `json:"reason,omitempty" enum:"failing,right,secret,gone"` // reason why it was disabled; absent: a user disabled it
+	Skipped   int64           `json:"skipped"`                                           // events that the receiver has refused permanently
+	Failures  int64           `json:"failures"`                                          // consecutive failures
+	Status    int64           `json:"status"`                                            // last HTTP status of the receiver; 0: no response
 	Error     string          `json:"error,omitempty" enum:"status,timeout,unreachable,address"`
-	SentAt    *drive.Time     `json:"sent_at"` // the last attempt; null: none
-	NextAt    *drive.Time     `json:"next_at"` // the next attempt after a failure; null: as soon as something happens
+	SentAt    *drive.Time     `json:"sent_at"` // last attempt; null: none
+	NextAt    *drive.Time     `json:"next_at"` // next attempt after a failure; null: at the next event
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
-	OldUntil  *drive.Time     `json:"old_secret_until"` // until then requests are signed with the secret before this one, too; null: they are not
-	Secret    string          `json:"secret,omitempty"` // whsec_ and base64: in the answer to its making, or to a rotation, alone
+	OldUntil  *drive.Time     `json:"old_secret_until"` // until then requests are also signed with the previous secret; null: only with the current one
+	Secret    string          `json:"secret,omitempty"` // whsec_ and base64; only in the response to creation or rotation
 }
 
 func showWebhook(_ *call, h webhook.Hook) webhookView {
@@ -110,7 +110,7 @@ func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, 
 }
 
 func (w webhooks) get(ctx context.Context, c *call, id webhook.ID) (reply, error) {
-	return showing(c, showWebhook)(w.webhooks.Find(ctx, c.who, id))
+	return replyWith(c, showWebhook)(w.webhooks.Find(ctx, c.who, id))
 }
 
 type webhookChangeBody struct {
@@ -121,7 +121,7 @@ type webhookChangeBody struct {
 }
 
 func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhookChangeBody) (reply, error) {
-	return showing(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.Wish{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
+	return replyWith(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.Wish{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
 }
 
 func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, error) {
@@ -151,8 +151,8 @@ type replayBody struct {
 }
 
 type replayView struct {
-	Webhook *webhookView `json:"webhook,omitempty"` // after since
-	Status  *int         `json:"status,omitempty"`  // after event: what the receiver answered; 0: it was not reached
+	Webhook *webhookView `json:"webhook,omitempty"` // set after a replay since a time
+	Status  *int         `json:"status,omitempty"`  // set after a replay of one event: status of the receiver; 0: not reached
 }
 
 func (w webhooks) replay(ctx context.Context, c *call, id webhook.ID, in *replayBody) (reply, error) {
