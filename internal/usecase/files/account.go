@@ -8,13 +8,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// PurgeAccount deletes an account's whole tree, trash included, for good: the last step but one of
-// deleting a user. It is for accounts whose user is deleted and whose uploads have all ended; its
-// ledger is empty then. It works in short transactions and may stop anywhere; calling it again goes
-// on, and does nothing for an account that has nothing left.
+// PurgeAccount deletes all nodes and versions of an account permanently, trash included. The caller
+// has deleted the account's user and ended all of its uploads; afterwards the ledger is empty. The
+// work runs in batches of one short transaction each. After an error or a crash, call PurgeAccount
+// again to continue; on an empty account it does nothing.
 func (e *Expiry) PurgeAccount(ctx context.Context, account drive.AccountID) error {
-	// Without their rows the account's operations are over, and what they hid is deleted like the
-	// rest.
+	// Deleting the rows ends the account's operations. Nodes that they hid are purged below.
 	err := e.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM operations WHERE account_id = ?", account)
 		return err

@@ -2,8 +2,8 @@ package files
 
 import "smartdrive/internal/base/drive"
 
-// Until returns d as something that was opened by a link which ends then; zero: never. An address
-// of the store ends no later.
+// Until returns a copy of d that expires with the link that opened it; zero means never. Presigned
+// store URLs for d expire no later.
 func (d Download) Until(end drive.Time) Download {
 	d.until = end
 	return d

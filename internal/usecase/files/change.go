@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// position is the text form of a position in a feed, with the fingerprint of the database behind
-// it: after a restore the numbers of changes that were lost are given to others.
+// position returns the text form of a feed position, followed by "~" and the database fingerprint
+// if one is set. A restore reuses sequence numbers, so positions from before it must be detected.
 func (f *Files) position(p tree.Position) string {
 	if f.opt.Fingerprint == "" {
 		return p.String()
@@ -17,7 +17,8 @@ func (f *Files) position(p tree.Position) string {
 	return p.String() + "~" + f.opt.Fingerprint
 }
 
-// parsePosition reads the text form; one of before a restore is Gone {reason: feed-expired}.
+// parsePosition parses the text form of a feed position. It fails with Gone {reason: feed-expired}
+// if the position was issued before a restore, and with BadRequest if the text is malformed.
 func (f *Files) parsePosition(s string) (tree.Position, error) {
 	text, fingerprint, marked := strings.Cut(s, "~")
 	p, err := tree.ParsePosition(text)
@@ -31,27 +32,28 @@ func (f *Files) parsePosition(s string) (tree.Position, error) {
 	return p, err
 }
 
-// change shows one entry of the feed. Between the reading of the feed and this a node's folder or
-// content may have gone: the node is then shown without, and the entry that follows tells why.
-func (v *viewer) change(ctx context.Context, c tree.Change) (ChangeView, error) {
+// change returns the view of one feed entry. If the node's folder was deleted after the feed was
+// read, or an operation hides the node, the view has an empty path; a later entry reports the
+// deletion.
+func (b *viewBuilder) change(ctx context.Context, c tree.Change) (ChangeView, error) {
 	if !c.Deleted.IsZero() {
 		return ChangeView{Seq: c.Seq, Deleted: &c.Deleted}, nil
 	}
 	n := c.Node
 	hidden := !n.Operation.IsZero()
 	if !n.IsRoot() {
-		_, err := v.folder(ctx, n.Parent)
+		_, err := b.folder(ctx, n.Parent)
 		if drive.IsKind(err, drive.NotFound) {
-			hidden, v.folders[n.Parent] = true, tree.Spot{}
+			hidden, b.folders[n.Parent] = true, tree.Spot{}
 		}
 	}
-	view, err := v.view(ctx, n)
+	view, err := b.view(ctx, n)
 	if view.TrashedAt = nil; n.Trashed != 0 {
 		view.TrashedAt = &n.Trashed
 	}
 	if hidden {
 		view.Path = ""
-		delete(v.folders, n.Parent)
+		delete(b.folders, n.Parent)
 	}
 	return ChangeView{Seq: c.Seq, Node: &view}, err
 }

@@ -9,55 +9,61 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Copies copy nodes, and move them from one account to another. It is safe for concurrent use.
+// Copies copies nodes, and moves nodes between accounts. It is safe for concurrent use.
 type Copies struct {
-	*doors
-	show  *display
-	books *books
-	ops   *Operations
-	work  *copying
-	sums  *sums
+	*authorizer
+	presenter  *presenter
+	accounting *accounting
+	ops        *Operations
+	handler    *copyHandler
+	sums       *folderSums
 }
 
-// Copy says what a copy shall be.
+// Copy configures Copies.Copy and Copies.Relocate.
 type Copy struct {
-	Parent   drive.NodeID
-	Name     drive.Name     // empty: the name it has
-	Conflict drive.Conflict // empty: fail; replace: a file gets a version, what is in a folder's way goes to the trash
-	Hook     Hook           // also told of an operation that the call itself then ends
-	// Over is a folder in the way of a file: it goes to the trash when the file takes its name.
+	Parent drive.NodeID
+	Name   drive.Name // Name is the name of the copy; empty: the name of the source.
+	// Conflict is the policy for a name that is taken; empty: fail. With replace, an existing file
+	// gets a new version, and a node replaced by a folder goes to the trash.
+	Conflict drive.Conflict
+	// Hook runs in the transaction that decides the response. It also runs for an operation that
+	// ends before the call returns.
+	Hook Hook
+	// Over is the folder that a copied file replaces: it goes to the trash when the copy takes its
+	// name. Zero: none.
 	Over drive.NodeID
-	// Properties says that the dead properties of WebDAV are copied, too.
+	// Properties copies the WebDAV dead properties, too.
 	Properties bool
-	// Join says that the same copy of the same node to the same place that the caller has asked for
-	// and that has not ended is this one: a client that has not waited for it asks again. Of a
-	// source that has changed since, another copy is made.
-	Join   bool
-	Expect tree.Expect // what the caller decided by; asked when the copy begins
-	away   *away       // it is the first half of a move; see Relocate
+	// Join attaches the call to a running copy that the same user started with the same source,
+	// target and options, so that a client can retry a request that timed out. If the source has
+	// changed since, a new copy starts.
+	Join       bool
+	Expect     tree.Expect // Expect lists what the caller has read and relies on. It is checked when the copy begins.
+	moveSource *moveSource // moveSource is set if the copy is the first half of a move; see Relocate.
 }
 
-// Copy copies a live file, or a live folder with all that is live in it. Content is shared, and
-// charged like any other. What is changed while a folder is being copied may be in the copy or not.
+// Copy copies a live file or a live folder with its live descendants. The copy shares the content
+// of the source and is charged in full. A change made inside the source while it is being copied
+// may or may not be in the copy. Copying the root is BadRequest.
 func (s *Copies) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
-	from, err := s.enter(ctx, who, id, access.Read)
+	from, err := s.authorize(ctx, who, id, access.Read)
 	if err != nil {
 		return Result{}, err
 	}
 	return s.copyFrom(ctx, who, from, c)
 }
 
-// copyFrom is Copy of a node that the caller has been let in to.
+// copyFrom is Copy for a source that the caller is authorized to read.
 func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, c Copy) (Result, error) {
-	src, err := s.live(ctx, s.db, from.Who, from.Node)
+	src, err := s.findLive(ctx, s.db, from.Who, from.Node)
 	if err != nil {
 		return Result{}, err
 	}
-	to, err := s.enterCopy(ctx, who, c)
+	to, err := s.authorizeCopy(ctx, who, c)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.mayClear(ctx, who, c.Over); err != nil {
+	if err := s.authorizeReplaced(ctx, who, c.Over); err != nil {
 		return Result{}, err
 	}
 	if c.Name == "" {
@@ -66,48 +72,50 @@ func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, 
 	if c.Conflict == "" {
 		c.Conflict = drive.ConflictFail
 	}
-	way := passage{from, to}
+	passes := passes{from, to}
 	switch {
 	case src.IsRoot():
 		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
 	case src.IsFolder():
-		return s.copyFolder(ctx, who, way, src, c)
-	case c.away != nil:
-		return s.moveFile(ctx, who, way, src, c)
+		return s.copyFolder(ctx, who, passes, src, c)
+	case c.moveSource != nil:
+		return s.moveFile(ctx, who, passes, src, c)
 	}
-	return s.copyFile(ctx, way, src.ID, c)
+	return s.copyFile(ctx, passes, src.ID, c)
 }
 
-// enterCopy lets the caller put a copy into a folder, of whichever account.
-func (d *doors) enterCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
-	return d.enter(ctx, who, c.Parent, useOf(c.Conflict))
+// authorizeCopy checks that the caller may put the copy into its target folder, in any account.
+func (a *authorizer) authorizeCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
+	return a.authorize(ctx, who, c.Parent, useForConflict(c.Conflict))
 }
 
-func (s *Copies) copyFile(ctx context.Context, way passage, id drive.NodeID, c Copy) (r Result, err error) {
-	err = s.books.write(ctx, way.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+// copyFile copies a file in one transaction.
+func (s *Copies) copyFile(ctx context.Context, passes passes, id drive.NodeID, c Copy) (r Result, err error) {
+	err = s.accounting.write(ctx, passes.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {
 			return err
 		}
-		src, err := s.live(ctx, tx, way.from.Who, id)
+		src, err := s.findLive(ctx, tx, passes.from.Who, id)
 		if err != nil {
 			return err
 		}
-		n, err := s.put(ctx, tx, way.to.Who, src, c)
+		n, err := s.putCopy(ctx, tx, passes.to.Who, src, c)
 		if err != nil {
 			return err
 		}
-		r, err = s.show.answer(ctx, tx, way.to, n, c.Hook)
+		r, err = s.presenter.result(ctx, tx, passes.to, n, c.Hook)
 		return err
 	})
 	return r, err
 }
 
-// put makes a copy of a file in the account of who.
-func (s *Copies) put(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node, c Copy) (tree.Node, error) {
-	if err := s.books.charge(ctx, tx, who.Account, src); err != nil {
+// putCopy creates a copy of the file src in the account of who, below c.Parent. A file of that name
+// gets a new version if the policy is replace.
+func (s *Copies) putCopy(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node, c Copy) (tree.Node, error) {
+	if err := s.accounting.charge(ctx, tx, who.Account, src); err != nil {
 		return tree.Node{}, err
 	}
-	if err := s.clear(ctx, tx, tree.Place{Parent: c.Parent, Name: c.Name}, who.Account, c.Over); err != nil {
+	if err := s.trashReplaced(ctx, tx, tree.Place{Parent: c.Parent, Name: c.Name}, who.Account, c.Over); err != nil {
 		return tree.Node{}, err
 	}
 	there, _, err := s.tree.Child(ctx, tx, who.Account, c.Parent, c.Name)
@@ -121,7 +129,7 @@ func (s *Copies) put(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.
 	if err != nil {
 		return tree.Node{}, err
 	}
-	if err := s.books.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
+	if err := s.accounting.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
 		return tree.Node{}, err
 	}
 	if c.Properties {
@@ -130,54 +138,57 @@ func (s *Copies) put(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.
 	return placed.Node, err
 }
 
-// passage is what somebody may do where a copy comes from, and where it goes.
-type passage struct{ from, to access.Pass }
+// passes holds the caller's authorizations for the source and the target of a copy.
+type passes struct{ from, to access.Pass }
 
-// args are those of a folder's copy by a caller.
-func (p passage) args(caller drive.Who, src tree.Node, c Copy) *copyArgs {
-	a := &copyArgs{Parent: c.Parent, Name: c.Name, From: src.ID, Conflict: c.Conflict, Properties: c.Properties, Away: c.away}
+// args returns the stored arguments of an operation that copies src. Home is set if either end
+// belongs to another account, so that each step checks access again.
+func (p passes) args(caller drive.Who, src tree.Node, c Copy) *copyArgs {
+	a := &copyArgs{Parent: c.Parent, Name: c.Name, From: src.ID, Conflict: c.Conflict, Properties: c.Properties, MoveSource: c.moveSource}
 	if p.from.Who.Guest || p.to.Who.Guest {
 		a.Home = caller.Account
 	}
 	return a
 }
 
-func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, p passage, src tree.Node, c Copy) (Result, error) {
-	to := p.to
+// copyFolder begins to copy a folder. It returns the copy if the work ends within the call, else
+// the operation that continues in the background.
+func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, passes passes, src tree.Node, c Copy) (Result, error) {
+	to := passes.to
 	who := to.Who
 	below, err := s.tree.Extent(ctx, s.db, src.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	sums, err := s.sums.of(ctx, s.db, []drive.NodeID{src.ID}) // which are then known to the transaction, too
+	sums, err := s.sums.get(ctx, s.db, []drive.NodeID{src.ID}) // computes and stores missing sums, so that the transaction finds them
 	if err != nil {
 		return Result{}, err
 	}
 	nodes := nodesOf(sums[src.ID].Sum)
 	var mark tree.Mark
-	if c.Join && c.away == nil { // before the copy: what changes meanwhile is another source
+	if c.Join && c.moveSource == nil { // read before the copy, so that a later change of the source prevents joining
 		if mark, err = tree.MarkOf(ctx, s.db, src.ID); err != nil {
 			return Result{}, err
 		}
 	}
 	var o operation
 	var r Result
-	err = s.ops.write(ctx, s.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.ops.write(ctx, s.accounting, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
-		o = newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
+		o = newOperation(who, copyFolder, args{Copy: passes.args(caller, src, c)})
 		o.args.Copy.Seq, o.args.Copy.Nodes = mark.Seq, mark.Nodes
 		o.Total, o.args.Copy.Below = nodes, below
-		if joined, err := joined(ctx, tx, &o, c); err != nil || joined {
+		if joined, err := findJoinable(ctx, tx, &o, c); err != nil || joined {
 			r = Result{Operation: &o.Operation}
 			return err
 		}
 		if err := c.Expect.Check(ctx, tx, s.tree); err != nil {
 			return err
 		}
-		if err := s.admit(ctx, tx, p, &o); err != nil {
+		if err := s.admit(ctx, tx, passes, &o); err != nil {
 			return err
 		}
-		if err := s.work.begin(ctx, tx, &o, src, c); err != nil {
+		if err := s.handler.begin(ctx, tx, &o, src, c); err != nil {
 			return err
 		}
 		if err := s.ops.begin(ctx, tx, &o); err != nil {
@@ -191,7 +202,7 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, p passage, sr
 		if err != nil {
 			return err
 		}
-		r, err = s.show.answer(ctx, tx, to, n, c.Hook)
+		r, err = s.presenter.result(ctx, tx, to, n, c.Hook)
 		return err
 	})
 	if err != nil || r.Node != nil {
@@ -204,32 +215,32 @@ func (s *Copies) copyFolder(ctx context.Context, caller drive.Who, p passage, sr
 	if err != nil {
 		return Result{}, err
 	}
-	view, err := s.show.viewer(s.db).as(to).view(ctx, n)
+	view, err := s.presenter.builder(s.db).forPass(to).view(ctx, n)
 	return Result{Node: &view}, err
 }
 
-// nodesOf is how many nodes a copy of a folder has.
+// nodesOf returns how many nodes a copy of the folder has: its descendants and itself.
 func nodesOf(below tree.Sum) int64 { return below.Files + below.Folders + 1 }
 
-// admit refuses a copy of a folder that would have more nodes than there is room for, or more bytes
-// than are left: where it goes, what other copies that run there have yet to copy counts, too.
-// Later changes of the source or of the place can still make a copy fail on its way. A source of
-// which the caller does not see all is copied as far as it goes.
-func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, p passage, o *operation) error {
+// admit checks, before a folder is copied, that the target account has room for all nodes and
+// bytes, and records both in o. It counts what other running copies into the account have yet to
+// copy. It fails with TooLarge or Quota. Later changes can still make the copy fail. If part of the
+// source is hidden from the caller, or its sum is unknown, nothing is checked.
+func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, passes passes, o *operation) error {
 	src := o.args.Copy.From
-	if p.from.Who.Guest {
-		lens, err := s.access.Lens(ctx, tx, p.from)
+	if passes.from.Who.Guest {
+		lens, err := s.access.Lens(ctx, tx, passes.from)
 		if err != nil || len(lens.Hidden()) > 0 {
 			return err
 		}
 	}
 	sums, err := tree.Sums(ctx, tx, []drive.NodeID{src})
-	if err != nil || !sums[src].Known { // it has just got a folder that was not added up
+	if err != nil || !sums[src].Known { // unknown: a descendant folder without a sum has just been added
 		return err
 	}
 	below := sums[src].Sum
 	o.Total, o.args.Copy.Left = nodesOf(below), below.Size
-	running, err := runningOf(ctx, tx, o.account)
+	running, err := findRunning(ctx, tx, o.account)
 	if err != nil {
 		return err
 	}
@@ -243,16 +254,16 @@ func (s *Copies) admit(ctx context.Context, tx *sqldb.Tx, p passage, o *operatio
 	if err := tree.Admit(ctx, s.tree, tx, o.account, nodes); err != nil {
 		return err
 	}
-	balance, err := s.books.ledger.Get(ctx, tx, o.account)
+	balance, err := s.accounting.ledger.Get(ctx, tx, o.account)
 	if err == nil && size > balance.Available() {
 		err = balance.Refused(size)
 	}
 	return err
 }
 
-// CallOff makes a copy that runs delete what there is of it; another operation goes on. It ends as
-// failed.
+// CallOff cancels a running copy: the operation deletes what it has copied and ends as failed. An
+// operation of another kind is not changed.
 func (s *Copies) CallOff(ctx context.Context, id drive.OperationID) error {
-	_, err := s.work.abandon(ctx, id, func(bool) bool { return true }, drive.Fail(drive.Gone))
+	_, err := s.handler.abandon(ctx, id, func(bool) bool { return true }, drive.Fail(drive.Gone))
 	return err
 }

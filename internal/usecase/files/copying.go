@@ -13,77 +13,82 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// copyArgs is where a copy goes and how far it came.
+// copyArgs holds the arguments and the progress of a copy operation, stored as JSON.
 type copyArgs struct {
 	Parent   drive.NodeID   `json:"parent"`
 	Conflict drive.Conflict `json:"conflict"`
 	Below    tree.Extent    `json:"below"`
-	// Stack is the way from the top down to where the copy is: what of each folder was copied
-	// already.
+	// Stack is the path of folders from the top of the source to the folder that is being copied,
+	// each with its progress.
 	Stack []frame `json:"stack"`
-	// From is the top of what is copied, and Name the one that the copy shall have.
+	// From is the top of the source. Name is the name of the copy.
 	From drive.NodeID `json:"from,omitzero"`
 	Name drive.Name   `json:"name,omitempty"`
-	// Home is the copier's own account, of a copy from or to a place of others. Each step asks
-	// again whether they may.
+	// Home is the caller's own account if source or target belongs to another one. Each step then
+	// checks the caller's access again. Zero: both are the caller's own.
 	Home drive.AccountID `json:"home,omitzero"`
-	// Properties: see Copy.
-	Properties bool  `json:"properties,omitempty"`
-	Away       *away `json:"away,omitempty"`  // of a move: what goes away in the end
-	Shown      bool  `json:"shown,omitempty"` // of a move: the copy is there
-	// Seq and Nodes are what the source was when the copy began, if another request may join it.
+	// Properties copies the WebDAV dead properties, too.
+	Properties bool        `json:"properties,omitempty"`
+	MoveSource *moveSource `json:"away,omitempty"`  // of a move: the source, which goes to the trash last; nil: a copy
+	Shown      bool        `json:"shown,omitempty"` // of a move: the copy is complete and visible
+	// Seq and Nodes identify the state of the source when the copy began. Zero: no other request
+	// may join this copy.
 	Seq   int64 `json:"seq,omitempty"`
 	Nodes int64 `json:"nodes,omitempty"`
-	// Left is how many bytes are yet to be copied, as far as was known when the copy began.
+	// Left is the number of bytes still to be copied, estimated when the copy began.
 	Left drive.ByteSize `json:"left,omitempty"`
-	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
+	// Hidden are nodes that the caller may not see. They and their descendants are not copied.
 	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
 
+// frame is the progress of copying or handing over the children of one folder.
 type frame struct {
 	From  drive.NodeID `json:"from"`
 	To    drive.NodeID `json:"to"`
 	After drive.Name   `json:"after"` // children up to this name are done
 }
 
-// copying copies a folder, and puts its source into the trash in the end if it moves.
-type copying struct {
-	*doors
-	books *books
-	rows  *register
-	locks lock.Rules
-	batch int
+// copyHandler implements the operations that copy a folder. Of a move it also puts the source into
+// the trash.
+type copyHandler struct {
+	*authorizer
+	accounting *accounting
+	store      *operationStore
+	locks      lock.Rules
+	batch      int
 }
 
-// left counts what is below the folder and not copied.
-func (w *copying) left(ctx context.Context, o operation) (int64, error) {
+// remaining returns how many nodes of the source are not copied yet.
+func (h *copyHandler) remaining(ctx context.Context, o operation) (int64, error) {
 	stack := o.args.Copy.Stack
 	if len(stack) == 0 {
 		return 0, nil
 	}
-	nodes, err := w.tree.Count(ctx, w.db, stack[0].From, math.MaxInt64)
+	nodes, err := h.tree.Count(ctx, h.db, stack[0].From, math.MaxInt64)
 	return nodes - o.Done, err
 }
 
-// failed gives up a copy for which trying again cannot help.
-func (w *copying) failed(ctx context.Context, o operation, cause error) (operation, error) {
-	if !terminal(cause) {
+// handleFailure abandons the copy if cause is permanent. Other errors are returned, and the step is
+// retried later.
+func (h *copyHandler) handleFailure(ctx context.Context, o operation, cause error) (operation, error) {
+	if !isPermanent(cause) {
 		return o, cause
 	}
-	shown := o.args.Copy.Shown // the step that failed did not change it
-	return w.abandon(ctx, o.ID, func(now bool) bool { return now == shown }, cause)
+	shown := o.args.Copy.Shown // not changed by the failed step
+	return h.abandon(ctx, o.ID, func(now bool) bool { return now == shown }, cause)
 }
 
-// terminal reports whether trying again cannot help.
-func terminal(err error) bool {
+// isPermanent reports whether retrying a step that failed with err cannot succeed.
+func isPermanent(err error) bool {
 	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.NameTaken, drive.ParentGone, drive.BadName, drive.Cycle, drive.NotFound, drive.Forbidden,
 		drive.Locked, drive.VersionChanged)
 }
 
-// begin makes the branch that the copy grows in. A name that is taken already, by what may not
-// be replaced or not now, is refused before the work.
-func (w *copying) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tree.Node, c Copy) error {
-	there, taken, err := w.tree.Child(ctx, tx, o.account, c.Parent, c.Name)
+// begin creates the hidden top folder of the copy and initializes the progress in o. It fails early
+// if the target name is taken: NameTaken with the policy fail, Cycle if the copy would replace its
+// own source, Locked if the replaced node is locked.
+func (h *copyHandler) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tree.Node, c Copy) error {
+	there, taken, err := h.tree.Child(ctx, tx, o.account, c.Parent, c.Name)
 	if err != nil {
 		return err
 	}
@@ -91,15 +96,15 @@ func (w *copying) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tre
 		return drive.Fail(drive.NameTaken, "name", string(c.Name))
 	}
 	if taken && c.Conflict == drive.ConflictReplace {
-		if there.ID == src.ID { // its copy would come in its place
+		if there.ID == src.ID { // a folder cannot be replaced by its own copy
 			return drive.Fail(drive.Cycle)
 		}
-		if err := w.locks.Check(ctx, tx, o.account, there.ID, tx.Actor(), true); err != nil {
+		if err := h.locks.Check(ctx, tx, o.account, there.ID, tx.Actor(), true); err != nil {
 			return err
 		}
 	}
 	place := tree.Place{Parent: c.Parent, Name: c.Name}
-	top, err := w.tree.StartBranch(ctx, tx, o.account, place, o.args.Copy.Below, o.ID)
+	top, err := h.tree.StartBranch(ctx, tx, o.account, place, o.args.Copy.Below, o.ID)
 	if err != nil {
 		return err
 	}
@@ -107,18 +112,19 @@ func (w *copying) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tre
 	return nil
 }
 
-// step copies up to a batch of nodes, depth first, and shows the branch when all is there.
-func (w *copying) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+// step copies up to a batch of nodes, depth first. When all nodes are copied, it reveals the copy
+// at its target; a move then needs another step, which puts the source into the trash.
+func (h *copyHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	c := o.args.Copy
 	if c.Shown {
-		return leaving{w, tx, o}.leave(ctx)
+		return sourceRemoval{h, tx, o}.trash(ctx)
 	}
-	if err := w.allowed(ctx, tx, o.user, c); err != nil {
+	if err := h.recheckAccess(ctx, tx, o.user, c); err != nil {
 		return false, err
 	}
 	var copied []tree.Node
-	for len(c.Stack) > 0 && len(copied) < w.batch {
-		some, err := w.some(ctx, tx, o, min(w.batch-len(copied), copyAhead))
+	for len(c.Stack) > 0 && len(copied) < h.batch {
+		some, err := h.copyChildren(ctx, tx, o, min(h.batch-len(copied), childrenPerRead))
 		if err != nil {
 			return false, err
 		}
@@ -128,60 +134,62 @@ func (w *copying) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finishe
 	for _, n := range copied {
 		c.Left = max(0, c.Left-n.Size)
 	}
-	if err := w.books.charge(ctx, tx, o.account, copied...); err != nil { // all at once, in the order of their blobs
+	if err := h.accounting.charge(ctx, tx, o.account, copied...); err != nil { // one call, so that blob rows are locked in the order of their ids
 		return false, err
 	}
 	if len(c.Stack) > 0 {
 		return false, nil
 	}
-	if err := (leaving{w, tx, o}).check(ctx); err != nil {
+	if err := (sourceRemoval{h, tx, o}).check(ctx); err != nil {
 		return false, err
 	}
-	top, err := w.tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
+	top, err := h.tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
 	if err == nil && c.Properties {
 		var src map[drive.NodeID]tree.Node
-		if src, err = tree.ByID(ctx, w.tree, tx, c.From); err == nil && !src[c.From].ID.IsZero() {
+		if src, err = tree.ByID(ctx, h.tree, tx, c.From); err == nil && !src[c.From].ID.IsZero() {
 			err = copyProperties(ctx, tx, src[c.From], top)
 		}
 	}
-	c.Shown = err == nil && c.Away != nil
+	c.Shown = err == nil && c.MoveSource != nil
 	return err == nil && !c.Shown, err
 }
 
-// allowed asks again whether somebody may copy between places that are not their own, and what of
-// the source they see: a copy takes longer than some rights.
-func (w *copying) allowed(ctx context.Context, q sqldb.Querier, user drive.UserID, c *copyArgs) error {
+// recheckAccess checks again that the user may read the source and write to the target, because
+// access may end while a copy runs. It updates c.Hidden. It does nothing if both ends are the
+// user's own.
+func (h *copyHandler) recheckAccess(ctx context.Context, q sqldb.Querier, user drive.UserID, c *copyArgs) error {
 	if c.Home.IsZero() {
 		return nil
 	}
 	who := drive.Who{User: user, Account: c.Home}
-	from, err := w.access.Enter(ctx, q, who, c.From, access.Read)
+	from, err := h.access.Enter(ctx, q, who, c.From, access.Read)
 	if err == nil {
-		_, err = w.access.Enter(ctx, q, who, c.Parent, useOf(c.Conflict))
+		_, err = h.access.Enter(ctx, q, who, c.Parent, useForConflict(c.Conflict))
 	}
 	if err != nil {
 		return err
 	}
-	lens, err := w.access.Lens(ctx, q, from)
+	lens, err := h.access.Lens(ctx, q, from)
 	c.Hidden = lens.Hidden()
 	return err
 }
 
-// copyAhead bounds how many children are read at once: what comes after the first folder is read
-// again.
-const copyAhead = 64
+// childrenPerRead bounds how many children one statement reads. Children after the first folder are
+// discarded and read again later.
+const childrenPerRead = 64
 
-// whole leaves out files without content: a purge of the source has begun to delete them.
-func whole(kids []tree.Node) []tree.Node {
+// withContent drops files without content, which a purge of the source is deleting.
+func withContent(kids []tree.Node) []tree.Node {
 	return slices.DeleteFunc(kids, func(n tree.Node) bool { return !n.IsFolder() && n.Blob.IsZero() })
 }
 
-// some copies the next children of the folder on top of the stack, up to and including the
-// first folder, which goes onto the stack. A folder that is through leaves it.
-func (w *copying) some(ctx context.Context, tx *sqldb.Tx, o *operation, limit int) ([]tree.Node, error) {
+// copyChildren copies the next children of the folder on top of the stack, up to and including the
+// first folder, and pushes that folder. It pops a folder without further children. It returns the
+// source nodes that were copied. A move fails with Forbidden if a child is hidden from the user.
+func (h *copyHandler) copyChildren(ctx context.Context, tx *sqldb.Tx, o *operation, limit int) ([]tree.Node, error) {
 	stack := o.args.Copy.Stack
 	at := &stack[len(stack)-1]
-	kids, err := w.tree.ChildrenAfter(ctx, tx, at.From, at.After, limit)
+	kids, err := h.tree.ChildrenAfter(ctx, tx, at.From, at.After, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -197,11 +205,11 @@ func (w *copying) some(ctx context.Context, tx *sqldb.Tx, o *operation, limit in
 	}
 	last := kids[len(kids)-1]
 	isHidden := func(n tree.Node) bool { return slices.Contains(o.args.Copy.Hidden, n.ID) }
-	if o.args.Copy.Away != nil && slices.ContainsFunc(kids, isHidden) { // it would go away and not be in the copy
+	if o.args.Copy.MoveSource != nil && slices.ContainsFunc(kids, isHidden) { // the move would delete it without copying it
 		return nil, drive.Fail(drive.Forbidden)
 	}
-	kids = slices.DeleteFunc(whole(kids), isHidden)
-	made, err := w.tree.CopyInto(ctx, tx, o.account, at.To, kids, o.user)
+	kids = slices.DeleteFunc(withContent(kids), isHidden)
+	made, err := h.tree.CopyInto(ctx, tx, o.account, at.To, kids, o.user)
 	if err != nil {
 		return nil, err
 	}
@@ -211,27 +219,30 @@ func (w *copying) some(ctx context.Context, tx *sqldb.Tx, o *operation, limit in
 	return kids, nil
 }
 
-// abandon turns a copy that cannot be finished into the purge of what there is of it; the operation
-// will end as failed. It does so if the copy is where the cause was met, shown or not: another run
-// may have come further since, and the cause says nothing of the step that is next.
-func (w *copying) abandon(ctx context.Context, id drive.OperationID, met func(shown bool) bool, cause error) (o operation, err error) {
-	for o.ahead = true; err == nil && o.ahead; { // a copy is shown once: once more at most
-		err = w.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			if o, err = w.rows.lock(ctx, tx, id); err != nil || o.ahead || o.State != Running || o.kind != copyFolder || !met(o.args.Copy.Shown) {
+// abandon ends a copy that failed permanently. A copy that is not visible yet becomes a purge of
+// the nodes made so far. If the copy is visible and only the removal of a move's source failed,
+// copy and source both stay. Either way the operation ends as failed. Nothing happens unless match
+// accepts the current value of Shown: another run may have passed the point at which cause
+// occurred.
+func (h *copyHandler) abandon(ctx context.Context, id drive.OperationID, match func(shown bool) bool, cause error) (o operation, err error) {
+	for o.ledgerChanged = true; err == nil && o.ledgerChanged; { // Shown changes once, so that this loop runs twice at most
+		err = h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if o, err = h.store.lock(ctx, tx, id); err != nil || o.ledgerChanged || o.State != Running || o.kind != copyFolder || !match(o.args.Copy.Shown) {
 				return err
 			}
-			if o.Error, o.cause = drive.KindOf(cause).String(), cause; o.args.Copy.Shown { // the copy stays, and the source does
+			if o.Error, o.cause = drive.KindOf(cause).String(), cause; o.args.Copy.Shown { // both the copy and the source stay
 				o.State = Failed
-				return w.rows.save(ctx, tx, o)
+				return h.store.save(ctx, tx, o)
 			}
-			return w.undo(ctx, tx, &o)
+			return h.turnIntoPurge(ctx, tx, &o)
 		})
 	}
 	return o, err
 }
 
-// undo makes a copy that is not shown the purge of what there is of it.
-func (w *copying) undo(ctx context.Context, tx *sqldb.Tx, o *operation) error {
+// turnIntoPurge changes the operation of an invisible copy into one that purges the nodes made so
+// far.
+func (h *copyHandler) turnIntoPurge(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	o.args.Copy = nil
 	if o.kind = purgeNode; o.args.Top.IsZero() {
 		return errors.New("a copy has no top")
@@ -239,5 +250,5 @@ func (w *copying) undo(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if _, err := tx.Exec(ctx, "UPDATE operations SET kind = ? WHERE id = ?", o.kind, o.ID); err != nil {
 		return err
 	}
-	return w.rows.save(ctx, tx, *o)
+	return h.store.save(ctx, tx, *o)
 }

@@ -9,9 +9,10 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// EachChild calls fn with all that is in a folder, up to tree.MaxLimit nodes at a time. What is in
-// it from the beginning of the call to its end is given once, whatever else happens to it: a list
-// by pages would miss what is renamed from behind its cursor to before it.
+// EachChild calls fn with the children of a folder, up to tree.MaxLimit nodes at a time. It passes
+// each child that stays in the folder for the whole call exactly once, even if the child is renamed
+// meanwhile; reading by pages would miss a child renamed to a name before the cursor. An error from
+// fn ends the call and is returned.
 func (f *Files) EachChild(ctx context.Context, who drive.Who, folder drive.NodeID, fn func([]NodeView) error) error {
 	page, err := f.Children(ctx, who, folder, tree.List{Limit: tree.MaxLimit})
 	if err != nil {
@@ -20,7 +21,7 @@ func (f *Files) EachChild(ctx context.Context, who drive.Who, folder drive.NodeI
 	if page.NextCursor == nil {
 		return fn(page.Items)
 	}
-	p, err := f.enter(ctx, who, folder, access.List)
+	p, err := f.authorize(ctx, who, folder, access.List)
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,10 @@ func (f *Files) EachChild(ctx context.Context, who drive.Who, folder drive.NodeI
 	return nil
 }
 
-// childrenByID returns those of ids that are in a folder now, in the order of ids.
+// childrenByID returns the views of those ids that are live children of the folder now and visible
+// to the caller, in the order of ids.
 func (f *Files) childrenByID(ctx context.Context, who drive.Who, folder drive.NodeID, ids []drive.NodeID) ([]NodeView, error) {
-	p, err := f.enter(ctx, who, folder, access.List) // once more: the right may have ended meanwhile
+	p, err := f.authorize(ctx, who, folder, access.List) // again, because access may have ended meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +67,8 @@ func (f *Files) childrenByID(ctx context.Context, who drive.Who, folder drive.No
 			nodes = append(nodes, n)
 		}
 	}
-	if nodes, err = f.seenChildren(ctx, p, nodes); err != nil {
+	if nodes, err = f.visibleChildren(ctx, p, nodes); err != nil {
 		return nil, err
 	}
-	return f.viewer(q).as(p).all(ctx, nodes)
+	return f.builder(q).forPass(p).all(ctx, nodes)
 }

@@ -11,26 +11,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ExpiryOptions configure NewExpiry.
+// ExpiryOptions configures NewExpiry.
 type ExpiryOptions struct {
-	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
+	// TrashKeep is how long trashed nodes are kept. Default: 720 h.
 	TrashKeep time.Duration
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: that of the files.
+	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// the clock of Files.
 	Kept func() time.Time
 }
 
-// Expiry deletes for good what has been kept long enough. It is safe for concurrent use.
+// Expiry permanently deletes data whose retention period has ended. It is safe for concurrent use.
 type Expiry struct {
-	*books
+	*accounting
 	tree      *tree.Tree
-	files     *Files // who empties a trash
+	files     *Files // empties trashes
 	batch     int
 	trashKeep time.Duration
 	kept      func() time.Time
 }
 
-// NewExpiry returns the Expiry of files.
+// NewExpiry returns the Expiry of the files of f.
 func NewExpiry(f *Files, opt ExpiryOptions) *Expiry {
 	if opt.TrashKeep == 0 {
 		opt.TrashKeep = 720 * time.Hour
@@ -38,38 +38,37 @@ func NewExpiry(f *Files, opt ExpiryOptions) *Expiry {
 	if opt.Kept == nil {
 		opt.Kept = f.opt.Now
 	}
-	return &Expiry{books: f.books, tree: f.opt.Tree, files: f, batch: f.opt.Batch, trashKeep: opt.TrashKeep, kept: opt.Kept}
+	return &Expiry{accounting: f.accounting, tree: f.opt.Tree, files: f, batch: f.opt.Batch, trashKeep: opt.TrashKeep, kept: opt.Kept}
 }
 
 func (e *Expiry) now() drive.Time { return drive.TimeOf(e.kept()) }
 
-// How long things are kept that nobody configures.
+// Fixed retention periods.
 const (
-	tombstoneKeep = 90 * 24 * time.Hour // a sync client that was away longer reads everything again
-	operationKeep = 7 * 24 * time.Hour  // after its end
+	tombstoneKeep = 90 * 24 * time.Hour // a sync client that was offline longer reads the feed from the beginning
+	operationKeep = 7 * 24 * time.Hour  // after the operation ended
 )
 
-// Expired counts what Purge did.
+// Expired counts what Purge deleted.
 type Expired struct {
-	Trees      int   // accounts whose trash held something that was old enough
+	Trees      int   // accounts whose trash held nodes that were old enough
 	Versions   int64 // old versions dropped
 	Tombstones int64
 	Operations int64
-	More       bool // there is more to do
+	More       bool // Purge stopped at its limit; call it again
 }
 
-// How much Purge does before it says that there is more: the rest of the housekeeping is not
-// to wait for long.
+// Bounds of one Purge call, so that other maintenance work is not delayed.
 const (
-	expirePage    = 200  // what is due, in one read
-	expireMost    = 5000 // places at one go, of each kind
-	surveysAtOnce = 20   // steps of the survey
+	expirePage  = 200  // due entries read by one statement
+	maxPerKind  = 5000 // due entries of each kind
+	surveySteps = 20   // steps of the survey
 )
 
-// Purge deletes what has been kept long enough: trash (ExpiryOptions.TrashKeep), versions that are
-// neither among the last nor young, tombstones (90 days) and ended operations (7 days). It looks at
-// what is due, not at all accounts, works in short transactions and may stop anywhere. A place that
-// cannot be tidied does not keep the others from it.
+// Purge deletes trash (older than ExpiryOptions.TrashKeep), old versions beyond those to keep,
+// tombstones (90 days) and ended operations (7 days). A space may have its own periods. Purge reads
+// the due entries, not all accounts, and works in short transactions. It may stop anywhere; call it
+// again. A failure at one entry does not stop the others; all errors are joined.
 func (e *Expiry) Purge(ctx context.Context) (out Expired, err error) {
 	surveyErr := e.survey(ctx, &out)
 	keep := map[tree.DueKind]time.Duration{
@@ -77,13 +76,13 @@ func (e *Expiry) Purge(ctx context.Context) (out Expired, err error) {
 	}
 	errs := []error{surveyErr}
 	for _, kind := range []tree.DueKind{tree.DueTrash, tree.DueTombstones, tree.DueVersions} {
-		errs = append(errs, e.expireKind(ctx, tree.Overdue{Kind: kind, Before: e.now().Add(-keep[kind])}, &out), e.expireOwn(ctx, kind, &out))
+		errs = append(errs, e.expireKind(ctx, tree.Overdue{Kind: kind, Before: e.now().Add(-keep[kind])}, &out), e.expireWithOwnPeriod(ctx, kind, &out))
 	}
 	return out, errors.Join(append(errs, e.expireOperations(ctx, &out))...)
 }
 
-// expireOwn tidies the spaces that keep something for days of their own.
-func (e *Expiry) expireOwn(ctx context.Context, kind tree.DueKind, out *Expired) error {
+// expireWithOwnPeriod purges the spaces that configure their own retention period for the kind.
+func (e *Expiry) expireWithOwnPeriod(ctx context.Context, kind tree.DueKind, out *Expired) error {
 	all, err := tree.ListKeeping(ctx, e.db, kind)
 	if err != nil {
 		return fmt.Errorf("list who keeps %s for days of their own: %w", kind, err)
@@ -95,9 +94,9 @@ func (e *Expiry) expireOwn(ctx context.Context, kind tree.DueKind, out *Expired)
 	return errors.Join(errs...)
 }
 
-// survey looks for what waits and was not noted, some steps at a time.
+// survey searches for deletable data that has no due entry, a bounded number of steps per call.
 func (e *Expiry) survey(ctx context.Context, out *Expired) error {
-	for range surveysAtOnce {
+	for range surveySteps {
 		more, err := e.tree.Survey(ctx, e.db)
 		if err != nil || !more {
 			return err
@@ -107,12 +106,12 @@ func (e *Expiry) survey(ctx context.Context, out *Expired) error {
 	return nil
 }
 
-// expireKind tidies the places where something has waited since before a moment.
+// expireKind purges every place whose due entry matches of. Errors of single places are joined.
 func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) error {
 	var last tree.Due
 	var errs []error
-	seen := make(map[string]bool) // what an operation goes on with is due again at once
-	for len(seen) < expireMost {
+	seen := make(map[string]bool) // an operation that continues makes its place due again at once
+	for len(seen) < maxPerKind {
 		due, err := e.tree.ListDue(ctx, e.db, of, last, expirePage)
 		if err != nil {
 			return errors.Join(append(errs, fmt.Errorf("list the %s that is due: %w", of.Kind, err))...)
@@ -122,7 +121,7 @@ func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) 
 				continue
 			}
 			seen[last.ID] = true
-			if err := e.tidy(ctx, last, of.Before, out); err != nil {
+			if err := e.expirePlace(ctx, last, of.Before, out); err != nil {
 				errs = append(errs, fmt.Errorf("purge the old %s of %s: %w", of.Kind, last.ID, err))
 			}
 			if ctx.Err() != nil {
@@ -137,8 +136,8 @@ func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) 
 	return errors.Join(errs...)
 }
 
-// tidy deletes what is old in one place and notes what is left there.
-func (e *Expiry) tidy(ctx context.Context, d tree.Due, before drive.Time, out *Expired) (err error) {
+// expirePlace purges one account or file and then updates its due entry.
+func (e *Expiry) expirePlace(ctx context.Context, d tree.Due, before drive.Time, out *Expired) (err error) {
 	switch d.Kind {
 	case tree.DueTrash:
 		err = e.expireTrash(ctx, d.Account, before, out)
@@ -153,6 +152,7 @@ func (e *Expiry) tidy(ctx context.Context, d tree.Due, before drive.Time, out *E
 	return e.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error { return e.tree.Settle(ctx, tx, d) })
 }
 
+// expireOperations deletes the rows of operations that ended 7 days ago.
 func (e *Expiry) expireOperations(ctx context.Context, out *Expired) error {
 	for n := int64(maxBatch); n == maxBatch; out.Operations += n {
 		err := e.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -169,6 +169,7 @@ func (e *Expiry) expireOperations(ctx context.Context, out *Expired) error {
 	return nil
 }
 
+// expireTrash empties the account's trash of nodes trashed before the given time.
 func (e *Expiry) expireTrash(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	old, err := e.tree.ListTrashedBefore(ctx, e.db, account, before, 1)
 	if err != nil || len(old) == 0 {
@@ -179,6 +180,7 @@ func (e *Expiry) expireTrash(ctx context.Context, account drive.AccountID, befor
 	return err
 }
 
+// expireTombstones deletes the account's tombstones from before the given time.
 func (e *Expiry) expireTombstones(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	for n := int64(1); n > 0; out.Tombstones += n {
 		err := e.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -192,6 +194,7 @@ func (e *Expiry) expireTombstones(ctx context.Context, account drive.AccountID, 
 	return nil
 }
 
+// expireVersions drops the old versions of one file and releases their blobs.
 func (e *Expiry) expireVersions(ctx context.Context, d tree.Due, out *Expired) error {
 	id, err := drive.ParseID[drive.NodeID](d.ID)
 	if err != nil {

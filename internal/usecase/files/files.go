@@ -16,59 +16,62 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// Options configure New. DB, Tree and Store are required; the zero value of each other
-// field is its default.
+// Options configures New. DB, Tree and Store are required. A zero field of the others selects its
+// default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
 	Ledger  quota.Ledger
 	Content content.Content
 	Store   blob.Store
-	// Access decides who may do what. Default: one of the database.
+	// Access authorizes callers. Default: an Access on DB.
 	Access *access.Access
-	// Start is told, after the commit, of an operation that shall run in the background; it must
-	// not block. Default: nobody is told, and the operation waits for ListRunning.
+	// Start is called after the commit of an operation that continues in the background; it must
+	// not block and leads to Operations.Run. Default: no call; the operation waits until
+	// ListRunning finds it.
 	Start func(drive.OperationID)
-	// Handed is told of the end of handovers. Default: nobody is.
+	// Handed is called when a handover ends. Default: no call.
 	Handed Handed
-	// Downloaded is told of a download that begins; it must not block. Default: nobody is.
+	// Downloaded is called when a download begins; it must not block. Default: no call.
 	Downloaded func(who drive.Who, file drive.NodeID)
-	// Direct is how many nodes a call deals with before it answers; more become an operation.
-	// Default: 1,000.
+	// Direct is the number of nodes that a call processes before it returns. More nodes become an
+	// operation. Default: 1,000.
 	Direct int64
-	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
-	// 200 (some 20 ms).
+	// Batch is the number of rows that one transaction of an operation processes, 500 at most.
+	// Default: 200 (some 20 ms).
 	Batch int
-	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	// Turns limits concurrent long transactions; it may be shared with other packages. Default:
+	// turn.NewLong.
 	Turns *turn.Long
-	// Fingerprint is of the database, and another one after each restore of a backup: it ends all
-	// positions in feeds. Empty: there was no restore.
+	// Fingerprint identifies the database and changes with each restore of a backup, which
+	// invalidates all feed positions. Empty: the database was never restored.
 	Fingerprint string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	Log *slog.Logger // default: slog.Default
 }
 
+// maxBatch bounds Options.Batch.
 const maxBatch = 500
 
-// Files is the set of use cases on nodes. It is safe for concurrent use.
+// Files implements the use cases on nodes. It is safe for concurrent use.
 type Files struct {
-	// What works on many nodes, a batch at a time.
+	// Use cases on many nodes, which run in batches.
 	Operations *Operations
 	Copies     *Copies
 	Handovers  *Handovers
 
-	// Contents open what files contain.
+	// Contents opens the content of files.
 	Contents *Contents
 
 	opt Options
-	*display
-	*books
+	*presenter
+	*accounting
 	searches *turn.Turns
-	sums     *sums
+	sums     *folderSums
 }
 
-// New returns a Files.
+// New returns the use cases configured by opt.
 func New(opt Options) *Files {
 	if opt.Access == nil {
 		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
@@ -94,41 +97,43 @@ func New(opt Options) *Files {
 		opt.Now = time.Now
 	}
 	f := &Files{
-		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
-		searches: turn.New(searchesEach, searchesAtOnce), sums: newSums(opt.DB, opt.Turns),
+		opt: opt, presenter: &presenter{&authorizer{opt.Access, opt.Tree, opt.DB}, opt.Content}, accounting: &accounting{opt.DB, opt.Ledger, opt.Content},
+		searches: turn.New(searchesPerAccount, searchesInTotal), sums: newFolderSums(opt.DB, opt.Turns),
 	}
 	inspector := content.Inspector{Content: opt.Content, DB: opt.DB, Store: opt.Store, Log: opt.Log}
-	f.Contents = &Contents{f.doors, f.display, inspector, opt.Store, f.now, opt.Downloaded}
+	f.Contents = &Contents{f.authorizer, f.presenter, inspector, opt.Store, f.now, opt.Downloaded}
 	f.compose()
 	return f
 }
 
-// compose makes what works on many nodes.
+// compose creates Operations, Copies and Handovers.
 func (f *Files) compose() {
-	rows := &register{f.opt.Ledger, f.now}
-	purge := purging{f.opt.Tree, f.books, f.opt.Batch}
-	copies := &copying{f.doors, f.books, rows, LockRules(f.opt.Now, f.opt.Access), f.opt.Batch}
-	hand := &handingOver{f.doors, rows, f.opt.Batch, f.opt.Handed}
+	rows := &operationStore{f.opt.Ledger, f.now}
+	purge := purgeHandler{f.opt.Tree, f.accounting, f.opt.Batch}
+	copies := &copyHandler{f.authorizer, f.accounting, rows, LockRules(f.opt.Now, f.opt.Access), f.opt.Batch}
+	hand := &handoverHandler{f.authorizer, rows, f.opt.Batch, f.opt.Handed}
 	f.Operations = &Operations{
-		db: f.opt.DB, rows: rows, turns: f.opt.Turns, direct: f.opt.Direct, start: f.opt.Start,
-		works: map[kind]work{purgeNode: &purge, emptyTrash: &emptying{purge}, copyFolder: copies, handOver: hand},
+		db: f.opt.DB, store: rows, turns: f.opt.Turns, direct: f.opt.Direct, start: f.opt.Start,
+		handlers: map[kind]handler{purgeNode: &purge, emptyTrash: &emptyTrashHandler{purge}, copyFolder: copies, handOver: hand},
 	}
-	f.Copies = &Copies{f.doors, f.display, f.books, f.Operations, copies, f.sums}
-	f.Handovers = &Handovers{f.doors, f.display, rows, hand}
+	f.Copies = &Copies{f.authorizer, f.presenter, f.accounting, f.Operations, copies, f.sums}
+	f.Handovers = &Handovers{f.authorizer, f.presenter, rows, hand}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
 
-// Result is what a call made: the node, or the operation that will.
+// Result holds either the node that a call created or the operation that will create it.
 type Result struct {
 	Node      *NodeView
 	Operation *Operation
 }
 
-// Hook runs at the end of the transaction that decides what a creating call answers, so that an
-// idempotency key commits with its effect. Nil does nothing; an error undoes the effect.
+// Hook runs at the end of the transaction that decides the response of a creating call. A head uses
+// it to store an idempotency key atomically with the effect. A nil Hook does nothing; an error
+// rolls the transaction back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, r Result) error
 
+// run calls h unless h is nil.
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
 	if h == nil {
 		return nil

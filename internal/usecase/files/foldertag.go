@@ -12,23 +12,24 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// FolderTags tell heads, for each folder, whether anything below it has changed.
-type FolderTags struct{ f *Files }
+// FolderTags computes ETag-like marks by which heads detect whether anything below a folder has
+// changed. It also maps nodes to their numeric ids.
+type FolderTags struct{ files *Files }
 
-// NewFolderTags returns the tags of the folders of f.
+// NewFolderTags returns the FolderTags of f.
 func NewFolderTags(f *Files) *FolderTags { return &FolderTags{f} }
 
-// PlaceMark is the mark of a place's top, as somebody sees it.
+// PlaceMark is the mark of the top of a space or shared folder, as one user sees it.
 type PlaceMark struct {
 	Top    tree.Mark
-	Rights string // changes with what the caller has been given anywhere in the account; empty: it is theirs
+	Rights string // changes with the caller's rights in the account; empty: the caller's own account
 }
 
-// Folders returns the marks of folders that the caller has been shown. A node that is no folder, or
-// is gone, has none. What the caller reads of a folder after Folders has returned is at least as
-// new as its mark says, so that a client that keeps a mark with a listing misses nothing.
+// Folders returns the marks of folders by id. Files and missing nodes have no entry. The caller
+// must be allowed to see the folders. Data read after Folders returns is at least as new as the
+// mark, so a client that stores a mark with a listing misses no change.
 func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]tree.Mark, error) {
-	sums, err := t.f.sums.of(ctx, t.f.opt.DB, ids)
+	sums, err := t.files.sums.get(ctx, t.files.opt.DB, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -39,34 +40,34 @@ func (t *FolderTags) Folders(ctx context.Context, ids []drive.NodeID) (map[drive
 	return marks, nil
 }
 
-// Of returns the mark of a place of the caller's; empty: their own drive, which has none.
+// Of returns the mark of the space or shared folder named by place. For an empty place (the
+// caller's own drive) it returns the zero PlaceMark.
 //
-// Errors: NotFound, Forbidden {role, needs} for a place of which the caller may not see what is in
-// it.
+// Errors: NotFound; Forbidden {role, needs} if the caller may not list the place.
 func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m PlaceMark, err error) {
 	if place == "" {
 		return PlaceMark{}, nil
 	}
-	p, n, rest, err := t.f.enterPath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.List)
-	if err == nil && len(rest) > 0 { // it has gone between two statements
+	p, n, rest, err := t.files.authorizePath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.List)
+	if err == nil && len(rest) > 0 { // deleted between two statements
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
 		return PlaceMark{}, err
 	}
 	if p.Who.Guest {
-		lens, err := t.f.access.Lens(ctx, t.f.opt.DB, p)
+		lens, err := t.files.access.Lens(ctx, t.files.opt.DB, p)
 		if err != nil {
 			return PlaceMark{}, err
 		}
 		m.Rights = fmt.Sprintf("%x.%s", p.Rights, lens.Sum())
 	}
-	m.Top, err = t.top(ctx, n)
+	m.Top, err = t.topMark(ctx, n)
 	return m, err
 }
 
-// top returns the mark of a folder, or of a file, which has no other one than itself.
-func (t *FolderTags) top(ctx context.Context, n tree.Node) (tree.Mark, error) {
+// topMark returns the mark of a folder; of a file, a mark with its own sequence number.
+func (t *FolderTags) topMark(ctx context.Context, n tree.Node) (tree.Mark, error) {
 	if !n.IsFolder() {
 		return tree.Mark{Seq: n.Seq}, nil
 	}
@@ -74,8 +75,8 @@ func (t *FolderTags) top(ctx context.Context, n tree.Node) (tree.Mark, error) {
 	return marks[n.ID], err
 }
 
-// OfTops is Of for the roots of spaces, and for what is shared with the caller by name: what they
-// may not see there is missing. It costs some statements, for however many tops and accounts.
+// OfTops returns the marks of space roots and shared nodes by id. Nodes that the caller may not see
+// are missing. It costs a constant number of statements.
 func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]PlaceMark, error) {
 	rights, err := t.Rights(ctx, who, tops)
 	if err != nil {
@@ -87,11 +88,11 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 			accounts[at.Account] = true
 		}
 	}
-	lenses, err := access.LensesOf(ctx, t.f.opt.DB, t.f.access, who.User, slices.Collect(maps.Keys(accounts)))
+	lenses, err := access.LensesOf(ctx, t.files.opt.DB, t.files.access, who.User, slices.Collect(maps.Keys(accounts)))
 	if err != nil {
 		return nil, err
 	}
-	hidden := make(map[drive.AccountID]string, len(accounts)) // of many tops of an account it is the same
+	hidden := make(map[drive.AccountID]string, len(accounts)) // computed once per account
 	for account := range accounts {
 		hidden[account] = lenses[account].Sum()
 	}
@@ -105,7 +106,7 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 		m := PlaceMark{}
 		switch {
 		case at.Own:
-		case at.All: // who has no lens, as in Of
+		case at.All: // a space manager sees everything, so there is no lens, as in Of
 			m.Rights = fmt.Sprintf("%x.", at.Rights)
 		default:
 			m.Rights = fmt.Sprintf("%x.%s", at.Rights, hidden[at.Account])
@@ -116,7 +117,7 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	if err != nil {
 		return nil, err
 	}
-	var files []drive.NodeID // which have no sum
+	var files []drive.NodeID // files have no sum
 	for _, top := range seen {
 		m := marks[top]
 		if mark, folder := folders[top]; folder {
@@ -126,7 +127,7 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 		}
 		marks[top] = m
 	}
-	nodes, err := tree.ByID(ctx, t.f.opt.Tree, t.f.opt.DB, files...)
+	nodes, err := tree.ByID(ctx, t.files.opt.Tree, t.files.opt.DB, files...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,26 +139,26 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	return marks, nil
 }
 
-// AccountAt returns the account that a place of the caller's is in. Unlike Account it knows that of
-// a folder that is shared by name, too.
+// AccountAt returns the account that contains a space or shared folder; for an empty place, the
+// caller's account. Unlike Files.Account it accepts shared folders.
 func (t *FolderTags) AccountAt(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
 	if place == "" {
 		return who.Account, nil
 	}
-	p, _, _, err := t.f.enterPath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.Upload)
-	if drive.IsKind(err, drive.Forbidden) { // a viewer, who has none
+	p, _, _, err := t.files.authorizePath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.Upload)
+	if drive.IsKind(err, drive.Forbidden) { // a viewer lacks the right and may still know the account
 		err = nil
 	}
 	return p.Who.Account, err
 }
 
-// numbersAtOnce is how many nodes one transaction numbers.
-const numbersAtOnce = 500
+// nodesPerStatement is how many nodes one transaction numbers, or one statement reads.
+const nodesPerStatement = 500
 
-// Numbers returns the numbers of nodes that the caller has been shown; those that have none get
-// one. A node that has gone meanwhile has none.
+// Numbers returns the numeric ids of nodes by node id and assigns missing ones. The caller must be
+// allowed to see the nodes. A node deleted meanwhile has no entry.
 func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]int64, error) {
-	found, err := t.f.opt.Tree.Numbers(ctx, t.f.opt.DB, ids)
+	found, err := t.files.opt.Tree.Numbers(ctx, t.files.opt.DB, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +168,8 @@ func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive
 			missing = append(missing, id)
 		}
 	}
-	for some := range slices.Chunk(missing, numbersAtOnce) {
-		err := t.f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return t.f.opt.Tree.Number(ctx, tx, some) })
+	for some := range slices.Chunk(missing, nodesPerStatement) {
+		err := t.files.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return t.files.opt.Tree.Number(ctx, tx, some) })
 		if err != nil {
 			return nil, err
 		}
@@ -176,19 +177,19 @@ func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive
 	if len(missing) == 0 {
 		return found, nil
 	}
-	return t.f.opt.Tree.Numbers(ctx, t.f.opt.DB, ids)
+	return t.files.opt.Tree.Numbers(ctx, t.files.opt.DB, ids)
 }
 
-// ByNumber returns the node that has a number, as Get does.
+// ByNumber returns the node with a numeric id. It fails like Get.
 func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) (NodeView, error) {
-	id, err := t.f.opt.Tree.ByNumber(ctx, t.f.opt.DB, number)
+	id, err := t.files.opt.Tree.ByNumber(ctx, t.files.opt.DB, number)
 	if err != nil {
 		return NodeView{}, err
 	}
-	return t.f.Get(ctx, who, id)
+	return t.files.Get(ctx, who, id)
 }
 
-// Rights returns what the caller may do at nodes that are not their own.
+// Rights returns the caller's rights at nodes of other accounts, by node id.
 func (t *FolderTags) Rights(ctx context.Context, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]access.Standing, error) {
-	return t.f.opt.Access.RightsOf(ctx, t.f.opt.DB, who, ids)
+	return t.files.opt.Access.RightsOf(ctx, t.files.opt.DB, who, ids)
 }

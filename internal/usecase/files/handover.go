@@ -16,61 +16,61 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// handOver is the kind of an operation that gives all that is in a drive to another account: see
-// tree.Hand. What is left to do is what is left in the drive, so it may stop anywhere, and what
-// comes into the drive meanwhile goes, too. Each transaction moves what it hands over from one
-// ledger to the other. Where the receiver has no room for it, nothing moves until there is.
+// handOver is the kind of an operation that moves all nodes of a drive to another account; see
+// tree.Hand. The nodes still in the drive are the remaining work, so the operation may stop
+// anywhere, and nodes that arrive meanwhile move, too. Each transaction moves bytes from one ledger
+// to the other. If the receiver lacks space, nothing moves until there is enough.
 const handOver kind = "handover"
 
-// Handover says whose drive goes where.
+// Handover names the two accounts of a handover and its target folder.
 type Handover struct {
 	From, To drive.AccountID
-	Owner    drive.UserID // whose drive it goes into; zero: into a space
-	Folder   drive.Name   // that is made for it there; one that is taken gets a number
+	Owner    drive.UserID // the user who owns the account To; zero: To is a space
+	Folder   drive.Name   // name of the folder created in To; a number is appended if it is taken
 }
 
-// handArgs are those of the operation, and how far it came.
-type handArgs struct {
+// handoverArgs holds the arguments and the progress of a handover, stored as JSON.
+type handoverArgs struct {
 	Handover
 
-	Root  drive.NodeID `json:"root"` // of the drive that goes
+	Root  drive.NodeID `json:"root"` // of the drive that is handed over
 	Stack []frame      `json:"stack"`
-	Told  string       `json:"told,omitempty"` // up to which row Options.Handed was told
+	Told  string       `json:"told,omitempty"` // the key returned by the last call of Options.Handed
 }
 
-// Handovers give all that is in a drive to somebody else. It is safe for concurrent use.
+// Handovers moves all nodes of a drive into another account. It is safe for concurrent use.
 type Handovers struct {
-	*doors
-	show *display
-	rows *register
-	work *handingOver
+	*authorizer
+	presenter *presenter
+	store     *operationStore
+	handler   *handoverHandler
 }
 
-// Begin begins a handover in tx, which has the locks on both ledgers, and returns the operation and
-// the folder. The caller starts it after the commit.
+// Begin inserts a handover in tx and returns the operation and its target folder. The caller holds
+// the locks on both ledgers (LockBoth) and calls Operations.Start after the commit.
 func (s *Handovers) Begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, h Handover) (Operation, NodeView, error) {
 	none := func(err error) (Operation, NodeView, error) { return Operation{}, NodeView{}, err }
 	root, err := s.tree.Root(ctx, tx, h.From)
 	if err != nil {
 		return none(err)
 	}
-	o := newOperation(drive.Who{User: who.User, Account: h.From}, handOver, args{Hand: &handArgs{Handover: h, Root: root}})
-	top, err := s.work.top(ctx, tx, &o)
+	o := newOperation(drive.Who{User: who.User, Account: h.From}, handOver, args{Handover: &handoverArgs{Handover: h, Root: root}})
+	top, err := s.handler.createTop(ctx, tx, &o)
 	if err != nil {
 		return none(err)
 	}
 	if o.Total, err = s.tree.Population(ctx, tx, h.From); err != nil {
 		return none(err)
 	}
-	view, err := s.show.View(ctx, tx, top)
+	view, err := s.presenter.View(ctx, tx, top)
 	if err != nil {
 		return none(err)
 	}
-	return o.Operation, view, s.rows.insert(ctx, tx, o)
+	return o.Operation, view, s.store.insert(ctx, tx, o)
 }
 
-// Find returns the handover of an account that was begun last, and the folder that it goes to;
-// NotFound: there is none, or it ended a week ago.
+// Find returns the latest handover of an account and its target folder. It fails with NotFound if
+// there is none or it ended a week ago.
 func (s *Handovers) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID) (Operation, Handover, drive.NodeID, error) {
 	var id drive.OperationID
 	err := q.QueryRow(ctx, "SELECT id FROM operations WHERE account_id = ? AND kind = ? ORDER BY id DESC LIMIT 1", account, handOver).Scan(&id)
@@ -81,10 +81,10 @@ func (s *Handovers) Find(ctx context.Context, q sqldb.Querier, account drive.Acc
 	if err != nil {
 		return Operation{}, Handover{}, drive.NodeID{}, err
 	}
-	return o.Operation, o.args.Hand.Handover, o.args.Top, nil
+	return o.Operation, o.args.Handover.Handover, o.args.Top, nil
 }
 
-// List returns those that run.
+// List returns the running handovers.
 func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
 	rows, err := q.Query(ctx, "SELECT args FROM operations WHERE state = 'running' AND kind = ?", handOver)
 	all, err := sqldb.Scan(rows, err, func(h *Handover, scan func(...any) error) error {
@@ -94,8 +94,8 @@ func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, erro
 		}
 		var a args
 		err := json.Unmarshal([]byte(raw), &a)
-		if err == nil && a.Hand != nil {
-			*h = a.Hand.Handover
+		if err == nil && a.Handover != nil {
+			*h = a.Handover.Handover
 		}
 		return err
 	})
@@ -105,39 +105,41 @@ func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, erro
 	return all, nil
 }
 
-// Handed is told, in the transactions in which a handover ends, that the files which other rows of
-// an account name are its own no more. It deals with up to limit rows after the key that it
-// returned before; empty: there are no more.
+// Handed updates other rows that name files of the account, whose owner has changed by a handover.
+// It is called in the transactions in which the handover ends. It processes up to limit rows after
+// the key after and returns the key to continue from; empty: no more rows.
 type Handed func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error)
 
-// handingOver is what the operation of a handover does.
-type handingOver struct {
-	*doors
-	rows   *register
+// handoverHandler implements the operations of kind handOver.
+type handoverHandler struct {
+	*authorizer
+	store  *operationStore
 	batch  int
 	handed Handed
 }
 
-func (w *handingOver) left(ctx context.Context, o operation) (int64, error) {
-	return w.tree.Population(ctx, w.db, o.account)
+// remaining returns how many nodes are left in the drive.
+func (h *handoverHandler) remaining(ctx context.Context, o operation) (int64, error) {
+	return h.tree.Population(ctx, h.db, o.account)
 }
 
-// top makes the folder that all goes to, and begins with the root.
-func (w *handingOver) top(ctx context.Context, tx *sqldb.Tx, o *operation) (tree.Node, error) {
-	h := o.args.Hand
-	to, err := w.tree.Root(ctx, tx, h.To)
+// createTop creates the target folder in the receiving account and resets the progress to the root
+// of the drive.
+func (h *handoverHandler) createTop(ctx context.Context, tx *sqldb.Tx, o *operation) (tree.Node, error) {
+	args := o.args.Handover
+	to, err := h.tree.Root(ctx, tx, args.To)
 	if err != nil {
 		return tree.Node{}, err
 	}
-	top, err := w.tree.CreateFolder(ctx, tx, h.To, tree.Place{Parent: to, Name: h.Folder, Conflict: drive.ConflictRename})
+	top, err := h.tree.CreateFolder(ctx, tx, args.To, tree.Place{Parent: to, Name: args.Folder, Conflict: drive.ConflictRename})
 	if err != nil {
 		return tree.Node{}, err
 	}
-	o.args.Top, h.Stack = top.ID, []frame{{From: h.Root, To: top.ID}}
-	return top, w.access.Hand(ctx, tx, h.From, h.To, h.Owner, access.Succession{Node: h.Root, Heir: top.ID})
+	o.args.Top, args.Stack = top.ID, []frame{{From: args.Root, To: top.ID}}
+	return top, h.access.Hand(ctx, tx, args.From, args.To, args.Owner, access.Succession{Node: args.Root, Heir: top.ID})
 }
 
-// LockBoth takes the locks on the ledgers of two accounts, in the order of their ids.
+// LockBoth locks the ledgers of two accounts in the order of their ids, which avoids deadlocks.
 func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.AccountID) error {
 	if bytes.Compare(a[:], b[:]) > 0 {
 		a, b = b, a
@@ -148,31 +150,32 @@ func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.Acco
 	return l.Lock(ctx, tx, b)
 }
 
-// Waits reports whether an operation cannot go on because there is no room for what it does, or
-// because something else must end first: it is to be run again a little later.
+// Waits reports whether err is temporary for an operation: it lacks space, or another operation
+// must end first. The caller runs the operation again later.
 func Waits(err error) bool { return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.InProgress) }
 
-// handing is one transaction's part of a handover.
-type handing struct {
-	w      *handingOver
-	tx     *sqldb.Tx
-	o      *operation
-	h      *handArgs
+// handoverStep is the state of one transaction of a handover.
+type handoverStep struct {
+	handler   *handoverHandler
+	tx        *sqldb.Tx
+	operation *operation
+	args      *handoverArgs
+	// rows that this transaction may still move
 	budget int
-	worked bool // something was written
+	wrote  bool // at least one row was written
 	nodes  int64
 	size   drive.ByteSize
 }
 
-// step hands over up to a batch of rows, depth first. Finished is when nothing is left in the
-// drive. InProgress: what is left is being purged or copied, and goes when that has ended.
-func (w *handingOver) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
-	s := handing{w: w, tx: tx, o: o, h: o.args.Hand, budget: w.batch}
-	if err := lock.Forget(ctx, tx, s.h.From); err != nil {
+// step hands over up to a batch of rows, depth first. It finishes when the drive is empty. It fails
+// with InProgress if the remaining nodes belong to a running purge or copy.
+func (h *handoverHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	s := handoverStep{handler: h, tx: tx, operation: o, args: o.args.Handover, budget: h.batch}
+	if err := lock.Forget(ctx, tx, s.args.From); err != nil {
 		return false, err
 	}
 	for s.budget > 0 && !finished {
-		if finished, err = s.folder(ctx); err != nil {
+		if finished, err = s.visitFolder(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -184,26 +187,26 @@ func (w *handingOver) step(ctx context.Context, tx *sqldb.Tx, o *operation) (fin
 	return finished, nil
 }
 
-// charge moves what was handed over from one ledger to the other.
-func (s *handing) charge(ctx context.Context) error {
-	if err := s.w.rows.ledger.Apply(ctx, s.tx, s.h.To, quota.Move{Finished: s.size}); err != nil {
+// charge moves the bytes that were handed over from one ledger to the other.
+func (s *handoverStep) charge(ctx context.Context) error {
+	if err := s.handler.store.ledger.Apply(ctx, s.tx, s.args.To, quota.Move{Finished: s.size}); err != nil {
 		return err
 	}
-	return s.w.rows.ledger.Apply(ctx, s.tx, s.h.From, quota.Move{Finished: -s.size})
+	return s.handler.store.ledger.Apply(ctx, s.tx, s.args.From, quota.Move{Finished: -s.size})
 }
 
-// folder goes on in the folder on top of the stack.
-func (s *handing) folder(ctx context.Context) (finished bool, err error) {
-	if there, err := s.landing(ctx); err != nil || !there {
+// visitFolder hands over the next children of the folder on top of the stack.
+func (s *handoverStep) visitFolder(ctx context.Context) (finished bool, err error) {
+	if there, err := s.ensureTarget(ctx); err != nil || !there {
 		return false, err
 	}
-	at := s.h.Stack[len(s.h.Stack)-1]
-	kids, err := s.w.tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, copyAhead))
+	at := s.args.Stack[len(s.args.Stack)-1]
+	kids, err := s.handler.tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, childrenPerRead))
 	if err != nil {
 		return false, err
 	}
 	if len(kids) == 0 {
-		return s.leave(ctx, at)
+		return s.finishFolder(ctx, at)
 	}
 	n := slices.IndexFunc(kids, tree.Node.IsFolder)
 	if n < 0 {
@@ -212,23 +215,23 @@ func (s *handing) folder(ctx context.Context) (finished bool, err error) {
 	if handed, err := s.handFiles(ctx, at.To, kids[:n]); err != nil || handed < n || n == len(kids) {
 		return false, err
 	}
-	return false, s.enter(ctx, at.To, kids[n])
+	return false, s.createFolder(ctx, at.To, kids[n])
 }
 
-// landing makes sure that the folder that things go to is there. The receiver may have deleted it,
-// or put it into the trash: then the one above it is asked, and in the end another one is made.
-// What lies in the trash goes to the trash.
-func (s *handing) landing(ctx context.Context) (bool, error) {
-	last := len(s.h.Stack) - 1
-	at := s.h.Stack[last]
+// ensureTarget reports whether the target folder on top of the stack is usable. If the receiver
+// deleted or trashed it, ensureTarget pops it, so that the next call checks the folder above; at
+// the bottom it creates a new top. A trashed target is usable if its source is in the trash, too.
+func (s *handoverStep) ensureTarget(ctx context.Context) (bool, error) {
+	last := len(s.args.Stack) - 1
+	at := s.args.Stack[last]
 	live := false
-	n, err := s.w.tree.Find(ctx, s.tx, s.h.To, at.To)
+	n, err := s.handler.tree.Find(ctx, s.tx, s.args.To, at.To)
 	if err == nil {
-		_, live, err = s.w.tree.PathOf(ctx, s.tx, n.ID)
+		_, live, err = s.handler.tree.PathOf(ctx, s.tx, n.ID)
 	}
 	if err == nil && !live {
-		_, live, err = s.w.tree.PathOf(ctx, s.tx, at.From)
-		live = !live // where it comes from lies in the trash, too
+		_, live, err = s.handler.tree.PathOf(ctx, s.tx, at.From)
+		live = !live // usable if the source is in the trash, too
 	}
 	switch {
 	case err == nil && live:
@@ -236,111 +239,113 @@ func (s *handing) landing(ctx context.Context) (bool, error) {
 	case err != nil && !drive.IsKind(err, drive.NotFound):
 		return false, err
 	case last > 0:
-		s.h.Stack = s.h.Stack[:last]
+		s.args.Stack = s.args.Stack[:last]
 		return false, nil
 	}
-	_, err = s.w.top(ctx, s.tx, s.o)
+	_, err = s.handler.createTop(ctx, s.tx, s.operation)
 	return false, err
 }
 
-// handFiles gives the first of some files, as many as the budget is for, and reports how many that
-// are.
-func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) (int, error) {
-	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
-	handed, err := s.w.tree.HandFiles(ctx, s.tx, h, all, s.budget)
+// handFiles hands over the first of the files, as many as the budget allows, and returns their
+// number.
+func (s *handoverStep) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) (int, error) {
+	h := tree.Hand{From: s.args.From, To: s.args.To, Folder: to}
+	handed, err := s.handler.tree.HandFiles(ctx, s.tx, h, all, s.budget)
 	if err != nil {
 		return 0, err
 	}
 	if all = handed.Files; len(all) > 0 {
-		s.h.Told = "" // what has come while it was told has rows that were told already
+		s.args.Told = "" // restart the notifications: they did not cover files that arrived meanwhile
 	}
 	ids := make([]drive.NodeID, len(all))
 	same := make([]access.Succession, len(all))
 	for i, n := range all {
 		ids[i], same[i] = n.ID, access.Succession{Node: n.ID, Heir: n.ID}
 	}
-	s.worked = s.worked || len(all) > 0
+	s.wrote = s.wrote || len(all) > 0
 	s.nodes += int64(len(all))
 	s.size += handed.Size
 	s.budget -= len(all) + int(handed.Versions)
-	if err := property.Hand(ctx, s.tx, s.h.To, ids); err != nil {
+	if err := property.Hand(ctx, s.tx, s.args.To, ids); err != nil {
 		return 0, err
 	}
-	return len(all), s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
+	return len(all), s.handler.access.Hand(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, same...)
 }
 
-// enter makes the folder that takes the place of one, and goes on in it.
-func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error {
-	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
-	made, err := s.w.tree.HandFolder(ctx, s.tx, h, n)
+// createFolder creates the counterpart of folder n below to and pushes it.
+func (s *handoverStep) createFolder(ctx context.Context, to drive.NodeID, n tree.Node) error {
+	h := tree.Hand{From: s.args.From, To: s.args.To, Folder: to}
+	made, err := s.handler.tree.HandFolder(ctx, s.tx, h, n)
 	if err != nil {
 		return err
 	}
-	s.worked = true
+	s.wrote = true
 	s.nodes++
 	s.budget--
-	s.h.Stack = append(s.h.Stack, frame{From: n.ID, To: made.ID})
-	return s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, access.Succession{Node: n.ID, Heir: made.ID})
+	s.args.Stack = append(s.args.Stack, frame{From: n.ID, To: made.ID})
+	return s.handler.access.Hand(ctx, s.tx, s.args.From, s.args.To, s.args.Owner, access.Succession{Node: n.ID, Heir: made.ID})
 }
 
-// leave deletes a folder in which nothing is left. The root stays.
-func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error) {
+// finishFolder deletes an empty source folder and pops it. At the root, which stays, it finishes
+// the handover once the drive is drained. It fails with InProgress if nodes are left that cannot
+// move now and this step wrote nothing.
+func (s *handoverStep) finishFolder(ctx context.Context, at frame) (finished bool, err error) {
 	var left bool
-	if at.From == s.h.Root {
-		if left, err = s.isOver(ctx, at.From); err == nil && left {
-			return s.end(ctx)
+	if at.From == s.args.Root {
+		if left, err = s.isDrained(ctx, at.From); err == nil && left {
+			return s.finish(ctx)
 		}
 	} else {
-		left, err = s.w.tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
-		s.worked = s.worked || left
+		left, err = s.handler.tree.LeaveFolder(ctx, s.tx, s.args.From, at.From)
+		s.wrote = s.wrote || left
 		s.budget--
 	}
 	switch {
 	case err != nil:
 		return false, err
 	case left:
-		s.h.Stack = s.h.Stack[:len(s.h.Stack)-1]
+		s.args.Stack = s.args.Stack[:len(s.args.Stack)-1]
 		return false, nil
-	case !s.worked:
+	case !s.wrote:
 		return false, drive.Fail(drive.InProgress)
 	}
-	s.budget = 0 // what was done is kept, and the next step looks again
+	s.budget = 0 // commit what was done; the next step tries again
 	return false, nil
 }
 
-// end tells whoever names files of the account, some hundred rows a transaction, and then closes
-// the drive: a request that was let in before the user was disabled, and whose body has been on its
-// way ever since, puts nothing there.
-func (s *handing) end(ctx context.Context) (finished bool, err error) {
-	if s.h.Told, err = s.w.handed(ctx, s.tx, s.h.From, s.h.Told, s.w.batch); err != nil {
-		return false, fmt.Errorf("tell that the files of %v are its own no more: %w", s.h.From, err)
+// finish calls Options.Handed for a batch of rows. After the last batch it closes the drive, so
+// that a request authorized before the user was disabled cannot add nodes.
+func (s *handoverStep) finish(ctx context.Context) (finished bool, err error) {
+	if s.args.Told, err = s.handler.handed(ctx, s.tx, s.args.From, s.args.Told, s.handler.batch); err != nil {
+		return false, fmt.Errorf("tell that the files of %v are its own no more: %w", s.args.From, err)
 	}
-	if s.budget = 0; s.h.Told != "" { // the next step looks again whether anything has come
+	if s.budget = 0; s.args.Told != "" { // the next step checks again for new nodes
 		return false, nil
 	}
-	return true, s.w.tree.Close(ctx, s.tx, s.h.From)
+	return true, s.handler.tree.Close(ctx, s.tx, s.args.From)
 }
 
-// isOver reports whether nothing is left in a drive, and nothing is on its way into it: what is
-// being sealed comes, whoever began it.
-func (s *handing) isOver(ctx context.Context, root drive.NodeID) (over bool, err error) {
-	if over, err = s.w.tree.IsEmpty(ctx, s.tx, root); err != nil || !over {
+// isDrained reports whether the drive is empty and has no open uploads, which could still publish
+// files.
+func (s *handoverStep) isDrained(ctx context.Context, root drive.NodeID) (over bool, err error) {
+	if over, err = s.handler.tree.IsEmpty(ctx, s.tx, root); err != nil || !over {
 		return false, err
 	}
 	var open bool
-	err = s.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing'))", s.h.From).Scan(&open)
+	err = s.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing'))", s.args.From).Scan(&open)
 	if err != nil {
-		return false, fmt.Errorf("look for open uploads of %v: %w", s.h.From, err)
+		return false, fmt.Errorf("look for open uploads of %v: %w", s.args.From, err)
 	}
 	return !open, nil
 }
 
-// failed puts down why a handover cannot go on now.
-func (w *handingOver) failed(ctx context.Context, o operation, cause error) (operation, error) {
+// handleFailure stores the reason why a handover has to wait, and returns cause, so that the step
+// is retried.
+func (h *handoverHandler) handleFailure(ctx context.Context, o operation, cause error) (operation, error) {
 	if !Waits(cause) {
 		return o, cause
 	}
-	err := w.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err := h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE operations SET error = ? WHERE id = ? AND state = 'running'", drive.KindOf(cause).String(), o.ID)
 		return err
 	})

@@ -10,31 +10,32 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Inside is what work on many nodes does to one of them within a transaction of its own, which has
-// the lock on the ledger. What is more than one batch goes on as an operation, which the caller
-// runs with Step. References to contents are taken and given back by Settle, once for all of a
-// transaction, in the order of their ids.
+// Inside deletes and copies single nodes within the caller's transaction, for operations on many
+// nodes. The caller holds the lock on the ledger. Work larger than one batch continues as an
+// operation, which the caller runs with Operations.Step. Blob references change only in Settle,
+// once per transaction and in the order of blob ids.
 type Inside struct {
-	f    *Files
-	tx   *sqldb.Tx
-	who  drive.Who
-	took []tree.Node
-	gone []tree.Version
-	rows int64
-	torn bool
+	f       *Files
+	tx      *sqldb.Tx
+	who     drive.Who
+	copied  []tree.Node    // sources whose blobs Settle references
+	dropped []tree.Version // versions whose blobs Settle releases
+	rows    int64
+	tainted bool
 }
 
-// In returns the Inside of a transaction.
+// In returns an Inside for tx, acting for who. The caller ends the transaction with Settle.
 func (f *Files) In(tx *sqldb.Tx, who drive.Who) *Inside { return &Inside{f: f, tx: tx, who: who} }
 
-// Rows is about how many rows were written so far.
+// Rows returns approximately how many rows were written so far.
 func (in *Inside) Rows() int64 { return in.rows }
 
-// Torn reports whether a refusal came after a write: the transaction is then of no use.
-func (in *Inside) Torn() bool { return in.torn }
+// Torn reports whether a step failed after it had written: the caller must roll the transaction
+// back.
+func (in *Inside) Torn() bool { return in.tainted }
 
-// Delete deletes a node for good, or begins to: the operation does the rest. changed is false when
-// it was gone already.
+// Delete deletes a node permanently. If one batch is not enough, op is the operation that
+// continues; else op is zero. changed is false if the node had been deleted before.
 func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
 	t, account := in.f.opt.Tree, in.who.Account
 	o := newOperation(in.who, purgeNode, args{Top: id})
@@ -52,18 +53,20 @@ func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.Operati
 	if err != nil {
 		return op, false, err
 	}
-	in.gone = append(in.gone, p.Versions...)
+	in.dropped = append(in.dropped, p.Versions...)
 	in.rows += p.Nodes + int64(len(p.Versions))
 	if p.Done {
 		return op, true, nil
 	}
 	o.Done = p.Nodes
-	return o.ID, true, in.f.Operations.rows.insert(ctx, in.tx, o)
+	return o.ID, true, in.f.Operations.store.insert(ctx, in.tx, o)
 }
 
-// Copy copies a live file, or begins to copy a live folder: the operation does the rest.
+// Copy copies a live file, or begins to copy a live folder. made is the copy; op is the operation
+// that continues a folder's copy, zero for a file. The caller checks access and passes the extent
+// of the folder in below.
 func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.Extent) (made drive.NodeID, op drive.OperationID, err error) {
-	src, err := in.f.live(ctx, in.tx, in.who, id)
+	src, err := in.f.findLive(ctx, in.tx, in.who, id)
 	if err != nil {
 		return made, op, err
 	}
@@ -80,16 +83,18 @@ func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.
 	}
 	o := newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, From: src.ID, Conflict: c.Conflict, Below: below}})
 	if !in.who.Guest {
-		if err := in.f.Copies.admit(ctx, in.tx, passage{from: access.Pass{Who: in.who}}, &o); err != nil {
+		if err := in.f.Copies.admit(ctx, in.tx, passes{from: access.Pass{Who: in.who}}, &o); err != nil {
 			return made, op, err
 		}
 	}
-	if err := in.f.Copies.work.begin(ctx, in.tx, &o, src, c); err != nil {
+	if err := in.f.Copies.handler.begin(ctx, in.tx, &o, src, c); err != nil {
 		return made, op, err
 	}
-	return o.args.Top, o.ID, in.f.Operations.rows.insert(ctx, in.tx, o)
+	return o.args.Top, o.ID, in.f.Operations.store.insert(ctx, in.tx, o)
 }
 
+// copyFile checks everything that can refuse the copy before it writes, and returns the id of the
+// copy.
 func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.NodeID, error) {
 	t, account := in.f.opt.Tree, in.who.Account
 	there, _, err := t.Child(ctx, in.tx, account, c.Parent, c.Name)
@@ -107,16 +112,16 @@ func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.No
 		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
 		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: in.who.User, Who: in.who,
 	})
-	in.torn = err != nil
-	in.took, in.gone = append(in.took, src), append(in.gone, placed.Dropped...)
+	in.tainted = err != nil
+	in.copied, in.dropped = append(in.copied, src), append(in.dropped, placed.Dropped...)
 	return placed.Node.ID, err
 }
 
-// Settle takes and gives back the references of all that was copied and deleted. It is the last
-// step of the transaction.
+// Settle adds the references of copied content and releases those of deleted versions. It is the
+// last step of the transaction.
 func (in *Inside) Settle(ctx context.Context) error {
-	if err := in.f.opt.Content.RefAll(ctx, in.tx, blobsOf(in.took)...); err != nil {
+	if err := in.f.opt.Content.RefAll(ctx, in.tx, blobsOf(in.copied)...); err != nil {
 		return err
 	}
-	return in.f.drop(ctx, in.tx, in.who.Account, in.gone)
+	return in.f.drop(ctx, in.tx, in.who.Account, in.dropped)
 }

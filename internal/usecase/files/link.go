@@ -11,24 +11,24 @@ import (
 	"smartdrive/internal/domain/vault"
 )
 
-// MaxLinkLife is the longest life of a signed link.
+// MaxLinkLife bounds the lifetime of a signed link.
 const MaxLinkLife = 24 * time.Hour
 
-// Disposition says whether a browser shows the file or saves it.
+// Disposition tells a browser to display the file or to save it.
 type Disposition byte
 
-// The dispositions.
+// Attachment makes a browser save the file, Inline display it.
 const (
 	Attachment Disposition = iota
 	Inline
 )
 
-// link is what a signed link says. Its token is a ticket of
+// link is the payload of a signed link. Its token is a ticket of
 //
 //	16 node | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 1 disposition | 16 session
 //
-// signed with the secret itself. Links of older versions end before the session; they are read
-// until they expire.
+// signed with the links secret. Tokens of older versions lack the session and stay valid until they
+// expire.
 type link struct {
 	node        drive.NodeID
 	user        drive.UserID
@@ -36,7 +36,7 @@ type link struct {
 	epoch       int64
 	expires     drive.Time
 	disposition Disposition
-	session     drive.SessionID // zero: of no session
+	session     drive.SessionID // zero: bound to no session
 }
 
 const (
@@ -44,12 +44,14 @@ const (
 	linkSize  = sessionAt + 16
 )
 
+// token returns the signed token of l.
 func (l link) token(secret []byte) string {
 	fields := ticket.Put(slices.Concat(l.node[:], l.user[:], l.account[:]), l.epoch, int64(l.expires))
 	return ticket.Key(secret).Sign(slices.Concat(fields, []byte{byte(l.disposition)}, l.session[:]))
 }
 
-// parseLink reads a token that was signed with the secret; any other one is NotFound.
+// parseLink verifies and decodes a token. It fails with NotFound unless the token was signed with
+// secret.
 func parseLink(token string, secret []byte) (link, error) {
 	b, ok := ticket.Key(secret).Open(token, sessionAt, linkSize)
 	if !ok || len(b) != linkSize && len(b) != sessionAt {
@@ -63,57 +65,60 @@ func parseLink(token string, secret []byte) (link, error) {
 	return l, nil
 }
 
-// Link is a signed link: whoever has the token may read the file's current version until it
-// expires, the file is trashed, the login or token that made it ends, or the user changes the
-// password or is disabled.
+// Link is a signed link. Its token lets anyone read the current version of the file until it
+// expires, the file is trashed, the session or API token that created it ends, or the user changes
+// the password or is disabled.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time
 }
 
-// LinkOptions configure NewLinks.
+// LinkOptions configures NewLinks.
 type LinkOptions struct {
 	Epochs Epochs // required
-	// Secret returns what links are signed with. Default: the one in the database, without a key.
+	// Secret returns the key that signs links. Default: the secret in the database, read without a
+	// vault key.
 	Secret func(ctx context.Context) ([]byte, error)
 }
 
-// Epochs tells the number that a user's signed links must carry; NotFound unless the user is
-// active. It is account.Users.
+// Epochs validates the users and sessions of signed links; account.Users implements it.
 type Epochs interface {
+	// LinkEpoch returns the number that valid links of a user carry. It fails with NotFound unless
+	// the user is active.
 	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
-	// SessionLives is NotFound once a login or token has ended.
+	// SessionLives fails with NotFound if the session or API token has ended.
 	SessionLives(ctx context.Context, id drive.SessionID) error
 }
 
-// Links make signed links to files, and open them. It is safe for concurrent use.
+// Links creates and opens signed links to files. It is safe for concurrent use.
 type Links struct {
-	*doors
+	*authorizer
 	contents *Contents
 	now      func() drive.Time
 	epochs   Epochs
 	secret   func(ctx context.Context) ([]byte, error)
 }
 
-// NewLinks returns the links to files.
+// NewLinks returns the links to files of f.
 func NewLinks(f *Files, opt LinkOptions) *Links {
 	if opt.Secret == nil {
 		opt.Secret = vault.New(vault.Options{DB: f.opt.DB}).Links
 	}
-	return &Links{f.doors, f.Contents, f.now, opt.Epochs, opt.Secret}
+	return &Links{f.authorizer, f.Contents, f.now, opt.Epochs, opt.Secret}
 }
 
-// Create makes a link to a live file.
+// Create returns a signed link to a live file, valid for life (1 second to MaxLinkLife; else
+// BadRequest). A folder is BadRequest, and a trashed file is WrongState.
 func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life time.Duration, d Disposition) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
-	p, err := s.enter(ctx, who, id, access.Link)
+	p, err := s.authorize(ctx, who, id, access.Link)
 	if err != nil {
 		return Link{}, err
 	}
 	who = p.Who
-	n, err := s.live(ctx, s.db, who, id)
+	n, err := s.findLive(ctx, s.db, who, id)
 	if err != nil {
 		return Link{}, err
 	}
@@ -132,9 +137,10 @@ func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life
 	return Link{Token: l.token(secret), ExpiresAt: l.expires}, nil
 }
 
-// Open opens the file of a link. A token that was not made here is NotFound; one that is over
-// is Gone {reason: link-expired}, or link-void when the file or the user's epoch is not what it
-// was. from is the address of whoever has the link.
+// Open opens the file of a signed link. from is the client's address, for the activity log. It
+// fails with NotFound if the token is not valid, Gone {reason: link-expired} if it has expired, and
+// Gone {reason: link-void} if the file is no longer readable, or the user or session is no longer
+// active.
 func (s *Links) Open(ctx context.Context, token, from string) (Download, Disposition, error) {
 	secret, err := s.secret(ctx)
 	if err != nil {
@@ -161,11 +167,11 @@ func (s *Links) Open(ctx context.Context, token, from string) (Download, Disposi
 	if err != nil {
 		return Download{}, 0, err
 	}
-	// Whoever made it may have lost the right to make it since.
+	// The creator may have lost the right to link the file since.
 	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead, Head: drive.LinkHead, Address: from}
-	p, err := s.enter(ctx, who, l.node, access.Link)
+	p, err := s.authorize(ctx, who, l.node, access.Link)
 	if err == nil {
-		_, err = s.live(ctx, s.db, p.Who, l.node)
+		_, err = s.findLive(ctx, s.db, p.Who, l.node)
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden, drive.WrongState) {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")

@@ -12,30 +12,29 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Marks are the locks and dead properties of WebDAV, as use cases.
+// Marks implements WebDAV locks and dead properties on nodes.
 type Marks struct {
-	*doors
-	books   *books
-	rules   lock.Rules
-	orphans *sqldb.Orphans // properties of nodes that were deleted for good
+	*authorizer
+	accounting *accounting
+	lockRules  lock.Rules
+	orphans    *sqldb.Orphans // properties of nodes that were deleted permanently
 }
 
-// NewMarks returns the marks of files.
+// NewMarks returns the Marks of f.
 func NewMarks(f *Files) Marks {
-	return Marks{f.doors, f.books, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+	return Marks{f.authorizer, f.accounting, LockRules(f.opt.Now, f.opt.Access), &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
 }
 
-// Purge deletes the rows of locks that have ended, and in each call some of the properties of nodes
-// that are gone.
+// Purge deletes expired locks, and per call one batch of properties whose node was deleted.
 func (m Marks) Purge(ctx context.Context) error {
-	err := lock.Purge(ctx, m.db, drive.TimeOf(m.rules.Now()))
+	err := lock.Purge(ctx, m.db, drive.TimeOf(m.lockRules.Now()))
 	if err == nil {
 		_, err = m.orphans.Delete(ctx, m.db)
 	}
 	return err
 }
 
-// Forget deletes the locks and the properties of an account.
+// Forget deletes all locks and properties of an account.
 func (m Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if err := lock.Forget(ctx, tx, account); err != nil {
 		return err
@@ -43,43 +42,44 @@ func (m Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return property.Forget(ctx, tx, account)
 }
 
-// Lock takes a lock on a live node; of l its node, scope, depth, owner and time are used. Errors
-// are those of lock.Rules.Take.
+// Lock locks a live node and returns the lock with its id and expiry. Of l it uses node, scope,
+// depth, owner and duration. It fails like lock.Rules.Take; if e does not hold, with an error that
+// tree.IsStale recognizes.
 func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock, e tree.Expect) (lock.Lock, error) {
-	p, err := m.enter(ctx, who, l.Node, access.Replace)
+	p, err := m.authorize(ctx, who, l.Node, access.Replace)
 	if err != nil {
 		return lock.Lock{}, err
 	}
 	l.Account, l.User = p.Who.Account, who.User
-	err = m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = m.accounting.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if err := e.Check(ctx, tx, m.tree); err != nil {
 			return err
 		}
-		if _, err := m.live(ctx, tx, p.Who, l.Node); err != nil {
+		if _, err := m.findLive(ctx, tx, p.Who, l.Node); err != nil {
 			return err
 		}
-		l, err = m.rules.Take(ctx, tx, l)
+		l, err = m.lockRules.Take(ctx, tx, l)
 		return err
 	})
 	return l, err
 }
 
-// Relock lets a lock of the caller's last from now on, while they may still take one. NotFound: it
-// has ended.
+// Relock extends a lock of the caller to last from now on, if the caller may still lock the node.
+// It fails with NotFound if the lock has ended.
 func (m Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
-	if _, err := m.enter(ctx, who, l.Node, access.Replace); err != nil {
+	if _, err := m.authorize(ctx, who, l.Node, access.Replace); err != nil {
 		return err
 	}
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return lock.Refresh(ctx, tx, drive.TimeOf(m.rules.Now()), l.ID, who.User, lasts)
+		return lock.Refresh(ctx, tx, drive.TimeOf(m.lockRules.Now()), l.ID, who.User, lasts)
 	})
 }
 
-// Unlock ends a lock: the caller's own, or, for whoever may delete the node for good, anybody's.
-// Locked {by, until}: it is somebody else's.
+// Unlock removes a lock: the caller's own, or any lock if the caller may delete the node
+// permanently. Otherwise it fails with Locked {by, until}.
 func (m Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 	if l.User != who.User {
-		_, err := m.enter(ctx, who, l.Node, access.Delete)
+		_, err := m.authorize(ctx, who, l.Node, access.Delete)
 		if drive.IsKind(err, drive.Forbidden, drive.NotFound) {
 			return l.Refusal()
 		}
@@ -90,26 +90,28 @@ func (m Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, l.ID) })
 }
 
-// LocksAt lists the locks that hold at a node that the caller sees, and with below those in it.
+// LocksAt returns the locks that apply to a node; with below also those on its descendants. The
+// caller must be allowed to see the node.
 func (m Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
-	p, err := m.enter(ctx, who, id, access.Look)
+	p, err := m.authorize(ctx, who, id, access.Look)
 	if err != nil {
 		return nil, err
 	}
-	return m.rules.At(ctx, m.db.For(p.Who.Account), p.Who.Account, id, below)
+	return m.lockRules.At(ctx, m.db.For(p.Who.Account), p.Who.Account, id, below)
 }
 
-// LocksOn lists the locks on nodes that the caller was shown, without those that hold there from
-// above.
+// LocksOn returns the locks set directly on the nodes, without those inherited from folders above.
+// The caller must be allowed to see the nodes.
 func (m Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
-	all, err := lock.On(ctx, m.db, drive.TimeOf(m.rules.Now()), nodes)
+	all, err := lock.On(ctx, m.db, drive.TimeOf(m.lockRules.Now()), nodes)
 	if err != nil {
 		return nil, err
 	}
-	return m.rules.Holding(ctx, m.db, all)
+	return m.lockRules.Holding(ctx, m.db, all)
 }
 
-// LockRules are the rules of locks whose users must have a right to them as long as they hold.
+// LockRules returns lock rules under which a lock ends when its user loses the right to replace the
+// node.
 func LockRules(now func() time.Time, a *access.Access) lock.Rules {
 	return lock.Rules{Now: now, Lost: func(ctx context.Context, q sqldb.Querier, all []lock.Lock) (map[drive.LockID]bool, error) {
 		var claims []access.Claim
@@ -127,7 +129,7 @@ func LockRules(now func() time.Time, a *access.Access) lock.Rules {
 	}}
 }
 
-// KeepLocks makes a tree ask for the locks of WebDAV.
+// KeepLocks makes a tree refuse changes that violate WebDAV locks, by setting the hooks in opt.
 func KeepLocks(opt *tree.Options, r lock.Rules) {
 	opt.Replaces = func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.Who) error {
 		return r.Check(ctx, tx, n.Account, n.ID, by, false)
@@ -141,35 +143,37 @@ func KeepLocks(opt *tree.Options, r lock.Rules) {
 	opt.Held = r.Held
 }
 
-// Properties returns the dead properties of nodes that the caller was shown, by id.
+// Properties returns the dead properties of nodes by node id. The caller must be allowed to see the
+// nodes.
 func (m Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
 	return property.Find(ctx, m.db.For(who.Account), nodes)
 }
 
-// Setting says what SetProperties changes.
+// Setting is the change that SetProperties makes.
 type Setting struct {
+	// zero: unchanged
 	MTime   drive.Time
 	Changes []property.Change
-	Expect  tree.Expect // what the caller decided by
+	Expect  tree.Expect // what the caller has read and relies on
 }
 
-// SetProperties changes dead properties of a live node, and its time unless that is zero: all of it
-// or nothing.
+// SetProperties changes dead properties and the modification time of a live node atomically. It
+// fails with Locked if another user has locked the node.
 func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, s Setting) error {
-	p, err := m.enter(ctx, who, id, access.Edit)
+	p, err := m.authorize(ctx, who, id, access.Edit)
 	if err != nil {
 		return err
 	}
-	return m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+	return m.accounting.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := s.Expect.Check(ctx, tx, m.tree); err != nil {
 			return err
 		}
-		n, err := m.live(ctx, tx, p.Who, id)
+		n, err := m.findLive(ctx, tx, p.Who, id)
 		if err != nil {
 			return err
 		}
 		if len(s.Changes) > 0 {
-			if err := m.rules.Check(ctx, tx, p.Who.Account, id, p.Who, false); err != nil {
+			if err := m.lockRules.Check(ctx, tx, p.Who.Account, id, p.Who, false); err != nil {
 				return err
 			}
 		}
@@ -182,8 +186,8 @@ func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID
 	})
 }
 
-// copyProperties gives a node that was copied in tx, and what is in it, the dead properties of its
-// source.
+// copyProperties copies the dead properties of a node and its descendants to their copies, made in
+// tx.
 func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error {
 	any, err := property.Any(ctx, tx, from.Account)
 	if err != nil || !any {
@@ -192,16 +196,16 @@ func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error
 	return property.Copy(ctx, tx, to.Account, from.ID, to.ID)
 }
 
-// DropEmpty deletes the empty version that a lock on an address without a file has made, when the
-// file has got its content: it is not a part of the history. What is not empty, or the current
-// version, stays.
+// DropEmpty deletes the empty version that locking a nonexistent file created, once the file has
+// content, so that it is not in the version history. A version that is not empty, or is current,
+// stays.
 func (m Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
-	p, err := m.enter(ctx, who, id, access.Replace)
+	p, err := m.authorize(ctx, who, id, access.Replace)
 	if err != nil {
 		return err
 	}
-	return m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := m.live(ctx, tx, p.Who, id)
+	return m.accounting.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := m.findLive(ctx, tx, p.Who, id)
 		if err != nil {
 			return err
 		}
@@ -213,6 +217,6 @@ func (m Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, ve
 		if err != nil {
 			return err
 		}
-		return m.books.drop(ctx, tx, p.Who.Account, gone)
+		return m.accounting.drop(ctx, tx, p.Who.Account, gone)
 	})
 }

@@ -10,28 +10,29 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Mkdir says what folder shall be made.
+// Mkdir describes the folder that Files.Mkdir creates.
 type Mkdir struct {
 	Parent   drive.NodeID // zero: the folder at Path
-	Place    string       // where the path is; empty: the caller's own drive
+	Place    string       // space or shared folder that Path is relative to; empty: the caller's own drive
 	Path     drive.Path   // of the parent
-	Parents  bool         // make what is missing of Path
+	Parents  bool         // create missing folders of Path
 	Name     drive.Name
 	Conflict drive.Conflict // fail or rename
-	Over     drive.NodeID   // what is in the way, with Parent: it goes to the trash
-	Like     drive.NodeID   // a folder whose dead properties it gets; zero: none
-	Expect   tree.Expect    // what the caller decided by
+	Over     drive.NodeID   // with Parent: the node of that name that is replaced and goes to the trash; zero: none
+	Like     drive.NodeID   // folder whose dead properties are copied; zero: none
+	Expect   tree.Expect    // what the caller has read and relies on
 	Hook     Hook
 }
 
-// Mkdir makes a folder.
+// Mkdir creates a folder and returns it in the Result. It fails with NotFound if the parent is
+// missing and Parents is not set, and with NameTaken under the policy fail.
 func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, err error) {
-	p, err := f.enterMade(ctx, who, &m)
+	p, err := f.authorizeMkdir(ctx, who, &m)
 	if err == nil {
-		err = f.mayClear(ctx, who, m.Over)
+		err = f.authorizeReplaced(ctx, who, m.Over)
 	}
 	if err == nil && !m.Like.IsZero() {
-		_, err = f.enter(ctx, who, m.Like, access.Read)
+		_, err = f.authorize(ctx, who, m.Like, access.Read)
 	}
 	if err != nil {
 		return Result{}, err
@@ -41,7 +42,7 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		if err := m.Expect.Check(ctx, tx, f.opt.Tree); err != nil {
 			return err
 		}
-		if err := f.clear(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
+		if err := f.trashReplaced(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
 			return err
 		}
 		n, err := f.MakeFolder(ctx, tx, who, m)
@@ -51,21 +52,22 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		if err != nil {
 			return err
 		}
-		r, err = f.answer(ctx, tx, p, n, m.Hook)
+		r, err = f.result(ctx, tx, p, n, m.Hook)
 		return err
 	})
 	return r, err
 }
 
-// enterMade lets the caller make a folder. A path in another place becomes one in its account.
-func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.Pass, error) {
+// authorizeMkdir checks that the caller may create the folder. It replaces m.Path, relative to
+// m.Place, by a path in the target account, or sets m.Parent if the parent exists.
+func (a *authorizer) authorizeMkdir(ctx context.Context, who drive.Who, m *Mkdir) (access.Pass, error) {
 	switch {
 	case !m.Parent.IsZero():
-		return d.enter(ctx, who, m.Parent, access.MakeFolder)
+		return a.authorize(ctx, who, m.Parent, access.MakeFolder)
 	case m.Place == "":
 		return access.Pass{Who: who, Rights: access.All}, nil
 	}
-	p, at, rest, err := d.enterPath(ctx, who, drive.Address{Place: m.Place, Path: m.Path}, access.MakeFolder)
+	p, at, rest, err := a.authorizePath(ctx, who, drive.Address{Place: m.Place, Path: m.Path}, access.MakeFolder)
 	if err == nil && len(rest) > 0 && !m.Parents {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -76,14 +78,14 @@ func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.
 		m.Parent = at.ID
 		return p, nil
 	}
-	to, err := d.access.Find(ctx, d.db, who, drive.Address{Place: m.Place, Path: m.Path})
+	to, err := a.access.Find(ctx, a.db, who, drive.Address{Place: m.Place, Path: m.Path})
 	m.Path = to.Path
-	p.Node, p.Level = drive.NodeID{}, p.Level+len(rest) // the parent is made so far below
+	p.Node, p.Level = drive.NodeID{}, p.Level+len(rest) // the parent will be created below the existing folder
 	return p, err
 }
 
-// MakeFolder is Mkdir in the account of who, by somebody who may, within a transaction that has the
-// lock on the ledger; m.Hook is not called, and m.Place is empty.
+// MakeFolder creates a folder in the account of who, within a transaction that holds the lock on
+// the ledger. The caller has checked access. m.Hook is not called, and m.Place must be empty.
 func (f *Files) MakeFolder(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (tree.Node, error) {
 	parent, err := f.parent(ctx, tx, who, m)
 	if err != nil {
@@ -92,6 +94,7 @@ func (f *Files) MakeFolder(ctx context.Context, tx *sqldb.Tx, who drive.Who, m M
 	return f.opt.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: parent, Name: m.Name, Conflict: m.Conflict})
 }
 
+// parent returns the parent folder of m, and creates it if m.Parents is set.
 func (f *Files) parent(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (drive.NodeID, error) {
 	switch {
 	case !m.Parent.IsZero():

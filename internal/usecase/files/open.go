@@ -14,59 +14,59 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Download is a version of a file, opened for reading. The caller closes it.
+// Download is a version of a file, opened for reading. The caller must close it.
 type Download struct {
 	blob.Object
-	Node    NodeView     // the file as it is now
-	Version tree.Version // the one that is read
-	Sum     digest.Sum   // BLAKE3 of the content: its ETag
-	Digests digest.Set   // all that is known of it, BLAKE3 included
+	Node    NodeView     // the file in its current state
+	Version tree.Version // the version that is read
+	Sum     digest.Sum   // BLAKE3 of the content, used as its ETag
+	Digests digest.Set   // all known digests, BLAKE3 included
 
 	file    string
 	damaged bool
 	by      drive.Who
-	until   drive.Time // when the signed link ends by which it was opened; zero: there is none
+	until   drive.Time // expiry of the signed link that opened it; zero: no link
 }
 
-// Contents open what files contain. It is safe for concurrent use.
+// Contents opens the content of files. It is safe for concurrent use.
 type Contents struct {
-	*doors
-	show    *display
-	content content.Inspector
-	store   blob.Store
-	now     func() drive.Time
-	begun   func(drive.Who, drive.NodeID)
+	*authorizer
+	presenter  *presenter
+	content    content.Inspector
+	store      blob.Store
+	now        func() drive.Time
+	onDownload func(drive.Who, drive.NodeID)
 }
 
-// Open opens a file for download, at its current version when version is zero. A folder is
-// BadRequest. Bytes that are not what was stored are an error of the server: see
-// content.Inspector.Open. It is told of as a download when the first byte is read.
+// Open opens a version of a file for download; a zero version is the current one. It reports a
+// download to Options.Downloaded when the first byte is read. A folder is BadRequest. Content that
+// is missing or damaged in the store is Internal; see content.Inspector.Open.
 func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	d, err := c.OpenToDraw(ctx, who, id, version)
 	if err == nil {
-		d.Object = &told{Object: d.Object, tell: func() { c.begun(d.by, id) }}
+		d.Object = &notifyingObject{Object: d.Object, notify: func() { c.onDownload(d.by, id) }}
 	}
 	return d, err
 }
 
-// told is content of which somebody is told when its first byte is read.
-type told struct {
+// notifyingObject calls notify once, when its first byte is read.
+type notifyingObject struct {
 	blob.Object
-	once sync.Once
-	tell func()
+	once   sync.Once
+	notify func()
 }
 
 // ReadAt implements io.ReaderAt.
-func (o *told) ReadAt(p []byte, at int64) (int, error) {
+func (o *notifyingObject) ReadAt(p []byte, at int64) (int, error) {
 	if at == 0 && len(p) > 0 {
-		o.once.Do(o.tell)
+		o.once.Do(o.notify)
 	}
 	return o.Object.ReadAt(p, at)
 }
 
-// OpenToDraw is Open for a picture that is made of the file: it is not told of.
+// OpenToDraw is Open for generating a preview image: it does not report a download.
 func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
-	p, err := c.enter(ctx, who, id, access.Read)
+	p, err := c.authorize(ctx, who, id, access.Read)
 	if err != nil {
 		return Download{}, err
 	}
@@ -82,7 +82,7 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 		version = n.Version
 	}
 	d := Download{by: who}
-	if d.Node, err = c.show.viewer(c.db.For(who.Account)).as(p).view(ctx, n); err != nil {
+	if d.Node, err = c.presenter.builder(c.db.For(who.Account)).forPass(p).view(ctx, n); err != nil {
 		return Download{}, err
 	}
 	if d.Version, err = c.tree.FindVersion(ctx, c.db.For(who.Account), id, version); err != nil {
@@ -96,8 +96,8 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 	if d.Digests, err = c.content.Aliases(ctx, c.db.For(who.Account), b.ID); err != nil {
 		return Download{}, err
 	}
-	// A blob released since then keeps its file for the grace period; one that is missing breaks P1
-	// and is not the caller's fault.
+	// A blob released since then keeps its file for the grace period. A missing file violates P1
+	// and is a server error, not the caller's.
 	if d.Object, err = c.content.Open(ctx, b); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = drive.Wrap(err, drive.Internal)
@@ -107,10 +107,10 @@ func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeI
 	return d, nil
 }
 
-// StoreURL returns an address of the store by which anybody can fetch the content of d, with the
-// given disposition: for so long, or as long as the signed link that opened it if that is shorter.
-// Empty: the store has no such thing for this content, or it was found damaged and must not leave
-// without somebody to answer for it.
+// StoreURL returns a presigned URL by which anyone can fetch the content of d from the store, valid
+// for the given time but no longer than the signed link that opened d. It returns "" if the store
+// has no presigned URLs or the content is damaged; the caller then serves the bytes itself.
+// Returning a URL reports a download.
 func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
 	if !c.store.Caps().Links || d.damaged {
 		return "", nil
@@ -125,6 +125,6 @@ func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration
 	if url == "" {
 		return "", nil
 	}
-	c.begun(d.by, d.Node.ID)
+	c.onDownload(d.by, d.Node.ID)
 	return url, nil
 }

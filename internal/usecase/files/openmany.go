@@ -12,19 +12,20 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Listed is a file of many that are to be read, at its current version.
+// Listed is one file of a batch download, at its current version.
 type Listed struct {
-	Node NodeView // once Show has been asked
+	Node NodeView // set by Show
 	Rev  int64    // of the node
 	Size drive.ByteSize
-	Err  error // why it cannot be read: as Open
+	Err  error // why the file cannot be read, as Open would fail; nil: readable
 
 	node tree.Node
 	blob content.Blob
 	by   drive.Who
 }
 
-// List finds what Open would open of many nodes, by few statements, and opens nothing.
+// List looks up many files for reading with few statements and opens none. The result has one entry
+// per id, in the order of ids; an entry's Err says why that file cannot be read.
 func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) ([]Listed, error) {
 	q := c.db.For(who.Account)
 	nodes, err := c.tree.FindMany(ctx, q, who.Account, ids...)
@@ -46,7 +47,7 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 			all[i].Err = drive.Fail(drive.NotFound)
 		case n.IsFolder():
 			all[i].Err = drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", n.Type)
-		case !stored: // replaced since its node was read
+		case !stored: // the file was replaced after its node was read
 			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
 		default:
 			all[i] = Listed{Rev: n.Rev, Size: b.Size, node: n, blob: b, by: who}
@@ -55,7 +56,8 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 	return all, nil
 }
 
-// Show fills in the nodes of what List has found.
+// Show sets Node of each entry that List returned without Err. A node deleted since gets Err
+// NotFound.
 func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error {
 	nodes := make([]tree.Node, 0, len(all))
 	for _, l := range all {
@@ -63,7 +65,7 @@ func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error 
 			nodes = append(nodes, l.node)
 		}
 	}
-	views, err := c.show.ViewMany(ctx, c.db.For(who.Account), nodes, nil)
+	views, err := c.presenter.ViewMany(ctx, c.db.For(who.Account), nodes, nil)
 	if err != nil {
 		return err
 	}
@@ -78,17 +80,19 @@ func (c *Contents) Show(ctx context.Context, who drive.Who, all []Listed) error 
 	return nil
 }
 
-// OpenListed opens a file that List has found, for download as Open does. The caller closes it.
+// OpenListed opens a file that List returned, and reports a download like Open. The caller must
+// close the object.
 func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error) {
 	o, err := c.content.Open(ctx, l.blob)
 	if drive.IsKind(err, drive.NotFound) {
-		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
+		err = drive.Wrap(err, drive.Internal) // a missing file violates P1 and is a server error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the content of node %v: %w", l.node.ID, err)
 	}
-	return &told{Object: o, tell: func() { c.begun(l.by, l.node.ID) }}, nil
+	return &notifyingObject{Object: o, notify: func() { c.onDownload(l.by, l.node.ID) }}, nil
 }
 
-// Far reports whether each request to the store takes its time.
+// Far reports whether each request to the store has high latency, so that callers should read
+// ahead.
 func (c *Contents) Far() bool { return c.store.Caps().Far }

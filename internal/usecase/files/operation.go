@@ -9,53 +9,54 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Operation is work on many nodes, as the native API shows it.
+// Operation is the state of work on many nodes, as the native API shows it.
 type Operation struct {
 	ID    drive.OperationID `json:"id"`
 	State OperationState    `json:"state"`
-	Done  int64             `json:"done"`  // nodes dealt with
+	Done  int64             `json:"done"`  // nodes processed
 	Total int64             `json:"total"` // nodes known so far; at least Done
-	Error string            `json:"error"` // the problem's code when it failed
+	Error string            `json:"error"` // problem code if the operation failed; of a running handover, why it waits
 }
 
-// OperationState is how far an operation is.
+// OperationState is the state of an operation.
 type OperationState string
 
-// The states. An operation ends in exactly one of done and failed.
+// An operation ends in exactly one of the states Done and Failed.
 const (
 	Running OperationState = "running"
 	Done    OperationState = "done"
 	Failed  OperationState = "failed"
 )
 
-// operation is the row.
+// operation is an operation as stored in the database.
 type operation struct {
 	Operation
-	account drive.AccountID
-	user    drive.UserID
-	kind    kind
-	args    args
-	cause   error // why it failed, for a caller that waits; not stored
-	ahead   bool  // another run came first, and the next step locks another ledger; not stored
+	account       drive.AccountID
+	user          drive.UserID
+	kind          kind
+	args          args
+	cause         error // error behind Failed, if this process saw it; not stored
+	ledgerChanged bool  // another run advanced the operation, so the next step locks another ledger; not stored
 }
 
-// kind is what an operation does.
+// kind names the type of work an operation does.
 type kind string
 
 const (
-	purgeNode  kind = "purge" // delete one subtree for good
-	emptyTrash kind = "empty" // delete what was trashed up to a moment
+	purgeNode  kind = "purge" // delete one subtree permanently
+	emptyTrash kind = "empty" // delete what was trashed before args.Before
 	copyFolder kind = "copy"  // copy one subtree
 )
 
-// args is what an operation was asked to do and how far it came. It is stored as JSON.
+// args holds the arguments and the progress of an operation, stored as JSON.
 type args struct {
-	Top    drive.NodeID `json:"top,omitzero"`    // purge: what goes; copy: the top of the branch; handover: the folder that all goes to
-	Before drive.Time   `json:"before,omitzero"` // empty: the moment
-	Copy   *copyArgs    `json:"copy,omitempty"`
-	Hand   *handArgs    `json:"hand,omitempty"`
+	Top      drive.NodeID  `json:"top,omitzero"`    // purge: root of the subtree; copy: top of the copy; handover: target folder
+	Before   drive.Time    `json:"before,omitzero"` // empty: delete what was trashed before this time
+	Copy     *copyArgs     `json:"copy,omitempty"`
+	Handover *handoverArgs `json:"hand,omitempty"`
 }
 
+// newOperation returns a running operation with a new id, not stored yet.
 func newOperation(who drive.Who, k kind, a args) operation {
 	return operation{
 		Operation: Operation{ID: drive.NewID[drive.OperationID](), State: Running},
@@ -63,15 +64,16 @@ func newOperation(who drive.Who, k kind, a args) operation {
 	}
 }
 
-// ledger is the account whose ledger the next step of an operation locks.
-func (o operation) ledger() drive.AccountID {
+// nextLedger returns the account whose ledger the next step locks.
+func (o operation) nextLedger() drive.AccountID {
 	if c := o.args.Copy; c != nil && c.Shown {
-		return c.Away.Account
+		return c.MoveSource.Account
 	}
 	return o.account
 }
 
-// outcome is the error of an operation that failed, with its facts if this process saw it fail.
+// outcome returns the error of a failed operation, with its arguments if this process saw the
+// failure; nil unless it failed.
 func (o operation) outcome() error {
 	if o.State != Failed || o.cause != nil {
 		return o.cause
@@ -79,7 +81,8 @@ func (o operation) outcome() error {
 	return o.Outcome()
 }
 
-// Outcome is the error of an operation that failed, without its facts.
+// Outcome returns the error of a failed operation by its kind, without arguments; nil unless it
+// failed.
 func (o Operation) Outcome() error {
 	if o.State != Failed {
 		return nil
@@ -94,6 +97,7 @@ func (o Operation) Outcome() error {
 
 const selectOperations = "SELECT id, account_id, user_id, kind, args, state, done, total, error FROM operations "
 
+// scan reads a row of selectOperations.
 func (o *operation) scan(scan func(...any) error) error {
 	var raw string
 	if err := scan(&o.ID, &o.account, &o.user, &o.kind, &raw, &o.State, &o.Done, &o.Total, &o.Error); err != nil {
@@ -102,33 +106,34 @@ func (o *operation) scan(scan func(...any) error) error {
 	return json.Unmarshal([]byte(raw), &o.args)
 }
 
+// findOperation returns the operation with the id; NotFound if there is no row.
 func findOperation(ctx context.Context, q sqldb.Querier, id drive.OperationID) (o operation, err error) {
 	err = o.scan(q.QueryRow(ctx, selectOperations+"WHERE id = ?", id).Scan)
 	return o, err
 }
 
-// runningOf returns the operations of an account that have not ended.
-func runningOf(ctx context.Context, q sqldb.Querier, account drive.AccountID) ([]operation, error) {
+// findRunning returns the running operations of an account.
+func findRunning(ctx context.Context, q sqldb.Querier, account drive.AccountID) ([]operation, error) {
 	rows, err := q.Query(ctx, selectOperations+"WHERE account_id = ? AND state = 'running'", account)
 	return sqldb.Scan(rows, err, (*operation).scan)
 }
 
-// register writes the rows of operations.
-type register struct {
+// operationStore writes the rows of operations.
+type operationStore struct {
 	ledger quota.Ledger
 	now    func() drive.Time
 }
 
-// lock reads an operation under the lock on its account, so that two runs of it take turns. One
-// that is not there is Done.
-func (r *register) lock(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) (operation, error) {
-	o, err := findOperation(ctx, tx, id) // whose it is does not change
+// lock reads an operation while holding the lock on the ledger of its next step, which serializes
+// concurrent runs. A missing row is returned as Done.
+func (s *operationStore) lock(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) (operation, error) {
+	o, err := findOperation(ctx, tx, id) // the account of an operation never changes
 	if err == nil && tx.Dialect() == sqldb.MySQL {
-		locked := o.ledger()
-		if err = r.lockLedgers(ctx, tx, o); err == nil {
+		locked := o.nextLedger()
+		if err = s.lockLedgers(ctx, tx, o); err == nil {
 			o, err = findOperation(ctx, tx, id)
 		}
-		o.ahead = o.ledger() != locked
+		o.ledgerChanged = o.nextLedger() != locked
 	}
 	if drive.IsKind(err, drive.NotFound) {
 		return operation{Operation: Operation{ID: id, State: Done}}, nil
@@ -137,15 +142,16 @@ func (r *register) lock(ctx context.Context, tx *sqldb.Tx, id drive.OperationID)
 	return o, err
 }
 
-func (r *register) lockLedgers(ctx context.Context, tx *sqldb.Tx, o operation) error {
-	if o.args.Hand != nil {
-		return LockBoth(ctx, r.ledger, tx, o.args.Hand.From, o.args.Hand.To)
+// lockLedgers locks the ledgers that the next step of o changes: both of a handover.
+func (s *operationStore) lockLedgers(ctx context.Context, tx *sqldb.Tx, o operation) error {
+	if o.args.Handover != nil {
+		return LockBoth(ctx, s.ledger, tx, o.args.Handover.From, o.args.Handover.To)
 	}
-	return r.ledger.Lock(ctx, tx, o.ledger())
+	return s.ledger.Lock(ctx, tx, o.nextLedger())
 }
 
-// insert writes the row of a new operation.
-func (r *register) insert(ctx context.Context, tx *sqldb.Tx, o operation) error {
+// insert stores a new operation.
+func (s *operationStore) insert(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	raw, err := json.Marshal(o.args)
 	if err != nil {
 		return err
@@ -153,18 +159,18 @@ func (r *register) insert(ctx context.Context, tx *sqldb.Tx, o operation) error 
 	o.Total = max(o.Total, o.Done)
 	_, err = tx.Exec(ctx, `INSERT INTO operations (id, account_id, user_id, kind, args, state, done, total, error, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, o.ID, o.account, o.user.String(), o.kind, string(raw), o.State, o.Done, o.Total,
-		o.Error, r.now(), r.now())
+		o.Error, s.now(), s.now())
 	return err
 }
 
-// save writes how far an operation is.
-func (r *register) save(ctx context.Context, tx *sqldb.Tx, o operation) error {
+// save updates state and progress of an operation.
+func (s *operationStore) save(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	raw, err := json.Marshal(o.args)
 	if err != nil {
 		return err
 	}
 	o.Total = max(o.Total, o.Done)
 	_, err = tx.Exec(ctx, "UPDATE operations SET args = ?, state = ?, done = ?, total = ?, error = ?, updated_at = ? WHERE id = ?",
-		string(raw), o.State, o.Done, o.Total, o.Error, r.now(), o.ID)
+		string(raw), o.State, o.Done, o.Total, o.Error, s.now(), o.ID)
 	return err
 }

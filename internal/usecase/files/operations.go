@@ -9,31 +9,31 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// Operations run work on many nodes, a batch in each transaction, whatever it is that they do: see
-// work. It is safe for concurrent use.
+// Operations runs operations on many nodes, one batch per transaction. A handler implements each
+// kind. It is safe for concurrent use.
 type Operations struct {
-	db     *sqldb.DB
-	rows   *register
-	turns  *turn.Long
-	works  map[kind]work
-	direct int64
-	start  func(drive.OperationID)
+	db       *sqldb.DB
+	store    *operationStore
+	turns    *turn.Long
+	handlers map[kind]handler
+	direct   int64
+	start    func(drive.OperationID)
 }
 
-// work is what the operations of one kind do.
-type work interface {
-	// left counts what there is to do still.
-	left(ctx context.Context, o operation) (int64, error)
-	// step does one batch in tx, which has the lock of the operation, and changes o to tell of it.
-	// finished: nothing is left.
+// handler implements the operations of one kind.
+type handler interface {
+	// remaining returns how many nodes are still to be processed.
+	remaining(ctx context.Context, o operation) (int64, error)
+	// step processes one batch in tx, which holds the lock on the operation's ledger, and records
+	// the progress in o. finished means that no work is left.
 	step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error)
-	// failed is told why the transaction of a step was undone, and returns what has become of the
-	// operation. An error says that it stays and is to be tried again later.
-	failed(ctx context.Context, o operation, cause error) (operation, error)
+	// handleFailure is called with the error that rolled back a step. It returns the operation's
+	// new state; an error means that the step must be retried later.
+	handleFailure(ctx context.Context, o operation, cause error) (operation, error)
 }
 
-// Find returns an operation of the caller's account, or one that the caller began in another; it is
-// there for a week after its end.
+// Find returns an operation of the caller's account, or one that the caller started in another
+// account. It fails with NotFound otherwise, and from a week after the operation's end.
 func (s *Operations) Find(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	o, err := findOperation(ctx, s.db, id)
 	if err == nil && o.account != who.Account && o.user != who.User {
@@ -42,26 +42,26 @@ func (s *Operations) Find(ctx context.Context, who drive.Who, id drive.Operation
 	return o.Operation, err
 }
 
-// ListRunning returns up to limit operations that are not finished, in order of id after the one
-// given (zero: from the first): what Run is to be called for when the process begins.
+// ListRunning returns up to limit ids of running operations, in ascending order after the given id
+// (zero: from the first). At startup the process calls Run for each.
 func (s *Operations) ListRunning(ctx context.Context, after drive.OperationID, limit int) ([]drive.OperationID, error) {
 	rows, err := s.db.Query(ctx, "SELECT id FROM operations WHERE state = 'running' AND id > ? ORDER BY id LIMIT ?",
 		after.String(), limit)
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 }
 
-// Start lets an operation that a transaction has begun go on in the background, after the commit.
+// Start continues an operation in the background. Call it after the commit of the transaction that
+// inserted the operation.
 func (s *Operations) Start(id drive.OperationID) { s.start(id) }
 
-// Run does what is left of an operation and returns when it has ended, well or not. It may be
-// called at any time, any number of times, by several callers at once. An error says that it could
-// not go on now: call again later.
+// Run processes an operation until it ends, as Done or Failed. Concurrent and repeated calls are
+// safe. An error means that the operation cannot continue now: call Run again later.
 func (s *Operations) Run(ctx context.Context, id drive.OperationID) error {
 	_, err := s.run(ctx, id)
 	return err
 }
 
-// run is Run for a caller that waits for the outcome.
+// run is Run and returns the operation with the cause of its failure.
 func (s *Operations) run(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	if err := s.measure(ctx, id); err != nil {
 		return o, err
@@ -82,8 +82,8 @@ func (s *Operations) run(ctx context.Context, id drive.OperationID) (o operation
 	return o, nil
 }
 
-// measure counts, before the first background batch, how much there is to do: the call that asked
-// stopped counting early.
+// measure computes the operation's total before its first background batch if the initial count
+// stopped at its limit.
 func (s *Operations) measure(ctx context.Context, id drive.OperationID) error {
 	o, err := findOperation(ctx, s.db, id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -92,11 +92,11 @@ func (s *Operations) measure(ctx context.Context, id drive.OperationID) error {
 	if err != nil || o.State != Running || o.Total != s.direct+1 {
 		return err
 	}
-	work, err := s.workOf(o)
+	h, err := s.handlerOf(o)
 	if err != nil {
 		return err
 	}
-	left, err := work.left(ctx, o)
+	left, err := h.remaining(ctx, o)
 	if err != nil {
 		return fmt.Errorf("measure operation %v: %w", id, err)
 	}
@@ -106,54 +106,56 @@ func (s *Operations) measure(ctx context.Context, id drive.OperationID) error {
 	})
 }
 
-// Step does one batch of an operation and returns how far it is.
+// Step processes one batch of an operation and returns its new state.
 func (s *Operations) Step(ctx context.Context, id drive.OperationID) (Operation, error) {
 	o, err := s.runOnce(ctx, id)
 	return o.Operation, err
 }
 
-// runOnce does one batch in one transaction, with the record of how far it came. An operation that
-// is over is returned as it is; one that is not there was over in its first batch, or its row was
-// dropped since: Done.
+// runOnce processes one batch and stores the progress in the same transaction. An operation that
+// has ended is returned unchanged. A missing row is Done: the operation ended in its first batch,
+// or its row has been purged.
 func (s *Operations) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	var failed error
-	of, err := findOperation(ctx, s.db, id) // whose it is does not change
+	of, err := findOperation(ctx, s.db, id) // the account of an operation never changes
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return o, err
 	}
 	err = s.turns.Do(ctx, of.account, func() error {
 		return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			failed = nil
-			if o, err = s.rows.lock(ctx, tx, id); err != nil || o.State != Running || o.ahead {
+			if o, err = s.store.lock(ctx, tx, id); err != nil || o.State != Running || o.ledgerChanged {
 				return err
 			}
 			if failed = s.step(ctx, tx, &o); failed != nil {
 				return failed
 			}
-			return s.rows.save(ctx, tx, o)
+			return s.store.save(ctx, tx, o)
 		})
 	})
-	if failed != nil && s.works[o.kind] != nil {
-		return s.works[o.kind].failed(ctx, o, err)
+	if failed != nil && s.handlers[o.kind] != nil {
+		return s.handlers[o.kind].handleFailure(ctx, o, err)
 	}
 	return o, err
 }
 
-func (s *Operations) workOf(o operation) (work, error) {
-	work, known := s.works[o.kind]
+// handlerOf returns the handler of o.kind, or an error for an unknown kind.
+func (s *Operations) handlerOf(o operation) (handler, error) {
+	h, known := s.handlers[o.kind]
 	if !known {
 		return nil, fmt.Errorf("operation %v is of the unknown kind %q", o.ID, o.kind)
 	}
-	return work, nil
+	return h, nil
 }
 
-// step does one batch of the operation and changes o to tell of it.
+// step processes one batch in tx and updates o. An operation that finishes with an error recorded
+// is Failed.
 func (s *Operations) step(ctx context.Context, tx *sqldb.Tx, o *operation) error {
-	work, err := s.workOf(*o)
+	h, err := s.handlerOf(*o)
 	if err != nil {
 		return err
 	}
-	finished, err := work.step(ctx, tx, o)
+	finished, err := h.step(ctx, tx, o)
 	if err == nil && finished {
 		o.State, o.Total = Done, o.Done
 		if o.Error != "" {
@@ -163,22 +165,23 @@ func (s *Operations) step(ctx context.Context, tx *sqldb.Tx, o *operation) error
 	return err
 }
 
-// write runs fn, which calls begin, in a transaction of the caller's account, in its turn.
-func (s *Operations) write(ctx context.Context, b *books, who drive.Who, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
+// write runs fn, which calls begin, in a transaction of the account of who, limited by the turns
+// for long transactions.
+func (s *Operations) write(ctx context.Context, b *accounting, who drive.Who, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	return s.turns.Do(ctx, who.Account, func() error { return b.write(ctx, who, fn) })
 }
 
-// begin does the first batch of a new operation in the transaction of the call that asked for it.
-// If that is all, no row is written.
+// begin processes the first batch of a new operation in tx. It inserts a row only if work is left.
 func (s *Operations) begin(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if err := s.step(ctx, tx, o); err != nil || o.State != Running {
 		return err
 	}
-	return s.rows.insert(ctx, tx, *o)
+	return s.store.insert(ctx, tx, *o)
 }
 
-// finish decides, after the first batch, who does the rest: the caller, when there is little of it,
-// or the background. The operation is nil when nothing is left to do.
+// finish continues an operation after its first batch: within the call if nodes is at most
+// Options.Direct, else in the background. It returns the operation if that runs in the background,
+// nil if it has ended, and the error that a finished operation failed with.
 func (s *Operations) finish(ctx context.Context, o operation, nodes int64) (*Operation, error) {
 	if o.State != Running {
 		return nil, nil
@@ -189,7 +192,7 @@ func (s *Operations) finish(ctx context.Context, o operation, nodes int64) (*Ope
 	}
 	ended, err := s.run(ctx, o.ID)
 	if err != nil {
-		s.start(o.ID) // what was begun is decided: the background ends it
+		s.start(o.ID) // the first batch is committed, so the background continues the rest
 		return nil, err
 	}
 	return nil, ended.outcome()

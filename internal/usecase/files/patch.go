@@ -10,19 +10,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Patch says what of a node shall change; a zero field stays as it is.
+// Patch lists the changes of a node; a zero field leaves its property unchanged.
 type Patch struct {
 	Name     drive.Name
 	Parent   drive.NodeID
 	MTime    drive.Time
-	Conflict drive.Conflict // replace: what is in the way goes to the trash
-	Expect   tree.Expect    // what the caller decided by
+	Conflict drive.Conflict // replace: a node of the same name in the target goes to the trash
+	Expect   tree.Expect    // what the caller has read and relies on
 }
 
-// Patch renames, moves and touches a live node; see tree.Edit for the errors.
+// Patch renames, moves and sets the modification time of a live node, and returns its new view. For
+// errors see tree.Edit. A parent in another account fails with an error that IsElsewhere
+// recognizes.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
 	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Expect.Rev}
-	from, pass, err := f.enterEdit(ctx, who, id, p)
+	from, pass, err := f.authorizeEdit(ctx, who, id, p)
 	if err != nil {
 		return NodeView{}, err
 	}
@@ -34,27 +36,27 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 	return f.change(ctx, pass, p.Expect, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
 		if err == nil && !p.Parent.IsZero() {
-			err = f.moved(ctx, tx, caller, from, n)
+			err = f.checkMoved(ctx, tx, caller, from, n)
 		}
 		return n, err
 	})
 }
 
-// moved ends what was remembered of who may do what below a folder that has moved, and refuses a
-// move by which somebody would get rights that they did not have: an editor could make themselves a
-// manager of what they edit by moving it to where they manage.
-func (d *doors) moved(ctx context.Context, tx *sqldb.Tx, caller drive.Who, from access.Pass, n tree.Node) error {
+// checkMoved invalidates cached access decisions below a moved folder. It fails with Forbidden if
+// the move would give the caller rights that the caller did not have: an editor must not become a
+// manager by moving a node to where they manage.
+func (a *authorizer) checkMoved(ctx context.Context, tx *sqldb.Tx, caller drive.Who, from access.Pass, n tree.Node) error {
 	if n.IsFolder() {
-		if err := d.access.Moved(ctx, tx, n.Account); err != nil {
+		if err := a.access.Moved(ctx, tx, n.Account); err != nil {
 			return err
 		}
 	}
 	if !from.Who.Guest || from.Rights.Has(access.Manage) {
 		return nil
 	}
-	now, err := d.access.At(ctx, tx, caller, n.ID)
+	now, err := a.access.At(ctx, tx, caller, n.ID)
 	switch {
-	case drive.IsKind(err, drive.NotFound): // it has gone to where they put things and see none
+	case drive.IsKind(err, drive.NotFound): // moved into a folder where the caller may upload and not list
 		return nil
 	case err == nil && !from.Rights.Has(now.Rights):
 		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(from.Rights.Role()), "needs", string(access.Manager))
@@ -62,33 +64,34 @@ func (d *doors) moved(ctx context.Context, tx *sqldb.Tx, caller drive.Who, from 
 	return err
 }
 
-// enterEdit lets the caller change a node, and puts it where it goes. The pass to shows the node
-// after the change.
-func (d *doors) enterEdit(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (from, to access.Pass, err error) {
-	from, err = d.enter(ctx, who, id, access.Edit)
+// authorizeEdit checks that the caller may edit a node and, if p moves it, put it into the new
+// parent. to is the authorization that the result is shown with.
+func (a *authorizer) authorizeEdit(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (from, to access.Pass, err error) {
+	from, err = a.authorize(ctx, who, id, access.Edit)
 	if err != nil || p.Parent.IsZero() {
 		return from, from, err
 	}
 	if err := from.CheckAway(access.Move); err != nil {
 		return from, from, err
 	}
-	to, err = d.enterTarget(ctx, who, from, p.Parent, p.Conflict)
+	to, err = a.authorizeTarget(ctx, who, from, p.Parent, p.Conflict)
 	return from, to, err
 }
 
-// enterTarget lets the caller put something into a folder of the same account. What is in the way
-// goes to the trash when the policy is replace.
-func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
-	to, err := d.enter(ctx, who, parent, useOf(c))
+// authorizeTarget checks that the caller may put a node into the folder parent, and replace nodes
+// there if the policy is replace. It fails with errCrossAccount if the folder belongs to another
+// account.
+func (a *authorizer) authorizeTarget(ctx context.Context, who drive.Who, from access.Pass, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
+	to, err := a.authorize(ctx, who, parent, useForConflict(c))
 	if err == nil && to.Who.Account != from.Who.Account {
-		err = elsewhere()
+		err = errCrossAccount()
 	}
 	return to, err
 }
 
-// Trash puts a node into the trash.
+// Trash puts a node into the trash and returns its new view.
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tree.Expect) (NodeView, error) {
-	pass, err := f.enter(ctx, who, id, access.Trash)
+	pass, err := f.authorize(ctx, who, id, access.Trash)
 	if err == nil {
 		err = pass.CheckAway(access.Trash)
 	}
@@ -100,10 +103,10 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, e tre
 	})
 }
 
-// Restore brings a node back from the trash: to parent, or, when that is zero, where it was, or to
-// the root when that folder is not there. An empty policy is rename.
+// Restore restores a node from the trash to the folder parent; if that is zero, to its former
+// folder, or to the root if the former folder is not live. The default policy is rename.
 func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.NodeID, conflict drive.Conflict) (NodeView, error) {
-	from, pass, err := f.enterRestore(ctx, who, id, parent, conflict)
+	from, pass, err := f.authorizeRestore(ctx, who, id, parent, conflict)
 	if err != nil {
 		return NodeView{}, err
 	}
@@ -116,16 +119,17 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 	return f.change(ctx, pass, tree.Expect{}, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
 		if err == nil {
-			err = f.moved(ctx, tx, caller, from, n)
+			err = f.checkMoved(ctx, tx, caller, from, n)
 		}
 		return n, err
 	})
 }
 
-// enterRestore lets the caller bring a node back. A guest whose folder is not there any more says
-// where it goes: the root, where it would go, may be none of their business.
-func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent drive.NodeID, c drive.Conflict) (from, to access.Pass, err error) {
-	from, err = d.enter(ctx, who, id, access.Restore)
+// authorizeRestore checks that the caller may restore a node to parent. It fails with ParentGone if
+// the former folder is not live and a guest names no parent: a guest may have no access to the
+// root.
+func (a *authorizer) authorizeRestore(ctx context.Context, who drive.Who, id, parent drive.NodeID, c drive.Conflict) (from, to access.Pass, err error) {
+	from, err = a.authorize(ctx, who, id, access.Restore)
 	if err != nil {
 		return from, from, err
 	}
@@ -133,24 +137,24 @@ func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent driv
 		if !from.Who.Guest {
 			return from, from, nil
 		}
-		n, err := d.tree.Find(ctx, d.db, from.Who.Account, id)
+		n, err := a.tree.Find(ctx, a.db, from.Who.Account, id)
 		if err != nil || n.IsRoot() {
 			return from, from, err
 		}
-		if _, live, err := d.tree.PathOf(ctx, d.db, n.Parent); err != nil || !live {
+		if _, live, err := a.tree.PathOf(ctx, a.db, n.Parent); err != nil || !live {
 			return from, from, errors.Join(drive.Fail(drive.ParentGone), err)
 		}
 		parent = n.Parent
 	}
-	to, err = d.enterTarget(ctx, who, from, parent, c)
+	to, err = a.authorizeTarget(ctx, who, from, parent, c)
 	return from, to, err
 }
 
-// Below measures what is below a folder that goes to a parent, under a name, unless its place is no
-// deeper then and its path no longer than now: to rename a folder of a million files must not read
-// a million rows. What is zero of the place stays as it is. A parent that is not there is the
-// transaction's to refuse. It is called before the transaction that moves the folder, or within it
-// when the measure may be old.
+// Below measures the subtree of a folder that is moved below parent and renamed to name; a zero
+// value keeps the current one. It returns the zero Extent if the new path is neither deeper nor
+// longer, so that renaming a folder of a million files does not read a million rows. A missing
+// parent is not an error; the transaction refuses it. Call Below before the transaction that moves
+// the folder, or in it if the measurement may be outdated.
 func (f *Files) Below(ctx context.Context, q sqldb.Querier, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
 	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
 	if err != nil || !n.IsFolder() {
@@ -177,7 +181,8 @@ func (f *Files) Below(ctx context.Context, q sqldb.Querier, who drive.Who, id, p
 	return f.opt.Tree.Extent(ctx, q, id)
 }
 
-// Moved ends what was remembered of who may do what below a folder that tx has moved.
+// Moved invalidates cached access decisions below a folder that tx has moved. For a file it does
+// nothing.
 func (f *Files) Moved(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if !n.IsFolder() {
 		return nil
@@ -185,7 +190,8 @@ func (f *Files) Moved(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return f.opt.Access.Moved(ctx, tx, n.Account)
 }
 
-// change runs one change of a node in a transaction, if all is as expected, and shows the node.
+// change checks e, runs fn in one transaction of p's account, and returns the view of the node that
+// fn returns.
 func (f *Files) change(
 	ctx context.Context, p access.Pass, e tree.Expect, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
 ) (view NodeView, err error) {
@@ -197,7 +203,7 @@ func (f *Files) change(
 		if err != nil {
 			return err
 		}
-		view, err = f.viewer(tx).as(p).view(ctx, n)
+		view, err = f.builder(tx).forPass(p).view(ctx, n)
 		return err
 	})
 	return view, err

@@ -8,18 +8,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// DeletePermanently deletes a node with all that is below it and all versions, whether it is in the
-// trash or not; rev is the revision that the caller saw, zero any. It returns the operation when
-// that goes on in the background.
+// DeletePermanently deletes a live or trashed node, its descendants and all versions permanently.
+// rev is the revision that the caller saw; zero: any. It returns the operation if the work
+// continues in the background, else nil. A node that was purged before is not an error.
 func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (*Operation, error) {
-	pass, err := f.enter(ctx, who, id, access.Delete)
+	pass, err := f.authorize(ctx, who, id, access.Delete)
 	if err == nil {
 		err = pass.CheckAway(access.Delete)
 	}
 	switch {
 	case err == nil:
 		who = pass.Who
-	case !drive.IsKind(err, drive.NotFound): // else it may have been deleted already
+	case !drive.IsKind(err, drive.NotFound): // NotFound: it may have been deleted before
 		return nil, err
 	}
 	nodes, err := f.opt.Tree.Count(ctx, f.opt.DB, id, f.opt.Direct+1)
@@ -27,7 +27,7 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 		return nil, err
 	}
 	var o operation
-	err = f.Operations.write(ctx, f.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.Operations.write(ctx, f.accounting, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, purgeNode, args{Top: id})
 		o.Total = nodes
 		if _, err := f.opt.Tree.Doom(ctx, tx, who.Account, id, rev, o.ID); err != nil {
@@ -46,23 +46,25 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 	return f.Operations.finish(ctx, o, nodes)
 }
 
-// EmptyTrash deletes for good what is at this moment in the trash of a space, or the caller's own
-// when there is none named. It returns the operation when that goes on in the background.
+// EmptyTrash permanently deletes what is in the trash now: of the given space, or of the caller's
+// own drive if space is empty. It returns the operation if the work continues in the background,
+// else nil.
 func (f *Files) EmptyTrash(ctx context.Context, who drive.Who, space string) (*Operation, error) {
-	p, err := f.enterAccount(ctx, who, space, access.Delete)
+	p, err := f.authorizeAccount(ctx, who, space, access.Delete)
 	if err != nil {
 		return nil, err
 	}
 	return f.emptyTrash(ctx, p.Who, f.now())
 }
 
+// emptyTrash permanently deletes what was trashed up to before in the account of who.
 func (f *Files) emptyTrash(ctx context.Context, who drive.Who, before drive.Time) (*Operation, error) {
 	nodes, err := f.opt.Tree.CountTrash(ctx, f.opt.DB, who.Account, f.opt.Direct+1)
 	if err != nil {
 		return nil, err
 	}
 	var o operation
-	err = f.Operations.write(ctx, f.books, who, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.Operations.write(ctx, f.accounting, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		o = newOperation(who, emptyTrash, args{Before: before})
 		o.Total = nodes
 		return f.Operations.begin(ctx, tx, &o)

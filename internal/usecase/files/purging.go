@@ -8,54 +8,57 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// purging deletes one subtree for good.
-type purging struct {
-	tree  *tree.Tree
-	books *books
-	batch int
+// purgeHandler implements the operations that delete one subtree permanently.
+type purgeHandler struct {
+	tree       *tree.Tree
+	accounting *accounting
+	batch      int
 }
 
-func (w *purging) left(ctx context.Context, o operation) (int64, error) {
-	return w.tree.Count(ctx, w.books.db, o.args.Top, math.MaxInt64)
+// remaining returns the number of nodes in the subtree.
+func (h *purgeHandler) remaining(ctx context.Context, o operation) (int64, error) {
+	return h.tree.Count(ctx, h.accounting.db, o.args.Top, math.MaxInt64)
 }
 
-// failed leaves it as it is: what was begun to be deleted is deleted some time.
-func (w *purging) failed(_ context.Context, o operation, cause error) (operation, error) {
+// handleFailure returns cause, so that the step is retried: a purge that began always ends.
+func (h *purgeHandler) handleFailure(_ context.Context, o operation, cause error) (operation, error) {
 	return o, cause
 }
 
-func (w *purging) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
-	p, err := w.tree.PurgeStep(ctx, tx, o.account, o.args.Top, w.batch)
+// step deletes up to a batch of nodes and versions of the subtree.
+func (h *purgeHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	p, err := h.tree.PurgeStep(ctx, tx, o.account, o.args.Top, h.batch)
 	if err != nil {
 		return false, err
 	}
 	o.Done += p.Nodes
-	return p.Done, w.books.drop(ctx, tx, o.account, p.Versions)
+	return p.Done, h.accounting.drop(ctx, tx, o.account, p.Versions)
 }
 
-// emptying deletes for good what was put into the trash up to a moment.
-type emptying struct{ purging }
+// emptyTrashHandler implements the operations that delete what was trashed up to a given time.
+type emptyTrashHandler struct{ purgeHandler }
 
-func (w *emptying) left(ctx context.Context, o operation) (int64, error) {
-	return w.tree.CountTrash(ctx, w.books.db, o.account, math.MaxInt64)
+// remaining returns the number of nodes in the trash.
+func (h *emptyTrashHandler) remaining(ctx context.Context, o operation) (int64, error) {
+	return h.tree.CountTrash(ctx, h.accounting.db, o.account, math.MaxInt64)
 }
 
-// step purges the trash from its oldest end. A node that a batch does not finish becomes the
-// operation's own, so that nobody restores half of it.
-func (w *emptying) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
-	tops, err := w.tree.ListOwned(ctx, tx, o.account, o.ID, 1)
+// step purges the trash, oldest first. A subtree that one batch does not finish is assigned to the
+// operation, so that it cannot be restored in part.
+func (h *emptyTrashHandler) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	tops, err := h.tree.ListOwned(ctx, tx, o.account, o.ID, 1)
 	if err == nil && len(tops) == 0 {
-		tops, err = w.tree.ListTrashedBefore(ctx, tx, o.account, o.args.Before, w.batch)
+		tops, err = h.tree.ListTrashedBefore(ctx, tx, o.account, o.args.Before, h.batch)
 	}
 	if err != nil {
 		return false, err
 	}
-	left := w.batch
+	left := h.batch
 	var gone []tree.Version
 	for i := 0; i < len(tops) && left > 0; i++ {
-		p, err := w.tree.PurgeStep(ctx, tx, o.account, tops[i].ID, left)
+		p, err := h.tree.PurgeStep(ctx, tx, o.account, tops[i].ID, left)
 		if err == nil && !p.Done && tops[i].Operation.IsZero() {
-			_, err = w.tree.Doom(ctx, tx, o.account, tops[i].ID, 0, o.ID)
+			_, err = h.tree.Doom(ctx, tx, o.account, tops[i].ID, 0, o.ID)
 		}
 		if err != nil {
 			return false, err
@@ -66,5 +69,5 @@ func (w *emptying) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finish
 			break
 		}
 	}
-	return len(tops) == 0, w.books.drop(ctx, tx, o.account, gone) // all at once, in the order of their blobs
+	return len(tops) == 0, h.accounting.drop(ctx, tx, o.account, gone) // one call, so that blob rows are locked in the order of their ids
 }

@@ -10,10 +10,11 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// RootID is the word that works as the id of the caller's root folder.
+// RootID is accepted as the id of the caller's root folder.
 const RootID = "root"
 
-// ParseNode reads a node's id as the API takes it: a UUID, or RootID.
+// ParseNode parses a node id as the API accepts it: a UUID, or RootID for the caller's root folder.
+// Other text is BadRequest.
 func (f *Files) ParseNode(ctx context.Context, who drive.Who, s string) (drive.NodeID, error) {
 	if s == RootID {
 		return f.opt.Tree.Root(ctx, f.opt.DB.For(who.Account), who.Account)
@@ -21,19 +22,20 @@ func (f *Files) ParseNode(ctx context.Context, who drive.Who, s string) (drive.N
 	return drive.ParseID[drive.NodeID](s)
 }
 
-// Account returns the account of a space that the caller is a member of, or their own when place is
-// empty.
+// Account returns the account of the space named by place, of which the caller is a member, or the
+// caller's own if place is empty. A shared folder is NotFound.
 func (f *Files) Account(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
-	p, err := f.enterAccount(ctx, who, place, access.Upload)
-	if drive.IsKind(err, drive.Forbidden) { // a viewer, who has none
+	p, err := f.authorizeAccount(ctx, who, place, access.Upload)
+	if drive.IsKind(err, drive.Forbidden) { // a viewer lacks the right and may still know the account
 		err = nil
 	}
 	return p.Who.Account, err
 }
 
-// Get returns a node by its id, live or in the trash.
+// Get returns a live or trashed node by id. NotFound: the node does not exist, or the caller may
+// not see it.
 func (f *Files) Get(ctx context.Context, who drive.Who, id drive.NodeID) (NodeView, error) {
-	p, err := f.enter(ctx, who, id, access.Look)
+	p, err := f.authorize(ctx, who, id, access.Look)
 	if err != nil {
 		return NodeView{}, err
 	}
@@ -42,28 +44,29 @@ func (f *Files) Get(ctx context.Context, who drive.Who, id drive.NodeID) (NodeVi
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.viewer(q).as(p).view(ctx, n)
+	return f.builder(q).forPass(p).view(ctx, n)
 }
 
-// GetByPath returns the live node at an address.
+// GetByPath returns the live node at an address, or NotFound.
 func (f *Files) GetByPath(ctx context.Context, who drive.Who, at drive.Address) (NodeView, error) {
-	p, n, rest, err := f.enterPath(ctx, who, at, access.Look)
+	p, n, rest, err := f.authorizePath(ctx, who, at, access.Look)
 	if err == nil && len(rest) > 0 {
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.viewer(f.opt.DB.For(p.Who.Account)).as(p).view(ctx, n)
+	return f.builder(f.opt.DB.For(p.Who.Account)).forPass(p).view(ctx, n)
 }
 
-// Page is a page of a list; a null cursor says that it is the last.
+// Page is one page of a list. NextCursor is null on the last page.
 type Page[Item any] struct {
 	Items      []Item  `json:"items"`
 	NextCursor *string `json:"next_cursor"`
 }
 
-func pageOf[Item any](items []Item, next string) Page[Item] {
+// newPage returns a page of items; an empty next marks the last page.
+func newPage[Item any](items []Item, next string) Page[Item] {
 	if items == nil {
 		items = []Item{}
 	}
@@ -73,10 +76,10 @@ func pageOf[Item any](items []Item, next string) Page[Item] {
 	return Page[Item]{Items: items, NextCursor: &next}
 }
 
-// Children lists what is in a folder; of a folder in the trash, what was in it. A file is
-// BadRequest.
+// Children lists the children of a folder, page by page; of a trashed folder, its former children.
+// A file is BadRequest.
 func (f *Files) Children(ctx context.Context, who drive.Who, id drive.NodeID, l tree.List) (Page[NodeView], error) {
-	p, err := f.enter(ctx, who, id, access.List)
+	p, err := f.authorize(ctx, who, id, access.List)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
@@ -90,19 +93,19 @@ func (f *Files) Children(ctx context.Context, who drive.Who, id drive.NodeID, l 
 	}
 	page, err := f.opt.Tree.Children(ctx, q, id, l)
 	if err == nil {
-		page.Items, err = f.seenChildren(ctx, p, page.Items)
+		page.Items, err = f.visibleChildren(ctx, p, page.Items)
 	}
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	views, err := f.viewer(q).as(p).all(ctx, page.Items)
-	return pageOf(views, page.Next), err
+	views, err := f.builder(q).forPass(p).all(ctx, page.Items)
+	return newPage(views, page.Next), err
 }
 
-// ListTrash lists what was put into the trash of a space, or the caller's own when there is none
-// named, the newest first; l's order is not used.
+// ListTrash lists the trash of a space, or of the caller's own drive if space is empty, newest
+// first. The order in l is ignored.
 func (f *Files) ListTrash(ctx context.Context, who drive.Who, space string, l tree.List) (Page[NodeView], error) {
-	p, err := f.enterAccount(ctx, who, space, access.List)
+	p, err := f.authorizeAccount(ctx, who, space, access.List)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
@@ -110,36 +113,38 @@ func (f *Files) ListTrash(ctx context.Context, who drive.Who, space string, l tr
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.viewer(f.opt.DB.For(p.Who.Account)).as(p).seen(ctx, page)
+	return f.builder(f.opt.DB.For(p.Who.Account)).forPass(p).visiblePage(ctx, page)
 }
 
-// ChangeView is one change: a node as it is now, or the id of one that is gone, or that the caller
-// does not see where it is now.
+// ChangeView is one entry of the change feed: the current state of a node, or the id of a node that
+// was deleted or that the caller cannot see.
 type ChangeView struct {
 	Seq     int64         `json:"seq"`
 	Node    *NodeView     `json:"node,omitempty"`
 	Deleted *drive.NodeID `json:"deleted,omitempty"`
-	// Of somebody who does not see all of a space, in the place of an id: the lower-case hex
-	// SHA-256 of its text. Who has seen the node knows it by that, and who has not learns nothing
-	// of it.
-	OutOfView     string `json:"out_of_view,omitempty"`    // it is there, for others: no reason to delete anything
-	DeletedDigest string `json:"deleted_digest,omitempty"` // it is gone
+	// For a caller with a partial view of the account, digests replace ids: the lower-case hex
+	// SHA-256 of the id's text. A client that has seen the node recognizes it; others learn
+	// nothing.
+	OutOfView     string `json:"out_of_view,omitempty"`    // the node exists and is not visible to the caller: no reason to delete other data
+	DeletedDigest string `json:"deleted_digest,omitempty"` // the node was deleted
 }
 
-// ChangePage is a page of the feed. Next is what to give as after for the following one, whether or
-// not there is more.
+// ChangePage is one page of the change feed. The client passes Next as after in its following
+// request, even if More is false.
 type ChangePage struct {
 	Items []ChangeView `json:"items"`
 	Next  string       `json:"next"`
 	More  bool         `json:"more"`
 }
 
-// Changes lists the changes of a space, or of the caller's own tree when there is none named, after
-// a position (empty: from the beginning); see tree.Changes. trashed_at is here the node's own mark:
-// what lies in a trashed folder has none, and does not come again when the folder comes back. What
-// is being purged, or is not yet copied in full, is shown as trashed, with an empty path.
+// Changes lists the changes of a space, or of the caller's own drive if space is empty, after a
+// position (empty: from the beginning); see tree.Changes. Here trashed_at is only set on the top of
+// a trashed subtree: its descendants are not repeated when it is trashed or restored. A node that
+// is being purged, or belongs to an incomplete copy, has trashed_at set and an empty path. It fails
+// with Gone {reason: feed-expired} if the position is too old; the client then reads from the
+// beginning.
 func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string, limit int) (ChangePage, error) {
-	p, err := f.enterAccount(ctx, who, space, access.List)
+	p, err := f.authorizeAccount(ctx, who, space, access.List)
 	if err != nil {
 		return ChangePage{}, err
 	}
@@ -156,8 +161,8 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 		return ChangePage{}, err
 	}
 	page := ChangePage{Items: make([]ChangeView, len(feed.Items)), Next: f.position(feed.Next), More: feed.More}
-	show := f.viewer(q).as(p)
-	if show.spots, err = f.spots(ctx, p, changed(feed)); err != nil {
+	show := f.builder(q).forPass(p)
+	if show.spots, err = f.visibleSpots(ctx, p, changedNodes(feed)); err != nil {
 		return ChangePage{}, err
 	}
 	for i, c := range feed.Items {
@@ -177,13 +182,14 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 	return page, nil
 }
 
+// digestOf returns the lower-case hex SHA-256 of the id's text.
 func digestOf(id drive.NodeID) string {
 	sum := sha256.Sum256([]byte(id.String()))
 	return hex.EncodeToString(sum[:])
 }
 
-// changed are the nodes of a feed, those that are gone excepted.
-func changed(feed tree.Feed) (nodes []tree.Node) {
+// changedNodes returns the nodes of a feed page, without the deleted ones.
+func changedNodes(feed tree.Feed) (nodes []tree.Node) {
 	for _, c := range feed.Items {
 		if c.Deleted.IsZero() {
 			nodes = append(nodes, c.Node)

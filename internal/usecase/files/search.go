@@ -8,23 +8,23 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// How many searches run at a time: each may read an account's whole index of names, and SQLite has
-// four readers. Others wait.
+// Concurrent searches per account and in total; others wait. Each may read an account's whole name
+// index, and SQLite has four readers.
 const (
-	searchesEach   = 1
-	searchesAtOnce = 2
+	searchesPerAccount = 1
+	searchesInTotal    = 2
 )
 
-// Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In
-// is the folder at an address, if there is one: NotFound when nothing is there, BadRequest when it
-// is a file.
+// Search lists the caller's live nodes that match s, page by page; see tree.Search. If in is not
+// empty, it limits the search to the folder at that address: NotFound if nothing is there,
+// BadRequest if it is a file.
 func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s tree.Search) (Page[NodeView], error) {
 	p, caller := access.Pass{Who: who, Rights: access.All}, who.Account
 	if in.Place != "" || len(in.Path) > 0 {
 		var folder tree.Node
 		var rest drive.Path
 		var err error
-		if p, folder, rest, err = f.enterPath(ctx, who, in, access.List); err == nil && len(rest) > 0 {
+		if p, folder, rest, err = f.authorizePath(ctx, who, in, access.List); err == nil && len(rest) > 0 {
 			err = drive.Fail(drive.NotFound)
 		}
 		if err != nil {
@@ -47,5 +47,5 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s t
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.viewer(f.opt.DB.For(p.Who.Account)).as(p).seen(ctx, page)
+	return f.builder(f.opt.DB.For(p.Who.Account)).forPass(p).visiblePage(ctx, page)
 }

@@ -11,18 +11,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Shelf is what a user reaches for: the nodes that they have starred, wherever these are, and the
-// files of their drive that have changed last.
+// Shelf lists a user's starred nodes, in any account, and the recently changed files of the user's
+// drive.
 type Shelf struct {
 	files *Files
 	stars *star.Stars
 }
 
-// NewShelf returns a Shelf.
+// NewShelf returns the Shelf of f.
 func NewShelf(f *Files, stars *star.Stars) *Shelf { return &Shelf{f, stars} }
 
-// Star stars a node that the caller may see; NotFound for any other one. Repeating it changes
-// nothing.
+// Star stars a node that the caller may see; otherwise NotFound. Repeating it changes nothing.
 func (s *Shelf) Star(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	if _, err := s.files.Get(ctx, who, id); err != nil {
 		return err
@@ -30,8 +29,8 @@ func (s *Shelf) Star(ctx context.Context, who drive.Who, id drive.NodeID) error 
 	return s.stars.Add(ctx, who.User, id)
 }
 
-// Unstar takes a star away, also of what the caller may not see any more. Without a star it is an
-// error only where there is nothing for the caller: NotFound.
+// Unstar removes a star, even of a node that the caller may no longer see. It fails with NotFound
+// if there is neither a star nor a node visible to the caller.
 func (s *Shelf) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	removed, err := s.stars.Remove(ctx, who.User, id)
 	if err == nil && !removed {
@@ -40,13 +39,13 @@ func (s *Shelf) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) erro
 	return err
 }
 
-// StarredIDs lists the ids of what the caller has starred, the newest star first.
+// StarredIDs returns the ids of the caller's starred nodes, newest star first.
 func (s *Shelf) StarredIDs(ctx context.Context, who drive.Who) ([]drive.NodeID, error) {
 	return s.stars.IDs(ctx, s.files.opt.DB.For(who.Account), who.User)
 }
 
-// Starred lists what the caller has starred and may see, the newest star first. What lies in the
-// trash is left out, so that a page may be short and yet have a next one.
+// Starred lists the caller's starred nodes that are visible and live, newest star first. Because
+// others are skipped, a page may be short and still have a next one.
 func (s *Shelf) Starred(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
 	limit, err := tree.CheckLimit(limit)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Shelf) Starred(ctx context.Context, who drive.Who, cursor string, limit
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	views, err := s.show(ctx, q, who, ids)
+	views, err := s.viewByID(ctx, q, who, ids)
 	if err != nil {
 		return Page[NodeView]{}, fmt.Errorf("show what %s has starred: %w", who.User, err)
 	}
@@ -67,12 +66,12 @@ func (s *Shelf) Starred(ctx context.Context, who drive.Who, cursor string, limit
 			items = append(items, v)
 		}
 	}
-	return pageOf(items, next), nil
+	return newPage(items, next), nil
 }
 
-// show finds the nodes that the caller sees now. Their own cost a few statements together, another
-// account's one for access each.
-func (s *Shelf) show(ctx context.Context, q sqldb.Querier, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]NodeView, error) {
+// viewByID returns the views of the nodes that the caller may see, by id. Nodes of the caller's
+// account cost a few statements in total, other nodes one access check each.
+func (s *Shelf) viewByID(ctx context.Context, q sqldb.Querier, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]NodeView, error) {
 	nodes, err := tree.ByID(ctx, s.files.opt.Tree, q, ids...)
 	if err != nil {
 		return nil, err
@@ -97,19 +96,19 @@ func (s *Shelf) show(ctx context.Context, q sqldb.Querier, who drive.Who, ids []
 		switch {
 		case err == nil:
 			views[id] = v
-		case drive.IsKind(err, drive.NotFound, drive.Forbidden): // taken away, or to send to and not to look at
+		case drive.IsKind(err, drive.NotFound, drive.Forbidden): // access has ended, or allows uploads only
 			err = nil
 		}
 	}
 	return views, err
 }
 
-// Recent lists the files of the caller's drive by when they changed, the last one first.
+// Recent lists the files of the caller's drive by modification, newest first.
 func (s *Shelf) Recent(ctx context.Context, who drive.Who, cursor string, limit int) (Page[NodeView], error) {
 	q := s.files.opt.DB.For(who.Account)
 	page, err := s.files.opt.Tree.Recent(ctx, q, who.Account, cursor, limit)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return s.files.viewer(q).as(access.Pass{Who: who, Rights: access.All}).seen(ctx, page)
+	return s.files.builder(q).forPass(access.Pass{Who: who, Rights: access.All}).visiblePage(ctx, page)
 }

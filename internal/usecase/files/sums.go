@@ -10,27 +10,30 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// sums read what lies below folders. The transactions of changes keep it up; a folder that was
-// there before they did is added up, with all below it, when somebody asks for it first.
-type sums struct {
-	db    *sqldb.DB
-	turns *turn.Turns // of adding up
-	long  *turn.Long  // of a transaction that reads a folder to its end
+// folderSums returns totals of what is below folders. Transactions that change a tree keep stored
+// totals current. A folder from before totals existed has none; its total is computed and stored on
+// first use.
+type folderSums struct {
+	db           *sqldb.DB
+	computeTurns *turn.Turns // limits concurrent computations
+	longTurns    *turn.Long  // limits transactions that read whole folders
 }
 
-// Bounds of adding up: for an account at a time, and for all accounts.
+// Bounds of concurrent computations, per account and in total.
 const (
-	sumsEach   = 1
-	sumsAtOnce = 2
+	sumsPerAccount = 1
+	sumsInTotal    = 2
 )
 
-func newSums(db *sqldb.DB, long *turn.Long) *sums {
-	return &sums{db: db, turns: turn.New(sumsEach, sumsAtOnce), long: long}
+// newFolderSums returns the totals of the folders in db; long limits long transactions.
+func newFolderSums(db *sqldb.DB, long *turn.Long) *folderSums {
+	return &folderSums{db: db, computeTurns: turn.New(sumsPerAccount, sumsInTotal), longTurns: long}
 }
 
-// of returns what lies below folders, whatever their accounts. What is no folder is missing. While
-// nothing can be written, folders that have not been added up are walked.
-func (s *sums) of(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]tree.Summed, error) {
+// get returns the totals of folders by id, in any accounts. Nodes that are not folders have no
+// entry. Missing totals are computed and stored; if the database refuses writes (DiskFull,
+// Unavailable), they are computed without storing.
+func (s *folderSums) get(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]tree.Summed, error) {
 	walked := map[drive.NodeID]tree.Summed{}
 	for {
 		found, err := tree.Sums(ctx, q, folders)
@@ -52,7 +55,7 @@ func (s *sums) of(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) 
 			return found, nil
 		}
 		for account, ids := range missing {
-			err := s.addUp(ctx, account, ids)
+			err := s.compute(ctx, account, ids)
 			if ctx.Err() == nil && (drive.IsKind(err, drive.DiskFull) || drive.IsKind(err, drive.Unavailable)) {
 				err = s.walk(ctx, account, ids, walked)
 			}
@@ -60,13 +63,14 @@ func (s *sums) of(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) 
 				return nil, err
 			}
 		}
-		q = s.db // which has what was added up
+		q = s.db // re-read outside of the snapshot, which lacks the new totals
 	}
 }
 
-// walk reads all that is below folders of an account.
-func (s *sums) walk(ctx context.Context, account drive.AccountID, folders []drive.NodeID, to map[drive.NodeID]tree.Summed) error {
-	return s.turns.Do(ctx, account, func() error {
+// walk computes the totals of folders of an account by reading all descendants, and adds them to
+// the map to.
+func (s *folderSums) walk(ctx context.Context, account drive.AccountID, folders []drive.NodeID, to map[drive.NodeID]tree.Summed) error {
+	return s.computeTurns.Do(ctx, account, func() error {
 		for _, id := range folders {
 			seq, sum, err := tree.Walk(ctx, s.db, id)
 			if err != nil {
@@ -79,15 +83,15 @@ func (s *sums) walk(ctx context.Context, account drive.AccountID, folders []driv
 }
 
 const (
-	unsummedAtOnce = 2000 // folders without a sum that are looked for at a time
-	summedAtOnce   = 128  // folders that one statement adds up
-	sumTries       = 5    // of adding up one folder, while its account changes
+	maxUnsummed = 2000 // folders without a total read at a time
+	sumBatch    = 128  // folders that one statement sums
+	maxSumTries = 5    // attempts to sum one folder while its account changes
 )
 
-// addUp adds up folders of an account with all below them, the deepest first, some in a
-// transaction. If the caller leaves meanwhile, what was added up stays.
-func (s *sums) addUp(ctx context.Context, account drive.AccountID, folders []drive.NodeID) error {
-	end, err := s.turns.Take(ctx, account)
+// compute computes and stores the totals of folders of an account and of all folders below, deepest
+// first. Totals stored before an error or cancellation stay.
+func (s *folderSums) compute(ctx context.Context, account drive.AccountID, folders []drive.NodeID) error {
+	end, err := s.computeTurns.Take(ctx, account)
 	if err != nil {
 		return drive.Wrap(err, drive.Unavailable)
 	}
@@ -95,12 +99,12 @@ func (s *sums) addUp(ctx context.Context, account drive.AccountID, folders []dri
 	for levels := [][]drive.NodeID{folders}; len(levels) > 0; {
 		level := levels[len(levels)-1]
 		var below []drive.NodeID
-		for some := range slices.Chunk(level, numbersAtOnce) {
-			more, err := tree.Unsummed(ctx, s.db, some, unsummedAtOnce)
+		for batch := range slices.Chunk(level, nodesPerStatement) {
+			more, err := tree.Unsummed(ctx, s.db, batch, maxUnsummed)
 			if err != nil {
 				return err
 			}
-			if below = append(below, more...); len(below) >= unsummedAtOnce {
+			if below = append(below, more...); len(below) >= maxUnsummed {
 				break
 			}
 		}
@@ -108,8 +112,8 @@ func (s *sums) addUp(ctx context.Context, account drive.AccountID, folders []dri
 			levels = append(levels, below)
 			continue
 		}
-		for some := range slices.Chunk(level, summedAtOnce) {
-			if err := s.addSome(ctx, account, some); err != nil {
+		for batch := range slices.Chunk(level, sumBatch) {
+			if err := s.computeBatch(ctx, account, batch); err != nil {
 				return err
 			}
 		}
@@ -118,25 +122,25 @@ func (s *sums) addUp(ctx context.Context, account drive.AccountID, folders []dri
 	return nil
 }
 
-// addSome adds up folders in which each folder was added up. They are read outside of the
-// transaction, which is short however much is in them; if the account has changed meanwhile, fewer
-// of them are read again.
-func (s *sums) addSome(ctx context.Context, account drive.AccountID, folders []drive.NodeID) error {
+// computeBatch stores the totals of folders whose subfolders all have totals. It reads outside of
+// the write transaction to keep that short. If the account changed in between, it retries with
+// fewer folders, and at last under the account's lock.
+func (s *folderSums) computeBatch(ctx context.Context, account drive.AccountID, folders []drive.NodeID) error {
 	for size, tries := len(folders), 0; len(folders) > 0; {
-		some := folders[:min(size, len(folders))]
-		stale, err := s.tryAdd(ctx, account, some)
+		batch := folders[:min(size, len(folders))]
+		stale, err := s.tryCompute(ctx, account, batch)
 		switch {
 		case err != nil:
 			return err
 		case !stale:
-			folders, tries = folders[len(some):], 0
+			folders, tries = folders[len(batch):], 0
 		case size > 1:
 			size = max(1, size/4)
 		default:
-			if tries++; tries < sumTries {
+			if tries++; tries < maxSumTries {
 				continue
 			}
-			if err := s.addLocked(ctx, account, some); err != nil {
+			if err := s.computeLocked(ctx, account, batch); err != nil {
 				return err
 			}
 			folders, tries = folders[1:], 0
@@ -145,7 +149,9 @@ func (s *sums) addSome(ctx context.Context, account drive.AccountID, folders []d
 	return nil
 }
 
-func (s *sums) tryAdd(ctx context.Context, account drive.AccountID, folders []drive.NodeID) (stale bool, err error) {
+// tryCompute sums the folders and stores the totals unless the account changed since they were
+// read; then stale is true.
+func (s *folderSums) tryCompute(ctx context.Context, account drive.AccountID, folders []drive.NodeID) (stale bool, err error) {
 	added, err := tree.Add(ctx, s.db, account, folders)
 	if err != nil {
 		return false, err
@@ -157,9 +163,10 @@ func (s *sums) tryAdd(ctx context.Context, account drive.AccountID, folders []dr
 	return stale, err
 }
 
-// addLocked adds up a folder of an account that changes all the time, while nobody can change it.
-func (s *sums) addLocked(ctx context.Context, account drive.AccountID, folder []drive.NodeID) error {
-	return s.long.Do(ctx, account, func() error {
+// computeLocked computes the total of one folder while it holds the account's lock, for accounts
+// that change too often.
+func (s *folderSums) computeLocked(ctx context.Context, account drive.AccountID, folder []drive.NodeID) error {
+	return s.longTurns.Do(ctx, account, func() error {
 		return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := tree.Lock(ctx, tx, account); err != nil {
 				return err

@@ -11,22 +11,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Supersede makes the content of a file the next version of another one of the same place, whose
-// name and history stay, and takes the first away: as programs mean it that write a new file and
-// move it over the old one. A file with no more than that content is deleted for good, since
-// nothing of it is lost; one with a history of its own goes to the trash. Elsewhere (IsElsewhere):
-// the two belong to different accounts.
+// Supersede makes the content of file id the next version of file target, which keeps its name and
+// history, and removes file id. This implements saving by writing a new file and renaming it over
+// the old one. File id is deleted permanently if it has one version, since its content is kept,
+// else trashed. It fails with an error that IsElsewhere recognizes if the files belong to different
+// accounts.
 func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID, e tree.Expect) (NodeView, error) {
-	from, err := f.enter(ctx, who, id, access.Edit)
+	from, err := f.authorize(ctx, who, id, access.Edit)
 	if err == nil {
 		err = from.CheckAway(access.Move)
 	}
 	if err != nil {
 		return NodeView{}, err
 	}
-	to, err := f.enter(ctx, who, target, access.Replace)
+	to, err := f.authorize(ctx, who, target, access.Replace)
 	if err == nil && to.Who.Account != from.Who.Account {
-		err = elsewhere()
+		err = errCrossAccount()
 	}
 	if err != nil {
 		return NodeView{}, err
@@ -39,14 +39,14 @@ func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.N
 	})
 }
 
-// supersede is the transaction. Sizes move within it in an order in which a full account has room:
-// what goes gives its bytes back before they are charged again.
+// supersede is the transaction of Supersede. It frees the bytes of the source before it charges
+// them again, so that it works in a full account.
 func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, target drive.NodeID) (tree.Node, error) {
-	src, err := f.live(ctx, tx, who, id)
+	src, err := f.findLive(ctx, tx, who, id)
 	if err != nil {
 		return tree.Node{}, err
 	}
-	dst, err := f.live(ctx, tx, who, target)
+	dst, err := f.findLive(ctx, tx, who, target)
 	if err != nil {
 		return tree.Node{}, err
 	}
@@ -56,7 +56,7 @@ func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, 
 	if err := f.opt.Content.RefAll(ctx, tx, src.Blob); err != nil {
 		return tree.Node{}, err
 	}
-	if err := f.takeAway(ctx, tx, who, src); err != nil {
+	if err := f.removeSource(ctx, tx, who, src); err != nil {
 		return tree.Node{}, err
 	}
 	if err := f.opt.Ledger.Apply(ctx, tx, who.Account, quota.Move{Finished: src.Size}); err != nil {
@@ -69,8 +69,8 @@ func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, 
 	return placed.Node, f.drop(ctx, tx, who.Account, placed.Dropped)
 }
 
-// takeAway deletes a file that has one version, and trashes one that has more.
-func (f *Files) takeAway(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node) error {
+// removeSource deletes a file with one version permanently and trashes a file with more.
+func (f *Files) removeSource(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node) error {
 	versions, err := f.opt.Tree.Versions(ctx, tx, src.ID, drive.VersionID{}, 2)
 	if err != nil {
 		return err
@@ -92,13 +92,13 @@ func (f *Files) takeAway(ctx context.Context, tx *sqldb.Tx, who drive.Who, src t
 	return f.drop(ctx, tx, who.Account, p.Versions)
 }
 
-// elsewhere says that something cannot go to a place of another account.
-func elsewhere() error {
+// errCrossAccount returns the refusal of a move into another account; IsElsewhere recognizes it.
+func errCrossAccount() error {
 	return drive.Bad("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
 }
 
-// IsElsewhere reports whether something was refused only because it would have gone from one
-// account to another: it can be copied.
+// IsElsewhere reports whether err refuses a move only because source and target belong to different
+// accounts. The caller can copy instead.
 func IsElsewhere(err error) bool {
 	e, ok := errors.AsType[*drive.Error](err)
 	return ok && e.Kind == drive.BadRequest && e.Args["field"] == "parent" && e.Args["reason"] == string(drive.NotAllowed)

@@ -8,12 +8,12 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// Total returns what lies below a folder. A file is BadRequest; a folder with something below it
-// that is hidden from the caller is Forbidden.
+// Total returns the totals below a folder. It fails with BadRequest for a file, and with Forbidden
+// if a descendant is hidden from the caller.
 func (f *Files) Total(ctx context.Context, who drive.Who, id drive.NodeID) (tree.Sum, error) {
-	p, err := f.enter(ctx, who, id, access.List)
+	p, err := f.authorize(ctx, who, id, access.List)
 	if err == nil {
-		err = f.seesAll(ctx, f.opt.DB, p, id)
+		err = f.requireFullView(ctx, f.opt.DB, p, id)
 	}
 	if err != nil {
 		return tree.Sum{}, err
@@ -26,6 +26,6 @@ func (f *Files) Total(ctx context.Context, who drive.Who, id drive.NodeID) (tree
 	if !n.IsFolder() {
 		return tree.Sum{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", n.Type)
 	}
-	sums, err := f.sums.of(ctx, db, []drive.NodeID{id})
+	sums, err := f.sums.get(ctx, db, []drive.NodeID{id})
 	return sums[id].Sum, err
 }

@@ -21,8 +21,8 @@ type VersionView struct {
 	Current   bool              `json:"current"`
 }
 
-// Versions lists the versions of a file, the newest first. The cursor is the id of the last version
-// of the page before.
+// Versions lists the versions of a file, newest first. The cursor is the id of the previous page's
+// last version; a malformed one is CursorInvalid.
 func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cursor string, limit int) (Page[VersionView], error) {
 	limit, err := tree.CheckLimit(limit)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 			return Page[VersionView]{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	p, err := f.enter(ctx, who, id, access.Read)
+	p, err := f.authorize(ctx, who, id, access.Read)
 	if err != nil {
 		return Page[VersionView]{}, err
 	}
@@ -58,9 +58,10 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 			return Page[VersionView]{}, err
 		}
 	}
-	return pageOf(views, next), nil
+	return newPage(views, next), nil
 }
 
+// viewVersion returns the view of version v of file n.
 func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (VersionView, error) {
 	digests, err := f.opt.Content.Aliases(ctx, f.opt.DB.For(n.Account), v.Blob)
 	return VersionView{
@@ -69,17 +70,17 @@ func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (V
 	}, err
 }
 
-// RestoreVersion makes the content of an older version current again, as a new version that is
-// charged like any other. The version that is current already stays as it is, and so does one that
-// an earlier call has made of the same version: a client that lost its answer asks again.
+// RestoreVersion makes the content of an older version current by adding a new version, which is
+// charged. If the current version already has that content, time and type, nothing changes, so a
+// client may retry after a lost response.
 func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID, hook Hook) (r Result, err error) {
-	p, err := f.enter(ctx, who, id, access.Edit)
+	p, err := f.authorize(ctx, who, id, access.Edit)
 	if err != nil {
 		return Result{}, err
 	}
 	who = p.Who
 	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := f.live(ctx, tx, who, id)
+		n, err := f.findLive(ctx, tx, who, id)
 		if err != nil {
 			return err
 		}
@@ -88,12 +89,13 @@ func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.Node
 				return err
 			}
 		}
-		r, err = f.answer(ctx, tx, p, n, hook)
+		r, err = f.result(ctx, tx, p, n, hook)
 		return err
 	})
 	return r, err
 }
 
+// addVersion adds a version with the content of an older one, unless the current one equals it.
 func (f *Files) addVersion(ctx context.Context, tx *sqldb.Tx, who drive.Who, n tree.Node, version drive.VersionID) (tree.Node, error) {
 	v, err := f.opt.Tree.FindVersion(ctx, tx, n.ID, version)
 	if err != nil {

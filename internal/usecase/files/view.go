@@ -17,43 +17,42 @@ import (
 // NodeView is a node as the native API shows it.
 type NodeView struct {
 	ID        drive.NodeID      `json:"id"`
-	ParentID  *drive.NodeID     `json:"parent_id"` // null: the root
+	ParentID  *drive.NodeID     `json:"parent_id"` // null: the root, or hidden from the caller
 	Name      string            `json:"name"`
-	Path      string            `json:"path"` // of a node in the trash: the one it had; //PLACE/... outside of the caller's own drive
+	Path      string            `json:"path"` // of a trashed node: its former path; //PLACE/... outside of the caller's own drive
 	Type      tree.Type         `json:"type"`
-	Size      int64             `json:"size"` // bytes; of a folder 0
+	Size      int64             `json:"size"` // bytes; 0 for a folder
 	Mime      string            `json:"mime"`
 	MTime     drive.Time        `json:"mtime"`
 	CreatedAt drive.Time        `json:"created_at"`
 	UpdatedAt drive.Time        `json:"updated_at"`
 	Rev       int64             `json:"rev"`
 	Seq       int64             `json:"seq"`
-	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and the aliases that were verified
-	TrashedAt *drive.Time       `json:"trashed_at"` // also of what lies in a trashed folder
+	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and verified aliases
+	TrashedAt *drive.Time       `json:"trashed_at"` // also set on descendants of a trashed folder
 
-	// Role is what the caller is at a node that was asked for on its own, outside of their own
-	// drive.
-	Role access.Role `json:"role,omitempty" enum:"viewer,uploader,editor,manager"` // the caller's; only for one node, in a space or shared folder
+	// Role is the caller's role at a node requested on its own, outside of the caller's own drive.
+	Role access.Role `json:"role,omitempty" enum:"viewer,uploader,editor,manager"` // only in a response for one node, in a space or shared folder
 
-	// Version is the current version of a file; the contract does not show it.
+	// Version is the current version of a file; it is not part of the API.
 	Version drive.VersionID `json:"-"`
 }
 
-// display shows nodes to callers.
-type display struct {
-	*doors
+// presenter builds the views of nodes that callers receive.
+type presenter struct {
+	*authorizer
 	content content.Content
 }
 
-// View shows a node.
-func (s *display) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
-	return s.viewer(q).view(ctx, n)
+// View returns the view of a node as its owner sees it.
+func (d *presenter) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
+	return d.builder(q).view(ctx, n)
 }
 
-// ViewAt shows a live node whose folder is known to be at a path. known are the digests of its
-// content; nil: they are looked up.
-func (s *display) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
-	v := s.viewer(q)
+// ViewAt returns the view of a live node whose folder is at the given path. known are the digests
+// of its content; nil: they are looked up.
+func (d *presenter) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
+	v := d.builder(q)
 	v.folders[n.Parent] = tree.Spot{Path: folder}
 	if known != nil {
 		v.digests = map[drive.BlobID]digest.Set{n.Blob: known}
@@ -61,29 +60,29 @@ func (s *display) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, fold
 	return v.view(ctx, n)
 }
 
-// ViewFor shows a node as the caller sees it.
-func (s *display) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n tree.Node) (NodeView, error) {
+// ViewFor returns the view of a node as the caller sees it. It fails with NotFound if the caller
+// may not see the node.
+func (d *presenter) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n tree.Node) (NodeView, error) {
 	if n.Account == who.Account {
-		return s.View(ctx, q, n)
+		return d.View(ctx, q, n)
 	}
-	p, err := s.access.At(ctx, q, who, n.ID)
+	p, err := d.access.At(ctx, q, who, n.ID)
 	if err != nil {
 		return NodeView{}, err
 	}
-	return s.viewer(q).as(p).view(ctx, n)
+	return d.builder(q).forPass(p).view(ctx, n)
 }
 
-// ViewOf shows a node that was read before, as it was then.
-func (s *display) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeView, error) {
-	return s.ViewFor(ctx, s.db.For(n.Account), who, n)
+// ViewOf is ViewFor on the database of the node's account, for a node read earlier.
+func (d *presenter) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeView, error) {
+	return d.ViewFor(ctx, d.db.For(n.Account), who, n)
 }
 
-// ViewMany shows many nodes; those that they have in common are read once. A node that has gone
-// since it was read, or whose folder has, is missing. known are digests of contents, those that the
-// caller has; the others are looked up.
-func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node, known map[drive.BlobID]digest.Set) (map[drive.NodeID]NodeView, error) {
-	v := s.viewer(q)
-	if err := v.fetch(ctx, nodes, known); err != nil {
+// ViewMany returns the views of many nodes by id, with few statements. A node whose folder was
+// deleted meanwhile is missing. known holds digests by blob; missing ones are looked up.
+func (d *presenter) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node, known map[drive.BlobID]digest.Set) (map[drive.NodeID]NodeView, error) {
+	v := d.builder(q)
+	if err := v.prefetch(ctx, nodes, known); err != nil {
 		return nil, err
 	}
 	views := make(map[drive.NodeID]NodeView, len(nodes))
@@ -100,15 +99,15 @@ func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.No
 	return views, nil
 }
 
-// ViewMine is ViewMany of nodes of the caller's own drive.
-func (s *display) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	return s.ViewMany(ctx, s.db.For(who.Account), nodes, nil)
+// ViewMine is ViewMany for nodes of the caller's own drive.
+func (d *presenter) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	return d.ViewMany(ctx, d.db.For(who.Account), nodes, nil)
 }
 
-// ViewTops shows nodes that are shared with the caller by name, as these see them: what is above
-// them is not told.
-func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	views, err := s.ViewMany(ctx, s.db, nodes, nil)
+// ViewTops returns the views of nodes that are shared with the caller, by id. Parent and path above
+// them are hidden.
+func (d *presenter) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	views, err := d.ViewMany(ctx, d.db, nodes, nil)
 	for id, v := range views {
 		v.ParentID, v.Path = nil, drive.Address{Place: id.String()}.String()
 		views[id] = v
@@ -116,18 +115,18 @@ func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.No
 	return views, err
 }
 
-// ViewRoots shows the roots of drives and spaces to whoever may see them, by id.
-func (s *display) ViewRoots(ctx context.Context, roots []drive.NodeID) (map[drive.NodeID]NodeView, error) {
-	found, err := tree.ByID(ctx, s.tree, s.db, roots...)
+// ViewRoots returns the views of root folders by id. The caller must be allowed to see them.
+func (d *presenter) ViewRoots(ctx context.Context, roots []drive.NodeID) (map[drive.NodeID]NodeView, error) {
+	found, err := tree.ByID(ctx, d.tree, d.db, roots...)
 	if err != nil {
 		return nil, err
 	}
-	return s.ViewMany(ctx, s.db, slices.Collect(maps.Values(found)), nil)
+	return d.ViewMany(ctx, d.db, slices.Collect(maps.Values(found)), nil)
 }
 
-// answer shows a node that a transaction made and runs its hook.
-func (s *display) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.Node, hook Hook) (Result, error) {
-	view, err := s.viewer(tx).as(p).view(ctx, n)
+// result returns a Result with the view of a node that tx created, after running hook.
+func (d *presenter) result(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.Node, hook Hook) (Result, error) {
+	view, err := d.builder(tx).forPass(p).view(ctx, n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -135,56 +134,58 @@ func (s *display) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tre
 	return r, hook.run(ctx, tx, r)
 }
 
-// viewer shows the nodes of one answer and reads the place of each folder once.
-type viewer struct {
-	*display
+// viewBuilder builds the node views of one response and caches folder locations.
+type viewBuilder struct {
+	*presenter
 	q       sqldb.Querier
 	folders map[drive.NodeID]tree.Spot
 	digests map[drive.BlobID]digest.Set
-	pass    access.Pass                  // whose view it is; zero: the owner's
-	spots   map[drive.NodeID]access.Spot // of a guest: from where each node is seen; nil: as the pass says
+	pass    access.Pass                  // authorization the views are built for; zero: the owner's
+	spots   map[drive.NodeID]access.Spot // of a guest: the shared top from which each node is seen; nil: derived from pass
 }
 
-func (s *display) viewer(q sqldb.Querier) *viewer {
-	return &viewer{display: s, q: q, folders: map[drive.NodeID]tree.Spot{}}
+// builder returns a viewBuilder that reads from q.
+func (d *presenter) builder(q sqldb.Querier) *viewBuilder {
+	return &viewBuilder{presenter: d, q: q, folders: map[drive.NodeID]tree.Spot{}}
 }
 
-// fetch reads what nodes that are to be shown have in common, by a few statements.
-func (v *viewer) fetch(ctx context.Context, nodes []tree.Node, known map[drive.BlobID]digest.Set) (err error) {
+// prefetch reads the folder locations and digests of all nodes with few statements.
+func (b *viewBuilder) prefetch(ctx context.Context, nodes []tree.Node, known map[drive.BlobID]digest.Set) (err error) {
 	unknown := slices.DeleteFunc(blobsOf(nodes), func(id drive.BlobID) bool { return known[id] != nil })
-	if v.folders, err = v.tree.SpotsOf(ctx, v.q, nodes); err == nil {
-		v.digests, err = v.content.AliasesOf(ctx, v.q, unknown)
+	if b.folders, err = b.tree.SpotsOf(ctx, b.q, nodes); err == nil {
+		b.digests, err = b.content.AliasesOf(ctx, b.q, unknown)
 	}
 	if err != nil {
 		return fmt.Errorf("show %d nodes: %w", len(nodes), err)
 	}
-	maps.Copy(v.digests, known)
+	maps.Copy(b.digests, known)
 	return nil
 }
 
-// all shows many nodes.
-func (v *viewer) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
-	err := v.fetch(ctx, nodes, nil)
+// all returns the views of the nodes, in their order.
+func (b *viewBuilder) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
+	err := b.prefetch(ctx, nodes, nil)
 	if err != nil {
 		return nil, err
 	}
 	views := make([]NodeView, len(nodes))
 	for i, n := range nodes {
-		if views[i], err = v.view(ctx, n); err != nil {
+		if views[i], err = b.view(ctx, n); err != nil {
 			return nil, err
 		}
 	}
 	return views, nil
 }
 
-func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
+// view returns the view of one node, and reads what prefetch has not.
+func (b *viewBuilder) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	view := NodeView{
 		ID: n.ID, Name: string(n.Name), Path: "/", Type: n.Type, Size: int64(n.Size), Mime: n.Mime, MTime: n.MTime,
 		CreatedAt: n.Created, UpdatedAt: n.Updated, Rev: n.Rev, Seq: n.Seq, Digests: map[string]string{}, Version: n.Version,
 	}
 	path := drive.Path{}
 	if !n.IsRoot() {
-		parent, err := v.folder(ctx, n.Parent)
+		parent, err := b.folder(ctx, n.Parent)
 		if err != nil {
 			return NodeView{}, err
 		}
@@ -193,9 +194,9 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 			n.Trashed = parent.Trashed
 		}
 	}
-	view.Path, view.ParentID = v.masked(n, path)
-	if v.pass.Who.Guest && v.pass.Node == n.ID {
-		view.Role = v.pass.Rights.Role()
+	view.Path, view.ParentID = b.maskPath(n, path)
+	if b.pass.Who.Guest && b.pass.Node == n.ID {
+		view.Role = b.pass.Rights.Role()
 	}
 	if n.Trashed != 0 {
 		view.TrashedAt = &n.Trashed
@@ -203,10 +204,10 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	if n.Blob.IsZero() {
 		return view, nil
 	}
-	digests, ok := v.digests[n.Blob]
+	digests, ok := b.digests[n.Blob]
 	if !ok {
 		var err error
-		if digests, err = v.content.Aliases(ctx, v.q, n.Blob); err != nil {
+		if digests, err = b.content.Aliases(ctx, b.q, n.Blob); err != nil {
 			return NodeView{}, fmt.Errorf("show node %v: %w", n.ID, err)
 		}
 	}
@@ -214,43 +215,44 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	return view, nil
 }
 
-func (v *viewer) folder(ctx context.Context, id drive.NodeID) (tree.Spot, error) {
-	if spot, ok := v.folders[id]; ok {
+// folder returns the location of a folder, from the cache if possible.
+func (b *viewBuilder) folder(ctx context.Context, id drive.NodeID) (tree.Spot, error) {
+	if spot, ok := b.folders[id]; ok {
 		return spot, nil
 	}
-	spot, err := v.tree.Locate(ctx, v.q, id)
+	spot, err := b.tree.Locate(ctx, b.q, id)
 	if err == nil {
-		v.folders[id] = spot
+		b.folders[id] = spot
 	}
 	return spot, err
 }
 
-// as makes v the view of the one whose pass it is.
-func (v *viewer) as(p access.Pass) *viewer {
-	v.pass = p
-	return v
+// forPass sets the authorization that views are built for and returns b.
+func (b *viewBuilder) forPass(p access.Pass) *viewBuilder {
+	b.pass = p
+	return b
 }
 
-// masked returns the path and the parent of a node as a guest may know them: what lies above the
-// folder from which the guest sees it is not told.
-func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
+// maskPath returns the path and the parent id of a node as the caller may see them. For a guest
+// both start at the shared top; folders above it stay hidden.
+func (b *viewBuilder) maskPath(n tree.Node, path drive.Path) (string, *drive.NodeID) {
 	parent := &n.Parent
 	if n.IsRoot() {
 		parent = nil
 	}
-	if !v.pass.Who.Guest {
+	if !b.pass.Who.Guest {
 		return path.String(), parent
 	}
-	top, place, cut := v.pass.Top, v.pass.Place(), 0
-	spot, known := v.spots[n.ID]
+	top, place, cut := b.pass.Top, b.pass.Place(), 0
+	spot, known := b.spots[n.ID]
 	switch {
-	case v.pass.Space != "": // all of it is below the root
+	case b.pass.Space != "": // all of it is below the root
 	case known:
 		top, place, cut = spot.Top, spot.Top.String(), len(path)-spot.Level
-	case n.ID == v.pass.Node:
-		cut = len(path) - v.pass.Level
+	case n.ID == b.pass.Node:
+		cut = len(path) - b.pass.Level
 	default: // a child
-		cut = len(path) - 1 - v.pass.Level
+		cut = len(path) - 1 - b.pass.Level
 	}
 	if n.ID == top {
 		parent = nil
@@ -258,14 +260,14 @@ func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
 	return drive.Address{Place: place, Path: path[max(0, min(cut, len(path))):]}.String(), parent
 }
 
-// seen shows those nodes of a page that the caller sees, wherever they are.
-func (v *viewer) seen(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
-	if v.spots, err = v.display.spots(ctx, v.pass, page.Items); err != nil {
+// visiblePage returns the views of those nodes of a page that the caller may see.
+func (b *viewBuilder) visiblePage(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
+	if b.spots, err = b.presenter.visibleSpots(ctx, b.pass, page.Items); err != nil {
 		return Page[NodeView]{}, err
 	}
-	if v.spots != nil {
-		page.Items = slices.DeleteFunc(page.Items, func(n tree.Node) bool { return !v.spots[n.ID].Seen })
+	if b.spots != nil {
+		page.Items = slices.DeleteFunc(page.Items, func(n tree.Node) bool { return !b.spots[n.ID].Seen })
 	}
-	views, err := v.all(ctx, page.Items)
-	return pageOf(views, page.Next), err
+	views, err := b.all(ctx, page.Items)
+	return newPage(views, page.Next), err
 }

@@ -9,28 +9,28 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// away is what goes to the trash once its copy is there.
-type away struct {
+// moveSource identifies the source of a move, which goes to the trash once its copy is visible.
+type moveSource struct {
 	Account drive.AccountID `json:"account"`
 	Node    drive.NodeID    `json:"node"`
-	// What the source was when the copy began: what has changed since is perhaps not in the copy.
+	// State of the source when the copy began. After a later change the copy may be incomplete.
 	Seq   int64 `json:"seq"`
 	Nodes int64 `json:"nodes"`
 }
 
-// leaving is the source of a move.
-type leaving struct {
-	w  *copying
-	tx *sqldb.Tx
-	o  *operation
+// sourceRemoval puts the source of a move into the trash, within one step of the operation.
+type sourceRemoval struct {
+	handler   *copyHandler
+	tx        *sqldb.Tx
+	operation *operation
 }
 
-// check refuses to take away the source that has changed since the copy began, that the caller may
-// not take away any more, of which they do not see a part, or which somebody else has locked,
-// itself or the folder around it.
-func (l leaving) check(ctx context.Context) error {
-	w, tx, o := l.w, l.tx, l.o
-	a := o.args.Copy.Away
+// check fails if the source must stay: VersionChanged if it changed since the copy began, Forbidden
+// if the user lost the right to remove it or a part is hidden from the user, Locked if another user
+// locked it or its parent. Without a source it returns nil.
+func (l sourceRemoval) check(ctx context.Context) error {
+	w, tx, o := l.handler, l.tx, l.operation
+	a := o.args.Copy.MoveSource
 	if a == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (l leaving) check(ctx context.Context) error {
 		err = p.CheckAway(access.Trash)
 	}
 	if err == nil {
-		err = w.seesAll(ctx, tx, p, a.Node)
+		err = w.requireFullView(ctx, tx, p, a.Node)
 	}
 	if err != nil {
 		return err
@@ -61,11 +61,11 @@ func (l leaving) check(ctx context.Context) error {
 	return w.locks.Check(ctx, tx, a.Account, a.Node, tx.Actor(), true)
 }
 
-// leave is the last step of a move: its source goes to the trash. The transaction has the lock on
-// the source's ledger. What is there no longer has gone already.
-func (l leaving) leave(ctx context.Context) (finished bool, err error) {
-	w, tx, o := l.w, l.tx, l.o
-	a := o.args.Copy.Away
+// trash is the last step of a move: it puts the source into the trash. The transaction holds the
+// lock on the source's ledger. A source that is already trashed or deleted counts as removed.
+func (l sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
+	w, tx, o := l.handler, l.tx, l.operation
+	a := o.args.Copy.MoveSource
 	tx.ActFor(drive.Who{User: o.user, Account: a.Account})
 	n, err := w.tree.Find(ctx, tx, a.Account, a.Node)
 	if drive.IsKind(err, drive.NotFound) || err == nil && n.Trashed != 0 {

@@ -1,0 +1,149 @@
+package files
+
+import (
+	"context"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// authorizer checks what callers may do at a node and determines the account that they then act on.
+type authorizer struct {
+	access *access.Access
+	tree   *tree.Tree
+	db     *sqldb.DB
+}
+
+// authorize checks that the caller may use the node in the given way. The returned Pass.Who acts on
+// the node's account. It fails with NotFound if the caller may not see the node, and with Forbidden
+// if the caller sees it and lacks the right.
+func (a *authorizer) authorize(ctx context.Context, who drive.Who, id drive.NodeID, use access.Use) (access.Pass, error) {
+	return a.access.Enter(ctx, a.db, who, id, use)
+}
+
+// authorizePath is authorize for the node at an address. If the full path does not exist, n is its
+// deepest existing folder and rest the missing part.
+func (a *authorizer) authorizePath(ctx context.Context, who drive.Who, at drive.Address, use access.Use) (p access.Pass, n tree.Node, rest drive.Path, err error) {
+	to, err := a.access.Find(ctx, a.db, who, at)
+	if err != nil {
+		return p, n, nil, err
+	}
+	q := a.db.For(to.Account)
+	if n, rest, err = a.tree.Deepest(ctx, q, to.Account, to.Path); err != nil {
+		return p, n, nil, err
+	}
+	if to.Account == who.Account {
+		return access.Pass{Who: who, Node: n.ID, Rights: access.All}, n, rest, nil
+	}
+	p, err = a.authorize(ctx, who, n.ID, use)
+	return p, n, rest, err
+}
+
+// authorizeAccount authorizes a use of a whole account: of the space named by place, or of the
+// caller's own account if place is empty. A shared folder is NotFound.
+func (a *authorizer) authorizeAccount(ctx context.Context, who drive.Who, place string, use access.Use) (access.Pass, error) {
+	if place == "" {
+		return access.Pass{Who: who, Rights: access.All}, nil
+	}
+	p, _, _, err := a.authorizePath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, use)
+	if err == nil && p.Who.Guest && p.Space == "" { // a shared folder has no trash and no feed
+		err = drive.Fail(drive.NotFound)
+	}
+	return p, err
+}
+
+// requireFullView fails with Forbidden if any node below the folder is hidden from the caller.
+func (a *authorizer) requireFullView(ctx context.Context, q sqldb.Querier, p access.Pass, folder drive.NodeID) error {
+	lens, err := a.access.Lens(ctx, q, p)
+	if err != nil {
+		return err
+	}
+	hidden, err := a.tree.AnyWithin(ctx, q, p.Who.Account, folder, lens.Hidden())
+	if err == nil && hidden {
+		err = drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+	}
+	return err
+}
+
+// visibleChildren drops the children that the caller may not see. The caller sees their folder.
+func (a *authorizer) visibleChildren(ctx context.Context, p access.Pass, nodes []tree.Node) ([]tree.Node, error) {
+	lens, err := a.access.Lens(ctx, a.db, p)
+	if err != nil || !p.Who.Guest {
+		return nodes, err
+	}
+	return slices.DeleteFunc(nodes, func(n tree.Node) bool { return !lens.ShowsChild(n.ID) }), nil
+}
+
+// visibleSpots returns, by node id, whether the caller sees each node and from which shared top.
+// The nodes may be anywhere in the account. A nil map means that the caller sees all of them, from
+// the root.
+func (a *authorizer) visibleSpots(ctx context.Context, p access.Pass, nodes []tree.Node) (map[drive.NodeID]access.Spot, error) {
+	if !p.Who.Guest {
+		return nil, nil
+	}
+	lens, err := a.access.Lens(ctx, a.db, p)
+	if err != nil || p.Space != "" && !lens.Narrows(p.Top) {
+		return nil, err
+	}
+	ids := make([]drive.NodeID, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.ID
+	}
+	spots, err := lens.Spots(ctx, a.db, ids)
+	if spots == nil && err == nil {
+		spots = map[drive.NodeID]access.Spot{}
+	}
+	return spots, err
+}
+
+// findLive returns a node of the account of who. It fails with WrongState {state: trashed} if the
+// node or a folder above it is in the trash, and with NotFound if it does not exist.
+func (a *authorizer) findLive(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID) (tree.Node, error) {
+	n, err := a.tree.Find(ctx, q, who.Account, id)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	_, live, err := a.tree.PathOf(ctx, q, id)
+	if err == nil && !live {
+		err = drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	return n, err
+}
+
+// useForConflict returns the use to authorize for putting a node into a folder: Replace if the
+// policy replaces existing nodes, else Put.
+func useForConflict(c drive.Conflict) access.Use {
+	if c == drive.ConflictReplace {
+		return access.Replace
+	}
+	return access.Put
+}
+
+// authorizeReplaced checks that the caller may trash the node that is to be replaced; zero: none.
+func (a *authorizer) authorizeReplaced(ctx context.Context, who drive.Who, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	p, err := a.authorize(ctx, who, over, access.Trash)
+	if err == nil {
+		err = p.CheckAway(access.Trash)
+	}
+	return err
+}
+
+// trashReplaced puts the node over into the trash if it still has the name at. Zero: it does
+// nothing.
+func (a *authorizer) trashReplaced(ctx context.Context, tx *sqldb.Tx, at tree.Place, account drive.AccountID, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	there, taken, err := a.tree.Child(ctx, tx, account, at.Parent, at.Name)
+	if err != nil || !taken || there.ID != over {
+		return err
+	}
+	_, err = a.tree.Trash(ctx, tx, account, over, 0)
+	return err
+}
