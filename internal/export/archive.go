@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Archive is a selection of files by whose id they can be downloaded as a zip. It holds nothing:
-// what is sent is what the files are then.
+// Archive is a stored selection of files that the client can download as a zip by id. The server
+// stores only the selection. The zip is made from the current contents of the files while it is
+// sent.
 type Archive struct {
 	ID        drive.ArchiveID `json:"id"`
 	Name      string          `json:"name" doc:"of the directory in the zip"`
@@ -22,30 +23,33 @@ type Archive struct {
 }
 
 const (
-	archiveLife = 24 * time.Hour // an interrupted download goes on within it
-	// MaxPicked is how many files and folders an archive may name: in JSON they are 780 KB.
+	archiveLife = 24 * time.Hour // how long an archive can be downloaded; an interrupted download can resume in this time
+	// MaxPicked is the largest number of files and folders that a client can select for one
+	// archive. In JSON they take 780 KB.
 	MaxPicked = 20_000
 
-	maxArchives     = 100     // of an account; an older one makes room
-	maxPickedOfUser = 100_000 // nodes that they name together: 1.6 MB
+	maxArchives     = 100     // of one account; a new archive evicts the oldest
+	maxPickedOfUser = 100_000 // total of selected nodes in all archives of one account: 1.6 MB
 )
 
-// ArchiveHook runs at the end of the transaction that makes an archive; see Hook.
+// ArchiveHook runs at the end of the transaction that inserts an archive. See Hook.
 type ArchiveHook func(ctx context.Context, tx *sqldb.Tx, a Archive) error
 
-// selections are what was chosen for a zip that is made while it is sent.
-type selections struct {
-	*ground
+// archiveStore stores and opens archives.
+type archiveStore struct {
+	*core
 	sender *sender
 }
 
-// CreateArchive keeps which files are meant, once it is known that they can be sent. The errors are
-// those of Direct.
+// CreateArchive stores the selection in, after it has laid out the zip once to check that the files
+// can be sent. It returns TooLarge for more than MaxPicked nodes, and otherwise the errors of
+// Direct.
 func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
-	return e.selections.create(ctx, who, client, in, hook)
+	return e.archives.create(ctx, who, client, in, hook)
 }
 
-func (s *selections) create(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
+// create implements CreateArchive.
+func (s *archiveStore) create(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	if len(in.Nodes) > MaxPicked {
 		return Archive{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxPicked, "sent", len(in.Nodes))
 	}
@@ -81,11 +85,12 @@ func (s *selections) create(ctx context.Context, who drive.Who, client string, i
 	return a, nil
 }
 
-func (s *selections) insert(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, a Archive, in Request, now drive.Time) error {
+// insert inserts an archive and evicts the oldest archives of the account above its limits.
+func (s *archiveStore) insert(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, a Archive, in Request, now drive.Time) error {
 	if err := s.opt.Ledger.Lock(ctx, tx, account); err != nil {
 		return err
 	}
-	if err := makeRoom(ctx, tx, account, len(in.Nodes)); err != nil {
+	if err := evictArchives(ctx, tx, account, len(in.Nodes)); err != nil {
 		return err
 	}
 	nodes := make([]byte, 0, 16*len(in.Nodes))
@@ -97,9 +102,9 @@ func (s *selections) insert(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 	return err
 }
 
-// makeRoom deletes the oldest archives of an account that are more than it may have beside one of
-// so many nodes.
-func makeRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes int) error {
+// evictArchives deletes the oldest archives of an account until one more archive with that many
+// nodes fits into the limits.
+func evictArchives(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes int) error {
 	type row struct {
 		id     drive.ArchiveID
 		picked int
@@ -120,14 +125,16 @@ func makeRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes 
 	return nil
 }
 
-// OpenArchive returns the zip of an archive as its files are now, and whether they are what they
-// were when it was made. One of another account is NotFound, as is one that is over. The other
-// errors are those of Direct. The caller closes the download.
+// OpenArchive lays out the zip of an archive from the current contents of its files. same reports
+// whether the zip still has the ETag from its creation. An expired archive and an archive of
+// another account are NotFound; the other errors are those of Direct. The caller closes the
+// download.
 func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
-	return e.selections.open(ctx, who, client, id)
+	return e.archives.open(ctx, who, client, id)
 }
 
-func (s *selections) open(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
+// open implements OpenArchive.
+func (s *archiveStore) open(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
 		return Download{}, false, err
@@ -147,7 +154,7 @@ func (s *selections) open(ctx context.Context, who drive.Who, client string, id 
 	return d, err == nil && d.ETag == etag, err
 }
 
-// purge drops those that are over.
-func (s *selections) purge(ctx context.Context, now drive.Time) error {
-	return s.dropOld(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
+// purge deletes expired archives.
+func (s *archiveStore) purge(ctx context.Context, now drive.Time) error {
+	return s.deleteInChunks(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
 }

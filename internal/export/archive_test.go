@@ -57,7 +57,7 @@ func TestManyFilesAreSentAtOnce(t *testing.T) {
 	e := w.process(w.db, "one")
 	ids := w.fill(t, w.put(t, "/d/a", "first"), many-1)
 	free := func() drive.ByteSize {
-		g, err := e.sender.windows.Take(t.Context(), "all", 1, memory)
+		g, err := e.sender.budget.Take(t.Context(), "all", 1, sendMemory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
-	e.sender.windows = zipline.NewBudget(directMemory)
+	e.sender.budget = zipline.NewBudget(directMemory)
 	w.fill(t, w.put(t, "/d/a", "first"), int((directMemory-directWindow)/planMemory))
 	for range 2 {
 		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")}); !drive.IsKind(err, drive.Unavailable) {
@@ -165,7 +165,7 @@ func TestSelectionsMakeRoomForEachOther(t *testing.T) {
 		t.Errorf("%d rows are left after a day", n)
 	}
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		return makeRoom(ctx, tx, w.who.Account, maxPickedOfUser-3)
+		return evictArchives(ctx, tx, w.who.Account, maxPickedOfUser-3)
 	})
 	if n := rows(); n != 1 {
 		t.Errorf("beside a long one %d rows are left", n)

@@ -177,7 +177,7 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	away.Store(true)
 	for range maxTries + 1 {
 		w.finish(t, e)
-		if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonAway {
+		if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != reasonUnavailable {
 			t.Fatalf("without a store the batch is %s: %s", got.State, got.Error)
 		}
 		w.pass(time.Hour)
@@ -199,18 +199,18 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	before := tries()
 	for range maxTries + 1 {
-		j, err := e.courier.claim(t.Context())
+		j, err := e.jobs.claim(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		faults.FailAll(sqldbtest.Begin, nil)
-		e.courier.work(t.Context(), j)
+		e.jobs.work(t.Context(), j)
 		faults.Clear()
 		w.pass(lease.Length + time.Second)
 	}
 	away.Store(true)
 	for range maxTries + 1 {
-		work, err := e.workers.take(t.Context())
+		work, err := e.workers.claim(t.Context())
 		if err != nil || work == nil {
 			t.Fatalf("there is no job: %v", err)
 		}
@@ -220,13 +220,13 @@ func TestNoTryIsUsedUpWhileTheDatabaseIsAway(t *testing.T) {
 	if n := tries() - before; n != 0 {
 		t.Errorf("%d tries of the job were counted", n)
 	}
-	if _, err := e.courier.claim(t.Context()); err != nil { // and its process ends
+	if _, err := e.jobs.claim(t.Context()); err != nil { // and its process ends
 		t.Fatal(err)
 	}
 	w.pass(lease.Length + time.Second)
 	away.Store(false)
 	heir := process("heir")
-	work, err := heir.workers.take(t.Context())
+	work, err := heir.workers.claim(t.Context())
 	if err != nil || work == nil || tries()-before != 1 {
 		t.Fatalf("%d tries were counted after a process has ended: %v", tries()-before, err)
 	}

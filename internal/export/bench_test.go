@@ -65,7 +65,7 @@ func BenchmarkOneBehindFifty(b *testing.B) {
 		v := w.create(b, e, Request{Nodes: []drive.NodeID{w.put(b, "/a", "a")}})
 		b.StartTimer()
 		for w.get(b, e, v.ID).State != Sealed {
-			do, err := e.workers.take(b.Context())
+			do, err := e.workers.claim(b.Context())
 			if err != nil || do == nil {
 				b.Fatal("nothing is done", err)
 			}

@@ -11,128 +11,132 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Bucket is where zips are published as objects, beside the drive, for programs that read the
-// bucket itself. Names have slashes between their parts. Any number of processes may call its
-// methods, for the same object, and again.
+// Bucket is object storage outside of the drive, where zips are published for programs that read
+// the bucket directly. Parts of an object name are separated by slashes. All methods are idempotent
+// and safe for concurrent use by several processes, also on the same object.
 type Bucket interface {
-	// Find returns the size of an object that is published. NotFound: it is not.
+	// Find returns the size of a published object, or NotFound.
 	Find(ctx context.Context, name string) (drive.ByteSize, error)
-	// Begin returns the upload of an object and the sizes of the parts that it has, by number; it
-	// begins one if there is none.
+	// Begin returns the open upload of an object and the sizes of its stored parts by part number.
+	// If there is no open upload, Begin starts one.
 	Begin(ctx context.Context, name, media string) (upload string, parts map[int]drive.ByteSize, err error)
-	// Put stores a part. One that is stored already is replaced; one whose body fails is not
-	// stored.
+	// Put stores or replaces part n. If reading body fails, nothing is stored.
 	Put(ctx context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error
-	// Publish makes the object of the first count parts, all of it at once, unless it is there.
-	// NotFound: a part is missing, or the upload.
+	// Publish assembles the object atomically from parts 0 to count-1. If the object exists
+	// already, Publish does nothing. If the upload or a part is missing, it returns NotFound.
 	Publish(ctx context.Context, name, upload string, count int) error
-	// Remove removes an object and what has come of it.
+	// Remove deletes an object and the unfinished uploads of its name.
 	Remove(ctx context.Context, name string) error
-	// List calls fn with the names of all objects, also of those that have not been published yet.
+	// List calls fn with the name of each object, including objects with an unfinished upload.
 	List(ctx context.Context, fn func(name string) error) error
 }
 
-// A job for the bucket has the id of its batch in the place of a folder: there is one object of a
-// batch, whoever asks for it and however often. It is not a file of the drive and not charged; what
-// lies in the bucket of an account is bounded by what the account may have. It goes when the batch
-// ends. What is left of a crash then, Purge finds by its name:
+// A job for the bucket has the id of its batch as its folder. So a batch has at most one object,
+// and repeated requests are idempotent. The object is not a file of the drive and is not charged;
+// the bytes of an account in the bucket are limited by the quota of the account. The object is
+// deleted when the batch ends. If a crash prevents this, Purge finds the object by its name:
 //
 //	<account>/<batch>/<name of the zip>
 
 const (
-	firstBucketPart = 16 * drive.MiB
-	maxBucketParts  = 10_000 // S3 takes no more, and no part above 5 GiB
+	firstBucketPart = 16 * drive.MiB // size of the parts of a zip; partSize doubles it for large zips
+	maxBucketParts  = 10_000         // S3 allows no more parts, and no part above 5 GiB
 )
 
-// inBucket reports whether a job is for the bucket.
+// inBucket reports whether the job writes into the bucket instead of a folder.
 func (j *Job) inBucket() bool { return j.Folder == drive.NodeID(j.Export) }
 
+// objectName returns the name in the bucket of the zip of a batch.
 func objectName(account drive.AccountID, id drive.ExportID, file string) string {
 	return account.String() + "/" + id.String() + "/" + file
 }
 
-// publisher has the objects of the bucket.
+// publisher manages the objects in the bucket.
 type publisher struct {
-	*ground
-	sender    *sender
-	leastPart drive.ByteSize // the smallest part of an object; of tests
+	*core
+	sender  *sender
+	minPart drive.ByteSize // initial part size; set by tests
 }
 
-// partOf is the size of the parts of a zip; it follows from the size of the zip alone.
-func (p *publisher) partOf(size drive.ByteSize) drive.ByteSize {
-	part := p.leastPart
+// partSize returns the part size for a zip of the given size. The result depends on nothing else,
+// so every instance computes the same parts.
+func (p *publisher) partSize(size drive.ByteSize) drive.ByteSize {
+	part := p.minPart
 	for size > part*maxBucketParts {
 		part *= 2
 	}
 	return part
 }
 
-// bucketPlace is the object of a batch as a place.
-type bucketPlace struct {
+// bucketTarget is the target that writes the zip of one batch to the bucket.
+type bucketTarget struct {
 	*publisher
 	name   string
 	d      Download
 	upload string
 }
 
-func (p *publisher) place(j *Job, d Download) *bucketPlace {
-	return &bucketPlace{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
+// target returns the bucket object as the target of job j.
+func (p *publisher) target(j *Job, d Download) *bucketTarget {
+	return &bucketTarget{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
 }
 
-func (p *bucketPlace) open(ctx context.Context) (there, error) {
-	size := p.partOf(p.d.Size)
-	done, err := p.published(ctx)
+func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
+	size := t.partSize(t.d.Size)
+	done, err := t.published(ctx)
 	if done || err != nil {
-		return there{done: done, partSize: size}, err
+		return targetState{done: done, partSize: size}, err
 	}
-	upload, parts, err := p.opt.Bucket.Begin(ctx, p.name, "application/zip")
+	upload, parts, err := t.opt.Bucket.Begin(ctx, t.name, "application/zip")
 	if err != nil {
-		return there{}, err
+		return targetState{}, err
 	}
-	p.upload = upload
-	p.halt("begun")
-	return there{partSize: size, has: func(n int) bool {
-		from, to := p.d.archive.Part(n, size)
+	t.upload = upload
+	t.testHook("begun")
+	return targetState{partSize: size, has: func(n int) bool {
+		from, to := t.d.archive.Part(n, size)
 		return parts[n] == to-from
 	}}, nil
 }
 
-func (p *bucketPlace) published(ctx context.Context) (bool, error) {
-	size, err := p.opt.Bucket.Find(ctx, p.name)
+// published reports whether the object is published. An object of another size is an error.
+func (t *bucketTarget) published(ctx context.Context) (bool, error) {
+	size, err := t.opt.Bucket.Find(ctx, t.name)
 	if drive.IsKind(err, drive.NotFound) {
 		return false, nil
 	}
-	if err == nil && size != p.d.Size {
-		err = fmt.Errorf("the object %s has %d bytes of %d", p.name, size, p.d.Size)
+	if err == nil && size != t.d.Size {
+		err = fmt.Errorf("the object %s has %d bytes of %d", t.name, size, t.d.Size)
 	}
 	return err == nil, err
 }
 
-func (p *bucketPlace) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
-	return p.opt.Bucket.Put(ctx, p.name, p.upload, n, size, body)
+func (t *bucketTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
+	return t.opt.Bucket.Put(ctx, t.name, t.upload, n, size, body)
 }
 
-func (p *bucketPlace) complete(ctx context.Context) (bool, error) {
-	err := p.opt.Bucket.Publish(ctx, p.name, p.upload, p.d.archive.Parts(p.partOf(p.d.Size)))
+func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
+	err := t.opt.Bucket.Publish(ctx, t.name, t.upload, t.d.archive.Parts(t.partSize(t.d.Size)))
 	if err != nil {
-		if drive.IsKind(err, drive.NotFound) { // of a part, not of the batch: the next try starts again
+		if drive.IsKind(err, drive.NotFound) { // a part is missing, not the batch: Unavailable makes the job start over
 			err = drive.Wrap(err, drive.Unavailable)
 		}
 		return false, err
 	}
-	p.halt("published")
-	return p.published(ctx)
+	t.testHook("published")
+	return t.published(ctx)
 }
 
-func (p *bucketPlace) abandon(ctx context.Context) error { return p.opt.Bucket.Remove(ctx, p.name) }
+func (t *bucketTarget) abandon(ctx context.Context) error { return t.opt.Bucket.Remove(ctx, t.name) }
 
-// MaterialiseInBucket has a sealed zip written into the bucket. Again gives the job that is there.
-// Where there is no bucket it is Forbidden; when what lies in it of the account would be more than
-// the account may have it is Quota.
+// MaterialiseInBucket starts a job that writes a sealed zip into the bucket, or returns the
+// existing job. Without a configured bucket it returns Forbidden. If the account would exceed its
+// quota in the bucket, it returns Quota.
 func (e *Exports) MaterialiseInBucket(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
 	return e.publisher.materialise(ctx, who, id)
 }
 
+// materialise implements MaterialiseInBucket.
 func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
 	if p.opt.Bucket == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
@@ -147,18 +151,19 @@ func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.Exp
 	}
 	var j Job
 	err = p.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		j, err = p.order(ctx, tx, who, Job{Export: id, Name: d.Filename()}, d.Size, now)
+		j, err = p.addJob(ctx, tx, who, Job{Export: id, Name: d.Filename()}, d.Size, now)
 		return err
 	})
 	if err != nil {
 		return Job{}, fmt.Errorf("insert a job of batch %s: %w", id, err)
 	}
 	p.Wake()
-	return j.shown(), nil
+	return j.forOwner(), nil
 }
 
-// order adds the job for the bucket of a batch, unless it has one.
-func (p *publisher) order(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Job, size drive.ByteSize, now drive.Time) (Job, error) {
+// addJob returns the existing job for the bucket of the batch, or inserts j. It locks the ledger of
+// the account.
+func (p *publisher) addJob(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Job, size drive.ByteSize, now drive.Time) (Job, error) {
 	if err := p.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 		return Job{}, err
 	}
@@ -166,23 +171,24 @@ func (p *publisher) order(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Jo
 	if err != nil || found {
 		return old, err
 	}
-	if err := p.mayHold(ctx, tx, who.Account, size); err != nil {
+	if err := p.checkQuota(ctx, tx, who.Account, size); err != nil {
 		return Job{}, err
 	}
 	j.ID, j.Folder, j.State, j.account, j.user = drive.NewID[drive.JobID](), drive.NodeID(j.Export), "pending", who.Account, who.User
 	return j, insertJob(ctx, tx, j, now)
 }
 
-// sendSealed adds the job for the bucket of a batch that its schedule sends there, in the
-// transaction that seals it: so there is one, whoever dies. Where there is no bucket any more, no
-// room in it or too many jobs, the batch is sealed all the same; its owner may ask for the job.
-func (p *publisher) sendSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size drive.ByteSize, now drive.Time) error {
+// addJobForSealed inserts the job for the bucket if the schedule of the batch asks for it. The
+// caller runs it in the transaction that seals the batch, so a crash cannot separate the two. If
+// the bucket is no longer configured or a limit is exceeded, addJobForSealed only logs a warning,
+// and the batch is sealed without a job. The owner can request the job later.
+func (p *publisher) addJobForSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size drive.ByteSize, now drive.Time) error {
 	var err error = drive.Fail(drive.Forbidden)
 	if p.opt.Bucket != nil {
-		_, err = p.order(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.part, b.Revision)}, size, now)
+		_, err = p.addJob(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.part, b.Revision)}, size, now)
 	}
 	if drive.IsKind(err, drive.Forbidden, drive.Quota, drive.TooManyOpen) {
-		p.log.WarnContext(ctx, "a zip is not sent to the bucket", "export", b.ID, "error", err)
+		p.log.WarnContext(ctx, "the sealed zip is not sent to the bucket; its owner can request it again", "export", b.ID, "error", err)
 		return nil
 	}
 	if err == nil {
@@ -191,7 +197,7 @@ func (p *publisher) sendSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size
 	return err
 }
 
-// job finds a job for the bucket of a batch.
+// job finds a job for the bucket of a batch; the SQL condition and narrows the search.
 func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID, and string) (j Job, found bool, err error) {
 	err = scanJob(&j, q.QueryRow(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? AND folder_id = ? "+and+" LIMIT 1", id, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -200,8 +206,9 @@ func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID,
 	return j, err == nil, err
 }
 
-// mayHold refuses an object when those of the account would be more than it may have.
-func (p *publisher) mayHold(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
+// checkLimit returns Quota if an object of the given size would exceed the account's limit in the
+// bucket.
+func (p *publisher) checkQuota(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	balance, err := p.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {
 		return err
@@ -218,8 +225,8 @@ func (p *publisher) mayHold(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 	return nil
 }
 
-// withdraw removes the object of a batch that has ended.
-func (p *publisher) withdraw(ctx context.Context, b batch) error {
+// removeObject deletes the object of an ended batch from the bucket.
+func (p *publisher) removeObject(ctx context.Context, b batch) error {
 	if p.opt.Bucket == nil {
 		return nil
 	}
@@ -230,8 +237,8 @@ func (p *publisher) withdraw(ctx context.Context, b batch) error {
 	return p.opt.Bucket.Remove(ctx, objectName(b.Account, b.ID, j.Name))
 }
 
-// sweep removes objects whose batch has ended: a worker that stood still may have published one
-// after it was withdrawn, and a bucket that did not answer keeps what it should have removed.
+// sweep deletes the objects of ended batches. Such objects are left if a stalled worker publishes
+// after withdraw, or if the bucket was unreachable during withdraw.
 func (p *publisher) sweep(ctx context.Context) error {
 	if p.opt.Bucket == nil {
 		return nil
@@ -242,7 +249,7 @@ func (p *publisher) sweep(ctx context.Context) error {
 	}
 	var left []string
 	err = p.opt.Bucket.List(ctx, func(name string) error {
-		over, err := p.isOver(ctx, name, now)
+		over, err := p.isOrphan(ctx, name, now)
 		if over {
 			left = append(left, name)
 		}
@@ -250,7 +257,7 @@ func (p *publisher) sweep(ctx context.Context) error {
 	})
 	for _, name := range left {
 		if err == nil {
-			p.log.InfoContext(ctx, "an object of a batch that has ended is removed", "object", name)
+			p.log.InfoContext(ctx, "removing the bucket object of an ended batch", "object", name)
 			err = p.opt.Bucket.Remove(ctx, name)
 		}
 	}
@@ -260,11 +267,11 @@ func (p *publisher) sweep(ctx context.Context) error {
 	return nil
 }
 
-// isOver reports whether an object is that of a batch that has ended. What nobody here has named
-// stays: also what another installation may have put there, which a copy of this one may be. So the
-// object of a batch without a row goes only when the account is known, and when the batch is so old
-// that its row would have been dropped.
-func (p *publisher) isOver(ctx context.Context, name string, now drive.Time) (bool, error) {
+// isOrphan reports whether the batch of an object has ended. Objects with other names are never
+// reported: another installation, such as a copy of this one, may own them. If the batch has no
+// row, isOrphan reports true only if the account exists and the batch id is older than the
+// retention of rows.
+func (p *publisher) isOrphan(ctx context.Context, name string, now drive.Time) (bool, error) {
 	parts := strings.SplitN(name, "/", 3)
 	if len(parts) != 3 {
 		return false, nil
@@ -272,13 +279,13 @@ func (p *publisher) isOver(ctx context.Context, name string, now drive.Time) (bo
 	account, accountErr := drive.ParseID[drive.AccountID](parts[0])
 	id, err := drive.ParseID[drive.ExportID](parts[1])
 	if errors.Join(err, accountErr) != nil {
-		return false, nil //nolint:nilerr // it is somebody else's
+		return false, nil //nolint:nilerr // not one of our names
 	}
 	b, err := p.find(ctx, p.opt.DB, "WHERE id = ? AND account_id = ?", id, account)
 	if !drive.IsKind(err, drive.NotFound) {
 		return err == nil && b.State != Sealed, err
 	}
-	if int64(now)-madeAt(id) < (keepRows + p.opt.Life).Milliseconds() {
+	if int64(now)-createdMilli(id) < (keepRows + p.opt.Life).Milliseconds() {
 		return false, nil
 	}
 	_, err = p.opt.Ledger.Get(ctx, p.opt.DB, account)

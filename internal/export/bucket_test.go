@@ -129,7 +129,7 @@ func withRack(r *rack) func(*Options) { return func(o *Options) { o.Bucket = r }
 
 func (w *world) rackWorker(r *rack, name string) *Exports {
 	e := w.process(w.db, name, withRack(r))
-	e.publisher.leastPart = shelfPart
+	e.publisher.minPart = shelfPart
 	return e
 }
 
@@ -149,7 +149,7 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		died := w.dies(t, at, func(dead *Exports) {
-			dead.publisher.leastPart = shelfPart
+			dead.publisher.minPart = shelfPart
 			doJob(t, dead)
 		}, withRack(r))
 		w.pass(lease.Length + time.Second)
@@ -237,14 +237,14 @@ func TestTheBucketIsLookedThrough(t *testing.T) {
 		}
 	}
 	other := w.rackWorker(r, "b")
-	e.halt = func(step string) {
+	e.testHook = func(step string) {
 		if step != "begun" {
 			return
 		}
 		if err := other.Cancel(t.Context(), w.who, gone.ID); err != nil {
 			t.Error(err)
 		}
-		e.halt = func(string) {}
+		e.testHook = func(string) {}
 	}
 	if err := e.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -286,14 +286,14 @@ func TestWorkWaitsForADisabledUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved := 0
-	e.halt = func(step string) {
+	e.testHook = func(step string) {
 		if step == "saved" {
 			if saved++; saved == 1 {
 				w.enable(t, false)
 			}
 		}
 	}
-	err = e.collector.collect(t.Context(), b, func() bool { return e.stopFor(t.Context(), w.who.User) })
+	err = e.collector.collect(t.Context(), b, func() bool { return e.userInactive(t.Context(), w.who.User) })
 	if err != errYield || saved != 1 { //nolint:errorlint // it is that one
 		t.Fatalf("after %d save points: %v", saved, err)
 	}

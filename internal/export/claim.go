@@ -13,19 +13,19 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// errFenced says that somebody else has the batch, or that it has ended: nothing was changed, and
-// its worker stops.
+// errFenced reports that another worker claimed the batch, or that the batch has ended. The
+// statement changed no row, and the worker must stop.
 var errFenced = lease.ErrFenced
 
-// queue says who works on which batch: claims, leases, turns, and how a try ended.
+// queue assigns batches to workers: claims, leases, turns and the outcome of each try.
 type queue struct {
-	*ground
-	asked sync.Map // by the id of a batch of this process: what tells its worker to give it back
+	*core
+	yieldFuncs sync.Map // by batch id: func() that asks the worker in this process to yield
 }
 
-// claim takes the first batch that is due, if this machine may work on one more; nil: there is
-// none. The row of the machine is locked first, so that any number of pollers of a machine count
-// one after the other.
+// claim claims the first due batch for this machine. It returns nil if no batch is due or the
+// machine is at its limit. It locks the row of the machine first, so concurrent pollers of one
+// machine count one after the other.
 func (q *queue) claim(ctx context.Context) (*batch, error) {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		if err != nil || b == nil {
 			return err
 		}
-		if over = b.State == Running; over && b.barren() && q.died() {
-			b.Tries++ // perhaps it is what ended its process
+		if over = b.State == Running; over && b.noProgress() && q.holderCrashed() {
+			b.Tries++ // the batch may have crashed its process
 		}
 		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.Length)
 		b.YieldAt, b.ClaimedAt, b.ClaimedDone = 0, now, b.Collected+b.Failed
@@ -57,10 +57,10 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		if err != nil {
 			return err
 		}
-		return took(ctx, tx, b.Account, now)
+		return recordTurn(ctx, tx, b.Account, now)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim a batch: %w", q.answered(err))
+		return nil, fmt.Errorf("claim a batch: %w", q.noteOutage(err))
 	}
 	if over && taken != nil {
 		q.counters.TakenOver.Add(1)
@@ -68,27 +68,29 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 	return taken, nil
 }
 
-// answered notes that the database is away, and returns the error.
-func (g *ground) answered(err error) error {
+// noteOutage records the time if err says that the database is unavailable. It returns err
+// unchanged.
+func (c *core) noteOutage(err error) error {
 	if drive.IsKind(err, drive.Unavailable) {
-		now := time.Now() // with what no change of the clock touches
-		g.away.Store(&now)
+		now := time.Now() // keeps the monotonic clock
+		c.lastOutage.Store(&now)
 	}
 	return err
 }
 
-// sinceAway is how long after the last call that the database did not answer a lease may have ended
-// for that: the lease, and the time until somebody looks.
-const sinceAway = 2 * lease.Length
+// outageGrace is the time after a database outage in which an expired lease does not indicate a
+// crash: one lease length, and the delay until the next poll.
+const outageGrace = 2 * lease.Length
 
-// died reports whether a lease that is over says that its process has ended: not if no heartbeat
-// can have come through.
-func (g *ground) died() bool {
-	at := g.away.Load()
-	return at == nil || time.Since(*at) > sinceAway
+// holderCrashed reports whether an expired lease indicates that its worker crashed. It is false
+// shortly after a database outage, when heartbeats could not succeed.
+func (c *core) holderCrashed() bool {
+	at := c.lastOutage.Load()
+	return at == nil || time.Since(*at) > outageGrace
 }
 
-// lockMachine locks the row of this machine and returns how many batches and jobs it works on.
+// lockMachine locks the row of this machine and returns the numbers of batches and jobs with a live
+// lease on it.
 func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {
 	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, q.opt.Machine)
 	if err != nil {
@@ -111,8 +113,8 @@ func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (
 	return batches, jobs, err
 }
 
-// skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody
-// else is taking it.
+// skipLocked returns the suffix for a SELECT by key that skips rows locked by other claimers. It is
+// empty on databases with a single writer.
 func skipLocked(tx *sqldb.Tx) string {
 	if tx.Dialect() == sqldb.MySQL {
 		return " FOR UPDATE SKIP LOCKED"
@@ -120,12 +122,14 @@ func skipLocked(tx *sqldb.Tx) string {
 	return ""
 }
 
-// fenced is the beginning of every statement of a worker.
-const fenced = ` WHERE id = ? AND epoch = ? AND state = 'running'`
+// whereFenced is the WHERE clause of each statement of a worker: it matches only while the worker
+// owns the batch.
+const whereFenced = ` WHERE id = ? AND epoch = ? AND state = 'running'`
 
-// update changes the row of a batch that this worker has, or is errFenced.
+// update sets columns of a batch that this worker owns. It returns errFenced if the worker lost the
+// batch.
 func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any) error {
-	n, err := tx.Exec(ctx, "UPDATE exports SET "+set+fenced, append(args, b.ID, b.Epoch)...)
+	n, err := tx.Exec(ctx, "UPDATE exports SET "+set+whereFenced, append(args, b.ID, b.Epoch)...)
 	if err != nil {
 		return fmt.Errorf("update batch %s: %w", b.ID, err)
 	}
@@ -135,8 +139,9 @@ func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...an
 	return nil
 }
 
-// beat renews the lease and reports whether somebody wants the batch to be given back.
-func (q *queue) beat(ctx context.Context, b *batch) (yield bool, err error) {
+// renewLease renews the lease. It reports whether the worker must yield the batch, because another
+// worker asked for it or the user is disabled.
+func (q *queue) renewLease(ctx context.Context, b *batch) (yield bool, err error) {
 	now, err := q.now(ctx)
 	if err != nil {
 		return false, err
@@ -150,16 +155,17 @@ func (q *queue) beat(ctx context.Context, b *batch) (yield bool, err error) {
 		yield = at != 0 && at <= now
 		return err
 	})
-	return yield || err == nil && q.stopFor(ctx, b.User), err
+	return yield || err == nil && q.userInactive(ctx, b.User), err
 }
 
-// giveBack leaves a batch to others. avoid keeps this machine from taking it for so long.
-func (q *queue) giveBack(ctx context.Context, b *batch, avoid time.Duration) error {
-	return q.giveBackAfter(ctx, b, avoid, false)
+// returnBatch returns the batch to the queue. This machine does not claim it again for the duration
+// avoid.
+func (q *queue) returnBatch(ctx context.Context, b *batch, avoid time.Duration) error {
+	return q.returnCounted(ctx, b, avoid, false)
 }
 
-// giveBackAfter is giveBack after what perhaps was a try.
-func (q *queue) giveBackAfter(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
+// returnCounted is returnBatch; if try is true and tries are left, it counts one failed try.
+func (q *queue) returnCounted(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
 	tries := 0
 	if try && b.Tries < maxTries {
 		tries = 1
@@ -178,10 +184,12 @@ func (q *queue) giveBackAfter(ctx context.Context, b *batch, avoid time.Duration
 	})
 }
 
-// again says when an aborted batch is due once more.
-func again(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
+// retryDelay returns the delay before an aborted batch is due again: an exponential backoff from 30
+// seconds.
+func retryDelay(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
 
-// abort ends a try. After too many of them the batch has failed for good.
+// abort ends a failed try. The batch is due again after a backoff; after maxTries it fails for good
+// and its owner is notified.
 func (q *queue) abort(ctx context.Context, b *batch, reason string) error {
 	now, err := q.now(ctx)
 	if err != nil {
@@ -195,41 +203,41 @@ func (q *queue) abort(ctx context.Context, b *batch, reason string) error {
 			}
 			failed := *b
 			failed.Error = reason
-			return q.tell(ctx, tx, stream.ExportFailed, failed)
+			return q.publish(ctx, tx, stream.ExportFailed, failed)
 		})
 	}
 	q.counters.Aborted.Add(1)
 	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return b.update(ctx, tx, "state = 'aborted', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, avoid = ''",
-			reason, now.Add(again(b.Tries)))
+			reason, now.Add(retryDelay(b.Tries)))
 	})
 }
 
 const (
-	asideWait   = 5 * time.Second  // until entries that were set aside are tried again; twice as long each time: 35 s in all
-	othersFirst = 20 * time.Second // so long others have the first go at what this machine does not get at
-	aliveFor    = time.Minute      // a machine that has looked for work within it is there
+	deferredDelay   = 5 * time.Second  // first delay before deferred entries are retried; doubled each time: 35 s in total
+	othersHeadStart = 20 * time.Second // time in which only other machines retry what this machine cannot reach
+	machineTimeout  = time.Minute      // a machine that polled within this time counts as alive
 )
 
-// setBack ends a try of which only entries are left that may be had a little later, or by another
-// machine where there is one. The batch waits as it did before: all else has arrived, and in the
-// last try what is left counts as failed.
-func (q *queue) setBack(ctx context.Context, b *batch, left *leftError) error {
+// retryDeferred ends a try with only deferred entries left. Another machine retries at once if one
+// is alive and the failure may be local to this machine; otherwise the batch waits. In the last
+// try, the remaining entries fail.
+func (q *queue) retryDeferred(ctx context.Context, b *batch, left *deferredError) error {
 	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
-	due, machine, until := now.Add(asideWait<<min(b.Tries, maxTries)), "", drive.Time(0)
+	due, machine, until := now.Add(deferredDelay<<min(b.Tries, maxTries)), "", drive.Time(0)
 	if left.unread {
-		due = now.Add(again(b.Tries))
+		due = now.Add(retryDelay(b.Tries))
 	} else if left.elsewhere {
 		var others int
-		err := q.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", q.opt.Machine, now.Add(-aliveFor)).Scan(&others)
+		err := q.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", q.opt.Machine, now.Add(-machineTimeout)).Scan(&others)
 		if err != nil {
 			return fmt.Errorf("look for other machines: %w", err)
 		}
 		if others > 0 {
-			due, machine, until = now, q.opt.Machine, now.Add(othersFirst)
+			due, machine, until = now, q.opt.Machine, now.Add(othersHeadStart)
 		}
 	}
 	q.counters.Aborted.Add(1)
@@ -239,25 +247,24 @@ func (q *queue) setBack(ctx context.Context, b *batch, left *leftError) error {
 	})
 }
 
-// The rule of a hand-over: a batch that would take its worker so much longer is given to a machine
-// that has nothing to do, but not again and again.
+// A slow batch is handed over to an idle machine, at most maxHandovers times.
 const (
-	slowAfter    = 10 * time.Minute // estimated remaining time
-	measureFor   = time.Minute      // until a rate says something
+	slowAfter    = 10 * time.Minute // estimated remaining time above which a batch is slow
+	minMeasured  = time.Minute      // minimum running time before the rate is meaningful
 	maxHandovers = 2
-	awayFor      = 30 * time.Minute // so long the slow machine does not take it back
+	handoverBan  = 30 * time.Minute // time in which the slow machine does not claim the batch again
 )
 
-// askForSlow asks for the batch that would take longest where it is, if a machine without work
-// asks. Its worker stops at the next save point and gives it back.
-func (q *queue) askForSlow(ctx context.Context) error {
+// requestSlow asks the slowest batch of the other machines to yield, for this idle machine to
+// claim. The worker of the batch stops at its next save point.
+func (q *queue) requestSlow(ctx context.Context) error {
 	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
 	rows, err := q.opt.DB.Query(ctx, selectBatches+`WHERE state = 'running' AND due_at > ? AND machine <> ? AND yield_at = 0 AND handovers < ?
 		AND claimed_at < ? AND (avoid <> ? OR avoid_until <= ?)`,
-		now, q.opt.Machine, maxHandovers, now.Add(-measureFor), q.opt.Machine, now)
+		now, q.opt.Machine, maxHandovers, now.Add(-minMeasured), q.opt.Machine, now)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return fmt.Errorf("look for slow batches: %w", err)
@@ -272,7 +279,7 @@ func (q *queue) askForSlow(ctx context.Context) error {
 	if slow == nil {
 		return nil
 	}
-	q.log.InfoContext(ctx, "a slow batch is asked for", "export", slow.ID, "machine", slow.Machine, "remaining", longest)
+	q.log.InfoContext(ctx, "asking another machine to hand over a slow batch", "export", slow.ID, "machine", slow.Machine, "remaining", longest)
 	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE exports SET yield_at = ?, handovers = handovers + 1 WHERE id = ? AND epoch = ? AND state = 'running'
 			AND yield_at = 0`, now, slow.ID, slow.Epoch)
@@ -280,12 +287,12 @@ func (q *queue) askForSlow(ctx context.Context) error {
 	})
 }
 
-// remaining estimates how long a batch will take its worker.
+// remaining estimates how long the current worker needs for the rest of the batch.
 func (b batch) remaining(now drive.Time) time.Duration {
 	left := b.Total - b.Collected - b.Failed
 	rate := b.rate(now)
 	if rate <= 0 {
-		rate = 1 / max(now.Sub(b.ClaimedAt).Seconds(), 1) // nothing has come yet: at most one in that time
+		rate = 1 / max(now.Sub(b.ClaimedAt).Seconds(), 1) // nothing collected yet: assume at most one entry in this time
 	}
 	return min(time.Duration(float64(left)/rate)*time.Second, 365*24*time.Hour)
 }

@@ -11,7 +11,7 @@ import (
 func TestADetailIsTextHoweverLong(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "status 404 Not Found", strings.Repeat("é", 200), "a\xffb", strings.Repeat("界", 85)} {
-		cut := clip(s)
+		cut := truncate(s)
 		if len(cut) > 255 || !utf8.ValidString(cut) {
 			t.Errorf("%q is cut to %q", s, cut)
 		}

@@ -17,79 +17,79 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// leftError says that entries are left which a later try, or another machine, may collect.
-type leftError struct {
+// deferredError reports entries that a later try or another machine may collect.
+type deferredError struct {
 	entries   int64
 	reason    string
-	elsewhere bool
-	unread    bool // some are in a content that cannot be read
+	elsewhere bool // another machine may reach the entries
+	unread    bool // the content of an entry could not be read from the store
 }
 
-func (s *leftError) Error() string {
+func (s *deferredError) Error() string {
 	return fmt.Sprintf("%d entries are set aside: %s", s.entries, s.reason)
 }
 
-// collector finds, fetches and keeps what batches want, and seals them.
+// collector collects the entries of batches and seals the batches.
 type collector struct {
-	*ground
-	lists     *lists
-	releases  *releases
+	*core
+	lists     *listStore
+	releaser  *releaser
 	publisher *publisher
 
 	fetch   *fetch.Fetcher
-	putting sync.Map      // names of files that are being written
-	slowAge time.Duration // slowAge; of tests
+	writing sync.Map      // set of file names that this process is writing to the store
+	slowAge time.Duration // overrides slowAge; set by tests
 }
 
-// run is one worker's way through a batch.
+// run is one try of a worker to collect a batch.
 type run struct {
 	*collector
-	b     *batch
-	last  bool // the last try: what would be set aside counts as failed
-	live  living
-	paths map[string]drive.NodeID
+	b       *batch
+	last    bool // last try: entries that would be deferred fail instead
+	visible visibility
+	paths   map[string]drive.NodeID // folder ids by path: cache of resolvePath
 
-	mu    sync.Mutex // of what several fetches change: the counts of b, aside
-	aside leftError
+	mu       sync.Mutex // guards deferred, reserved, fetches and the counts of b
+	deferred deferredError
 
-	flights map[*flight]struct{}
+	fetches map[*activeFetch]struct{}
 
-	promised drive.ByteSize // declared by documents that are being fetched
+	reserved drive.ByteSize // bytes reserved for documents that are being fetched
 	budget   budget
 }
 
-// collect goes through the list until all entries are dealt with, and seals. It starts again when
-// some are left that it did not see: those that a worker before has set aside, below the save
-// point.
+// collect collects all entries of the batch and seals it. If entries are left below the save point,
+// because an earlier worker deferred them, it makes a second pass. It returns a deferredError if
+// entries were deferred in this try, and errYield if yield asked it to stop.
 func (c *collector) collect(ctx context.Context, b *batch, yield func() bool) error {
-	if err := c.active(ctx, b.User); err != nil {
+	if err := c.checkActive(ctx, b.User); err != nil {
 		return err
 	}
-	r := &run{collector: c, b: b, last: b.Tries >= maxTries, live: living{}, paths: map[string]drive.NodeID{}}
+	r := &run{collector: c, b: b, last: b.Tries >= maxTries, visible: visibility{}, paths: map[string]drive.NodeID{}}
 	for pass := 0; ; pass++ {
-		if err := r.pages(ctx, yield); err != nil {
+		if err := r.collectPages(ctx, yield); err != nil {
 			return err
 		}
 		switch left := b.Total - b.Collected - b.Failed; {
 		case left == 0:
 			return c.seal(ctx, b)
-		case left == r.aside.entries:
-			return &r.aside
+		case left == r.deferred.entries:
+			return &r.deferred
 		case pass > 0:
-			return fmt.Errorf("batch %s: %d entries are left, and %d were set aside", b.ID, left, r.aside.entries)
+			return fmt.Errorf("batch %s: %d entries are left, and %d were set aside", b.ID, left, r.deferred.entries)
 		}
-		b.SavePoint, r.aside = 0, leftError{}
+		b.SavePoint, r.deferred = 0, deferredError{}
 	}
 }
 
-// pages deals with everything behind the save point.
-func (r *run) pages(ctx context.Context, yield func() bool) error {
+// collectPages collects all entries above the save point, page by page.
+func (r *run) collectPages(ctx context.Context, yield func() bool) error {
 	for {
-		list, err := r.page(ctx)
+		list, err := r.nextPage(ctx)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		r.halt("page")
+		r.testHook("page")
 		if err := r.collectPage(ctx, list, yield); err != nil && !errors.Is(err, errStale) {
 			return err
 		}
@@ -99,25 +99,26 @@ func (r *run) pages(ctx context.Context, yield func() bool) error {
 	}
 }
 
-// page reads the next entries that are not dealt with, by key behind the save point.
-func (r *run) page(ctx context.Context) ([]want, error) {
-	// Joins, and not NOT EXISTS, of which MariaDB makes sets of all that every batch has.
+// nextPage reads the next pageSize entries above the save point that have neither arrived nor
+// failed.
+func (r *run) nextPage(ctx context.Context) ([]listEntry, error) {
+	// Joins instead of NOT EXISTS, which MariaDB materializes over all batches.
 	rows, err := r.opt.DB.Query(ctx, `SELECT w.n, w.doc, w.node_id, w.url, w.path, w.name, w.mtime, w.from_id, w.from_n FROM export_wants w
 		LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
 		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n
 		WHERE w.export_id = ? AND w.n > ? AND p.n IS NULL AND x.n IS NULL ORDER BY w.n LIMIT ?`, r.b.ID, r.b.SavePoint, pageSize)
-	list, err := sqldb.Scan(rows, err, scanWant)
+	list, err := sqldb.Scan(rows, err, scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of batch %s: %w", r.b.ID, err)
 	}
 	return list, nil
 }
 
-// collectPage deals with a page: first what is in the drive, in one transaction, then what is
-// elsewhere, as it arrives. Last it moves the save point.
-func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) error {
-	var page dealt
-	var away []want
+// collectPage collects one page. It first commits the entries of the drive in one transaction, then
+// fetches remote entries and commits each as it arrives. Last it advances the save point.
+func (r *run) collectPage(ctx context.Context, list []listEntry, yield func() bool) error {
+	var page outcomes
+	var away []listEntry
 	for _, w := range list {
 		if w.URL != "" && w.From.IsZero() {
 			away = append(away, w)
@@ -126,65 +127,65 @@ func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) e
 	if err := r.resolve(ctx, list, &page, &away); err != nil {
 		return err
 	}
-	if err := r.within(ctx, &page); err != nil {
+	if err := r.limitPinned(ctx, &page); err != nil {
 		return err
 	}
 	if len(away) > 0 {
-		if len(page.pins)+len(page.errors) > 0 { // what is in the drive waits for nobody
+		if len(page.pins)+len(page.errors) > 0 { // entries of the drive do not wait for remote ones
 			if err := r.save(ctx, page, 0); err != nil {
 				return err
 			}
-			page = dealt{}
+			page = outcomes{}
 		}
-		if err := r.room(ctx); err != nil {
+		if err := r.ensureSpace(ctx); err != nil {
 			return err
 		}
 		if err := r.fetchAll(ctx, away, yield); err != nil {
 			return err
 		}
 	}
-	r.halt("fetched")
+	r.testHook("fetched")
 	return r.save(ctx, page, list[len(list)-1].N)
 }
 
-// dealt is what became of entries: some have arrived, some cannot be had.
-type dealt struct {
+// outcomes are the outcomes of entries: arrived (pins) or failed (errors).
+type outcomes struct {
 	pins   []pin
 	errors []failure
 }
 
-// pin is an entry that has arrived.
+// pin is an arrived entry and the reference to its content.
 type pin struct {
-	w       want
+	w       listEntry
 	blob    drive.BlobID // zero: a folder
 	size    drive.ByteSize
 	crc32   uint32
 	mtime   drive.Time
-	charged drive.ByteSize
+	charged drive.ByteSize // bytes charged to the account; 0 for a file of the drive
 }
 
-// failure is an entry that cannot be collected.
+// failure is an entry that cannot be collected, for a row of export_errors.
 type failure struct {
-	w      want
+	w      listEntry
 	reason string
 	detail string
 }
 
-// The reasons that the drive gives; package fetch has those of documents elsewhere.
+// Failure reasons of entries of the drive. Package fetch has the reasons of remote documents.
 const (
 	reasonMissing = "missing" // no such file, or in the trash
-	reasonFolder  = "folder"  // not a file
-	reasonDamaged = "damaged" // its bytes were found changed
-	reasonQuota   = "quota"   // the account has no room for what was fetched
+	reasonFolder  = "folder"  // a folder where a file was expected
+	reasonDamaged = "damaged" // the stored bytes are marked as damaged
+	reasonQuota   = "quota"   // the account has no quota for the fetched bytes
 
-	reasonUnreadable = "unreadable" // the store does not give its bytes, and gives others
+	reasonUnreadable = "unreadable" // the store cannot read this content, but serves others
 )
 
-// resolve looks up entries of the drive, and those that a supplement takes over. What can no longer
-// be taken over is collected again.
-func (r *run) resolve(ctx context.Context, list []want, page *dealt, away *[]want) error {
-	var here []want
-	taken, err := r.takeOver(ctx, list)
+// resolve adds the outcomes of the entries of the drive, and of entries that a supplement reuses,
+// to page. Remote entries that cannot be reused are appended to away, to be fetched again.
+func (r *run) resolve(ctx context.Context, list []listEntry, page *outcomes, away *[]listEntry) error {
+	var here []listEntry
+	taken, err := r.reusePins(ctx, list)
 	if err != nil {
 		return err
 	}
@@ -199,11 +200,11 @@ func (r *run) resolve(ctx context.Context, list []want, page *dealt, away *[]wan
 			*away = append(*away, w)
 		}
 	}
-	return r.resolveHere(ctx, here, page)
+	return r.resolveDrive(ctx, here, page)
 }
 
-// resolveHere looks up entries of the drive.
-func (r *run) resolveHere(ctx context.Context, here []want, page *dealt) error {
+// resolveDrive looks up entries of the drive and adds their outcomes to page.
+func (r *run) resolveDrive(ctx context.Context, here []listEntry, page *outcomes) error {
 	nodes, err := r.findNodes(ctx, here)
 	if err != nil {
 		return err
@@ -218,45 +219,46 @@ func (r *run) resolveHere(ctx context.Context, here []want, page *dealt) error {
 	if err != nil {
 		return err
 	}
-	if err := r.live.learn(ctx, r.ground, slices.Collect(maps.Values(nodes))); err != nil {
+	if err := r.visible.load(ctx, r.core, slices.Collect(maps.Values(nodes))); err != nil {
 		return err
 	}
 	for _, w := range here {
-		r.one(w, nodes, found, page)
+		r.resolveOne(w, nodes, found, page)
 	}
 	return nil
 }
 
-// one says what became of an entry of the drive.
-func (r *run) one(w want, nodes map[int64]tree.Node, found map[drive.BlobID]content.Blob, page *dealt) {
+// resolveOne adds the outcome of one entry of the drive to page. nodes is keyed by entry number.
+func (r *run) resolveOne(w listEntry, nodes map[int64]tree.Node, found map[drive.BlobID]content.Blob, page *outcomes) {
 	n, there := nodes[w.N]
 	fail := func(reason string) { page.errors = append(page.errors, failure{w: w, reason: reason}) }
 	b, stored := found[n.Blob]
 	switch {
-	case !there || !r.live.has(n):
+	case !there || !r.visible.visible(n):
 		fail(reasonMissing)
 	case n.IsFolder() && w.isFolder():
-		page.pins = append(page.pins, pin{w: w, mtime: pick(w.MTime, n.MTime)})
+		page.pins = append(page.pins, pin{w: w, mtime: firstNonZero(w.MTime, n.MTime)})
 	case n.IsFolder():
 		fail(reasonFolder)
-	case !stored: // replaced and purged between two reads
+	case !stored: // replaced and purged between the two reads
 		fail(reasonMissing)
 	case b.Damaged != 0:
 		fail(reasonDamaged)
 	default:
-		page.pins = append(page.pins, pin{w: w, blob: b.ID, size: b.Size, crc32: b.CRC32, mtime: pick(w.MTime, n.MTime)})
+		page.pins = append(page.pins, pin{w: w, blob: b.ID, size: b.Size, crc32: b.CRC32, mtime: firstNonZero(w.MTime, n.MTime)})
 	}
 }
 
-func pick(a, b drive.Time) drive.Time {
+// firstNonZero returns a, or b if a is zero.
+func firstNonZero(a, b drive.Time) drive.Time {
 	if a != 0 {
 		return a
 	}
 	return b
 }
 
-// findNodes reads the nodes that entries name by id or path.
-func (r *run) findNodes(ctx context.Context, list []want) (map[int64]tree.Node, error) {
+// findNodes returns the nodes of entries by entry number. Entries without a node are absent.
+func (r *run) findNodes(ctx context.Context, list []listEntry) (map[int64]tree.Node, error) {
 	var ids []drive.NodeID
 	nodes := make(map[int64]tree.Node, len(list))
 	for _, w := range list {
@@ -283,7 +285,7 @@ func (r *run) findNodes(ctx context.Context, list []want) (map[int64]tree.Node, 
 	return nodes, nil
 }
 
-// resolvePath is Tree.Resolve that looks each folder up once.
+// resolvePath resolves a path like Tree.Resolve and caches the parent folders.
 func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	path, err := drive.ParsePath(text)
 	if err != nil {
@@ -308,9 +310,10 @@ func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	return n, err
 }
 
-// takeOver finds what a supplement's list names of another batch.
-func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) {
-	from, numbers := drive.ExportID{}, map[int64]want{}
+// reusePins returns the pins of the previous batch for the entries of a supplement that name one,
+// by entry number.
+func (r *run) reusePins(ctx context.Context, list []listEntry) (map[int64]pin, error) {
+	from, numbers := drive.ExportID{}, map[int64]listEntry{}
 	var args []any
 	for _, w := range list {
 		if !w.From.IsZero() {
@@ -341,14 +344,15 @@ func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) 
 	return taken, nil
 }
 
-// errStale says that content has gone between the look and the transaction: the page must be looked
-// up again.
+// errStale reports that a content was deleted between lookup and transaction. The caller looks the
+// page up again.
 var errStale = errors.New("content has gone since it was looked up")
 
-// save records what became of entries, in one transaction with the save point (X1).
-func (r *run) save(ctx context.Context, page dealt, upTo int64) error {
+// save commits the outcomes of a page and the save point in one transaction (X1). If reused pins
+// exceed the quota, all pins of the page fail.
+func (r *run) save(ctx context.Context, page outcomes, upTo int64) error {
 	err := r.record(ctx, page, upTo, nil)
-	if drive.IsKind(err, drive.Quota) { // what is taken over is charged once more
+	if drive.IsKind(err, drive.Quota) { // reused pins are charged a second time
 		for _, p := range page.pins {
 			page.errors = append(page.errors, failure{w: p.w, reason: reasonQuota})
 		}
@@ -356,14 +360,14 @@ func (r *run) save(ctx context.Context, page dealt, upTo int64) error {
 		err = r.record(ctx, page, upTo, nil)
 	}
 	if err == nil {
-		r.halt("saved")
+		r.testHook("saved")
 	}
 	return err
 }
 
-// record writes what became of entries, and moves the save point if upTo says so. store runs in the
-// transaction and gives the content of the one pin that was fetched.
-func (r *run) record(ctx context.Context, page dealt, upTo int64, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) error {
+// record commits outcomes, and advances the save point to upTo if that is higher. store, if not
+// nil, attaches the fetched content in the transaction and returns the blob of the only pin.
+func (r *run) record(ctx context.Context, page outcomes, upTo int64, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) error {
 	var now drive.Time
 	if len(page.errors) > 0 {
 		var err error
@@ -382,14 +386,15 @@ func (r *run) record(ctx context.Context, page dealt, upTo int64, store func(con
 				return err
 			}
 		}
-		// The row before all that follows: it keeps others out, and says at once when they are in.
+		// Update the batch row first: it fences out other workers and fails early for a stale
+		// worker.
 		err := r.b.update(ctx, tx, `collected = collected + ?, failed = failed + ?, bytes = bytes + ?,
 			save_point = CASE WHEN save_point < ? THEN ? ELSE save_point END`,
 			len(page.pins), len(page.errors), bytes, upTo, upTo)
 		if err != nil {
 			return err
 		}
-		if err := r.refer(ctx, tx, page.pins, store); err != nil {
+		if err := r.addRefs(ctx, tx, page.pins, store); err != nil {
 			return err
 		}
 		if err := insertPins(ctx, tx, r.b, page.pins); err != nil {
@@ -411,8 +416,9 @@ func (r *run) record(ctx context.Context, page dealt, upTo int64, store func(con
 	return nil
 }
 
-// refer takes a reference for each pin (X4).
-func (r *run) refer(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) (err error) {
+// addRefs adds a reference to the content of each pin (X4). It returns errStale if a content is
+// gone.
+func (r *run) addRefs(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) (err error) {
 	if store != nil {
 		if err := r.opt.Hold(ctx, tx); err != nil {
 			return err
@@ -427,7 +433,7 @@ func (r *run) refer(ctx context.Context, tx *sqldb.Tx, pins []pin, store func(co
 	return err
 }
 
-// blobsOf returns the contents of pins, once for each pin that has one.
+// blobsOf returns the contents of pins, one per pin; folders have none.
 func blobsOf(pins []pin) (ids []drive.BlobID) {
 	for _, p := range pins {
 		if !p.blob.IsZero() {
@@ -437,7 +443,7 @@ func blobsOf(pins []pin) (ids []drive.BlobID) {
 	return ids
 }
 
-// blobColumn is the value of the column blob_id, which is not NULL: that of a folder is empty.
+// blobColumn returns the value of the NOT NULL column blob_id; for a folder it is empty.
 func (p *pin) blobColumn() string {
 	if p.blob.IsZero() {
 		return ""
@@ -467,7 +473,7 @@ func insertErrors(ctx context.Context, tx *sqldb.Tx, b *batch, failures []failur
 	}
 	var args []any
 	for _, f := range failures {
-		args = append(args, b.ID, f.w.N, f.w.Doc, f.w.Path, f.reason, clip(f.detail), now)
+		args = append(args, b.ID, f.w.N, f.w.Doc, f.w.Path, f.reason, truncate(f.detail), now)
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO export_errors (export_id, n, doc, path, reason, detail, at) VALUES "+rowMarks(len(failures), 7), args...)
 	if err != nil {

@@ -5,44 +5,44 @@ import (
 	"sync/atomic"
 )
 
-// Counters are what this process has done since its start.
+// Counters counts events in this process since its start.
 type Counters struct {
-	Sealed  atomic.Int64 // batches
-	Aborted atomic.Int64 // tries of batches that failed and will be repeated
+	Sealed  atomic.Int64 // sealed batches
+	Aborted atomic.Int64 // failed tries of batches that are retried
 	Failed  atomic.Int64 // batches that failed for good
-	Late    atomic.Int64 // batches that ran for longer than expected
+	Late    atomic.Int64 // batches that ran longer than Options.Late
 
-	Collected atomic.Int64 // entries that have arrived
-	Missing   atomic.Int64 // entries that could not be had
-	Fetched   atomic.Int64 // bytes of documents elsewhere
+	Collected atomic.Int64 // entries that arrived
+	Missing   atomic.Int64 // entries that failed
+	Fetched   atomic.Int64 // fetched bytes of remote documents
 
-	TakenOver  atomic.Int64 // batches and jobs whose worker let its lease end
-	Lost       atomic.Int64 // batches and jobs that this process had, and that are another's
-	HandedOver atomic.Int64 // batches that were given back because another machine asked
+	TakenOver  atomic.Int64 // batches and jobs claimed after the lease of their worker expired
+	Lost       atomic.Int64 // batches and jobs that another worker claimed from this process
+	HandedOver atomic.Int64 // batches returned because another machine asked for them
 
 	Saved      atomic.Int64 // zips written into the drive or the bucket
 	Sent       atomic.Int64 // bytes of zips sent to clients
-	Broken     atomic.Int64 // entries that could not be delivered as they were sealed
+	Broken     atomic.Int64 // entries whose bytes could not be delivered as sealed
 	BrokenSave atomic.Int64 // jobs that failed for good
 }
 
-// Counters returns those of this process.
+// Counters returns the counters of this process. They are updated concurrently.
 func (e *Exports) Counters() *Counters { return &e.counters }
 
-// Displaced is how many zips were broken off on their way because others had less.
-func (e *Exports) Displaced() int64 { return e.sender.windows.Evicted() }
+// Displaced returns the number of downloads that were cancelled to free memory for smaller clients.
+func (e *Exports) Displaced() int64 { return e.sender.budget.Evicted() }
 
-// tally is a ResponseWriter that counts the bytes of the body.
-type tally struct {
+// countingWriter is a ResponseWriter that adds the bytes of the body to n.
+type countingWriter struct {
 	http.ResponseWriter
 	n *atomic.Int64
 }
 
-// Unwrap is for http.ResponseController.
-func (t tally) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+// Unwrap implements the interface of http.ResponseController.
+func (w countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (t tally) Write(p []byte) (int, error) {
-	n, err := t.ResponseWriter.Write(p)
-	t.n.Add(int64(n))
+func (w countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.n.Add(int64(n))
 	return n, err
 }

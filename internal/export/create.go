@@ -11,44 +11,47 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Request says what a zip shall hold: exactly one of Nodes, Folder and Manifest.
+// Request selects the content of a zip: exactly one of Nodes, Folder and Manifest is set.
 type Request struct {
 	Name     string         `json:"name,omitempty"`
 	Nodes    []drive.NodeID `json:"nodes,omitempty"`
 	Folder   drive.NodeID   `json:"folder,omitzero"`
-	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
+	Filter   Filter         `json:"filter,omitzero"` // applies to files below Folder and below folders in Nodes
 	Manifest []Item         `json:"-"`
-	Names    string         `json:"names,omitempty"` // a pattern of the paths in the zip, of what lies in folders; see naming
-	Index    bool           `json:"index,omitempty"` // a list of all entries is in the zip, as CSV
-	Priority int64          `json:"-"`               // MinPriority to MaxPriority; higher goes first
-	Again    bool           `json:"-"`               // a folder's month is exported although there is an export of it
+	Names    string         `json:"names,omitempty"` // pattern for the paths in the zip of files below folders; see naming
+	Index    bool           `json:"index,omitempty"` // adds a CSV list of all entries to the zip
+	Priority int64          `json:"-"`               // MinPriority to MaxPriority; higher is claimed first
+	Again    bool           `json:"-"`               // creates a new batch even if one exists for the same folder and month
 }
 
-// asked is what is kept of a request for people to see.
-type asked struct {
+// storedRequest is the request as stored in the database and shown to the owner.
+type storedRequest struct {
 	Request
-	Entries    int             `json:"entries,omitempty"` // of a manifest
+	Entries    int             `json:"entries,omitempty"` // number of entries of the manifest
 	Supplement *drive.ExportID `json:"supplement,omitempty"`
 	Mode       Mode            `json:"mode,omitempty"`
 	Month      string          `json:"month,omitempty"`
-	Bucket     bool            `json:"bucket,omitempty"` // the zip goes there when it is sealed
-	Mark       *mark           `json:"mark,omitempty"`   // that is moved when it is sealed
+	Bucket     bool            `json:"bucket,omitempty"` // write the zip to the bucket after sealing
+	Mark       *mark           `json:"mark,omitempty"`   // mark to advance when the batch is sealed; nil: none
 }
 
-func (b batch) asked() (a asked, err error) {
+// storedRequest decodes the stored request of the batch.
+func (b batch) storedRequest() (a storedRequest, err error) {
 	if err := json.Unmarshal([]byte(b.Request), &a); err != nil {
-		return asked{}, fmt.Errorf("read what was asked of batch %s: %w", b.ID, err)
+		return storedRequest{}, fmt.Errorf("read what was asked of batch %s: %w", b.ID, err)
 	}
 	return a, nil
 }
 
-// MinPriority and MaxPriority bound what may be said of a batch; above 0 it is an administrator's
-// word.
+// MinPriority and MaxPriority bound Request.Priority. Only administrators can set a priority above
+// 0.
 const (
 	MinPriority = -100
 	MaxPriority = 10
 )
 
+// checkPriority returns OutOfRange for a priority outside of the bounds, and Forbidden above 0 for
+// a caller who is no administrator.
 func checkPriority(who drive.Who, priority int64) error {
 	if priority < MinPriority || priority > MaxPriority {
 		return drive.Bad("priority", drive.OutOfRange, "min", MinPriority, "max", MaxPriority, "sent", priority)
@@ -59,56 +62,57 @@ func checkPriority(who drive.Who, priority int64) error {
 	return nil
 }
 
-// want is an entry of a list.
-type want struct {
+// listEntry is an entry of the list of a batch, a row of export_wants.
+type listEntry struct {
 	N     int64
 	Doc   string
 	Node  drive.NodeID
 	URL   string
 	Path  string
-	Name  string // in the zip; that of an empty folder ends with '/'
+	Name  string // path in the zip; ends with '/' for an empty folder
 	MTime drive.Time
 	From  drive.ExportID
 	FromN int64
 
-	size drive.ByteSize // of the file when the list is made; 0: it is not known
+	size drive.ByteSize // size of the file when the list was made; 0: unknown
 }
 
-// isFolder reports whether the entry is a folder with nothing in it: it has no content.
-func (w *want) isFolder() bool { return strings.HasSuffix(w.Name, "/") && !w.Node.IsZero() }
+// isFolder reports whether the entry is an empty folder, which has no content.
+func (e *listEntry) isFolder() bool { return strings.HasSuffix(e.Name, "/") && !e.Node.IsZero() }
 
-const wantColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
+const entryColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
 
-func scanWant(w *want, scan func(...any) error) error {
+func scanEntry(w *listEntry, scan func(...any) error) error {
 	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
 }
 
-// orders make batches of what is asked for.
-type orders struct {
-	*ground
-	lists *lists
+// creator creates batches from requests.
+type creator struct {
+	*core
+	lists *listStore
 }
 
-// Create asks for a zip, or for several where the list is too long for one; it returns the first.
-// A request for a folder's month joins the export that was made for the same request before, unless
-// that has ended or the request says Again.
-// The list is frozen now; what the entries hold is looked up when they are collected. An empty one
-// is BadRequest, one that is too long TooLarge, a priority above 0 of somebody who is no
-// administrator Forbidden, and a batch more than an account may have TooManyOpen.
+// Create creates a batch, or several if the list is too long for one zip, and returns the first.
+// The list is frozen now; contents are looked up when the entries are collected. A request for a
+// month of a folder returns an existing batch of the same request, unless that batch has ended or
+// Again is set. Create returns WrongState for an empty list, TooLarge for a list that is too long,
+// Forbidden for a priority above 0 without administrator rights, and TooManyOpen if the account has
+// too many batches. hook runs in the transaction that inserts the batches.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
-	return e.orders.create(ctx, who, in, hook)
+	return e.creator.create(ctx, who, in, hook)
 }
 
-func (o *orders) create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
+// create implements Create.
+func (c *creator) create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err
 	}
-	end, err := enter(ctx, o.lists.making, who.Account)
+	end, err := acquireTurn(ctx, c.lists.turns, who.Account)
 	if err != nil {
 		return View{}, err
 	}
 	defer end()
-	w, err := o.list(ctx, who, &in)
+	w, err := c.buildList(ctx, who, &in)
 	if err != nil {
 		return View{}, err
 	}
@@ -119,42 +123,42 @@ func (o *orders) create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	default:
 		return View{}, drive.Fail(drive.WrongState, "state", "empty")
 	}
-	a := asked{Request: in, Entries: len(in.Manifest), Mark: w.end}
-	d := draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook}
+	a := storedRequest{Request: in, Entries: len(in.Manifest), Mark: w.nextMark}
+	d := draft{who: who, name: in.Name, origin: Manual, request: a, list: w.list, priority: in.Priority, hook: hook}
 	if !in.Again && !in.Folder.IsZero() && in.Filter.Month != "" {
-		return o.join(ctx, d)
+		return c.join(ctx, d)
 	}
-	return o.make(ctx, d)
+	return c.createSet(ctx, d)
 }
 
-// draft is a batch that shall be made.
+// draft describes a set of batches to be inserted.
 type draft struct {
 	who      drive.Who
 	name     string
 	origin   Origin
-	asked    asked
-	list     []want
+	request  storedRequest
+	list     []listEntry
 	priority int64
-	slot     string // empty: its id
-	parent   *batch // of a supplement
+	slot     string // unique key of the first batch; empty: its id
+	parent   *batch // the batch that a supplement continues; else nil
 	hook     Hook
-	// also runs in the transaction, before the row is there.
-	also func(ctx context.Context, tx *sqldb.Tx) error
+	// also, if not nil, runs in the transaction before the rows are inserted.
+	beforeInsert func(ctx context.Context, tx *sqldb.Tx) error
 }
 
-// make writes the lists and then the rows, all of them or none. A crash in between leaves lists
-// that no batch has, which Purge drops. It returns the first of a set.
-func (o *orders) make(ctx context.Context, d draft) (v View, err error) {
+// createSet writes the lists and then inserts the rows in one transaction. It returns the first
+// batch of the set. A crash in between leaves lists without a batch, which Purge deletes.
+func (c *creator) createSet(ctx context.Context, d draft) (v View, err error) {
 	name, err := drive.ParseName(d.name)
 	if err != nil {
 		return View{}, err
 	}
 	d.name = string(name)
-	now, err := o.now(ctx)
+	now, err := c.now(ctx)
 	if err != nil {
 		return View{}, err
 	}
-	pieces, err := o.lists.split(d.list)
+	pieces, err := c.lists.split(d.list)
 	if err != nil {
 		return View{}, err
 	}
@@ -163,29 +167,29 @@ func (o *orders) make(ctx context.Context, d draft) (v View, err error) {
 		return View{}, err
 	}
 	for i, b := range set {
-		if err = o.lists.charge(ctx, b, textOf(pieces[i])); err == nil {
-			err = o.lists.write(ctx, b.ID, pieces[i])
+		if err = c.lists.charge(ctx, b, textBytes(pieces[i])); err == nil {
+			err = c.lists.write(ctx, b.ID, pieces[i])
 		}
 		if err != nil {
-			return View{}, o.lists.forgetAll(ctx, set[:i+1], err)
+			return View{}, c.lists.discardAll(ctx, set[:i+1], err)
 		}
 	}
-	err = o.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := o.insert(ctx, tx, set, d.also); err != nil || d.hook == nil {
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := c.insert(ctx, tx, set, d.beforeInsert); err != nil || d.hook == nil {
 			return err
 		}
 		return d.hook(ctx, tx, set[0].view(now))
 	})
 	if err != nil {
-		return View{}, o.lists.forgetAll(ctx, set, err)
+		return View{}, c.lists.discardAll(ctx, set, err)
 	}
-	o.Wake()
+	c.Wake()
 	return set[0].view(now), nil
 }
 
-// batches are the rows of a draft, one for each piece of its list.
-func (d draft) batches(pieces [][]want, now drive.Time) ([]batch, error) {
-	raw, err := json.Marshal(d.asked)
+// batches returns one batch row per piece of the list.
+func (d draft) batches(pieces [][]listEntry, now drive.Time) ([]batch, error) {
+	raw, err := json.Marshal(d.request)
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +214,11 @@ func (d draft) batches(pieces [][]want, now drive.Time) ([]batch, error) {
 	return set, nil
 }
 
-// insert writes the rows of a set, unless the account may not have so many.
-func (o *orders) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
+// insert locks the ledger and inserts the rows of a set. It returns the error of also, or of
+// checkLimit if the account has too many batches.
+func (c *creator) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
 	first := set[0]
-	if err := o.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
+	if err := c.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
 		return err
 	}
 	if also != nil {
@@ -221,7 +226,7 @@ func (o *orders) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also fun
 			return err
 		}
 	}
-	if err := o.mayHold(ctx, tx, first, len(set)); err != nil {
+	if err := c.checkLimit(ctx, tx, first, len(set)); err != nil {
 		return err
 	}
 	for i := range set {
@@ -232,8 +237,9 @@ func (o *orders) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also fun
 	return nil
 }
 
-// mayHold refuses more batches than an account may have. What a schedule makes is not refused.
-func (o *orders) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
+// checkLimit returns TooManyOpen if more batches would exceed maxHeld, or Quota if existing batches
+// hold too much. Batches of a schedule are always allowed.
+func (c *creator) checkLimit(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
 	if b.Origin == Scheduled {
 		return nil
 	}
@@ -245,9 +251,10 @@ func (o *orders) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) e
 	if held+more > maxHeld {
 		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+more)
 	}
-	return o.roomForBatch(ctx, tx, b.Account)
+	return c.checkPinnedQuota(ctx, tx, b.Account)
 }
 
+// insert inserts the row of the batch. A supplement gets the next revision number of its root.
 func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
 	if !b.Parent.IsZero() {
 		if err := tx.QueryRow(ctx, `SELECT MAX(revision) + 1 FROM exports WHERE root_id = ?`, b.Root).Scan(&b.Revision); err != nil {
@@ -263,14 +270,14 @@ func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
 	return b.insertPart(ctx, tx)
 }
 
-// writeRows is how many rows one statement inserts, and writeBatch how many a transaction: some 20
-// ms.
+// writeRows is the number of rows per INSERT statement, writeBatch per transaction (about 20 ms).
 const (
 	writeRows  = 100
 	writeBatch = 1000
 )
 
-func (l *lists) write(ctx context.Context, id drive.ExportID, list []want) error {
+// write numbers the entries from 1 and inserts them in several transactions.
+func (l *listStore) write(ctx context.Context, id drive.ExportID, list []listEntry) error {
 	for i := range list {
 		list[i].N = int64(i) + 1
 	}
@@ -279,7 +286,7 @@ func (l *lists) write(ctx context.Context, id drive.ExportID, list []want) error
 		list = list[len(piece):]
 		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			for at := 0; at < len(piece); at += writeRows {
-				if err := insertWants(ctx, tx, id, piece[at:min(at+writeRows, len(piece))]); err != nil {
+				if err := insertEntries(ctx, tx, id, piece[at:min(at+writeRows, len(piece))]); err != nil {
 					return err
 				}
 			}
@@ -292,29 +299,29 @@ func (l *lists) write(ctx context.Context, id drive.ExportID, list []want) error
 	return nil
 }
 
-func insertWants(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []want) error {
+func insertEntries(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []listEntry) error {
 	var args []any
 	for _, w := range list {
 		args = append(args, id, w.N, w.Doc, w.Node, w.URL, w.Path, w.Name, w.MTime, w.From, w.FromN)
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO export_wants (export_id, "+wantColumns+") VALUES "+rowMarks(len(list), 10), args...)
+	_, err := tx.Exec(ctx, "INSERT INTO export_wants (export_id, "+entryColumns+") VALUES "+rowMarks(len(list), 10), args...)
 	return err
 }
 
-// rowMarks returns the placeholders of several rows.
+// rowMarks returns the SQL placeholders of several rows of a multi-row INSERT.
 func rowMarks(rows, columns int) string {
 	return strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(columns)+"), ", rows), ", ")
 }
 
-// forget drops the list of a batch that was not made. When it is not known whether it was made,
-// the list stays.
-func (l *lists) forget(ctx context.Context, id drive.ExportID, cause error) error {
-	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errMade) {
+// discard deletes the list of a batch whose insert failed with cause, and returns cause. If cause
+// leaves open whether the insert committed, the list stays for Purge.
+func (l *listStore) discard(ctx context.Context, id drive.ExportID, cause error) error {
+	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errExists) {
 		return cause
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := errors.Join(l.dropRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
-		l.log.WarnContext(ctx, "the list of a batch that was not made is left", "export", id, "error", err)
+	if err := errors.Join(l.deleteRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
+		l.log.WarnContext(ctx, "the list of a batch that was not created could not be deleted; the purge deletes it later", "export", id, "error", err)
 	}
 	return cause
 }

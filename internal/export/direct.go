@@ -8,18 +8,19 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Direct returns a zip of what the files of a request hold just now, at once: it makes no row, no
-// reference and no file, and it needs no place of a batch. Its bytes stay the same while the files
-// do, which its ETag tells; a file that is deleted for good while it is sent breaks it off. Filter,
-// Manifest and Priority are not looked at. A list of nothing is BadRequest, one that is too long
-// TooLarge. Its memory is taken in the name of client, a user or an address; when there is none it
-// is Unavailable. The caller closes the download.
+// Direct lays out a zip from the current contents of the selected files, without a row, a reference
+// or a temporary file. The caller can send it at once and must close it. The zip and its ETag are
+// stable while the files do not change; if a file is purged during the download, the download
+// breaks off. Direct ignores Filter, Manifest and Priority. It returns BadRequest for an empty
+// selection, TooLarge for too many files, and Unavailable if no memory is left. The memory is
+// accounted to client, a user or an address.
 func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	return e.sender.direct(ctx, who, client, in)
 }
 
+// direct implements Direct.
 func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
-	grant, err := s.windows.Take(ctx, client, directMemory, directMemory)
+	grant, err := s.budget.Take(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
@@ -36,18 +37,19 @@ func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Re
 }
 
 const (
-	directMemory   = directWindow + 2*drive.MiB // of one: what is read ahead, and the list of some 4,000 entries while it is made
-	directWindow   = 2 * drive.MiB              // read ahead of one
-	directStep     = 2 * drive.MiB              // by which the memory of a longer list grows
-	directParallel = 8                          // objects that are read at once for one
-	directMost     = 100_000                    // files in one
-	directNames    = 16 * drive.MiB             // of the names in one: 160 bytes for each of so many files
+	directMemory   = directWindow + 2*drive.MiB // initial memory of a download: read-ahead, and about 4,000 entries during layout
+	directWindow   = 2 * drive.MiB              // read-ahead buffer of a download
+	directStep     = 2 * drive.MiB              // growth step of the memory for a longer list
+	directParallel = 8                          // objects that a download reads in parallel
+	directMost     = 100_000                    // most files, and most folders, in a download
+	directNames    = 16 * drive.MiB             // bytes of all names in a download: 160 for each file
 )
 
+// layDirect lays out the zip within the memory of grant.
 func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
 	ctx, leave := grant.Within(ctx)
 	defer leave()
-	end, err := enter(ctx, s.laying, who.Account)
+	end, err := acquireTurn(ctx, s.turns, who.Account)
 	if err != nil {
 		return Download{}, err
 	}
@@ -60,15 +62,15 @@ func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Gr
 	if total == 0 {
 		return Download{}, drive.Bad("nodes", drive.Required)
 	}
-	if err := p.fill(ctx); err != nil {
+	if err := p.fillContents(ctx); err != nil {
 		return Download{}, fmt.Errorf("look up the files of a zip: %w", err)
 	}
 	collected := len(p.entries)
-	archive, err := zipline.Layout(part{}.named(p.entries, p.wanted, p.report.Bytes(), p.newest))
+	archive, err := zipline.Layout(part{}.nameEntries(p.entries, p.wanted, p.report.Bytes(), p.newest))
 	if err != nil {
 		return Download{}, fmt.Errorf("lay out a zip: %w", err)
 	}
-	if err := context.Cause(ctx); err != nil { // the memory was taken away while nobody looked
+	if err := context.Cause(ctx); err != nil { // the grant was evicted during the layout
 		return Download{}, err
 	}
 	grant.Shrink(directWindow + max(drive.ByteSize(memoryOf(archive)), directMemory-directWindow))
@@ -79,7 +81,8 @@ func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Gr
 	return Download{View: view, archive: archive, sender: s}, nil
 }
 
-// Close gives back what a download has taken. It is needed for one of Direct.
+// Close releases the memory of a download from Direct, OpenArchive or OpenSoFar. For other
+// downloads it does nothing.
 func (d Download) Close() {
 	if d.grant != nil {
 		d.grant.Close()

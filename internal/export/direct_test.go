@@ -19,7 +19,7 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	w.put(t, "/d/a", "first")
 	b := w.put(t, "/d/b", "second")
 	in := Request{Folder: w.folder(t, "/d")}
-	for range memory/directMemory + 1 { // each gives its place back, also one that fails
+	for range sendMemory/directMemory + 1 { // each gives its place back, also one that fails
 		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
 			t.Fatalf("of a file: %v", err)
 		}
@@ -59,7 +59,7 @@ func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
 	e := w.process(w.db, "one")
 	w.put(t, "/d/a", "first")
 	in := Request{Folder: w.folder(t, "/d")}
-	for range memory / directMemory {
+	for range sendMemory / directMemory {
 		d, err := e.Direct(t.Context(), w.who, "somebody", in)
 		if err != nil {
 			t.Fatal(err)

@@ -11,39 +11,39 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// Documents are those that were taken in, as a batch of a month needs them.
+// Documents gives access to the documents received by the intake, for a batch of a month.
 type Documents interface {
-	// Each tells of the documents of an account, perhaps only of a source, that have a date in a
-	// month (empty: any) and are of a selection.
+	// Each calls fn for the documents of an account that match of. An empty source or month does
+	// not filter; otherwise the document's source or date must match.
 	Each(ctx context.Context, account drive.AccountID, source, month string, of Selection, fn func(Document) error) error
-	// PDFs returns those that documents of an account have now, by their ids.
+	// PDFs returns the current PDF of each document id. Documents without a PDF are absent.
 	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
-	// Embedded opens the file with a SHA-256 within the one that a document was read from.
-	// NotFound: it is not there.
+	// Embedded opens the file with SHA-256 sum (hex) that is embedded in the original file of a
+	// document, and returns its size. It returns NotFound if there is no such file.
 	Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error)
 }
 
-// Document is one of them.
+// Document is a document received by the intake.
 type Document struct {
 	ID     string
 	Number string
-	Date   string // 2026-10-31
-	Seller string // its name
+	Date   string // such as 2026-10-31
+	Seller string // the seller's name
 	Source string
-	Taken  drive.Time   // when it was taken in
-	PDF    drive.NodeID // zero: it has none
-	File   drive.NodeID // that it was read from; zero: it is gone
-	Ext    string       // of that file: ".xml"
+	Taken  drive.Time   // when the intake received it
+	PDF    drive.NodeID // zero: no PDF
+	File   drive.NodeID // the original file; zero: deleted
+	Ext    string       // extension of File, such as ".xml"
 
-	Embedded string // the SHA-256 of a PDF within that file, if it has no other; empty: none
+	Embedded string // SHA-256 (hex) of a PDF embedded in File, if PDF is zero; empty: none
 }
 
-// embeddedScheme begins the address of a file within that of a document: its id, and the SHA-256 of
-// the file. No list of a user's can have it: it names no host.
+// embeddedScheme prefixes the internal URL of an embedded file: "embedded:DOCUMENT/SHA256". A
+// client cannot use it in a manifest, because it has no host.
 const embeddedScheme = "embedded:"
 
-// embedded opens a file within that of a document, as one that is fetched. What it takes is charged
-// as that is.
+// embedded opens an embedded file as a fetched document, which is charged to the account. A missing
+// or too large file is a final fetch.Error.
 func (r *run) embedded(ctx context.Context, address string) (*fetch.Document, error) {
 	id, sum, _ := strings.Cut(strings.TrimPrefix(address, embeddedScheme), "/")
 	if r.opt.Documents == nil {
@@ -54,63 +54,63 @@ func (r *run) embedded(ctx context.Context, address string) (*fetch.Document, er
 		return nil, &fetch.Error{Class: fetch.Final, Reason: reasonMissing, Err: errors.New("the file that it was embedded in is gone")}
 	}
 	if err != nil {
-		return nil, r.unread(ctx, err)
+		return nil, r.classifyReadError(ctx, err)
 	}
 	if most := r.opt.Fetch.MaxSize; most > 0 && size > most {
 		return nil, errors.Join(&fetch.Error{Class: fetch.Final, Reason: fetch.TooLarge}, in.Close())
 	}
-	return &fetch.Document{ReadCloser: embeddedBody{in, func(err error) error { return r.unread(ctx, err) }}, Size: size}, nil
+	return &fetch.Document{ReadCloser: embeddedBody{in, func(err error) error { return r.classifyReadError(ctx, err) }}, Size: size}, nil
 }
 
-// intakeFolder holds a folder for each source.
+// intakeFolder is the root folder of the intake; it has one folder per source.
 const intakeFolder = "intake"
 
-// documents adds the PDFs of documents of a source, or of all of them. One without a PDF is an
-// entry that will be missing: its line of err.txt names it.
-func (w *walk) documents(ctx context.Context, folder drive.Path) error {
-	if w.opt.Documents == nil || len(folder) < 1 || len(folder) > 2 || folder[0] != intakeFolder {
+// addDocuments adds entries for the documents of the source that folder names, or of all sources
+// for /intake. Any other folder is NotAllowed. A document without a PDF becomes an entry that
+// fails, with a line in err.txt.
+func (lb *listBuilder) addDocuments(ctx context.Context, folder drive.Path) error {
+	if lb.opt.Documents == nil || len(folder) < 1 || len(folder) > 2 || folder[0] != intakeFolder {
 		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"/" + intakeFolder, "/" + intakeFolder + "/SOURCE"}, "sent", folder.String())
 	}
 	source := ""
 	if len(folder) == 2 {
 		source = string(folder[1])
 	}
-	after := w.since.At.Add(-lateDocuments)
-	return w.opt.Documents.Each(ctx, w.account, source, w.match.month, w.match.of, func(d Document) error {
-		if !w.match.hasDay(d.Date) || w.since.At != 0 && d.Taken < after {
+	after := lb.since.At.Add(-lateDocuments)
+	return lb.opt.Documents.Each(ctx, lb.account, source, lb.match.month, lb.match.selection, func(d Document) error {
+		if !lb.match.matchesDay(d.Date) || lb.since.At != 0 && d.Taken < after {
 			return nil
 		}
-		return w.document(d)
+		return lb.addDocument(d)
 	})
 }
 
-// document adds the PDF of a document, and beside it the file that it was read from if that is
-// wanted.
-func (w *walk) document(d Document) error {
-	where, name := strings.TrimSpace(d.Date+" "+flat(d.Number)), w.naming.ofDocument(d)
+// addDocument adds the PDF of a document, and its original file if the filter asks for XML.
+func (lb *listBuilder) addDocument(d Document) error {
+	where, name := strings.TrimSpace(d.Date+" "+replaceSlashes(d.Number)), lb.naming.documentName(d)
 	if name == "" {
 		name = d.ID
 	}
-	pdf := want{Doc: d.ID, Node: d.PDF, Path: where, Name: name + ".pdf"}
+	pdf := listEntry{Doc: d.ID, Node: d.PDF, Path: where, Name: name + ".pdf"}
 	switch {
 	case d.Embedded != "":
 		pdf.URL = embeddedScheme + d.ID + "/" + d.Embedded
 	case d.PDF.IsZero():
 		pdf.Path += noPDF
 	}
-	if err := w.add(pdf); err != nil || !w.match.xml || d.File.IsZero() {
+	if err := lb.add(pdf); err != nil || !lb.match.xml || d.File.IsZero() {
 		return err
 	}
-	return w.add(want{Doc: d.ID, Node: d.File, Path: where + d.Ext, Name: name + d.Ext})
+	return lb.add(listEntry{Doc: d.ID, Node: d.File, Path: where + d.Ext, Name: name + d.Ext})
 }
 
-// noPDF ends the line of a document without a PDF.
+// noPDF is the suffix of the path in err.txt for a document without a PDF.
 const noPDF = " has no PDF"
 
-// late finds the PDFs that documents which a batch misses have got since. It changes the page of
-// its list.
-func (o *orders) late(ctx context.Context, b batch, page []listed) error {
-	if o.opt.Documents == nil {
+// fillLatePDFs replaces the sources of failed entries in page with PDFs that their documents
+// received since the batch.
+func (c *creator) fillLatePDFs(ctx context.Context, b batch, page []previousEntry) error {
+	if c.opt.Documents == nil {
 		return nil
 	}
 	var ids []string
@@ -119,7 +119,7 @@ func (o *orders) late(ctx context.Context, b batch, page []listed) error {
 			ids = append(ids, l.w.Doc)
 		}
 	}
-	pdfs, err := o.opt.Documents.PDFs(ctx, b.Account, ids)
+	pdfs, err := c.opt.Documents.PDFs(ctx, b.Account, ids)
 	if err != nil {
 		return fmt.Errorf("look for PDFs of %d documents: %w", len(ids), err)
 	}
@@ -132,17 +132,16 @@ func (o *orders) late(ctx context.Context, b batch, page []listed) error {
 	return nil
 }
 
-// ofDocuments reports whether the list of a batch, or of what it supplements, was made of documents
-// that were taken in.
-func (o *orders) ofDocuments(ctx context.Context, b batch) (bool, error) {
+// isOfDocuments reports whether the list of the root batch was made from documents of the intake.
+func (c *creator) isOfDocuments(ctx context.Context, b batch) (bool, error) {
 	if b.Root != b.ID {
 		var err error
-		if b, err = o.find(ctx, o.opt.DB, "WHERE id = ?", b.Root); drive.IsKind(err, drive.NotFound) {
-			return false, nil // it was deleted
+		if b, err = c.find(ctx, c.opt.DB, "WHERE id = ?", b.Root); drive.IsKind(err, drive.NotFound) {
+			return false, nil // the root was deleted
 		} else if err != nil {
 			return false, err
 		}
 	}
-	a, err := b.asked()
+	a, err := b.storedRequest()
 	return a.Filter.Documents, err
 }

@@ -22,101 +22,100 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Options configure New. DB, Tree, Store, Secret and Users are required; the zero value of each
-// other field is its default.
+// Options configures New. DB, Tree, Store, Secret and Users are required; for other fields, the
+// zero value selects the default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
 	Store   blob.Store
 	Content content.Content
 	Ledger  quota.Ledger
-	// Secret returns the installation's secret for links; what is signed here is signed with a key
-	// made of it.
+	// Secret returns the secret of the installation. Keys for download links are derived from it.
 	Secret func(ctx context.Context) ([]byte, error)
 	Users  *account.Users
 
-	Instance   string // of this process, unlike that of any other start; default "1"
-	Machine    string // that counts as one for the limit of two; default "local"
-	Generation int64  // of this start: names what is fetched, as whole-file requests do
-	// Hold proves in a transaction that this instance was not declared ended. Default: it cannot
-	// be.
+	Instance   string // unique id of this process start; default "1"
+	Machine    string // name of the machine, for the limit of two workers per machine; default "local"
+	Generation int64  // fencing number of this start; part of the names of fetched files in the store
+	// Hold returns an error in tx if this instance was declared dead. Default: always nil.
 	Hold func(ctx context.Context, tx *sqldb.Tx) error
 
-	MaxEntries int // of a batch; default 10,000. A longer list becomes several
-	// MaxSize is how large the files of a batch may be together when it is made; default 256 GiB.
-	// More become several.
+	MaxEntries int // per batch; default 10,000. A longer list is split into several batches
+	// MaxSize limits the total size of the files of a batch at its creation; default 256 GiB. A
+	// larger list is split into several batches.
 	MaxSize drive.ByteSize
-	Life    time.Duration // of a sealed batch; default 7 d
-	Late    time.Duration // a batch that runs for longer is late, and its owner is told; default 1 h
-	Fetch   fetch.Options // Hosts empty: nothing is fetched
-	// MinFree is the room that fetching leaves at the store, where that can say. Default 10 GiB;
-	// negative: none.
+	Life    time.Duration // time from sealing to expiry; default 7 d
+	Late    time.Duration // running time after which a batch is late and its owner is notified; default 1 h
+	Fetch   fetch.Options // empty Hosts disables fetching
+	// MinFree is the disk space that fetching leaves free, if the store knows it. Default 10 GiB;
+	// negative: no limit.
 	MinFree drive.ByteSize
-	// Documents are those that were taken in. nil: there are none.
+	// Documents reads the documents of the intake. nil: exports of documents are refused.
 	Documents Documents
-	// Drive writes a zip into the drive. nil: it cannot be written there.
+	// Drive writes zips into the drive. nil: such jobs are refused.
 	Drive Drive
-	// Events gets a record of each batch that is sealed, in its transaction. nil: nobody is told.
+	// Events receives an event for each sealed, failed, late or soon expiring batch, in the same
+	// transaction. nil: no events.
 	Events stream.Publisher
-	// Bucket is where zips may be published, too. nil: nowhere.
+	// Bucket receives zips as objects. nil: such jobs are refused.
 	Bucket Bucket
-	// Clock is the one that all instances share. Default: the database's.
+	// Clock returns the time shared by all instances. Default: the database clock.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: Clock.
+	// Kept returns the time that decides whether a retention period is over; see package retention.
+	// Default: Clock.
 	Kept func() time.Time
 	Log  *slog.Logger
 }
 
-// The times and numbers of the work.
+// Intervals and limits of the workers.
 const (
-	pollEvery  = 10 * time.Second // between two looks for work
-	perMachine = 2                // batches that a machine works on
-	pageSize   = 100              // entries between two save points
-	parallel   = 8                // documents that are fetched at once for a batch
-	maxTries   = 3                // aborts, then what is left counts as failed
-	maxHeld    = 50               // batches of an account that hold something
-	keepRows   = 30 * 24 * time.Hour
+	pollEvery  = 10 * time.Second    // mean interval between polls for work
+	perMachine = 2                   // concurrent batches and jobs per machine
+	pageSize   = 100                 // entries between two save points
+	parallel   = 8                   // concurrent fetches of one batch
+	maxTries   = 3                   // failed tries before remaining entries fail
+	maxHeld    = 50                  // batches with references per account
+	keepRows   = 30 * 24 * time.Hour // retention of ended batches and unused turns
 )
 
-// memory is what all zips that are being sent may hold: 8 at full speed, or 48 of few bytes each.
-// Jobs of workers, which are few (perMachine), have their own.
-const memory = 96 * drive.MiB
+// sendMemory limits all zips that are being sent: 8 at full speed, or 48 with few bytes each. Jobs,
+// of which at most perMachine run, are not counted.
+const sendMemory = 96 * drive.MiB
 
-// Exports is the set of batches, and the one way to them for heads and the program: each act is
-// one line that calls its room. It is safe for concurrent use.
+// Exports manages all batches. It is the only entry point of the package and safe for concurrent
+// use.
 type Exports struct {
-	*ground
+	*core
 
-	lists      *lists
-	orders     *orders
-	calendar   *calendar
-	catalog    *catalog
-	queue      *queue
-	collector  *collector
-	releases   *releases
-	sender     *sender
-	selections *selections
-	links      *links
-	publisher  *publisher
-	courier    *courier
-	workers    *workers
+	lists     *listStore
+	creator   *creator
+	calendar  *calendar
+	catalog   *catalog
+	queue     *queue
+	collector *collector
+	releaser  *releaser
+	sender    *sender
+	archives  *archiveStore
+	links     *linkStore
+	publisher *publisher
+	jobs      *jobRunner
+	workers   *workerPool
 
-	reading atomic.Int64 // bytes of lists that are being read: see Incoming
+	reading atomic.Int64 // bytes of request bodies being read; see Incoming
 }
 
-// ground is what every room stands on: options, database, clocks, and what this process counts.
-type ground struct {
-	opt      Options
-	log      *slog.Logger
-	counters Counters
-	wake     chan struct{}
-	halt     func(step string)         // of tests: called at each step of a worker
-	listPage int                       // folderPage; of tests
-	away     atomic.Pointer[time.Time] // when the database last did not answer, by this process; nil: it always did
+// core is shared by all types of the package: options, database, clocks and counters.
+type core struct {
+	opt        Options
+	log        *slog.Logger
+	counters   Counters
+	wake       chan struct{}
+	testHook   func(step string)         // called at each step of a worker; set by tests
+	listPage   int                       // page size of folder listings: folderPage, less in tests
+	lastOutage atomic.Pointer[time.Time] // time of the last database outage seen by this process; nil: none
 }
 
-// New returns the batches of a database. It does no I/O.
+// New returns an Exports on opt.DB. It does no I/O.
 func New(opt Options) *Exports {
 	if opt.Instance == "" {
 		opt.Instance = "1"
@@ -148,54 +147,56 @@ func New(opt Options) *Exports {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return compose(&ground{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}, listPage: folderPage})
+	return compose(&core{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), testHook: func(string) {}, listPage: folderPage})
 }
 
-// compose makes the rooms, each after those that it needs.
-func compose(g *ground) *Exports {
-	e := &Exports{ground: g}
-	e.lists = &lists{ground: g, making: turn.New(1, atWork)}
-	e.orders = &orders{ground: g, lists: e.lists}
-	e.calendar = &calendar{ground: g, orders: e.orders}
-	e.catalog = &catalog{ground: g}
-	e.queue = &queue{ground: g}
-	e.sender = &sender{ground: g, windows: zipline.NewBudget(memory), laying: turn.New(1, atWork), directMost: directMost}
-	e.selections = &selections{ground: g, sender: e.sender}
-	e.links = &links{ground: g, sender: e.sender}
-	e.publisher = &publisher{ground: g, sender: e.sender, leastPart: firstBucketPart}
-	e.courier = &courier{ground: g, catalog: e.catalog, queue: e.queue, sender: e.sender, publisher: e.publisher}
-	e.releases = &releases{ground: g, publisher: e.publisher, sender: e.sender}
-	e.collector = &collector{ground: g, lists: e.lists, releases: e.releases, publisher: e.publisher, fetch: fetch.New(g.opt.Fetch), slowAge: slowAge}
-	e.workers = &workers{
-		ground: g, calendar: e.calendar, queue: e.queue, collector: e.collector, releases: e.releases, courier: e.courier,
+// compose constructs the parts in dependency order.
+func compose(g *core) *Exports {
+	e := &Exports{core: g}
+	e.lists = &listStore{core: g, turns: turn.New(1, maxLayouts)}
+	e.creator = &creator{core: g, lists: e.lists}
+	e.calendar = &calendar{core: g, creator: e.creator}
+	e.catalog = &catalog{core: g}
+	e.queue = &queue{core: g}
+	e.sender = &sender{core: g, budget: zipline.NewBudget(sendMemory), turns: turn.New(1, maxLayouts), directMost: directMost}
+	e.archives = &archiveStore{core: g, sender: e.sender}
+	e.links = &linkStore{core: g, sender: e.sender}
+	e.publisher = &publisher{core: g, sender: e.sender, minPart: firstBucketPart}
+	e.jobs = &jobRunner{core: g, catalog: e.catalog, queue: e.queue, sender: e.sender, publisher: e.publisher}
+	e.releaser = &releaser{core: g, publisher: e.publisher, sender: e.sender}
+	e.collector = &collector{core: g, lists: e.lists, releaser: e.releaser, publisher: e.publisher, fetch: fetch.New(g.opt.Fetch), slowAge: slowAge}
+	e.workers = &workerPool{
+		core: g, calendar: e.calendar, queue: e.queue, collector: e.collector, releaser: e.releaser, jobs: e.jobs,
 		slots: make(chan struct{}, perMachine),
 	}
 	return e
 }
 
-// MaxList is how many entries a list may have: one that is longer than a zip may be is split.
-func (g *ground) MaxList() int { return maxParts * g.opt.MaxEntries }
+// MaxList returns the largest number of entries in a list. A list with more entries than one zip
+// may have is split.
+func (c *core) MaxList() int { return maxParts * c.opt.MaxEntries }
 
-func (g *ground) now(ctx context.Context) (drive.Time, error) {
-	now, err := g.opt.Clock(ctx)
+// now returns the time of the shared clock.
+func (c *core) now(ctx context.Context) (drive.Time, error) {
+	now, err := c.opt.Clock(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("ask the database for the time: %w", g.answered(err))
+		return 0, fmt.Errorf("ask the database for the time: %w", c.noteOutage(err))
 	}
 	return now, nil
 }
 
-// kept is the time by which batches and their rows have been kept for long enough.
-func (g *ground) kept(ctx context.Context) (drive.Time, error) {
-	if g.opt.Kept == nil {
-		return g.now(ctx)
+// retentionNow returns the time by which retention periods are measured.
+func (c *core) retentionNow(ctx context.Context) (drive.Time, error) {
+	if c.opt.Kept == nil {
+		return c.now(ctx)
 	}
-	return drive.TimeOf(g.opt.Kept()), nil
+	return drive.TimeOf(c.opt.Kept()), nil
 }
 
-// State is how a batch stands.
+// State is the state of a batch; see the package comment.
 type State string
 
-// The states; see the package comment.
+// States of a batch.
 const (
 	Pending   State = "pending"
 	Running   State = "running"
@@ -206,17 +207,17 @@ const (
 	Expired   State = "expired"
 )
 
-// Origin says where a batch comes from.
+// Origin is how a batch was created.
 type Origin string
 
-// The origins.
+// Origins of a batch.
 const (
 	Manual     Origin = "manual"
 	Scheduled  Origin = "schedule"
 	Supplement Origin = "supplement"
 )
 
-// batch is the row.
+// batch is a row of exports, joined with its row of export_parts.
 type batch struct {
 	ID       drive.ExportID
 	Account  drive.AccountID
@@ -264,8 +265,8 @@ const columns = `id, account_id, user_id, name, origin, request, slot, root_id, 
 	bytes, save_point, epoch, worker, machine, due_at, yield_at, avoid, avoid_until, tries, handovers, claimed_at, claimed_done, error, size,
 	etag, list_epoch, created_at, begun_at, ended_at, expires_at, released_at`
 
-// selectViews is selectBatches without what was asked for: that of a page of batches may be
-// megabytes.
+// selectViews is selectBatches without the stored requests, which may take megabytes in a page of
+// batches.
 var selectViews = strings.Replace(selectBatches, " request,", " '',", 1)
 
 const selectBatches = "SELECT " + columns + ", COALESCE(set_id, id), COALESCE(part, 1), COALESCE(parts, 1) FROM exports LEFT JOIN export_parts ON export_id = id "
@@ -277,12 +278,13 @@ func scanBatch(b *batch, scan func(...any) error) error {
 		&b.Expires, &b.Released, &b.Set, &b.Part, &b.Parts)
 }
 
-func (g *ground) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
+// find returns the first batch that matches the SQL suffix where, or NotFound.
+func (c *core) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
 	err = scanBatch(&b, q.QueryRow(ctx, selectBatches+where, args...).Scan)
 	return b, err
 }
 
-// View is a batch as its owner sees it.
+// View is a batch as shown to its owner.
 type View struct {
 	ID       drive.ExportID  `json:"id"`
 	Name     string          `json:"name" doc:"of the directory in the zip"`
@@ -313,6 +315,7 @@ type View struct {
 	Joined    bool        `json:"joined,omitempty" doc:"of an answer to a request: there was an export of the same folder and month, and this is it"`
 }
 
+// view converts the row for its owner. A sealed batch whose expiry has passed is shown as Expired.
 func (b batch) view(now drive.Time) View {
 	v := View{
 		ID: b.ID, Name: b.Name, Origin: b.Origin, Root: b.Root, Revision: b.Revision, Set: b.Set, Part: b.Part, Parts: b.Parts, Request: json.RawMessage(b.Request), State: b.State,
@@ -331,7 +334,7 @@ func (b batch) view(now drive.Time) View {
 	return v
 }
 
-// rate is how many entries a second its worker has dealt with.
+// rate returns the entries collected or failed per second since the current claim.
 func (b batch) rate(now drive.Time) float64 {
 	worked := now.Sub(b.ClaimedAt).Seconds()
 	if worked <= 0 {
@@ -340,6 +343,7 @@ func (b batch) rate(now drive.Time) float64 {
 	return float64(b.Collected+b.Failed-b.ClaimedDone) / worked
 }
 
+// maybe returns a pointer to t, or nil if t is zero.
 func maybe(t drive.Time) *drive.Time {
 	if t == 0 {
 		return nil
@@ -347,13 +351,13 @@ func maybe(t drive.Time) *drive.Time {
 	return &t
 }
 
-// Hook runs at the end of the transaction that makes a batch, so that an idempotency key commits
-// with it. Nil does nothing; an error undoes all.
+// Hook runs at the end of the transaction that creates a batch, such as to commit an idempotency
+// key with it. A nil Hook is skipped; an error rolls everything back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Putting reports whether this process is writing a file of that name just now: the auditor leaves
-// it alone.
+// Putting reports whether this process is currently writing the named file to the store. The
+// auditor must not treat such a file as an orphan.
 func (e *Exports) Putting(file string) bool {
-	_, ok := e.collector.putting.Load(file)
+	_, ok := e.collector.writing.Load(file)
 	return ok
 }

@@ -20,11 +20,10 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it
-// again. When the batch is asked for it begins no further one, gives up those that are slow, and
-// returns errYield.
-func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) error {
-	stop := r.whileYielding(yield)
+// fetchAll fetches entries concurrently and commits each as it arrives, so that none is fetched
+// twice. If yield reports true, it starts no further fetch, cancels slow ones and returns errYield.
+func (r *run) fetchAll(ctx context.Context, list []listEntry, yield func() bool) error {
+	stop := r.watchYield(yield)
 	defer stop()
 	fetching, ctx := errgroup.WithContext(ctx)
 	fetching.SetLimit(parallel)
@@ -33,11 +32,11 @@ func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) erro
 		fetching.Go(func() error {
 			err := errYield
 			if !yield() {
-				err = safely(func() error { return r.fetchOne(ctx, w) })
+				err = recoverPanic(func() error { return r.fetchOne(ctx, w) })
 			}
 			if errors.Is(err, errYield) {
 				left.Store(true)
-				return nil // what comes at a good rate goes on
+				return nil // other fetches continue, unless they are slow
 			}
 			return err
 		})
@@ -51,13 +50,14 @@ func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) erro
 	return nil
 }
 
+// fetchTries is the number of attempts per entry within one try of the batch.
 const fetchTries = 3
 
-// fetchOne fetches an entry, or says in a row why it cannot be had, or sets it aside for a later
-// try or another machine. Its own error is one that ends the work on the batch.
-func (r *run) fetchOne(ctx context.Context, w want) error {
-	if enough, err := r.enough(ctx); err != nil || !enough { // a page of them may be many times what is left
-		return errOr(err, errFull)
+// fetchOne fetches an entry and commits it, records its failure, or defers it to a later try or
+// another machine. A returned error ends the try of the batch.
+func (r *run) fetchOne(ctx context.Context, w listEntry) error {
+	if enough, err := r.hasSpace(ctx); err != nil || !enough { // the entries of a page may be larger than the remaining space
+		return errOr(err, errDiskFull)
 	}
 	for try := 1; ; try++ {
 		err := r.fetchInto(ctx, w)
@@ -66,27 +66,28 @@ func (r *run) fetchOne(ctx context.Context, w want) error {
 		case err == nil:
 			return nil
 		case drive.IsKind(err, drive.Quota):
-			return r.fail(ctx, w, reasonQuota, "")
+			return r.recordFailure(ctx, w, reasonQuota, "")
 		case r.last && errors.Is(err, errYield):
-			return r.fail(ctx, w, fetch.TimedOut, "")
+			return r.recordFailure(ctx, w, fetch.TimedOut, "")
 		case !ours || ctx.Err() != nil:
 			return err
 		case why.Class == fetch.Final:
-			return r.fail(ctx, w, why.Reason, detail(why))
-		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && why.Reason != reasonUnreadable && try < fetchTries: // what was slow has had its time
+			return r.recordFailure(ctx, w, why.Reason, detail(why))
+		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && why.Reason != reasonUnreadable && try < fetchTries: // slow or unreadable sources are not retried at once
 			if err := pause(ctx, time.Second<<(2*(try-1))); err != nil {
 				return err
 			}
 		case r.last:
-			return r.fail(ctx, w, why.Reason, detail(why))
+			return r.recordFailure(ctx, w, why.Reason, detail(why))
 		default:
-			r.setAside(why)
+			r.deferEntry(why)
 			return nil
 		}
 	}
 }
 
-// detail is what people are told of a failure: the status, never an address of this network.
+// detail returns the text of a failure that the owner may see: the HTTP status, never an address of
+// the internal network.
 func detail(why *fetch.Error) string {
 	switch why.Reason {
 	case fetch.Missing, fetch.Refused, fetch.Busy, fetch.Odd, fetch.TooLarge, fetch.Encoded, fetch.NotPDF:
@@ -97,9 +98,10 @@ func detail(why *fetch.Error) string {
 	return ""
 }
 
-// clip keeps a text within its column, which takes nothing that is not UTF-8.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "") }
+// truncate truncates a text to its column of 255 bytes and drops invalid UTF-8.
+func truncate(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "") }
 
+// pause sleeps for a random time around mean. If ctx is done, it returns its cause.
 func pause(ctx context.Context, mean time.Duration) error {
 	timer := time.NewTimer(mean/2 + rand.N(mean))
 	defer timer.Stop()
@@ -111,79 +113,81 @@ func pause(ctx context.Context, mean time.Duration) error {
 	}
 }
 
-func (r *run) fail(ctx context.Context, w want, reason, detail string) error {
-	return r.record(ctx, dealt{errors: []failure{{w, reason, detail}}}, 0, nil)
+// recordFailure records the failure of an entry.
+func (r *run) recordFailure(ctx context.Context, w listEntry, reason, detail string) error {
+	return r.record(ctx, outcomes{errors: []failure{{w, reason, detail}}}, 0, nil)
 }
 
-func (r *run) setAside(why *fetch.Error) {
+// deferEntry counts an entry as deferred.
+func (r *run) deferEntry(why *fetch.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.aside.entries++
-	r.aside.reason = why.Reason
-	r.aside.elsewhere = r.aside.elsewhere || why.Class == fetch.Elsewhere
-	r.aside.unread = r.aside.unread || why.Reason == reasonUnreadable
+	r.deferred.entries++
+	r.deferred.reason = why.Reason
+	r.deferred.elsewhere = r.deferred.elsewhere || why.Class == fetch.Elsewhere
+	r.deferred.unread = r.deferred.unread || why.Reason == reasonUnreadable
 }
 
-// fetchInto fetches an entry into the store and records it, in one transaction with what it is
-// charged. The file lies there before its row; until then it is explained by its name, as that of a
-// whole-file request.
-func (r *run) fetchInto(ctx context.Context, w want) error {
-	away, f := r.takeOff(ctx)
-	defer r.land(f)
-	doc, err := r.get(away, w)
+// fetchInto fetches an entry into the store, then commits its row and its charge in one
+// transaction. Until that commit, the file is accounted for by its name, like the file of a
+// whole-file upload.
+func (r *run) fetchInto(ctx context.Context, w listEntry) error {
+	away, f := r.beginFetch(ctx)
+	defer r.endFetch(f)
+	doc, err := r.openSource(away, w)
 	if err != nil {
 		return err
 	}
-	defer doc.Close() //nolint:errcheck // it was only read
-	promised, err := r.promise(ctx, doc.Size)
+	defer doc.Close() //nolint:errcheck // read only
+	promised, err := r.reserveQuota(ctx, doc.Size)
 	if err != nil {
 		return err
 	}
 	id := drive.NewID[drive.BlobID]()
 	file := fmt.Sprintf("%s%d-%s", blob.PutPrefix, r.opt.Generation, id)
-	r.putting.Store(file, struct{}{})
-	defer r.putting.Delete(file)
+	r.writing.Store(file, struct{}{})
+	defer r.writing.Delete(file)
 	limit := r.opt.Fetch.MaxSize
 	if limit == 0 || limit > fetch.MaxDocument {
-		limit = fetch.MaxDocument // the fetcher has its own, lower one
+		limit = fetch.MaxDocument // the fetcher applies its own, lower limit
 	}
-	part, err := r.opt.Store.Put(ctx, file, blob.NewBody(f.through(doc), blob.BodyOptions{Size: doc.Size, Limit: limit}))
-	r.keepPromise(promised) // before it is charged: better counted in neither than in both
+	part, err := r.opt.Store.Put(ctx, file, blob.NewBody(f.countBytes(doc), blob.BodyOptions{Size: doc.Size, Limit: limit}))
+	r.releaseQuota(promised) // release before charging: counting twice would refuse other fetches
 	if err != nil {
 		return err
 	}
 	r.counters.Fetched.Add(int64(part.Size))
-	r.halt("stored")
-	err = r.arrived(ctx, w, doc, part, content.New{
+	r.testHook("stored")
+	err = r.commitFetched(ctx, w, doc, part, content.New{
 		ID: id, File: file, Sum: part.Root, Size: part.Size, PartSize: onePart(part.Size), CRC32: part.CRC32,
 		Parts: content.PackParts([]content.PartSum{{CV: part.CV, CRC32: part.CRC32}}),
 	})
-	if err != nil && !sqldb.MaybeWritten(err) { // else the row may be there: the auditor decides
+	if err != nil && !sqldb.MaybeWritten(err) { // otherwise the commit may have succeeded: the auditor decides about the file
 		err = errors.Join(err, r.opt.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return err
 }
 
-// get begins to read an entry that is not a file of the drive.
-func (r *run) get(ctx context.Context, w want) (*fetch.Document, error) {
+// openSource opens a remote or embedded entry for reading.
+func (r *run) openSource(ctx context.Context, w listEntry) (*fetch.Document, error) {
 	if strings.HasPrefix(w.URL, embeddedScheme) {
 		return r.embedded(ctx, w.URL)
 	}
-	return r.fetch.Get(ctx, w.URL, kindOf(w.Name))
+	return r.fetch.Get(ctx, w.URL, expectedKind(w.Name))
 }
 
-// kindOf is what a list says that a document is, by the name that it gets in the zip.
-func kindOf(name string) fetch.Kind {
+// expectedKind returns the expected document type for a name in the zip.
+func expectedKind(name string) fetch.Kind {
 	if strings.EqualFold(path.Ext(name), ".pdf") {
 		return fetch.PDF
 	}
 	return fetch.Any
 }
 
-// promise refuses a document that the account has no room for, before its bytes come; what others
-// of this batch are fetching counts. One that does not say its size is refused when there is no
-// room at all. What is charged in the end the ledger decides.
-func (r *run) promise(ctx context.Context, size drive.ByteSize) (drive.ByteSize, error) {
+// reserveQuota reserves quota for a document before it is fetched, beside the other fetches of this
+// batch. It returns the reserved bytes, or Quota if they exceed the available quota. For an unknown
+// size (negative) it reserves one byte. The ledger decides about the final charge.
+func (r *run) reserveQuota(ctx context.Context, size drive.ByteSize) (drive.ByteSize, error) {
 	if size < 0 {
 		size = 1
 	}
@@ -193,20 +197,22 @@ func (r *run) promise(ctx context.Context, size drive.ByteSize) (drive.ByteSize,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if left := balance.Available() - r.promised; size > left {
+	if left := balance.Available() - r.reserved; size > left {
 		return 0, drive.Fail(drive.Quota, "needed", size, "available", max(0, left))
 	}
-	r.promised += size
+	r.reserved += size
 	return size, nil
 }
 
-func (r *run) keepPromise(size drive.ByteSize) {
+// releaseQuota releases reserved quota.
+func (r *run) releaseQuota(size drive.ByteSize) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.promised -= size
+	r.reserved -= size
 }
 
-// onePart is the part size of content that is one part.
+// onePart returns the part size with which content of the given size is a single part: a power of
+// two of at least 1 MiB.
 func onePart(size drive.ByteSize) drive.ByteSize {
 	if size <= drive.MiB {
 		return drive.MiB
@@ -214,7 +220,8 @@ func onePart(size drive.ByteSize) drive.ByteSize {
 	return 1 << bits.Len64(uint64(size-1))
 }
 
-func (r *run) arrived(ctx context.Context, w want, doc *fetch.Document, part blob.Part, n content.New) error {
+// commitFetched commits a fetched document: content, pin and charge.
+func (r *run) commitFetched(ctx context.Context, w listEntry, doc *fetch.Document, part blob.Part, n content.New) error {
 	now, err := r.now(ctx)
 	if err != nil {
 		return err
@@ -224,13 +231,13 @@ func (r *run) arrived(ctx context.Context, w want, doc *fetch.Document, part blo
 	if err := inspector.Prepare(ctx, &n); err != nil {
 		return err
 	}
-	p := pin{w: w, size: part.Size, crc32: part.CRC32, mtime: pick(w.MTime, pick(doc.Modified, now)), charged: part.Size}
-	err = r.record(ctx, dealt{pins: []pin{p}}, 0, func(ctx context.Context, tx *sqldb.Tx) (drive.BlobID, error) {
+	p := pin{w: w, size: part.Size, crc32: part.CRC32, mtime: firstNonZero(w.MTime, firstNonZero(doc.Modified, now)), charged: part.Size}
+	err = r.record(ctx, outcomes{pins: []pin{p}}, 0, func(ctx context.Context, tx *sqldb.Tx) (drive.BlobID, error) {
 		id, _, err := r.opt.Content.Attach(ctx, tx, n)
 		return id, err
 	})
 	if err == nil {
-		r.halt("arrived")
+		r.testHook("arrived")
 	}
 	return err
 }

@@ -12,31 +12,31 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// Filter says which files of a folder are meant: those that all fields agree to.
+// Filter selects files of a folder. A file must match all set fields.
 type Filter struct {
-	Month string `json:"month,omitempty"` // "2026-10": last changed in it (mtime), by Zone
-	Zone  string `json:"zone,omitempty"`  // IANA name; empty: UTC
-	From  string `json:"from,omitempty"`  // "2026-10-01": last changed on this day or later, by Zone; not with Month
-	To    string `json:"to,omitempty"`    // the last day
-	// SinceLast means what has changed since the last export of the folder by this filter; see
+	Month string `json:"month,omitempty"` // "2026-10": modified in this month, in Zone
+	Zone  string `json:"zone,omitempty"`  // IANA time zone name; empty: UTC
+	From  string `json:"from,omitempty"`  // "2026-10-01": modified on this day or later, in Zone; not with Month
+	To    string `json:"to,omitempty"`    // last day, inclusive
+	// SinceLast selects the changes since the last export of the folder with this filter; see
 	// since.go.
 	SinceLast bool     `json:"since_last,omitempty"`
-	Ext       []string `json:"ext,omitempty"`     // the name ends in "." and one of them, whatever its case
-	Pattern   string   `json:"pattern,omitempty"` // of the name, as path.Match has it, whatever its case
-	// Documents means the PDFs of documents that were taken in, by their own date: the folder is
-	// /intake, or that of a source.
+	Ext       []string `json:"ext,omitempty"`     // file name extensions, case-insensitive
+	Pattern   string   `json:"pattern,omitempty"` // for the file name, as in path.Match, case-insensitive
+	// Documents selects the PDFs of intake documents by document date. The folder must be /intake
+	// or the folder of a source.
 	Documents bool `json:"documents,omitempty"`
-	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
-	// Of says which documents are meant; only with Documents.
+	XML       bool `json:"xml,omitempty"` // adds the original file of each document beside its PDF
+	// Of narrows the documents; only with Documents.
 	Of Selection `json:"of,omitzero"`
 }
 
-// takesAll reports whether the filter leaves nothing out.
-func (f Filter) takesAll() bool {
+// matchesAll reports whether the filter matches every file.
+func (f Filter) matchesAll() bool {
 	return f.Month == "" && f.From == "" && f.To == "" && !f.SinceLast && len(f.Ext) == 0 && f.Pattern == "" && !f.Documents
 }
 
-// Selection says which documents are meant: those that all fields agree to; empty ones mean all.
+// Selection selects documents. A document must match all set fields.
 type Selection struct {
 	Seller   string `json:"seller,omitempty" doc:"its id or name"`
 	Buyer    string `json:"buyer,omitempty" doc:"its id or name"`
@@ -48,9 +48,10 @@ type Selection struct {
 	Query    string `json:"q,omitempty" doc:"occurs in number, names or ids"`
 }
 
-// amount is how a total is written; see package invoice.
+// amount matches a decimal total; see package invoice.
 var amount = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,10})?$`)
 
+// check returns Malformed or TooLong for an invalid field.
 func (s Selection) check() error {
 	for field, value := range map[string]string{"min": s.Min, "max": s.Max} {
 		if value != "" && !amount.MatchString(value) {
@@ -65,7 +66,7 @@ func (s Selection) check() error {
 	return nil
 }
 
-// matcher is a filter made ready.
+// matcher is a compiled Filter.
 type matcher struct {
 	from, to drive.Time
 	ext      []string
@@ -73,16 +74,17 @@ type matcher struct {
 
 	documents bool
 	xml       bool
-	of        Selection
-	month     string // of documents
-	first     string // day of documents; empty: any
-	last      string
+	selection Selection
+	month     string // for documents, "2026-10"; empty: any
+	first     string // first day of documents, inclusive; empty: any
+	last      string // last day of documents, inclusive; empty: any
 	zone      *time.Location
 }
 
-// local is a time as the zone of the filter has it.
-func (m matcher) local(t drive.Time) time.Time { return t.Std().In(m.zone) }
+// inZone converts t to the time zone of the filter.
+func (m matcher) inZone(t drive.Time) time.Time { return t.Std().In(m.zone) }
 
+// compile validates the filter. It returns BadRequest for an invalid field.
 func (f Filter) compile() (m matcher, err error) {
 	zone, err := zoneOf(f.Zone)
 	if err != nil {
@@ -96,7 +98,7 @@ func (f Filter) compile() (m matcher, err error) {
 		m.from, m.to = drive.TimeOf(from), drive.TimeOf(from.AddDate(0, 1, 0))
 	}
 	m.zone = zone
-	if err := m.days(f); err != nil {
+	if err := m.compileDays(f); err != nil {
 		return matcher{}, err
 	}
 	for _, ext := range f.Ext {
@@ -117,7 +119,7 @@ func (f Filter) compile() (m matcher, err error) {
 	if err := f.Of.check(); err != nil {
 		return matcher{}, err
 	}
-	m.documents, m.month, m.xml, m.of = f.Documents, f.Month, f.XML, f.Of
+	m.documents, m.month, m.xml, m.selection = f.Documents, f.Month, f.XML, f.Of
 	m.pattern = strings.ToLower(f.Pattern)
 	if _, err := path.Match(m.pattern, ""); err != nil || len(m.pattern) > drive.MaxNameBytes {
 		return matcher{}, drive.Bad("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")
@@ -125,18 +127,18 @@ func (f Filter) compile() (m matcher, err error) {
 	return m, nil
 }
 
-// forever is behind all times that files have: the year 10000.
-const forever = drive.Time(253402300800_000)
+// maxFileTime is later than the modification time of any file: the year 10000.
+const maxFileTime = drive.Time(253402300800_000)
 
-// days reads the days of a filter.
-func (m *matcher) days(f Filter) error {
+// compileDays compiles the fields From and To.
+func (m *matcher) compileDays(f Filter) error {
 	if f.From == "" && f.To == "" {
 		return nil
 	}
 	if f.Month != "" {
 		return drive.Bad("month", drive.NotTogether, "with", "from, to")
 	}
-	m.to, m.first, m.last = forever, f.From, f.To
+	m.to, m.first, m.last = maxFileTime, f.From, f.To
 	for field, text := range map[string]string{"from": f.From, "to": f.To} {
 		day, err := time.ParseInLocation(time.DateOnly, text, m.zone)
 		switch {
@@ -155,11 +157,12 @@ func (m *matcher) days(f Filter) error {
 	return nil
 }
 
-// hasDay reports whether a document of a day is meant.
-func (m matcher) hasDay(day string) bool {
+// matchesDay reports whether a document date matches From and To.
+func (m matcher) matchesDay(day string) bool {
 	return (m.first == "" || day >= m.first) && (m.last == "" || day <= m.last)
 }
 
+// zoneOf loads a time zone by IANA name, or returns Malformed.
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -168,6 +171,7 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
+// matches reports whether a file matches by time, extension and pattern.
 func (m matcher) matches(n tree.Node) bool {
 	if m.to != 0 && (n.MTime < m.from || n.MTime >= m.to) {
 		return false

@@ -10,20 +10,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// releases give back what batches hold that have ended, or that wait while the disk is full.
-type releases struct {
-	*ground
+// releaser releases the references of ended batches, and those of waiting batches when the disk is
+// full.
+type releaser struct {
+	*core
 	publisher *publisher
 	sender    *sender
 }
 
-// Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no
-// longer be downloaded; downloads that run go on while the bytes are there. Again is not an error.
+// Cancel ends a batch in any state and releases its references. It is idempotent. A sealed batch
+// can no longer be downloaded; running downloads continue while their bytes exist.
 func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
-	return e.releases.cancel(ctx, who, id)
+	return e.releaser.cancel(ctx, who, id)
 }
 
-func (r *releases) cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
+// cancel implements Cancel.
+func (r *releaser) cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
 	now, err := r.now(ctx)
 	if err != nil {
 		return err
@@ -40,19 +42,18 @@ func (r *releases) cancel(ctx context.Context, who drive.Who, id drive.ExportID)
 	if err != nil {
 		return fmt.Errorf("cancel batch %s: %w", id, err)
 	}
-	if err := r.release(ctx, id); err != nil { // whoever looks after what has ended does it again
-		r.log.WarnContext(ctx, "what a cancelled batch holds is given back later", "export", id, "error", err)
+	if err := r.release(ctx, id); err != nil { // the workers release it later
+		r.log.WarnContext(ctx, "the references of a cancelled batch could not be released; a worker retries", "export", id, "error", err)
 	}
 	return nil
 }
 
-// releaseBatch is how many references one transaction gives back: some 20 ms.
+// releaseBatch is the number of references released per transaction (about 20 ms).
 const releaseBatch = 200
 
-// ended lets batches expire whose time has come, and gives back what those hold that have
-// ended.
-func (r *releases) ended(ctx context.Context) error {
-	now, err := r.kept(ctx)
+// releaseEnded marks due sealed batches as expired and releases up to 100 ended batches.
+func (r *releaser) releaseEnded(ctx context.Context) error {
+	now, err := r.retentionNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,25 +74,25 @@ func (r *releases) ended(ctx context.Context) error {
 		r.log.InfoContext(ctx, "batches have expired", "count", over)
 	}
 	var errs error
-	for _, id := range ids { // one that cannot be released keeps no other
+	for _, id := range ids { // a failure does not block the other batches
 		errs = errors.Join(errs, r.release(ctx, id))
 	}
 	return errs
 }
 
-// release gives back what a batch holds that has ended (X5). It works in short transactions and may
-// stop anywhere, run twice, and run beside itself.
-func (r *releases) release(ctx context.Context, id drive.ExportID) error {
+// release releases all references of an ended batch in short transactions (X5). It is idempotent,
+// can be interrupted, and can run concurrently for the same batch.
+func (r *releaser) release(ctx context.Context, id drive.ExportID) error {
 	now, err := r.now(ctx)
 	if err != nil {
 		return err
 	}
 	b, err := r.find(ctx, r.opt.DB, "WHERE id = ?", id)
 	if err == nil {
-		err = r.publisher.withdraw(ctx, b)
+		err = r.publisher.removeObject(ctx, b)
 	}
-	if err != nil && !drive.IsKind(err, drive.NotFound) { // the bucket may be away for long; Purge looks through it
-		r.log.WarnContext(ctx, "what lies in the bucket is removed later", "export", id, "error", err)
+	if err != nil && !drive.IsKind(err, drive.NotFound) { // an unreachable bucket is no reason to wait: Purge sweeps it
+		r.log.WarnContext(ctx, "the bucket object of an ended batch could not be removed; the purge retries", "export", id, "error", err)
 	}
 	for more := true; more; {
 		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -101,14 +102,15 @@ func (r *releases) release(ctx context.Context, id drive.ExportID) error {
 		if err != nil {
 			return fmt.Errorf("give back what batch %s holds: %w", id, err)
 		}
-		r.halt("released")
+		r.testHook("released")
 	}
-	r.sender.cache.drop(id)
+	r.sender.cache.evict(id)
 	return nil
 }
 
-func (r *releases) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
-	b, err := r.find(ctx, tx, "WHERE id = ?", id) // whose it is does not change
+// releaseSome releases up to releaseBatch references. more reports whether references may be left.
+func (r *releaser) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
+	b, err := r.find(ctx, tx, "WHERE id = ?", id) // read without lock first: the account never changes
 	if drive.IsKind(err, drive.NotFound) {
 		return false, nil
 	}
@@ -128,7 +130,7 @@ func (r *releases) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.Expor
 	if err != nil {
 		return false, err
 	}
-	if err := r.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
+	if err := r.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -chargedBytes(pins)}); err != nil {
 		return false, err
 	}
 	if err := r.dropPins(ctx, tx, b, pins); err != nil || len(pins) == releaseBatch {
@@ -138,29 +140,30 @@ func (r *releases) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.Expor
 	return false, err
 }
 
-// held is a reference of a batch.
-type held struct {
+// heldPin is a pin to be released.
+type heldPin struct {
 	n       int64
-	blob    drive.BlobID // zero: of a folder
+	blob    drive.BlobID // zero: a folder
 	size    drive.ByteSize
 	charged drive.ByteSize
 }
 
-// pinsOf reads up to releaseBatch references of a batch.
-func pinsOf(ctx context.Context, q sqldb.Querier, id drive.ExportID, where string) ([]held, error) {
+// pinsOf reads up to releaseBatch pins of a batch; the SQL condition where narrows them.
+func pinsOf(ctx context.Context, q sqldb.Querier, id drive.ExportID, where string) ([]heldPin, error) {
 	rows, err := q.Query(ctx, "SELECT n, NULLIF(blob_id, ''), size, charged FROM export_pins WHERE export_id = ? "+where+" ORDER BY n LIMIT ?", id, releaseBatch)
-	return sqldb.Scan(rows, err, func(h *held, scan func(...any) error) error { return scan(&h.n, &h.blob, &h.size, &h.charged) })
+	return sqldb.Scan(rows, err, func(h *heldPin, scan func(...any) error) error { return scan(&h.n, &h.blob, &h.size, &h.charged) })
 }
 
-func charges(pins []held) (sum drive.ByteSize) {
+// chargedBytes returns the total charged bytes.
+func chargedBytes(pins []heldPin) (sum drive.ByteSize) {
 	for _, p := range pins {
 		sum += p.charged
 	}
 	return sum
 }
 
-// dropPins deletes references and gives them back. The ledger's share was moved before.
-func (r *releases) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []held) error {
+// dropPins deletes pins and releases their content references. The caller has updated the ledger.
+func (r *releaser) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []heldPin) error {
 	if len(pins) == 0 {
 		return nil
 	}
@@ -177,14 +180,15 @@ func (r *releases) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []h
 	return r.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
-// Forget ends and drops everything of an account that is being purged. It works in short
-// transactions and may stop anywhere; the account's ledger holds nothing of it any more when it
-// returns.
+// Forget ends and deletes all batches, schedules, marks and archives of an account that is being
+// purged. It works in short transactions and can be interrupted and repeated. When it returns nil,
+// the account's ledger has no charge of this package.
 func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
-	return e.releases.forget(ctx, account)
+	return e.releaser.deleteAccount(ctx, account)
 }
 
-func (r *releases) forget(ctx context.Context, account drive.AccountID) error {
+// deleteAccount implements Forget.
+func (r *releaser) deleteAccount(ctx context.Context, account drive.AccountID) error {
 	if err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, end := range []string{
 			"DELETE FROM export_schedules WHERE account_id = ?",
@@ -211,7 +215,7 @@ func (r *releases) forget(ctx context.Context, account drive.AccountID) error {
 			err = r.release(ctx, b.ID)
 		}
 		if err == nil {
-			err = r.drop(ctx, b.ID)
+			err = r.deleteBatch(ctx, b.ID)
 		}
 		if err != nil {
 			return fmt.Errorf("forget batch %s: %w", b.ID, err)
@@ -219,26 +223,26 @@ func (r *releases) forget(ctx context.Context, account drive.AccountID) error {
 	}
 }
 
-// Purge drops the rows of batches that ended long ago, lists that belong to none, and archives that
-// are over. It works in short transactions and may stop anywhere.
+// Purge deletes batches after their retention period, lists without a batch, expired archives and
+// unused turns, and sweeps the bucket. It works in short transactions and can be interrupted.
 func (e *Exports) Purge(ctx context.Context) error {
-	now, err := e.kept(ctx)
+	now, err := e.retentionNow(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.releases.ended(ctx), e.dropReleased(ctx, now.Add(-keepRows)), e.lists.dropLoose(ctx, now), e.selections.purge(ctx, now),
+	return errors.Join(e.releaser.releaseEnded(ctx), e.deleteReleased(ctx, now.Add(-keepRows)), e.lists.deleteOrphans(ctx, now), e.archives.purge(ctx, now),
 		e.queue.purgeTurns(ctx, now), e.publisher.sweep(ctx))
 }
 
-// dropReleased drops batches that hold nothing since before a time.
-func (g *ground) dropReleased(ctx context.Context, before drive.Time) error {
+// deleteReleased deletes batches that were released before the given time.
+func (c *core) deleteReleased(ctx context.Context, before drive.Time) error {
 	for {
-		b, err := g.find(ctx, g.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", before)
+		b, err := c.find(ctx, c.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", before)
 		if drive.IsKind(err, drive.NotFound) {
 			return nil
 		}
 		if err == nil {
-			err = g.drop(ctx, b.ID)
+			err = c.deleteBatch(ctx, b.ID)
 		}
 		if err != nil {
 			return fmt.Errorf("purge batch %s: %w", b.ID, err)
@@ -246,14 +250,14 @@ func (g *ground) dropReleased(ctx context.Context, before drive.Time) error {
 	}
 }
 
-// drop deletes the rows of a batch that holds nothing any more, its own last.
-func (g *ground) drop(ctx context.Context, id drive.ExportID) error {
+// deleteBatch deletes the rows of a released batch, the batch row last.
+func (c *core) deleteBatch(ctx context.Context, id drive.ExportID) error {
 	for table, key := range map[string]string{"export_wants": "n", "export_errors": "n", "export_lists": "n", "export_jobs": "id"} {
-		if err := g.dropRows(ctx, table, key, id); err != nil {
+		if err := c.deleteRows(ctx, table, key, id); err != nil {
 			return err
 		}
 	}
-	return g.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM exports WHERE id = ? AND released_at > 0", id)
 		if err == nil && n == 1 {
 			_, err = tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
@@ -265,18 +269,19 @@ func (g *ground) drop(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// dropRows deletes the rows of a table that belong to a batch.
-func (g *ground) dropRows(ctx context.Context, table, key string, id drive.ExportID) error {
-	return g.dropOld(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
+// deleteRows deletes the rows of one batch from a table with the given key column.
+func (c *core) deleteRows(ctx context.Context, table, key string, id drive.ExportID) error {
+	return c.deleteInChunks(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
 }
 
-const dropBatch = 500
+// deleteChunk is the number of rows deleted per transaction.
+const deleteChunk = 500
 
-// dropOld deletes rows in short transactions until there is none any more.
-func (g *ground) dropOld(ctx context.Context, b sqldb.Batch) error {
-	b.Limit = dropBatch
-	for n := int64(dropBatch); n == dropBatch; {
-		err := g.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+// deleteInChunks deletes all rows that b matches in short transactions.
+func (c *core) deleteInChunks(ctx context.Context, b sqldb.Batch) error {
+	b.Limit = deleteChunk
+	for n := int64(deleteChunk); n == deleteChunk; {
+		err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, b)
 			return err
 		})
@@ -287,16 +292,17 @@ func (g *ground) dropOld(ctx context.Context, b sqldb.Batch) error {
 	return nil
 }
 
-// looseAfter is how long a list may lie without its batch: that of one that is being made just now
-// does.
-const looseAfter = int64(3600_000) // ms
+// orphanAge is the age from which a list without a batch is an orphan. A younger list may belong
+// to a batch that is being created.
+const orphanAge = int64(3600_000) // ms
 
-// dropLoose drops lists whose batch was never made. It goes from id to id, not from row to row.
-func (l *lists) dropLoose(ctx context.Context, now drive.Time) error {
-	return errors.Join(l.dropLooseOf(ctx, "export_wants", now), l.dropLooseOf(ctx, "export_texts", now))
+// deleteOrphans deletes orphaned lists. It skips from batch id to batch id, not row by row.
+func (l *listStore) deleteOrphans(ctx context.Context, now drive.Time) error {
+	return errors.Join(l.deleteOrphansOf(ctx, "export_wants", now), l.deleteOrphansOf(ctx, "export_texts", now))
 }
 
-func (l *lists) dropLooseOf(ctx context.Context, table string, now drive.Time) error {
+// deleteOrphansOf deletes the rows of orphaned lists from one table.
+func (l *listStore) deleteOrphansOf(ctx context.Context, table string, now drive.Time) error {
 	var after drive.ExportID
 	for {
 		var id drive.ExportID
@@ -314,17 +320,17 @@ func (l *lists) dropLooseOf(ctx context.Context, table string, now drive.Time) e
 			}
 			continue
 		}
-		if int64(now)-madeAt(id) < looseAfter {
+		if int64(now)-createdMilli(id) < orphanAge {
 			continue
 		}
-		if err := errors.Join(l.dropRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
+		if err := errors.Join(l.deleteRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
 			return err
 		}
 	}
 }
 
-// madeAt is the time in a UUIDv7, in Unix milliseconds (RFC 9562 §5.7).
-func madeAt(id drive.ExportID) (ms int64) {
+// createdMilli returns the timestamp of a UUIDv7 in Unix milliseconds (RFC 9562 §5.7).
+func createdMilli(id drive.ExportID) (ms int64) {
 	for _, b := range id[:6] {
 		ms = ms<<8 | int64(b)
 	}

@@ -7,72 +7,74 @@ import (
 	"time"
 )
 
-// flight is a document on its way.
-type flight struct {
-	since time.Time
-	got   atomic.Int64 // bytes
-	end   context.CancelCauseFunc
+// activeFetch is a running fetch.
+type activeFetch struct {
+	begun    time.Time
+	received atomic.Int64 // bytes received
+	cancel   context.CancelCauseFunc
 }
 
-// takeOff begins a flight; land ends it.
-func (r *run) takeOff(ctx context.Context) (context.Context, *flight) {
-	f := &flight{since: time.Now()}
-	ctx, f.end = context.WithCancelCause(ctx)
+// beginFetch registers a running fetch under a cancellable context. The caller ends it with land.
+func (r *run) beginFetch(ctx context.Context) (context.Context, *activeFetch) {
+	f := &activeFetch{begun: time.Now()}
+	ctx, f.cancel = context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flights == nil {
-		r.flights = map[*flight]struct{}{}
+	if r.fetches == nil {
+		r.fetches = map[*activeFetch]struct{}{}
 	}
-	r.flights[f] = struct{}{}
+	r.fetches[f] = struct{}{}
 	return ctx, f
 }
 
-func (r *run) land(f *flight) {
-	f.end(nil)
+// endFetch ends a fetch.
+func (r *run) endFetch(f *activeFetch) {
+	f.cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.flights, f)
+	delete(r.fetches, f)
 }
 
-// through counts what comes.
-func (f *flight) through(src io.Reader) io.Reader { return &counted{src, &f.got} }
+// countBytes returns a reader that counts the received bytes.
+func (f *activeFetch) countBytes(src io.Reader) io.Reader { return &countingReader{src, &f.received} }
 
-type counted struct {
+// countingReader is a Reader that adds the bytes read to n.
+type countingReader struct {
 	src io.Reader
 	n   *atomic.Int64
 }
 
 // Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.src.Read(p)
-	c.n.Add(int64(n))
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	r.n.Add(int64(n))
 	return n, err
 }
 
-// giveUpSlow ends the flights that have had their time and are slow.
-func (r *run) giveUpSlow(now time.Time) {
+// cancelSlow cancels fetches older than slowAge whose rate is below slowRate.
+func (r *run) cancelSlow(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for f := range r.flights {
-		if age := now.Sub(f.since); age >= r.slowAge && float64(f.got.Load()) < slowRate*age.Seconds() {
-			f.end(errYield)
+	for f := range r.fetches {
+		if age := now.Sub(f.begun); age >= r.slowAge && float64(f.received.Load()) < slowRate*age.Seconds() {
+			f.cancel(errYield)
 		}
 	}
 }
 
-// whileYielding looks now and then whether the batch is asked for, and gives up what is slow then.
-// The caller ends it.
-func (r *run) whileYielding(yield func() bool) (stop func()) {
+// watchYield polls yield in a goroutine and cancels slow fetches while it reports true. The
+// caller must call stop.
+func (r *run) watchYield(yield func() bool) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		tick := time.NewTicker(lookAt)
+		tick := time.NewTicker(yieldPoll)
 		defer tick.Stop()
 		for {
 			select {
 			case now := <-tick.C:
 				if yield() {
-					r.giveUpSlow(now)
+					r.cancelSlow(now)
 				}
 			case <-done:
 				return

@@ -11,31 +11,33 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// errFull says that there is no room to fetch anything.
-var errFull = errors.New("less than --export-min-free is left")
+// errDiskFull reports too little free disk space to fetch documents.
+var errDiskFull = errors.New("less than --export-min-free is left")
 
-// waitForRoom is how long a batch waits that found no room.
-const waitForRoom = time.Minute
+// waitForSpace is the delay before a batch without disk space is retried.
+const waitForSpace = time.Minute
 
-// room keeps fetching from using up the disk. When there is too little, what nobody needs is given
-// back first, and the batch waits. Entries of the drive take no room and are not asked about.
-func (c *collector) room(ctx context.Context) error {
-	enough, err := c.enough(ctx)
+// ensureSpace checks the free disk space before fetching. If there is too little, it frees space
+// that waiting or ended batches use and returns errDiskFull. Entries of the drive need no space.
+func (c *collector) ensureSpace(ctx context.Context) error {
+	enough, err := c.hasSpace(ctx)
 	if err != nil || enough {
 		return err
 	}
-	if err := c.releases.evict(ctx); err != nil {
+	if err := c.releaser.evict(ctx); err != nil {
 		return err
 	}
-	return errFull
+	return errDiskFull
 }
 
-func (c *collector) enough(ctx context.Context) (bool, error) {
+// hasSpace reports whether the store has at least MinFree bytes free. It is true for a store
+// without a size limit.
+func (c *collector) hasSpace(ctx context.Context) (bool, error) {
 	if !c.opt.Store.Caps().Bounded || c.opt.MinFree < 0 {
 		return true, nil
 	}
 	free, err := c.opt.Store.Free(ctx)
-	if err != nil && !c.opt.Store.Caps().Bounded { // contents have just left the disk
+	if err != nil && !c.opt.Store.Caps().Bounded { // the content store was just moved off the disk
 		return true, nil
 	}
 	if err != nil {
@@ -44,11 +46,11 @@ func (c *collector) enough(ctx context.Context) (bool, error) {
 	return free >= c.opt.MinFree, nil
 }
 
-// evict gives back what nobody uses: everything of batches that have ended, then what was fetched
-// for the batch that has waited longest after a try that failed. It is fetched again later. A batch
-// that somebody works on is left alone, and so is a sealed one until it expires.
-func (r *releases) evict(ctx context.Context) error {
-	if err := r.ended(ctx); err != nil {
+// evict frees disk space: it releases ended batches, then evicts the fetched documents of the
+// failed batch that has waited longest. The batch fetches them again later. Running and sealed
+// batches are never evicted.
+func (r *releaser) evict(ctx context.Context) error {
+	if err := r.releaseEnded(ctx); err != nil {
 		return err
 	}
 	b, err := r.find(ctx, r.opt.DB, `WHERE (state = 'aborted' OR state = 'pending' AND tries > 0)
@@ -60,7 +62,7 @@ func (r *releases) evict(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for what can be evicted: %w", err)
 	}
-	r.log.WarnContext(ctx, "what was fetched for a batch that waits is given up: the disk is full", "export", b.ID)
+	r.log.WarnContext(ctx, "disk full: evicting the fetched documents of a waiting batch; they are fetched again later", "export", b.ID)
 	for more := true; more; {
 		if more, err = r.evictSome(ctx, b); err != nil {
 			return err
@@ -69,8 +71,9 @@ func (r *releases) evict(ctx context.Context) error {
 	return nil
 }
 
-// evictSome gives up some of what was fetched for a batch, unless somebody has it by now.
-func (r *releases) evictSome(ctx context.Context, b batch) (more bool, err error) {
+// evictSome evicts up to releaseBatch fetched documents of a batch, unless a worker has claimed it.
+// more reports whether documents may be left.
+func (r *releaser) evictSome(ctx context.Context, b batch) (more bool, err error) {
 	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		pins, err := pinsOf(ctx, tx, b.ID, "AND charged > 0")
 		if more = len(pins) == releaseBatch; err != nil || len(pins) == 0 {
@@ -80,7 +83,7 @@ func (r *releases) evictSome(ctx context.Context, b batch) (more bool, err error
 		for _, p := range pins {
 			bytes += p.size
 		}
-		if err := r.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
+		if err := r.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -chargedBytes(pins)}); err != nil {
 			return err
 		}
 		n, err := tx.Exec(ctx, `UPDATE exports SET collected = collected - ?, bytes = bytes - ?, save_point = 0
@@ -97,16 +100,16 @@ func (r *releases) evictSome(ctx context.Context, b batch) (more bool, err error
 	return more, err
 }
 
-// A database or a store that is away, which says nothing of a batch or a job.
+// The outage of the database or the store, which does not count as a failed try.
 const (
-	reasonAway  = "unavailable"
-	waitForAway = 30 * time.Second // until it is tried again
+	reasonUnavailable = "unavailable"
+	waitForStores     = 30 * time.Second // delay before the next try
 )
 
-// reasonFull is what a batch says that waits for room.
+// reasonFull is the error shown on a batch that waits for disk space.
 const reasonFull = "disk-full"
 
-// postpone leaves a batch until later, which is not a try that has failed.
+// postpone returns a batch to the queue for the duration wait, without counting a failed try.
 func (q *queue) postpone(ctx context.Context, b *batch, reason string, wait time.Duration) error {
 	now, err := q.now(ctx)
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// indexName is what the list of all entries is called, beside the directory of the documents; that
-// of part 2 of 3 is index-2of3.csv.
+// indexName is the base name of the CSV index beside the directory of the documents; for part 2 of
+// 3 the file is index-2of3.csv.
 const indexName = "index"
 
-// line is an entry as the index tells of it.
-type line struct {
+// indexLine is one entry of the index.
+type indexLine struct {
 	row   sealRow
-	entry int // among the zip's; -1: it is not there
+	entry int // position in the zip; -1: not in the zip
 }
 
-// index is the list of all entries of a batch as CSV, whose names in the zip are known. It begins
-// with the mark by which editors know UTF-8.
-func index(lines []line, names []string) ([]byte, error) {
+// renderIndex renders the CSV index of a batch. names holds the final names in the zip. The file
+// starts with a byte order mark, so that editors detect UTF-8.
+func renderIndex(lines []indexLine, names []string) ([]byte, error) {
 	b := bytes.NewBufferString("\ufeff")
 	w := csv.NewWriter(b)
 	w.UseCRLF = true
 	write := func(fields ...string) {
 		for i := range fields {
-			fields[i] = harmless(fields[i])
+			fields[i] = escapeFormula(fields[i])
 		}
-		_ = w.Write(fields) // Error says whether it failed
+		_ = w.Write(fields) // w.Error reports it
 	}
 	write("n", "id", "name", "source", "size", "modified", "state", "reason")
 	for _, l := range lines {
@@ -49,35 +49,35 @@ func index(lines []line, names []string) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// harmless keeps a spreadsheet from taking a text of a sender for a formula (OWASP, CSV injection):
-// it begins with a quote then.
-func harmless(s string) string {
+// escapeFormula escapes a text that a spreadsheet would run as a formula (OWASP, CSV injection)
+// with a leading quote.
+func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
 		return "'" + s
 	}
 	return s
 }
 
-// finish names the entries of a batch, and adds the list of failures and the index where there are
-// some.
-func (s *sealing) finish(p part, when drive.Time) ([]zipline.Entry, error) {
-	if s.indexed {
-		s.wanted = append(s.wanted, indexName+p.suffix()+".csv")
-		s.entries = append(s.entries, zipline.Entry{})
+// finish returns the entries with their final names, and appends the list of failures and the index
+// if needed. Both get the modification time when.
+func (b *zipBuilder) finish(p part, when drive.Time) ([]zipline.Entry, error) {
+	if b.indexed {
+		b.wanted = append(b.wanted, indexName+p.suffix()+".csv")
+		b.entries = append(b.entries, zipline.Entry{})
 	}
-	entries := p.named(s.entries, s.wanted, s.report.Bytes(), when)
-	if !s.indexed {
+	entries := p.nameEntries(b.entries, b.wanted, b.report.Bytes(), when)
+	if !b.indexed {
 		return entries, nil
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.Name
 	}
-	text, err := index(s.lines, names)
+	text, err := renderIndex(b.lines, names)
 	if err != nil {
 		return nil, err
 	}
-	at := len(s.wanted) - 1
+	at := len(b.wanted) - 1
 	entries[at] = zipline.Text(entries[at].Name, when, text)
 	return entries, nil
 }

@@ -13,12 +13,12 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// A job writes a zip into the drive, as an ordinary upload of the account: reserved, charged and
-// published like any; or into the bucket. Its parts are pure functions of the sealed list, so
-// another instance goes on where one died, with the parts that are not there yet; it is published
-// once, whoever completes it.
+// A job writes a sealed zip into the drive, as an ordinary upload of the account with reservation
+// and charge, or into the bucket. The parts depend only on the frozen list, so another instance can
+// resume a job and send the missing parts. The zip is published once, regardless of which instance
+// completes it.
 
-// Job is one as its owner sees it.
+// Job is a job as shown to its owner.
 type Job struct {
 	ID     drive.JobID    `json:"id"`
 	Export drive.ExportID `json:"export"`
@@ -33,7 +33,7 @@ type Job struct {
 	account drive.AccountID
 	user    drive.UserID
 	epoch   int64
-	tries   int64 // since a part was sent
+	tries   int64 // failed tries since the last sent part
 	upload  drive.UploadID
 	node    drive.NodeID
 }
@@ -48,36 +48,38 @@ func scanJob(j *Job, scan func(...any) error) error {
 	return err
 }
 
-// shown is the job as people see it.
-func (j Job) shown() Job {
+// forOwner returns the job as shown to its owner: the object name instead of the folder for the
+// bucket.
+func (j Job) forOwner() Job {
 	if j.inBucket() {
 		j.Object, j.Folder = objectName(j.account, j.Export, j.Name), drive.NodeID{}
 	}
 	return j
 }
 
-// courier writes sealed zips where their owners want them, a job for each.
-type courier struct {
-	*ground
+// jobRunner runs jobs.
+type jobRunner struct {
+	*core
 	catalog   *catalog
 	queue     *queue
 	sender    *sender
 	publisher *publisher
 }
 
-// Materialise has a sealed zip written into a folder of the drive. The name is that of the zip when
-// it is empty; one that is taken gets a number. More than an account may have at a time are
-// TooManyOpen.
+// Materialise starts a job that writes a sealed zip into a folder of the drive. An empty name means
+// the zip's own file name; if the name exists, a number is appended. It returns TooManyOpen above
+// maxJobs, Forbidden without Options.Drive, and the errors of Open.
 func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
-	return e.courier.materialise(ctx, who, id, folder, name)
+	return e.jobs.materialise(ctx, who, id, folder, name)
 }
 
-func (c *courier) materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
-	d, err := c.sender.open(ctx, who, id)
+// materialise implements Materialise.
+func (r *jobRunner) materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
+	d, err := r.sender.open(ctx, who, id)
 	if err != nil {
 		return Job{}, err
 	}
-	if c.opt.Drive == nil {
+	if r.opt.Drive == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
 	}
 	if name == "" {
@@ -85,16 +87,16 @@ func (c *courier) materialise(ctx context.Context, who drive.Who, id drive.Expor
 			return Job{}, err
 		}
 	}
-	if _, _, err := c.liveFolder(ctx, who.Account, folder); err != nil {
+	if _, _, err := r.liveFolder(ctx, who.Account, folder); err != nil {
 		return Job{}, err
 	}
-	now, err := c.now(ctx)
+	now, err := r.now(ctx)
 	if err != nil {
 		return Job{}, err
 	}
 	j := Job{ID: drive.NewID[drive.JobID](), Export: id, Folder: folder, Name: string(name), State: "pending", account: who.Account, user: who.User}
-	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := c.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := r.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
 		return insertJob(ctx, tx, j, now)
@@ -102,15 +104,15 @@ func (c *courier) materialise(ctx context.Context, who drive.Who, id drive.Expor
 	if err != nil {
 		return Job{}, fmt.Errorf("insert a job of batch %s: %w", id, err)
 	}
-	c.Wake()
+	r.Wake()
 	return j, nil
 }
 
-// maxJobs is how many jobs of an account may wait or run: machines take them in the order in which
-// they came, whoever's they are.
+// maxJobs limits the pending and running jobs of one account. Jobs have no turns between accounts:
+// machines claim them in order of creation.
 const maxJobs = 50
 
-// insertJob adds a job; the account's ledger is locked.
+// insertJob inserts a job, or returns TooManyOpen. The caller has locked the account's ledger.
 func insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.Time) error {
 	var have int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM export_jobs WHERE account_id = ? AND state IN ('pending', 'running')", j.account).Scan(&have)
@@ -125,64 +127,65 @@ func insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.Time) error {
 	return err
 }
 
-// Jobs lists those of a batch, the newest first.
+// Jobs returns up to 100 jobs of a batch, newest first.
 func (e *Exports) Jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
-	return e.courier.jobs(ctx, who, id)
+	return e.jobs.jobs(ctx, who, id)
 }
 
-func (c *courier) jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
-	if _, err := c.catalog.get(ctx, who, id); err != nil {
+// jobs implements Jobs.
+func (r *jobRunner) jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
+	if _, err := r.catalog.get(ctx, who, id); err != nil {
 		return nil, err
 	}
-	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
+	rows, err := r.opt.DB.For(who.Account).Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
 	all, err := sqldb.Scan(rows, err, scanJob)
 	for i := range all {
-		all[i] = all[i].shown()
+		all[i] = all[i].forOwner()
 	}
 	return all, err
 }
 
-// claim is queue.claim for jobs.
-func (c *courier) claim(ctx context.Context) (*Job, error) {
-	if c.opt.Drive == nil && c.opt.Bucket == nil {
+// claim claims the first due job for this machine, or returns nil. See queue.claim.
+func (r *jobRunner) claim(ctx context.Context) (*Job, error) {
+	if r.opt.Drive == nil && r.opt.Bucket == nil {
 		return nil, nil
 	}
-	now, err := c.now(ctx)
+	now, err := r.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var taken *Job
 	over := false
-	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
-		batches, jobs, err := c.queue.lockMachine(ctx, tx, now)
-		if err != nil || batches+jobs >= perMachine || jobs >= perMachine-1 { // jobs take no turns: one place is always one of turns
+		batches, jobs, err := r.queue.lockMachine(ctx, tx, now)
+		if err != nil || batches+jobs >= perMachine || jobs >= perMachine-1 { // jobs have no turns: keep one slot for batches
 			return err
 		}
-		j, err := c.firstDue(ctx, tx, now)
+		j, err := r.firstDue(ctx, tx, now)
 		if err != nil || j == nil {
 			return err
 		}
-		if over = j.State == "running"; over && c.died() {
-			j.tries++ // a part that arrives makes it 0
+		if over = j.State == "running"; over && r.holderCrashed() {
+			j.tries++ // sending a part resets it to 0
 		}
 		j.State, j.epoch = "running", j.epoch+1
 		_, err = tx.Exec(ctx, "UPDATE export_jobs SET state = 'running', epoch = ?, worker = ?, machine = ?, due_at = ?, tries = ? WHERE id = ?",
-			j.epoch, c.opt.Instance, c.opt.Machine, now.Add(lease.Length), j.tries, j.ID)
+			j.epoch, r.opt.Instance, r.opt.Machine, now.Add(lease.Length), j.tries, j.ID)
 		taken = j
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim a job: %w", c.answered(err))
+		return nil, fmt.Errorf("claim a job: %w", r.noteOutage(err))
 	}
 	if over && taken != nil {
-		c.counters.TakenOver.Add(1)
+		r.counters.TakenOver.Add(1)
 	}
 	return taken, nil
 }
 
-// firstDue is queue.firstDue for jobs.
-func (c *courier) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*Job, error) {
+// firstDue locks and returns the first due job that no other claimer has locked, or nil.
+func (r *jobRunner) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*Job, error) {
 	const due = "state IN ('pending', 'running') AND due_at <= ?"
 	rows, err := tx.Query(ctx, "SELECT id FROM export_jobs WHERE "+due+" ORDER BY due_at, id LIMIT ?", now, candidates)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.JobID, scan func(...any) error) error { return scan(id) })
@@ -199,9 +202,9 @@ func (c *courier) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*
 	return nil, nil
 }
 
-// update is batch.update for a job.
-func (c *courier) update(ctx context.Context, j *Job, set string, args ...any) error {
-	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+// update sets columns of a job that this worker owns, or returns errFenced.
+func (r *jobRunner) update(ctx context.Context, j *Job, set string, args ...any) error {
+	return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_jobs SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, j.ID, j.epoch)...)
 		if err == nil && n == 0 {
 			err = errFenced
@@ -210,99 +213,102 @@ func (c *courier) update(ctx context.Context, j *Job, set string, args ...any) e
 	})
 }
 
-func (c *courier) beat(ctx context.Context, j *Job) (bool, error) {
-	now, err := c.now(ctx)
+// renewLease renews the lease of a job and reports whether the user was disabled.
+func (r *jobRunner) renewLease(ctx context.Context, j *Job) (bool, error) {
+	now, err := r.now(ctx)
 	if err != nil {
 		return false, err
 	}
-	return c.stopFor(ctx, j.user), c.update(ctx, j, "due_at = ?", now.Add(lease.Length))
+	return r.userInactive(ctx, j.user), r.update(ctx, j, "due_at = ?", now.Add(lease.Length))
 }
 
-// work writes the zip and says in the job's row how that ended.
-func (c *courier) work(ctx context.Context, j *Job) {
-	log := c.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return c.beat(ctx, j) },
+// work runs a claimed job under its lease and records the outcome in its row.
+func (r *jobRunner) work(ctx context.Context, j *Job) {
+	log := r.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return r.renewLease(ctx, j) },
 		func(ctx context.Context, yield func() bool) error {
-			return attempt(j.tries, func() error { return c.write(ctx, j, yield) })
+			return attempt(j.tries, func() error { return r.write(ctx, j, yield) })
 		})
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost) {
-		c.counters.Lost.Add(1)
-		log.WarnContext(ctx, "a job was lost", "error", err)
+		r.counters.Lost.Add(1)
+		log.WarnContext(ctx, "job lost to another worker; it stops here", "error", err)
 		return
 	}
-	now, clockErr := c.now(after)
+	now, clockErr := r.now(after)
 	switch {
 	case clockErr != nil:
 		err = errors.Join(err, clockErr)
 	case err == nil:
-		c.counters.Saved.Add(1)
-		log.InfoContext(ctx, "a zip lies where it was asked for", "node", j.node)
-		err = c.update(after, j, "state = 'done', node_id = ?, sent = ?, error = '', ended_at = ?", j.node, j.Sent, now)
+		r.counters.Saved.Add(1)
+		log.InfoContext(ctx, "the zip of an export was written", "node", j.node)
+		err = r.update(after, j, "state = 'done', node_id = ?, sent = ?, error = '', ended_at = ?", j.node, j.Sent, now)
 	case errors.Is(err, errInactive):
-		log.WarnContext(ctx, "a job waits: its user is disabled")
-		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
+		log.WarnContext(ctx, "job postponed: its user is disabled")
+		err = r.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
 	case ctx.Err() != nil:
-		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
-	case drive.IsKind(err, drive.Unavailable) && !c.unreadable(after, err):
-		log.WarnContext(ctx, "a job waits: what it needs is away", "error", err)
-		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?", reasonAway, j.tries, now.Add(waitForAway))
+		err = r.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
+	case drive.IsKind(err, drive.Unavailable) && !r.contentUnreadable(after, err):
+		log.WarnContext(ctx, "job postponed: the database or a store is unavailable", "error", err)
+		err = r.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?", reasonUnavailable, j.tries, now.Add(waitForStores))
 	case j.tries+1 > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
-		c.counters.BrokenSave.Add(1)
-		log.WarnContext(ctx, "a job has failed", "error", err)
-		err = c.fail(after, j, whyBroken(err), now)
+		r.counters.BrokenSave.Add(1)
+		log.WarnContext(ctx, "job failed for good", "error", err)
+		err = r.fail(after, j, failureReason(err), now)
 	default:
-		log.WarnContext(ctx, "a job will be tried again", "error", err)
-		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
-			whyBroken(err), j.tries+1, now.Add(again(j.tries)))
+		log.WarnContext(ctx, "job failed; it will be retried", "error", err)
+		err = r.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
+			failureReason(err), j.tries+1, now.Add(retryDelay(j.tries)))
 	}
 	if err != nil && !errors.Is(err, errFenced) {
-		log.WarnContext(ctx, "how a job ended could not be written; its lease will end", "error", err)
+		log.WarnContext(ctx, "the outcome of a job could not be stored; its lease will expire and the job is retried", "error", err)
 	}
 }
 
-// fail ends a job for good. What it has written is given up first: after a crash in between it
-// fails once more. That is done under the lease, which says that nobody else writes there.
-func (c *courier) fail(ctx context.Context, j *Job, why string, now drive.Time) error {
-	if err := c.update(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
+// fail ends a job for good. It first extends the lease, so that no other worker writes, and then
+// deletes the parts already sent. After a crash in between, the job fails again.
+func (r *jobRunner) fail(ctx context.Context, j *Job, why string, now drive.Time) error {
+	if err := r.update(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
 		return err
 	}
-	at, err := c.placeOf(j, Download{})
+	at, err := r.targetOf(j, Download{})
 	if err == nil {
 		err = at.abandon(ctx)
 	}
-	if err != nil { // the drive abandons it by itself in a week, the bucket is looked through
-		c.log.WarnContext(ctx, "what a job has written is left", "job", j.ID, "error", err)
+	if err != nil { // the drive abandons the upload in a week; sweep checks the bucket
+		r.log.WarnContext(ctx, "the parts of a failed job could not be deleted; housekeeping deletes them later", "job", j.ID, "error", err)
 	}
-	return c.update(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why, now)
+	return r.update(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why, now)
 }
 
-// placeOf is where a job writes.
-func (c *courier) placeOf(j *Job, d Download) (place, error) {
+// targetOf returns the destination of a job. It returns Forbidden if this instance is not
+// configured for that destination.
+func (r *jobRunner) targetOf(j *Job, d Download) (target, error) {
 	switch {
-	case j.inBucket() && c.opt.Bucket != nil:
-		return c.publisher.place(j, d), nil
-	case !j.inBucket() && c.opt.Drive != nil:
-		return inDrive{courier: c, who: j.who(), j: j, d: d}, nil
+	case j.inBucket() && r.opt.Bucket != nil:
+		return r.publisher.target(j, d), nil
+	case !j.inBucket() && r.opt.Drive != nil:
+		return driveTarget{jobRunner: r, who: j.who(), j: j, d: d}, nil
 	}
-	return nil, drive.Fail(drive.Forbidden) // this instance is set up otherwise than the one that took the job
+	return nil, drive.Fail(drive.Forbidden) // configured differently from the instance that accepted the job
 }
 
 func (j *Job) who() drive.Who {
 	return drive.Who{User: j.user, Account: j.account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 }
 
-// write sends the parts that are not there yet, and completes the zip.
-func (c *courier) write(ctx context.Context, j *Job, yield func() bool) error {
-	if err := c.active(ctx, j.user); err != nil {
+// write sends the missing parts and completes the zip. It returns errInactive if the user is
+// disabled.
+func (r *jobRunner) write(ctx context.Context, j *Job, yield func() bool) error {
+	if err := r.checkActive(ctx, j.user); err != nil {
 		return err
 	}
-	d, err := c.sender.open(ctx, j.who(), j.Export)
+	d, err := r.sender.open(ctx, j.who(), j.Export)
 	if err != nil {
 		return err
 	}
-	at, err := c.placeOf(j, d)
+	at, err := r.targetOf(j, d)
 	if err != nil {
 		return err
 	}
@@ -314,7 +320,7 @@ func (c *courier) write(ctx context.Context, j *Job, yield func() bool) error {
 		j.Sent = d.Size
 		return nil
 	}
-	if err := c.writeParts(ctx, j, d, at, have, yield); err != nil {
+	if err := r.writeParts(ctx, j, d, at, have, yield); err != nil {
 		return err
 	}
 	for {
@@ -327,13 +333,14 @@ func (c *courier) write(ctx context.Context, j *Job, yield func() bool) error {
 	}
 }
 
-func (c *courier) writeParts(ctx context.Context, j *Job, d Download, at place, have there, yield func() bool) error {
-	src := c.sender.source(d.archive)
-	// An entry that is longer than a part is checked as a whole by the part that ends it: nothing
-	// damaged becomes a file.
+// writeParts sends the missing parts in order and stores the progress after each.
+func (r *jobRunner) writeParts(ctx context.Context, j *Job, d Download, at target, have targetState, yield func() bool) error {
+	src := r.sender.source(d.archive)
+	// An entry longer than a part is verified in full with the part where it ends, so that no
+	// damaged file is published.
 	var broken atomic.Pointer[zipline.EntryError]
 	opt := zipline.Options{Window: 4 * drive.MiB, Recheck: -1, Broken: func(why *zipline.EntryError) {
-		c.sender.broken(context.WithoutCancel(ctx), j.Export, why)
+		r.sender.reportBroken(context.WithoutCancel(ctx), j.Export, why)
 		broken.Store(why)
 	}}
 	for n := range d.archive.Parts(have.partSize) {
@@ -341,15 +348,15 @@ func (c *courier) writeParts(ctx context.Context, j *Job, d Download, at place, 
 		if !have.has(n) {
 			body := d.archive.Open(ctx, src, from, to, opt)
 			if err := errors.Join(at.put(ctx, n, to-from, body), body.Close()); err != nil {
-				if why := broken.Load(); why != nil { // of a damaged one parts before this may have some, too: none of them may be gone on from
+				if why := broken.Load(); why != nil { // earlier parts may hold damaged bytes, too: the job must not resume from them
 					err = why
 				}
 				return fmt.Errorf("send part %d of the zip of batch %s: %w", n, j.Export, err)
 			}
-			j.tries = 0 // a long one may break often
-			c.halt("part")
+			j.tries = 0 // a long job may fail often
+			r.testHook("part")
 		}
-		if err := c.update(ctx, j, "sent = ?, tries = ?", to, j.tries); err != nil {
+		if err := r.update(ctx, j, "sent = ?, tries = ?", to, j.tries); err != nil {
 			return err
 		}
 		j.Sent = to

@@ -152,8 +152,8 @@ func TestAJobMayBeKilledAnywhere(t *testing.T) {
 // doJob does the first job that is due, if there is one.
 func doJob(t testing.TB, e *Exports) {
 	t.Helper()
-	if j, err := e.courier.claim(t.Context()); err == nil && j != nil {
-		e.courier.work(t.Context(), j)
+	if j, err := e.jobs.claim(t.Context()); err == nil && j != nil {
+		e.jobs.work(t.Context(), j)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestJobsLeaveAPlaceToBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if j, err := e.courier.claim(t.Context()); err != nil || j == nil {
+	if j, err := e.jobs.claim(t.Context()); err != nil || j == nil {
 		t.Fatalf("the first job does not begin: %v", err)
 	}
-	if j, err := e.courier.claim(t.Context()); err != nil || j != nil {
+	if j, err := e.jobs.claim(t.Context()); err != nil || j != nil {
 		t.Errorf("the second job begins, too: %v, %v", j, err)
 	}
 	if b, err := e.queue.claim(t.Context()); err != nil || b != nil {

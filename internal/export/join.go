@@ -10,33 +10,34 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// join returns the batch of the account that was made for the same request and has not ended, or
-// makes one. Two requests at the same time get one batch.
-func (o *orders) join(ctx context.Context, d draft) (View, error) {
-	now, err := o.now(ctx)
+// join returns the active batch of the account with the same request, or creates one. Concurrent
+// requests get the same batch.
+func (c *creator) join(ctx context.Context, d draft) (View, error) {
+	now, err := c.now(ctx)
 	if err != nil {
 		return View{}, err
 	}
-	v, err := o.joined(ctx, d, now)
+	v, err := c.joinExisting(ctx, d, now)
 	if err != nil || !v.ID.IsZero() {
 		return v, err
 	}
-	d.also = func(ctx context.Context, tx *sqldb.Tx) error {
-		if twin, err := o.twin(ctx, tx, d, now); err != nil || twin != nil {
-			return errors.Join(err, errMade)
+	d.beforeInsert = func(ctx context.Context, tx *sqldb.Tx) error {
+		if twin, err := c.findSameRequest(ctx, tx, d, now); err != nil || twin != nil {
+			return errors.Join(err, errExists)
 		}
 		return nil
 	}
-	if v, err = o.make(ctx, d); errors.Is(err, errMade) {
-		return o.joined(ctx, d, now)
+	if v, err = c.createSet(ctx, d); errors.Is(err, errExists) {
+		return c.joinExisting(ctx, d, now)
 	}
 	return v, err
 }
 
-// joined returns the batch that a request joins, and runs its hook; the zero View: there is none.
-func (o *orders) joined(ctx context.Context, d draft, now drive.Time) (v View, err error) {
-	err = o.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		b, err := o.twin(ctx, tx, d, now)
+// joinExisting finds an active batch with the same request and runs the hook of the draft. It
+// returns the zero View if there is none.
+func (c *creator) joinExisting(ctx context.Context, d draft, now drive.Time) (v View, err error) {
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		b, err := c.findSameRequest(ctx, tx, d, now)
 		if err != nil || b == nil {
 			return err
 		}
@@ -50,22 +51,22 @@ func (o *orders) joined(ctx context.Context, d draft, now drive.Time) (v View, e
 	return v, err
 }
 
-// twin finds the newest batch, or first of a set, that was made for the same request and has
-// not ended; nil: there is none.
-func (o *orders) twin(ctx context.Context, tx *sqldb.Tx, d draft, now drive.Time) (*batch, error) {
-	want, err := json.Marshal(d.asked.Request)
+// findSameRequest returns the newest active batch with the same request, or the first batch of its
+// set; nil if there is none.
+func (c *creator) findSameRequest(ctx context.Context, tx *sqldb.Tx, d draft, now drive.Time) (*batch, error) {
+	want, err := json.Marshal(d.request.Request)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, selectBatches+`WHERE account_id = ? AND state IN ('pending', 'running', 'aborted', 'sealed')
 		AND (expires_at = 0 OR expires_at > ?) AND origin <> 'supplement' AND COALESCE(part, 1) = 1 AND request LIKE ? ORDER BY id DESC`,
-		d.who.Account, now, "%"+d.asked.Folder.String()+"%")
+		d.who.Account, now, "%"+d.request.Folder.String()+"%")
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return nil, err
 	}
 	for i, b := range all {
-		a, err := b.asked()
+		a, err := b.storedRequest()
 		if err != nil {
 			return nil, err
 		}
@@ -73,5 +74,5 @@ func (o *orders) twin(ctx context.Context, tx *sqldb.Tx, d draft, now drive.Time
 			return &all[i], err
 		}
 	}
-	return nil, nil //nolint:nilnil // as the comment says
+	return nil, nil //nolint:nilnil // nil means none
 }

@@ -100,7 +100,7 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 			v := w.create(t, slow, w.manifest(t, "in"))
 			var still state
 			var once sync.Once
-			slow.halt = func(at string) {
+			slow.testHook = func(at string) {
 				if at != step {
 					return
 				}
@@ -233,26 +233,26 @@ func TestASlowBatchIsHandedOver(t *testing.T) {
 	if err != nil || b == nil {
 		t.Fatal(err)
 	}
-	slow.halt = func(step string) {
+	slow.testHook = func(step string) {
 		if step != "saved" || b.Collected > pageSize {
 			return
 		}
 		w.pass(20 * time.Minute) // for half of it
-		if _, err := slow.queue.beat(t.Context(), b); err != nil {
+		if _, err := slow.queue.renewLease(t.Context(), b); err != nil {
 			t.Error(err)
 		}
-		if err := idle.queue.askForSlow(t.Context()); err != nil {
+		if err := idle.queue.requestSlow(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
 	err = slow.collector.collect(t.Context(), b, func() bool {
-		yield, err := slow.queue.beat(t.Context(), b)
+		yield, err := slow.queue.renewLease(t.Context(), b)
 		return err == nil && yield
 	})
 	if err != errYield { //nolint:errorlint // it is that one
 		t.Fatalf("it did not yield: %v", err)
 	}
-	if err := slow.queue.giveBack(t.Context(), b, awayFor); err != nil {
+	if err := slow.queue.returnBatch(t.Context(), b, handoverBan); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := slow.queue.claim(t.Context()); b != nil || err != nil {

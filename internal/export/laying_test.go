@@ -54,7 +54,7 @@ func TestChosenFilesTakeMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
-	e.sender.windows = zipline.NewBudget(directMemory)
+	e.sender.budget = zipline.NewBudget(directMemory)
 	ids := w.fill(t, w.put(t, "/d/a", "first"), int((directMemory-directWindow)/planMemory))
 	if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Nodes: ids}); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("more than there is memory for: %v", err)
@@ -79,7 +79,7 @@ func TestPlacesForLayingOutAreSharedByAccount(t *testing.T) {
 		return err
 	}
 	in := Request{Nodes: []drive.NodeID{w.put(t, "/a", "first")}}
-	end, err := enter(t.Context(), e.sender.laying, w.who.Account)
+	end, err := acquireTurn(t.Context(), e.sender.turns, w.who.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +107,9 @@ func TestAZipWhoseMemoryIsTakenAwayEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
-	e.sender.windows = zipline.NewBudget(2 * directMemory)
+	e.sender.budget = zipline.NewBudget(2 * directMemory)
 	in := Request{Nodes: []drive.NodeID{w.put(t, "/a", "first")}}
-	end, err := enter(t.Context(), e.sender.laying, w.who.Account)
+	end, err := acquireTurn(t.Context(), e.sender.turns, w.who.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,15 +118,15 @@ func TestAZipWhoseMemoryIsTakenAwayEnds(t *testing.T) {
 		go func() {
 			for { // until both have memory the other one may have all of it for a moment
 				_, err := e.Direct(t.Context(), w.who, "somebody", in)
-				if err == nil || e.sender.windows.Evicted() > 0 {
+				if err == nil || e.sender.budget.Evicted() > 0 {
 					ended <- err
 					return
 				}
 			}
 		}()
 	}
-	for e.sender.windows.Evicted() == 0 {
-		g, err := e.sender.windows.Take(t.Context(), "another", directMemory, directMemory)
+	for e.sender.budget.Evicted() == 0 {
+		g, err := e.sender.budget.Take(t.Context(), "another", directMemory, directMemory)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,21 +9,21 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// MaxLinkLife is the longest life of a download link; it ends with the batch at the latest.
+// MaxLinkLife is the longest lifetime of a download link. A link also ends with its batch.
 const MaxLinkLife = 7 * 24 * time.Hour
 
-// access is what a download link says. Its token is a ticket of
+// linkToken is the payload of a download link. Its token is a signed ticket of
 //
 //	16 export | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 16 session
 //
-// Links of older versions end before the session; they are read until they expire.
-type access struct {
+// Tokens of older versions lack the session; they are accepted until they expire.
+type linkToken struct {
 	export  drive.ExportID
 	user    drive.UserID
 	account drive.AccountID
 	epoch   int64
 	expires drive.Time
-	session drive.SessionID // zero: of no session
+	session drive.SessionID // zero: not bound to a session
 }
 
 const (
@@ -31,17 +31,19 @@ const (
 	accessSize = sessionAt + 16
 )
 
-func (a access) text(key ticket.Key) string {
-	fields := ticket.Put(slices.Concat(a.export[:], a.user[:], a.account[:]), a.epoch, int64(a.expires))
-	return key.Sign(append(fields, a.session[:]...))
+// encode returns the signed token.
+func (t linkToken) encode(key ticket.Key) string {
+	fields := ticket.Put(slices.Concat(t.export[:], t.user[:], t.account[:]), t.epoch, int64(t.expires))
+	return key.Sign(append(fields, t.session[:]...))
 }
 
-func parseAccess(text string, key ticket.Key) (access, bool) {
+// parseLinkToken verifies and decodes a token.
+func parseLinkToken(text string, key ticket.Key) (linkToken, bool) {
 	b, ok := key.Open(text, sessionAt, accessSize)
 	if !ok || len(b) != sessionAt && len(b) != accessSize {
-		return access{}, false
+		return linkToken{}, false
 	}
-	a := access{
+	a := linkToken{
 		export: drive.ExportID(b[:16]), user: drive.UserID(b[16:32]), account: drive.AccountID(b[32:48]),
 		epoch: ticket.Number[int64](b[48:]), expires: ticket.Number[drive.Time](b[56:]),
 	}
@@ -49,13 +51,15 @@ func parseAccess(text string, key ticket.Key) (access, bool) {
 	return a, true
 }
 
-// links let a browser fetch a zip without a session.
-type links struct {
-	*ground
+// linkStore creates and opens download links, with which a browser downloads a zip without a
+// session.
+type linkStore struct {
+	*core
 	sender *sender
 }
 
-func (l *links) key(ctx context.Context) (ticket.Key, error) {
+// key returns the signing key of download links.
+func (l *linkStore) key(ctx context.Context) (ticket.Key, error) {
 	secret, err := l.opt.Secret(ctx)
 	if err != nil {
 		return nil, err
@@ -63,19 +67,21 @@ func (l *links) key(ctx context.Context) (ticket.Key, error) {
 	return ticket.For(secret, "export access"), nil
 }
 
-// Link is a download link: whoever has the token may fetch the zip until it expires, the batch
-// ends, the login or token that made it ends, or the user changes the password or is disabled.
+// Link is a download link. Anyone with the token can download the zip until the link or the batch
+// expires, the session that created the link ends, or the user is disabled or changes the password.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time
 }
 
-// CreateLink makes a link to a sealed batch.
+// CreateLink creates a link to a sealed batch. life must be between one second and MaxLinkLife; the
+// link expires no later than the batch. Other errors are those of Open.
 func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	return e.links.create(ctx, who, id, life)
 }
 
-func (l *links) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
+// create implements CreateLink.
+func (l *linkStore) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
@@ -95,23 +101,24 @@ func (l *links) create(ctx context.Context, who drive.Who, id drive.ExportID, li
 	if err != nil {
 		return Link{}, err
 	}
-	t := access{export: id, user: who.User, account: who.Account, epoch: epoch, session: who.Session}
+	t := linkToken{export: id, user: who.User, account: who.Account, epoch: epoch, session: who.Session}
 	t.expires = min(now.Add(life), *d.ExpiresAt)
-	return Link{Token: t.text(key), ExpiresAt: t.expires}, nil
+	return Link{Token: t.encode(key), ExpiresAt: t.expires}, nil
 }
 
-// OpenLink opens the zip of a link. A token that was not made here is NotFound; one that is over is
+// OpenLink opens the zip of a link. An invalid token is NotFound; an expired or revoked one is
 // Gone.
 func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) {
 	return e.links.open(ctx, token)
 }
 
-func (l *links) open(ctx context.Context, token string) (Download, error) {
+// open implements OpenLink.
+func (l *linkStore) open(ctx context.Context, token string) (Download, error) {
 	key, err := l.key(ctx)
 	if err != nil {
 		return Download{}, err
 	}
-	t, ok := parseAccess(token, key)
+	t, ok := parseLinkToken(token, key)
 	if !ok {
 		return Download{}, drive.Fail(drive.NotFound)
 	}

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// list finds out which entries a request means, and names the batch if the request does not.
-func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, error) {
+// buildList builds the list of entries for a request. It sets in.Name if the client gave none.
+func (c *creator) buildList(ctx context.Context, who drive.Who, in *Request) (*listBuilder, error) {
 	given := 0
 	for _, is := range []bool{len(in.Nodes) > 0, !in.Folder.IsZero(), len(in.Manifest) > 0} {
 		if is {
@@ -26,11 +26,11 @@ func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, e
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{orders: o, account: who.Account, match: m, whole: in.Names == "" && in.Filter.takesAll()}
+	w := &listBuilder{creator: c, account: who.Account, match: m, whole: in.Names == "" && in.Filter.matchesAll()}
 	if w.naming, err = parseNaming(in.Names, m.documents); err != nil {
 		return nil, err
 	}
-	if err := w.begin(ctx, in); err != nil {
+	if err := w.setMarks(ctx, in); err != nil {
 		return nil, err
 	}
 	switch {
@@ -39,11 +39,11 @@ func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, e
 	case m.documents && in.Folder.IsZero():
 		err = drive.Bad("documents", drive.NotTogether, "with", "nodes, manifest")
 	case len(in.Manifest) > 0:
-		err = w.manifest(ctx, in.Manifest)
+		err = w.addManifest(ctx, in.Manifest)
 	case !in.Folder.IsZero():
-		err = w.folder(ctx, in)
+		err = w.addFolder(ctx, in)
 	default:
-		err = w.nodes(ctx, in.Nodes)
+		err = w.addNodes(ctx, in.Nodes)
 	}
 	if in.Name == "" {
 		in.Name = "export"
@@ -51,39 +51,40 @@ func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, e
 	return w, err
 }
 
-// walk collects the entries of a request in the order in which they will lie in the zip.
-type walk struct {
-	*orders
-	account drive.AccountID
-	match   matcher
-	list    []want
-	text    int64 // of the list, bytes
-	naming  naming
-	whole   bool  // nothing is left out, and paths stay: folders with nothing in them are entries
-	since   mark  // what has changed behind it is meant; zero: all
-	end     *mark // where the tree was before the list was made; nil: no later export follows this one
+// listBuilder builds the list of a request, in the order of the zip.
+type listBuilder struct {
+	*creator
+	account   drive.AccountID
+	match     matcher
+	list      []listEntry
+	textBytes int64 // bytes of the texts in list
+	naming    naming
+	whole     bool  // no filter and no naming pattern: empty folders become entries
+	since     mark  // only later changes are selected; zero: all
+	nextMark  *mark // position of the tree before the list was made; nil: later exports do not continue from this one
 }
 
-// add refuses a list that grows beyond the limit.
-func (w *walk) add(e want) error {
-	if len(w.list) >= w.MaxList() {
-		return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.MaxList(), "sent", len(w.list)+1)
+// add appends an entry, or returns TooLarge above the limits of entries or text.
+func (lb *listBuilder) add(e listEntry) error {
+	if len(lb.list) >= lb.MaxList() {
+		return drive.Fail(drive.TooLarge, "reason", "entries", "limit", lb.MaxList(), "sent", len(lb.list)+1)
 	}
-	w.text += int64(len(e.Doc) + len(e.Path) + len(e.Name))
-	if w.text > maxListText {
-		return drive.Fail(drive.TooLarge, "field", "path", "reason", "names", "limit", maxListText, "sent", w.text)
+	lb.textBytes += int64(len(e.Doc) + len(e.Path) + len(e.Name))
+	if lb.textBytes > maxListText {
+		return drive.Fail(drive.TooLarge, "field", "path", "reason", "names", "limit", maxListText, "sent", lb.textBytes)
 	}
-	w.list = append(w.list, e)
+	lb.list = append(lb.list, e)
 	return nil
 }
 
-// liveFolder finds a folder that is not in the trash.
-func (g *ground) liveFolder(ctx context.Context, account drive.AccountID, id drive.NodeID) (tree.Node, drive.Path, error) {
-	n, err := g.opt.Tree.Find(ctx, g.opt.DB, account, id)
+// liveFolder finds a folder and its path. It returns WrongState for a folder in the trash and
+// NotAllowed for a file.
+func (c *core) liveFolder(ctx context.Context, account drive.AccountID, id drive.NodeID) (tree.Node, drive.Path, error) {
+	n, err := c.opt.Tree.Find(ctx, c.opt.DB, account, id)
 	if err != nil {
 		return tree.Node{}, nil, err
 	}
-	at, live, err := g.opt.Tree.PathOf(ctx, g.opt.DB, id)
+	at, live, err := c.opt.Tree.PathOf(ctx, c.opt.DB, id)
 	switch {
 	case err != nil:
 	case !live:
@@ -94,34 +95,36 @@ func (g *ground) liveFolder(ctx context.Context, account drive.AccountID, id dri
 	return n, at, err
 }
 
-func (w *walk) folder(ctx context.Context, in *Request) error {
-	n, at, err := w.liveFolder(ctx, w.account, in.Folder)
+// addFolder adds the entries of in.Folder, and sets in.Name if it is empty.
+func (lb *listBuilder) addFolder(ctx context.Context, in *Request) error {
+	n, at, err := lb.liveFolder(ctx, lb.account, in.Folder)
 	if err != nil {
 		return err
 	}
 	if in.Name == "" {
 		in.Name = string(n.Name)
 	}
-	if w.match.documents {
-		return w.documents(ctx, at)
+	if lb.match.documents {
+		return lb.addDocuments(ctx, at)
 	}
-	return w.below(ctx, n, at.String(), "")
+	return lb.addBelow(ctx, n, at.String(), "")
 }
 
-// emptyFolder adds an entry for a folder with nothing in it, which would be missing in what is
-// unpacked. Without a name it is the directory of the zip.
-func (w *walk) emptyFolder(n tree.Node, at, name string) error {
-	return w.add(want{Node: n.ID, Path: at, Name: name + "/"})
+// addEmptyFolder adds an entry for an empty folder, so that unpacking creates it. An empty name is
+// the top directory of the zip.
+func (lb *listBuilder) addEmptyFolder(n tree.Node, at, name string) error {
+	return lb.add(listEntry{Node: n.ID, Path: at, Name: name + "/"})
 }
 
-func (w *walk) nodes(ctx context.Context, ids []drive.NodeID) error {
+// addNodes adds the selected files and folders, each once. A missing node is NotFound.
+func (lb *listBuilder) addNodes(ctx context.Context, ids []drive.NodeID) error {
 	seen := map[drive.NodeID]bool{}
 	for page := range slices.Chunk(ids, folderPage) {
-		nodes, err := w.opt.Tree.FindMany(ctx, w.opt.DB, w.account, page...)
+		nodes, err := lb.opt.Tree.FindMany(ctx, lb.opt.DB, lb.account, page...)
 		if err != nil {
 			return err
 		}
-		spots, err := w.opt.Tree.SpotsOf(ctx, w.opt.DB, slices.Collect(maps.Values(nodes)))
+		spots, err := lb.opt.Tree.SpotsOf(ctx, lb.opt.DB, slices.Collect(maps.Values(nodes)))
 		if err != nil {
 			return err
 		}
@@ -134,7 +137,7 @@ func (w *walk) nodes(ctx context.Context, ids []drive.NodeID) error {
 				continue
 			}
 			seen[id] = true
-			if err := w.chosen(ctx, n, spots); err != nil {
+			if err := lb.addSelected(ctx, n, spots); err != nil {
 				return err
 			}
 		}
@@ -142,8 +145,9 @@ func (w *walk) nodes(ctx context.Context, ids []drive.NodeID) error {
 	return nil
 }
 
-// chosen adds a file that was chosen, or the files below a folder.
-func (w *walk) chosen(ctx context.Context, n tree.Node, spots map[drive.NodeID]tree.Spot) error {
+// addSelected adds a selected file, or the files below a selected folder. A node in the trash is
+// WrongState.
+func (lb *listBuilder) addSelected(ctx context.Context, n tree.Node, spots map[drive.NodeID]tree.Spot) error {
 	spot, there := spots[n.Parent]
 	if n.Trashed != 0 || !n.IsRoot() && (!there || spot.Trashed != 0) {
 		return drive.Fail(drive.WrongState, "state", "trashed")
@@ -153,43 +157,44 @@ func (w *walk) chosen(ctx context.Context, n tree.Node, spots map[drive.NodeID]t
 		at = path.Join(spot.Path.String(), string(n.Name))
 	}
 	if n.IsFolder() {
-		return w.below(ctx, n, at, string(n.Name))
+		return lb.addBelow(ctx, n, at, string(n.Name))
 	}
-	return w.add(want{Node: n.ID, Path: at, Name: w.naming.ofFile("", n.Name, w.match.local(n.MTime)), size: n.Size})
+	return lb.add(listEntry{Node: n.ID, Path: at, Name: lb.naming.fileName("", n.Name, lb.match.inZone(n.MTime)), size: n.Size})
 }
 
-// The walk through folders is by sets: one statement reads the children of many folders. All
-// folders below the one that was asked for are in memory meanwhile, and of the files those that
-// match.
+// The listing of folders works in sets: one statement reads the children of many folders. All
+// folders below the selected one, and the matching files, are in memory meanwhile.
 const (
-	folderPage = 1000    // children that one statement reads
-	folderSet  = 200     // folders whose children it reads
-	maxFolders = 100_000 // below one that is asked for
+	folderPage = 1000    // children per statement
+	folderSet  = 200     // folders per statement
+	maxFolders = 100_000 // limit below one selected folder
 )
 
-// below adds the files below a folder by name, those of folders where the folder stands. Of a
-// request for the whole folder, it adds the empty folders, too.
-func (w *walk) below(ctx context.Context, folder tree.Node, at, in string) error {
-	kids, err := w.kids(ctx, folder)
+// addBelow adds the files below a folder in name order, depth first, and the empty folders if the
+// request has no filter.
+func (lb *listBuilder) addBelow(ctx context.Context, folder tree.Node, at, in string) error {
+	children, err := lb.children(ctx, folder)
 	if err != nil {
 		return err
 	}
-	if w.whole && len(kids[folder.ID]) == 0 {
-		return w.emptyFolder(folder, at, in)
+	if lb.whole && len(children[folder.ID]) == 0 {
+		return lb.addEmptyFolder(folder, at, in)
 	}
-	return w.lay(kids, folder.ID, at, in)
+	return lb.addTree(children, folder.ID, at, in)
 }
 
-func (w *walk) lay(kids map[drive.NodeID][]tree.Node, folder drive.NodeID, at, in string) (err error) {
-	for _, n := range kids[folder] {
+// addTree adds the children of folder, recursively. at is their path in the drive, in their path in
+// the zip.
+func (lb *listBuilder) addTree(children map[drive.NodeID][]tree.Node, folder drive.NodeID, at, in string) (err error) {
+	for _, n := range children[folder] {
 		here, name := path.Join(at, string(n.Name)), path.Join(in, string(n.Name))
 		switch {
 		case !n.IsFolder():
-			err = w.add(want{Node: n.ID, Path: here, Name: w.naming.ofFile(in, n.Name, w.match.local(n.MTime)), size: n.Size})
-		case w.whole && len(kids[n.ID]) == 0:
-			err = w.emptyFolder(n, here, name)
+			err = lb.add(listEntry{Node: n.ID, Path: here, Name: lb.naming.fileName(in, n.Name, lb.match.inZone(n.MTime)), size: n.Size})
+		case lb.whole && len(children[n.ID]) == 0:
+			err = lb.addEmptyFolder(n, here, name)
 		default:
-			err = w.lay(kids, n.ID, here, name)
+			err = lb.addTree(children, n.ID, here, name)
 		}
 		if err != nil {
 			return err
@@ -198,47 +203,47 @@ func (w *walk) lay(kids map[drive.NodeID][]tree.Node, folder drive.NodeID, at, i
 	return nil
 }
 
-// kids reads what lies below a folder: folders, and files that match, by the folder that they lie
-// in. Of a folder that is new since the last export, or lies at another place, everything is new.
-func (w *walk) kids(ctx context.Context, top tree.Node) (map[drive.NodeID][]tree.Node, error) {
-	kids := map[drive.NodeID][]tree.Node{}
-	fresh := map[drive.NodeID]bool{top.ID: top.Seq > w.since.Seq}
-	files, folders := len(w.list), 0
+// children returns the folders and matching files below top, by parent folder. Everything below a
+// folder that is new or was moved since the last export counts as changed.
+func (lb *listBuilder) children(ctx context.Context, top tree.Node) (map[drive.NodeID][]tree.Node, error) {
+	children := map[drive.NodeID][]tree.Node{}
+	fresh := map[drive.NodeID]bool{top.ID: top.Seq > lb.since.Seq}
+	files, folders := len(lb.list), 0
 	for todo := []drive.NodeID{top.ID}; len(todo) > 0; {
 		set := slices.Clone(todo[:min(folderSet, len(todo))])
 		todo = todo[len(set):]
-		err := w.childrenOf(ctx, set, w.match, func(n tree.Node) error {
+		err := lb.childrenOf(ctx, set, lb.match, func(n tree.Node) error {
 			switch {
 			case n.IsFolder():
 				todo = append(todo, n.ID)
-				fresh[n.ID] = fresh[n.Parent] || n.Seq > w.since.Seq
+				fresh[n.ID] = fresh[n.Parent] || n.Seq > lb.since.Seq
 				if folders++; folders > maxFolders {
 					return drive.Fail(drive.TooLarge, "reason", "folders", "limit", maxFolders, "sent", folders)
 				}
-			case !w.match.matches(n) || !fresh[n.Parent] && n.Seq <= w.since.Seq:
+			case !lb.match.matches(n) || !fresh[n.Parent] && n.Seq <= lb.since.Seq:
 				return nil
 			default:
-				if files++; files > w.MaxList() {
-					return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.MaxList(), "sent", files)
+				if files++; files > lb.MaxList() {
+					return drive.Fail(drive.TooLarge, "reason", "entries", "limit", lb.MaxList(), "sent", files)
 				}
 			}
-			kids[n.Parent] = append(kids[n.Parent], n)
+			children[n.Parent] = append(children[n.Parent], n)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return kids, nil
+	return children, nil
 }
 
-// childrenOf calls fn for each child of the folders; of files for those that were changed when
-// match says.
-func (g *ground) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
+// childrenOf calls fn for each child of the folders in set. Files outside of the modification time
+// range of match are skipped.
+func (c *core) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
-	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: g.listPage}
+	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: c.listPage}
 	for {
-		page, err := g.opt.Tree.ChildrenOf(ctx, g.opt.DB, ask)
+		page, err := c.opt.Tree.ChildrenOf(ctx, c.opt.DB, ask)
 		if err != nil {
 			return err
 		}
@@ -247,37 +252,38 @@ func (g *ground) childrenOf(ctx context.Context, set []drive.NodeID, match match
 				return err
 			}
 		}
-		if len(page) < g.listPage {
+		if len(page) < c.listPage {
 			return nil
 		}
 		ask.After = page[len(page)-1]
 	}
 }
 
-func (w *walk) manifest(ctx context.Context, items []Item) error {
+// addManifest adds the entries of a manifest.
+func (lb *listBuilder) addManifest(ctx context.Context, items []Item) error {
 	for _, it := range items {
-		entry, err := it.want()
+		entry, err := it.listEntry()
 		if err == nil {
-			err = w.add(entry)
+			err = lb.add(entry)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return w.nameNodes(ctx)
+	return lb.nameNodes(ctx)
 }
 
-// nameNodes names the entries that have only an id after their files.
-func (w *walk) nameNodes(ctx context.Context) error {
-	for at := 0; at < len(w.list); at += folderPage {
-		page := w.list[at:min(at+folderPage, len(w.list))]
+// nameNodes names entries that have only a node id after their files.
+func (lb *listBuilder) nameNodes(ctx context.Context) error {
+	for at := 0; at < len(lb.list); at += folderPage {
+		page := lb.list[at:min(at+folderPage, len(lb.list))]
 		var ids []drive.NodeID
 		for _, entry := range page {
 			if entry.Name == "" && !entry.Node.IsZero() {
 				ids = append(ids, entry.Node)
 			}
 		}
-		nodes, err := w.opt.Tree.FindMany(ctx, w.opt.DB, w.account, ids...)
+		nodes, err := lb.opt.Tree.FindMany(ctx, lb.opt.DB, lb.account, ids...)
 		if err != nil {
 			return err
 		}

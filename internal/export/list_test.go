@@ -20,7 +20,7 @@ import (
 // names lists what a request means.
 func (w *world) names(t *testing.T, e *Exports, in Request) (all []string) {
 	t.Helper()
-	list, err := e.orders.list(t.Context(), w.who, &in)
+	list, err := e.creator.buildList(t.Context(), w.who, &in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestAWalkGoesOnBehindAPage(t *testing.T) {
 	}
 	few := w.process(w.db, "b", func(o *Options) { o.MaxEntries = len(want) / maxParts })
 	in := Request{Folder: w.folder(t, "/in")}
-	if _, err := few.orders.list(t.Context(), w.who, &in); !drive.IsKind(err, drive.TooLarge) {
+	if _, err := few.creator.buildList(t.Context(), w.who, &in); !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestAWalkGoesOnBehindAPage(t *testing.T) {
 // A zip that many ask for at once is laid out once; when that fails the next one tries.
 func TestALayoutIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	var c archives
+	var c layoutCache
 	id := drive.NewID[drive.ExportID]()
 	archive, err := zipline.Layout(nil)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// living knows of folders whether they can be seen: neither they nor a folder above them is in the
-// trash. Each is looked at once.
-type living map[drive.NodeID]bool
+// visibility caches by folder id whether a folder is visible, which means that neither the folder
+// nor any of its parents is in the trash.
+type visibility map[drive.NodeID]bool
 
-// learn looks at the folders of nodes: one statement for each level and some hundred folders.
-func (l living) learn(ctx context.Context, g *ground, nodes []tree.Node) error {
+// load caches the visibility of the parent folders of nodes, with one statement per tree level and
+// some hundred folders.
+func (v visibility) load(ctx context.Context, g *core, nodes []tree.Node) error {
 	var unknown []tree.Node
 	for _, n := range nodes {
-		if _, known := l[n.Parent]; !known && n.Trashed == 0 && !n.IsRoot() {
+		if _, known := v[n.Parent]; !known && n.Trashed == 0 && !n.IsRoot() {
 			unknown = append(unknown, n)
 		}
 	}
@@ -29,12 +30,12 @@ func (l living) learn(ctx context.Context, g *ground, nodes []tree.Node) error {
 	}
 	for _, n := range unknown {
 		spot, there := spots[n.Parent]
-		l[n.Parent] = there && spot.Trashed == 0
+		v[n.Parent] = there && spot.Trashed == 0
 	}
 	return nil
 }
 
-// has reports whether a node can be seen whose folder was learned.
-func (l living) has(n tree.Node) bool {
-	return n.Trashed == 0 && (n.IsRoot() || l[n.Parent])
+// visible reports whether a node is visible. learn must have been called for the node.
+func (v visibility) visible(n tree.Node) bool {
+	return n.Trashed == 0 && (n.IsRoot() || v[n.Parent])
 }

@@ -16,38 +16,39 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Item is a line of a manifest: exactly one of Node, Path and URL says what, ID is the asker's own
-// name for it.
+// Item is a line of a manifest. Exactly one of Node, Path and URL names the source. ID is the
+// client's own id of the document.
 type Item struct {
 	ID   string `json:"id,omitempty"`
-	Node string `json:"node,omitempty"` // id of a file of the drive
-	Path string `json:"path,omitempty"` // absolute, in the drive
-	URL  string `json:"url,omitempty"`  // of an allowed host
-	Name string `json:"name,omitempty"` // in the zip, with '/' between folders; that of the file if absent
+	Node string `json:"node,omitempty"` // node id of a file
+	Path string `json:"path,omitempty"` // absolute path in the drive
+	URL  string `json:"url,omitempty"`  // with an allowed host
+	Name string `json:"name,omitempty"` // path in the zip with '/' between folders; empty: the name of the file
 }
 
 const (
 	maxDoc  = 255  // bytes of Item.ID
-	maxText = 4096 // bytes of its other fields
+	maxText = 4096 // bytes of each other field
 )
 
-// badItem says what is wrong with a line.
+// badItem returns a Malformed error for a field of an item.
 func badItem(field, expected string) error {
 	return drive.Bad(field, drive.Malformed, "expected", expected)
 }
 
-func (it Item) want() (w want, err error) {
-	w = want{Doc: it.ID, URL: it.URL, Path: it.Path, Name: it.Name}
+// listEntry validates the item and converts it to a list entry.
+func (it Item) listEntry() (w listEntry, err error) {
+	w = listEntry{Doc: it.ID, URL: it.URL, Path: it.Path, Name: it.Name}
 	for field, text := range map[string]string{"id": it.ID, "path": it.Path, "url": it.URL, "name": it.Name} {
 		limit := maxText
 		if field == "id" {
 			limit = maxDoc
 		}
 		if len(text) > limit {
-			return want{}, drive.Bad(field, drive.TooLong, "limit", limit, "sent", len(text))
+			return listEntry{}, drive.Bad(field, drive.TooLong, "limit", limit, "sent", len(text))
 		}
 		if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\r\n\t") {
-			return want{}, badItem(field, "UTF-8 on one line")
+			return listEntry{}, badItem(field, "UTF-8 on one line")
 		}
 	}
 	given := 0
@@ -57,13 +58,13 @@ func (it Item) want() (w want, err error) {
 		}
 	}
 	if given != 1 {
-		return want{}, drive.Bad("path", drive.NotTogether, "with", "url, node: exactly one of them")
+		return listEntry{}, drive.Bad("path", drive.NotTogether, "with", "url, node: exactly one of them")
 	}
-	return w, it.aim(&w)
+	return w, it.setSource(&w)
 }
 
-// aim fills in what the item is about.
-func (it Item) aim(w *want) (err error) {
+// setSource sets the source of w, and its name if the item has none.
+func (it Item) setSource(w *listEntry) (err error) {
 	switch {
 	case it.Node != "":
 		if w.Node, err = drive.ParseID[drive.NodeID](it.Node); err != nil {
@@ -91,22 +92,22 @@ func (it Item) aim(w *want) (err error) {
 	if w.Name == "." || w.Name == "/" {
 		w.Name = ""
 	}
-	if strings.HasSuffix(w.Name, "/") { // in a zip it is the name of a folder
+	if strings.HasSuffix(w.Name, "/") { // a trailing slash marks a folder in a zip
 		return badItem("name", "the name of a file")
 	}
 	return nil
 }
 
-// maxLine is the longest line of a manifest in bytes: every field at its longest, escaped.
+// maxLine is the longest line of a manifest in bytes: every field at its limit, escaped.
 const maxLine = 64 << 10
 
-// ReadManifest reads a list of up to limit items, as JSON lines or as CSV with a header line (id,
-// path, url, node, name in any order). Which it is, the first byte says. An error names the line; a
-// list without an item is BadRequest.
+// ReadManifest reads up to limit items as JSON lines, if the first byte is '{', or else as CSV with
+// a header line (id, path, url, node, name in any order). Errors name the line. An empty list is
+// BadRequest; more items than limit are TooLarge.
 func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3) // they were peeked at
+		_, _ = in.Discard(3) // already peeked
 	}
 	first, err := in.Peek(1)
 	if errors.Is(err, io.EOF) {
@@ -126,7 +127,8 @@ func ReadManifest(r io.Reader, limit int) (items []Item, err error) {
 	return items, err
 }
 
-func atLine(n int, err error) error {
+// lineError returns a BadRequest error for a line of a manifest.
+func lineError(n int, err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", fmt.Sprintf("line %d", n), "reason", string(drive.Malformed),
 		"expected", "{\"id\", \"path\" or \"url\" or \"node\", \"name\"}")
 }
@@ -145,24 +147,25 @@ func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 		d := json.NewDecoder(bytes.NewReader(line))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&it); err != nil || d.More() {
-			return nil, atLine(n, err)
+			return nil, lineError(n, err)
 		}
 		if items, err = appendItem(items, it, n, limit); err != nil {
 			return nil, err
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, atLine(n+1, lines.Err())
+		return nil, lineError(n+1, lines.Err())
 	}
 	return items, lines.Err()
 }
 
+// appendItem validates and appends an item. Above limit it returns TooLarge.
 func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	if len(items) >= limit {
 		return nil, drive.Fail(drive.TooLarge, "reason", "entries", "limit", limit, "sent", len(items)+1)
 	}
-	if _, err := it.want(); err != nil {
-		return nil, atLine(line, err)
+	if _, err := it.listEntry(); err != nil {
+		return nil, lineError(line, err)
 	}
 	return append(items, it), nil
 }
@@ -176,7 +179,7 @@ func readCSV(in *bufio.Reader, limit int) (items []Item, err error) {
 	set := make([]func(*Item, string), len(head))
 	for i, name := range head {
 		if set[i] = csvField(strings.ToLower(strings.TrimSpace(name))); set[i] == nil {
-			return nil, atLine(1, fmt.Errorf("column %q", name))
+			return nil, lineError(1, fmt.Errorf("column %q", name))
 		}
 	}
 	for {
@@ -198,14 +201,16 @@ func readCSV(in *bufio.Reader, limit int) (items []Item, err error) {
 	}
 }
 
-// csvError leaves errors of the reader below as they are.
+// csvError adds the line to a CSV syntax error. Errors of the underlying reader are returned
+// unchanged.
 func csvError(line int, err error) error {
 	if bad, ok := errors.AsType[*csv.ParseError](err); ok {
-		return atLine(max(line, bad.Line), err)
+		return lineError(max(line, bad.Line), err)
 	}
 	return err
 }
 
+// csvField returns the setter for a CSV column, or nil for an unknown column.
 func csvField(name string) func(*Item, string) {
 	switch name {
 	case "id":

@@ -15,8 +15,8 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
-	add := func(entry want) (n int, err error) {
-		walk := walk{orders: e.orders}
+	add := func(entry listEntry) (n int, err error) {
+		walk := listBuilder{creator: e.creator}
 		for err == nil && n < 10_000 {
 			err = walk.add(entry)
 			n++
@@ -26,22 +26,22 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	long := strings.Repeat("n", 4000)
 	for what, c := range map[string]struct {
 		upTo  int64
-		entry want
+		entry listEntry
 		bytes int64 // of each that count
 	}{
-		"names": {maxListText, want{Name: long}, 4000},
-		"paths": {maxListText, want{Path: long}, 4000},
+		"names": {maxListText, listEntry{Name: long}, 4000},
+		"paths": {maxListText, listEntry{Path: long}, 4000},
 	} {
 		n, err := add(c.entry)
 		if !drive.IsKind(err, drive.TooLarge) || int64(n)*c.bytes <= c.upTo || int64(n-1)*c.bytes > c.upTo {
 			t.Errorf("%s: entry %d: %v", what, n, err)
 		}
 	}
-	if n, err := add(want{Name: long[:200], Path: long[:400]}); err != nil {
+	if n, err := add(listEntry{Name: long[:200], Path: long[:400]}); err != nil {
 		t.Errorf("entry %d of usual length: %v", n, err)
 	}
 	const fit = int(maxListNames / 4000)
-	if pieces, err := e.lists.split(slices.Repeat([]want{{Name: long}}, fit+1)); err != nil || len(pieces) != 2 || len(pieces[0]) > fit {
+	if pieces, err := e.lists.split(slices.Repeat([]listEntry{{Name: long}}, fit+1)); err != nil || len(pieces) != 2 || len(pieces[0]) > fit {
 		t.Errorf("%d long names become %d lists", fit+1, len(pieces))
 	}
 }
@@ -50,13 +50,13 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
 	t.Parallel()
 	p := plan{sender: newWorld(t).process(nil, "a").sender}
-	long := kid{name: drive.Name(strings.Repeat("n", drive.MaxNameBytes))}
+	long := planNode{name: drive.Name(strings.Repeat("n", drive.MaxNameBytes))}
 	in := strings.Repeat("d", 3744)
 	const most = int(directNames) / 4000
-	if err := p.lay(slices.Repeat([]kid{long}, most), in); err != nil {
+	if err := p.addTree(slices.Repeat([]planNode{long}, most), in); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.lay([]kid{long}, in); !drive.IsKind(err, drive.TooLarge) {
+	if err := p.addTree([]planNode{long}, in); !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("a name more: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
 // Layouts are kept by how large they are, and the last one in any case.
 func TestLargeLayoutsMakeRoom(t *testing.T) {
 	t.Parallel()
-	var c archives
+	var c layoutCache
 	folders := strings.Repeat(strings.Repeat("n", 199)+"/", 5)
 	layout := func(names int) *zipline.Archive {
 		var entries []zipline.Entry
@@ -77,16 +77,16 @@ func TestLargeLayoutsMakeRoom(t *testing.T) {
 		}
 		return a
 	}
-	const some = keepMemory / 3 / (1006 + entryMemory)
+	const some = maxCachedMemory / 3 / (1006 + entryMemory)
 	for _, n := range []int{some, some, some, some} {
-		c.keep(drive.NewID[drive.ExportID](), layout(n))
+		c.put(drive.NewID[drive.ExportID](), layout(n))
 	}
-	if len(c.kept) != 3 {
-		t.Errorf("%d are kept", len(c.kept))
+	if len(c.layouts) != 3 {
+		t.Errorf("%d are kept", len(c.layouts))
 	}
 	last := drive.NewID[drive.ExportID]()
-	c.keep(last, layout(4*some))
-	if len(c.kept) != 1 || c.kept[0].id != last {
-		t.Errorf("beside the largest %d are kept", len(c.kept)-1)
+	c.put(last, layout(4*some))
+	if len(c.layouts) != 1 || c.layouts[0].id != last {
+		t.Errorf("beside the largest %d are kept", len(c.layouts)-1)
 	}
 }

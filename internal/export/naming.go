@@ -9,12 +9,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// naming is a pattern that gives entries their paths in the zip: text with fields in braces, and
-// slashes between folders. Of what has no value for a field the field is empty; a folder without a
-// name is left out.
-type naming []string // text, field, text, field ...
+// naming is a compiled pattern for the paths of entries in the zip: text with fields in braces, and
+// slashes between folders. A field without a value is empty; path elements that become empty are
+// dropped. nil: no pattern.
+type naming []string // alternating: text, field, text, field, ...
 
-// The fields: of every entry, of a file of a folder, of a document that was taken in.
+// The fields of a pattern: dateFields in every pattern, the others for files or for documents.
 var (
 	dateFields     = []string{"date", "year", "month", "day"}
 	fileFields     = append([]string{"name", "folder"}, dateFields...)
@@ -23,7 +23,8 @@ var (
 
 const maxNaming = 500 // bytes of a pattern
 
-// parseNaming reads a pattern; empty: there is none.
+// parseNaming compiles a pattern for files, or for documents. It returns nil for an empty pattern,
+// and Malformed for an invalid one.
 func parseNaming(pattern string, documents bool) (naming, error) {
 	fields := fileFields
 	if documents {
@@ -52,14 +53,14 @@ func parseNaming(pattern string, documents bool) (naming, error) {
 		}
 		n, rest = append(n, field), behind
 	}
-	if len(n) == 1 { // all would be called the same
+	if len(n) == 1 { // without a field, all entries would have the same name
 		return nil, bad
 	}
 	return n, nil
 }
 
-// of gives the name of an entry whose fields have these values.
-func (n naming) of(values map[string]string) string {
+// expand returns the path for the given field values.
+func (n naming) expand(values map[string]string) string {
 	var b strings.Builder
 	for i, part := range n {
 		if i%2 == 1 {
@@ -76,23 +77,24 @@ func (n naming) of(values map[string]string) string {
 	return strings.Join(kept, "/")
 }
 
-// ofFile names a file by what the drive says of it; in is the folder below the one that is
-// exported.
-func (n naming) ofFile(in string, name drive.Name, changed time.Time) string {
+// fileName returns the path in the zip of a file that lies in the folder in, relative to the
+// exported folder.
+func (n naming) fileName(in string, name drive.Name, changed time.Time) string {
 	if n == nil {
 		return path.Join(in, string(name))
 	}
-	named := n.of(map[string]string{
+	named := n.expand(map[string]string{
 		"name": string(name), "folder": in,
 		"date": changed.Format(time.DateOnly), "year": changed.Format("2006"), "month": changed.Format("01"), "day": changed.Format("02"),
 	})
-	if !n.has("name") {
+	if !n.uses("name") {
 		named += path.Ext(string(name))
 	}
 	return named
 }
 
-func (n naming) has(field string) bool {
+// uses reports whether the pattern uses a field.
+func (n naming) uses(field string) bool {
 	for i := 1; i < len(n); i += 2 {
 		if n[i] == field {
 			return true
@@ -101,17 +103,17 @@ func (n naming) has(field string) bool {
 	return false
 }
 
-// ofDocument names a document, without the extension.
-func (n naming) ofDocument(d Document) string {
+// documentName returns the path in the zip of a document, without extension.
+func (n naming) documentName(d Document) string {
 	if n == nil {
-		return strings.TrimSpace(d.Date + " " + flat(d.Number))
+		return strings.TrimSpace(d.Date + " " + replaceSlashes(d.Number))
 	}
-	values := map[string]string{"seller": flat(d.Seller), "number": flat(d.Number), "source": flat(d.Source), "id": d.ID, "date": d.Date}
+	values := map[string]string{"seller": replaceSlashes(d.Seller), "number": replaceSlashes(d.Number), "source": replaceSlashes(d.Source), "id": d.ID, "date": d.Date}
 	if len(d.Date) == len(time.DateOnly) {
 		values["year"], values["month"], values["day"] = d.Date[:4], d.Date[5:7], d.Date[8:]
 	}
-	return n.of(values)
+	return n.expand(values)
 }
 
-// flat keeps a text of a sender from making folders in the zip.
-func flat(s string) string { return strings.NewReplacer("/", "-", "\\", "-").Replace(s) }
+// replaceSlashes replaces slashes in a sender's text, so that it cannot create folders in the zip.
+func replaceSlashes(s string) string { return strings.NewReplacer("/", "-", "\\", "-").Replace(s) }

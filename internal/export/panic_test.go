@@ -46,14 +46,14 @@ func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	e := w.process(w.db, "here", func(o *Options) { o.Drive = &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}} })
 	died := func(claim func() bool) (times int64) {
-		for ; times <= 2*mostTries && claim(); times++ { // and nobody works on it
+		for ; times <= 2*maxCrashTries && claim(); times++ { // and nobody works on it
 			w.pass(lease.Length + time.Second)
 		}
 		return times
 	}
 
 	good := w.create(t, e, w.manifest(t, "good"))
-	for range 2 * mostTries {
+	for range 2 * maxCrashTries {
 		w.claim(t, e)
 		w.write(t, exec("UPDATE exports SET claimed_done = claimed_done - 1 WHERE id = ?", good.ID)) // as if one had arrived since
 		w.pass(lease.Length + time.Second)
@@ -66,10 +66,10 @@ func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
 	var last *batch
 	times := died(func() bool {
 		last = w.claim(t, e)
-		return last.Tries <= mostTries
+		return last.Tries <= maxCrashTries
 	})
 	e.workers.work(t.Context(), last)
-	if got := w.get(t, e, bad.ID); got.State != Failed || got.Error != "internal" || times != mostTries+1 {
+	if got := w.get(t, e, bad.ID); got.State != Failed || got.Error != "internal" || times != maxCrashTries+1 {
 		t.Errorf("after %d deaths the batch is %s: %s", times, got.State, got.Error)
 	}
 
@@ -79,14 +79,14 @@ func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
 	}
 	var mine *Job
 	times = died(func() bool {
-		if mine, err = e.courier.claim(t.Context()); err != nil || mine == nil {
+		if mine, err = e.jobs.claim(t.Context()); err != nil || mine == nil {
 			t.Fatal(mine, err)
 		}
-		return mine.tries <= mostTries
+		return mine.tries <= maxCrashTries
 	})
-	e.courier.work(t.Context(), mine)
+	e.jobs.work(t.Context(), mine)
 	jobs, err := e.Jobs(t.Context(), w.who, good.ID)
-	if err != nil || len(jobs) != 1 || jobs[0].ID != j.ID || jobs[0].State != "failed" || times != mostTries+1 {
+	if err != nil || len(jobs) != 1 || jobs[0].ID != j.ID || jobs[0].State != "failed" || times != maxCrashTries+1 {
 		t.Errorf("after %d deaths the job is %+v, %v", times, jobs, err)
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// A list that is too long for one zip becomes a **set** of batches, its parts: all of them are made
-// by one transaction, or none. Their documents lie in directories of the same name, and no two of
-// them have the same path there, so that all can be unpacked at one place.
+// A list that is too long for one zip becomes a **set** of batches, its parts. One transaction
+// creates all of them. Their directories have the same name and their paths are distinct, so that
+// all parts can be unpacked to one place.
 
-// maxParts bounds what one request makes: 100,000 entries of batches of 10,000.
+// maxParts limits the batches of one request: 100,000 entries in batches of 10,000.
 const maxParts = 10
 
-// part says which one of a set a batch is. One that is alone is the first of one.
+// part is the position of a batch in its set. A batch without a set is part 1 of 1.
 type part struct {
-	Set   drive.ExportID // the first of them
+	Set   drive.ExportID // id of the first part
 	Part  int64
 	Parts int64
 }
 
-// suffix tells the files of parts apart.
+// suffix returns the file name suffix of a part, such as "-2of3"; empty for a batch without a set.
 func (p part) suffix() string {
 	if p.Parts <= 1 {
 		return ""
@@ -31,10 +31,10 @@ func (p part) suffix() string {
 	return fmt.Sprintf("-%dof%d", p.Part, p.Parts)
 }
 
-// split cuts a list into those of zips, by their entries, the bytes of their names, and the sizes
-// that their files have now. A file that is larger than MaxSize has a zip to itself. A list that
-// takes more than maxParts because of its size is TooLarge.
-func (l *lists) split(list []want) (pieces [][]want, err error) {
+// split splits a list into the lists of zips, by number of entries, bytes of names, and current
+// size of files. A file larger than MaxSize gets its own zip. It returns TooLarge if the size
+// requires more than maxParts. It also names unnamed entries.
+func (l *listStore) split(list []listEntry) (pieces [][]listEntry, err error) {
 	for i := range list {
 		if list[i].Name == "" {
 			list[i].Name = fmt.Sprintf("document-%05d", i+1)
@@ -53,13 +53,13 @@ func (l *lists) split(list []want) (pieces [][]want, err error) {
 		return nil, drive.Fail(drive.TooLarge, "reason", "size", "limit", int64(limit), "sent", int64(total))
 	}
 	if len(pieces) > 1 {
-		tellApart(list)
+		makeUnique(list)
 	}
 	return pieces, nil
 }
 
-// tellApart gives the entries names that no two of them share.
-func tellApart(list []want) {
+// makeUnique makes the names of all entries unique.
+func makeUnique(list []listEntry) {
 	wanted := make([]string, len(list))
 	for i, w := range list {
 		wanted[i] = w.Name
@@ -69,7 +69,7 @@ func tellApart(list []want) {
 	}
 }
 
-// insertPart writes down which part a batch is, if it is not alone.
+// insertPart inserts the row of export_parts, if the batch has a set.
 func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	if b.Parts == 1 {
 		return nil
@@ -81,10 +81,10 @@ func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// forgetAll is forget for a set.
-func (l *lists) forgetAll(ctx context.Context, set []batch, cause error) error {
+// discardAll calls discard for each batch of a set and returns cause.
+func (l *listStore) discardAll(ctx context.Context, set []batch, cause error) error {
 	for _, b := range set {
-		cause = l.forget(ctx, b.ID, cause)
+		cause = l.discard(ctx, b.ID, cause)
 	}
 	return cause
 }

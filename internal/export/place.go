@@ -7,112 +7,115 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A place is where a job writes its zip. Its parts are numbered from 0, all but the last of them
-// partSize long.
-type place interface {
-	// open finds what is there of the zip, or begins it.
-	open(ctx context.Context) (there, error)
+// target is the destination of a job's zip. Parts are numbered from 0; all but the last have
+// partSize bytes.
+type target interface {
+	// open finds the upload of the zip, or begins it, and returns its state.
+	open(ctx context.Context) (targetState, error)
+	// put stores part n, which has size bytes.
 	put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error
-	// complete publishes the zip once all parts are there; again is not an error. Not done: it
-	// still takes a while.
+	// complete publishes the zip after all parts are stored. It is idempotent. If done is false,
+	// publication is still running and the caller calls again later.
 	complete(ctx context.Context) (done bool, err error)
-	// abandon gives up what is there of a zip that will not be finished.
+	// abandon discards the parts of a zip that will not be finished.
 	abandon(ctx context.Context) error
 }
 
-// there is what a place has of a zip.
-type there struct {
+// targetState is the state of a zip at its destination. has reports whether part n is stored.
+type targetState struct {
 	done     bool
 	partSize drive.ByteSize
 	has      func(n int) bool
 }
 
-// Drive is the uploads of the installation, as a job needs them.
+// Drive is the upload service of the installation.
 type Drive interface {
-	// Begin begins the upload of a file, or finds the open one that was begun under the same mark.
+	// Begin starts the upload of a file, or returns the open upload with the same Mark.
 	Begin(ctx context.Context, who drive.Who, f DriveFile) (drive.UploadID, error)
-	// Look returns how the upload stands. Gone: it was cancelled or abandoned, and the job begins
-	// again.
+	// Look returns the state of an upload. It returns Gone if the upload was cancelled or
+	// abandoned; the job then starts over.
 	Look(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
-	// Put sends a part.
+	// Put stores part n of an upload.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
-	// Complete makes a file of it; again is not an error. A zero node: it still takes a while.
+	// Complete creates the file and returns its node. It is idempotent. If the file is still being
+	// processed, it returns the zero id.
 	Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error)
-	// Cancel ends one that is not complete, with all that has come of it. Gone or NotFound: it has
-	// ended.
+	// Cancel discards an unfinished upload and its parts. Gone or NotFound: the upload has ended
+	// already.
 	Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error
 }
 
-// DriveFile is a file that shall be made.
+// DriveFile describes the file that an upload creates.
 type DriveFile struct {
 	Folder drive.NodeID
 	Name   drive.Name
 	Size   drive.ByteSize
-	Mark   string // of the job
+	Mark   string // idempotency key of the job
 }
 
-// Upload is how an upload stands.
+// Upload is the state of an upload. Has reports whether part n is stored.
 type Upload struct {
 	PartSize drive.ByteSize
 	Has      func(n int) bool
 	Done     bool
-	Node     drive.NodeID // of one that is done; zero: it was deleted since
+	Node     drive.NodeID // file of a done upload; zero: deleted since
 }
 
-// inDrive is a folder of the drive as a place.
-type inDrive struct {
-	*courier
+// driveTarget is the target that writes the zip as an upload into a folder of the drive.
+type driveTarget struct {
+	*jobRunner
 	who drive.Who
 	j   *Job
 	d   Download
 }
 
-// open finds the job's upload, or begins it. Its id is written down before a byte is sent; one that
-// was begun and not written down is found by its mark.
-func (p inDrive) open(ctx context.Context) (there, error) {
-	if !p.j.upload.IsZero() {
-		at, err := p.look(ctx)
+// open finds or begins the upload. It stores the upload id in the job before any part is sent. If a
+// crash prevents that, Begin finds the upload by its Mark.
+func (t driveTarget) open(ctx context.Context) (targetState, error) {
+	if !t.j.upload.IsZero() {
+		at, err := t.state(ctx)
 		if !drive.IsKind(err, drive.Gone, drive.NotFound) {
 			return at, err
 		}
 	}
-	id, err := p.opt.Drive.Begin(ctx, p.who, DriveFile{
-		Folder: p.j.Folder, Name: drive.Name(p.j.Name), Size: p.d.Size, Mark: "export-job/" + p.j.ID.String(),
+	id, err := t.opt.Drive.Begin(ctx, t.who, DriveFile{
+		Folder: t.j.Folder, Name: drive.Name(t.j.Name), Size: t.d.Size, Mark: "export-job/" + t.j.ID.String(),
 	})
 	if err != nil {
-		return there{}, err
+		return targetState{}, err
 	}
-	p.halt("begun")
-	if err := p.update(ctx, p.j, "upload_id = ?, sent = 0", id); err != nil {
-		return there{}, err
+	t.testHook("begun")
+	if err := t.update(ctx, t.j, "upload_id = ?, sent = 0", id); err != nil {
+		return targetState{}, err
 	}
-	p.j.upload = id
-	return p.look(ctx)
+	t.j.upload = id
+	return t.state(ctx)
 }
 
-func (p inDrive) look(ctx context.Context) (there, error) {
-	up, err := p.opt.Drive.Look(ctx, p.who, p.j.upload)
+// state returns the state of the upload and stores the node of a finished one.
+func (t driveTarget) state(ctx context.Context) (targetState, error) {
+	up, err := t.opt.Drive.Look(ctx, t.who, t.j.upload)
 	if err == nil && up.Done {
-		p.j.node = up.Node
+		t.j.node = up.Node
 	}
-	return there{done: up.Done, partSize: up.PartSize, has: up.Has}, err
+	return targetState{done: up.Done, partSize: up.PartSize, has: up.Has}, err
 }
 
-func (p inDrive) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
-	return p.opt.Drive.Put(ctx, p.who, p.j.upload, n, size, body)
+func (t driveTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
+	return t.opt.Drive.Put(ctx, t.who, t.j.upload, n, size, body)
 }
 
-func (p inDrive) complete(ctx context.Context) (bool, error) {
-	node, err := p.opt.Drive.Complete(ctx, p.who, p.j.upload)
-	p.j.node = node
+func (t driveTarget) complete(ctx context.Context) (bool, error) {
+	node, err := t.opt.Drive.Complete(ctx, t.who, t.j.upload)
+	t.j.node = node
 	return !node.IsZero(), err
 }
 
-func (p inDrive) abandon(ctx context.Context) error {
-	if p.j.upload.IsZero() {
+func (t driveTarget) abandon(ctx context.Context) error {
+	if t.j.upload.IsZero() {
 		return nil
 	}
-	err := p.opt.Drive.Cancel(ctx, p.who, p.j.upload)
+	err := t.opt.Drive.Cancel(ctx, t.who, t.j.upload)
 	if drive.IsKind(err, drive.Gone, drive.NotFound, drive.WrongState) {
 		return nil
 	}

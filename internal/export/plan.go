@@ -12,27 +12,27 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// plan is the list of a zip that is sent at once, while it is made. It keeps little of each node
-// and takes memory from the grant as it grows.
+// plan builds the entries of a zip that is laid out while the client waits. It keeps little data
+// per node and grows the memory grant with the number of nodes.
 type plan struct {
 	*sender
 	account drive.AccountID
 	grant   *zipline.Grant
 
-	need    drive.ByteSize // memory so far
-	names   drive.ByteSize // of all entries
-	kids    map[drive.NodeID][]kid
-	files   int
-	folders int
+	need     drive.ByteSize // bytes of memory needed so far
+	names    drive.ByteSize // bytes of the names of all entries
+	children map[drive.NodeID][]planNode
+	files    int
+	folders  int
 
-	entries []zipline.Entry // without their names, and without their CRC-32 until fill
-	wanted  []string        // the names that they should have
-	report  bytes.Buffer    // of what cannot be sent
-	newest  drive.Time      // of all entries
+	entries []zipline.Entry // without names, and without CRC-32 before fill
+	wanted  []string        // desired names of entries
+	report  bytes.Buffer    // lines of err.txt
+	newest  drive.Time      // latest modification time of all entries
 }
 
-// kid is what a plan keeps of a node: 90 bytes beside its name.
-type kid struct {
+// planNode is the data kept for a node: 90 bytes beside its name.
+type planNode struct {
 	id     drive.NodeID
 	name   drive.Name
 	folder bool
@@ -41,32 +41,33 @@ type kid struct {
 	blob   drive.BlobID
 }
 
-func kidOf(n tree.Node) kid { return kid{n.ID, n.Name, n.IsFolder(), n.Size, n.MTime, n.Blob} }
+func planNodeOf(n tree.Node) planNode {
+	return planNode{n.ID, n.Name, n.IsFolder(), n.Size, n.MTime, n.Blob}
+}
 
-// read finds the files of a request, in the order in which they will lie in the zip, and names the
-// zip if the request does not.
+// read finds the files of a request in the order of the zip. It sets in.Name if it is empty.
 func (p *plan) read(ctx context.Context, in *Request) error {
 	if (len(in.Nodes) > 0) == !in.Folder.IsZero() {
 		return drive.Bad("nodes", drive.NotTogether, "with", "folder: exactly one of them")
 	}
 	if !in.Folder.IsZero() {
-		return p.folder(ctx, in)
+		return p.readFolder(ctx, in)
 	}
 	if in.Name == "" {
 		in.Name = "export"
 	}
-	tops, err := p.live(ctx, in.Nodes)
+	tops, err := p.visibleNodes(ctx, in.Nodes)
 	if err != nil {
 		return err
 	}
-	if err := p.below(ctx, tops); err != nil {
+	if err := p.readBelow(ctx, tops); err != nil {
 		return err
 	}
-	return p.lay(tops, in.Name)
+	return p.addTree(tops, in.Name)
 }
 
-func (p *plan) folder(ctx context.Context, in *Request) error {
-	tops, err := p.live(ctx, []drive.NodeID{in.Folder})
+func (p *plan) readFolder(ctx context.Context, in *Request) error {
+	tops, err := p.visibleNodes(ctx, []drive.NodeID{in.Folder})
 	if err != nil {
 		return err
 	}
@@ -78,28 +79,28 @@ func (p *plan) folder(ctx context.Context, in *Request) error {
 		in.Name = string(top.name)
 	}
 	if in.Name == "" {
-		in.Name = "export" // the root has no name
+		in.Name = "export" // the root folder has no name
 	}
-	if err := p.below(ctx, tops); err != nil {
+	if err := p.readBelow(ctx, tops); err != nil {
 		return err
 	}
-	if len(p.kids[top.id]) == 0 {
+	if len(p.children[top.id]) == 0 {
 		return p.add(top, in.Name)
 	}
-	return p.lay(p.kids[top.id], in.Name)
+	return p.addTree(p.children[top.id], in.Name)
 }
 
-// live finds nodes that can be seen, each once. One that is not there is NotFound; one that is in
-// the trash, or in a folder that is, WrongState.
-func (p *plan) live(ctx context.Context, ids []drive.NodeID) (tops []kid, err error) {
+// visibleNodes finds nodes by id and drops duplicates. A missing node is NotFound; a node in the
+// trash, or below a folder in the trash, is WrongState.
+func (p *plan) visibleNodes(ctx context.Context, ids []drive.NodeID) (tops []planNode, err error) {
 	seen := map[drive.NodeID]bool{}
-	alive := living{}
+	alive := visibility{}
 	for page := range slices.Chunk(ids, folderPage) {
 		nodes, err := p.opt.Tree.FindMany(ctx, p.opt.DB, p.account, page...)
 		if err != nil {
 			return nil, err
 		}
-		if err := alive.learn(ctx, p.ground, slices.Collect(maps.Values(nodes))); err != nil {
+		if err := alive.load(ctx, p.core, slices.Collect(maps.Values(nodes))); err != nil {
 			return nil, err
 		}
 		for _, id := range page {
@@ -107,14 +108,14 @@ func (p *plan) live(ctx context.Context, ids []drive.NodeID) (tops []kid, err er
 			switch {
 			case !there:
 				return nil, drive.Fail(drive.NotFound)
-			case !alive.has(n):
+			case !alive.visible(n):
 				return nil, drive.Fail(drive.WrongState, "state", "trashed")
 			case seen[id]:
 				continue
 			}
 			seen[id] = true
-			tops = append(tops, kidOf(n))
-			if err := p.take(ctx, memoryOfFile(n.Name)); err != nil {
+			tops = append(tops, planNodeOf(n))
+			if err := p.reserve(ctx, memoryOfFile(n.Name)); err != nil {
 				return nil, err
 			}
 		}
@@ -122,17 +123,17 @@ func (p *plan) live(ctx context.Context, ids []drive.NodeID) (tops []kid, err er
 	return tops, nil
 }
 
-// below reads what lies below those that are folders.
-func (p *plan) below(ctx context.Context, tops []kid) error {
+// readBelow reads all children below the folders among tops into p.children.
+func (p *plan) readBelow(ctx context.Context, tops []planNode) error {
 	var todo []drive.NodeID
 	for _, k := range tops {
 		if k.folder {
 			todo = append(todo, k.id)
-		} else if err := p.count(false); err != nil {
+		} else if err := p.countNode(false); err != nil {
 			return err
 		}
 	}
-	p.kids = map[drive.NodeID][]kid{}
+	p.children = map[drive.NodeID][]planNode{}
 	for len(todo) > 0 {
 		set := slices.Clone(todo[:min(folderSet, len(todo))])
 		todo = todo[len(set):]
@@ -140,11 +141,11 @@ func (p *plan) below(ctx context.Context, tops []kid) error {
 			if n.IsFolder() {
 				todo = append(todo, n.ID)
 			}
-			p.kids[n.Parent] = append(p.kids[n.Parent], kidOf(n))
-			if err := p.count(n.IsFolder()); err != nil {
+			p.children[n.Parent] = append(p.children[n.Parent], planNodeOf(n))
+			if err := p.countNode(n.IsFolder()); err != nil {
 				return err
 			}
-			return p.take(ctx, memoryOfFile(n.Name))
+			return p.reserve(ctx, memoryOfFile(n.Name))
 		})
 		if err != nil {
 			return err
@@ -153,8 +154,8 @@ func (p *plan) below(ctx context.Context, tops []kid) error {
 	return nil
 }
 
-// count refuses more than one zip may hold.
-func (p *plan) count(folder bool) error {
+// countNode counts a node and returns TooLarge above the limits.
+func (p *plan) countNode(folder bool) error {
 	if folder {
 		p.folders++
 	} else {
@@ -166,13 +167,14 @@ func (p *plan) count(folder bool) error {
 	return nil
 }
 
-// planMemory is what a file takes while its zip is laid out, in bytes beside its names: the kid,
-// and the entry, and its place among the names that are taken.
+// planMemory is the memory per file in bytes during layout, beside its names: the planNode, the
+// entry, and the slot in the set of used names.
 const planMemory = 400
 
 func memoryOfFile(name drive.Name) drive.ByteSize { return planMemory + drive.ByteSize(len(name)) }
 
-func (p *plan) take(ctx context.Context, n drive.ByteSize) error {
+// reserve accounts for n bytes more and grows the grant if needed. The error is that of Grow.
+func (p *plan) reserve(ctx context.Context, n drive.ByteSize) error {
 	p.need += n
 	if p.need+directWindow <= p.grant.Bytes {
 		return nil
@@ -180,15 +182,15 @@ func (p *plan) take(ctx context.Context, n drive.ByteSize) error {
 	return p.grant.Grow(ctx, max(directStep, p.need+directWindow-p.grant.Bytes))
 }
 
-// lay adds the files among kids and below them, those of folders where the folder stands. A folder
-// with nothing in it has an entry of its own: it would be missing in what is unpacked.
-func (p *plan) lay(kids []kid, in string) error {
-	for _, k := range kids {
+// addTree adds the files among children and below them, depth first. in is their path in the zip.
+// An empty folder gets an entry of its own.
+func (p *plan) addTree(children []planNode, in string) error {
+	for _, k := range children {
 		name := path.Join(in, string(k.name))
 		if k.folder {
-			if below := p.kids[k.id]; len(below) > 0 {
-				delete(p.kids, k.id) // it is not needed any more
-				if err := p.lay(below, name); err != nil {
+			if below := p.children[k.id]; len(below) > 0 {
+				delete(p.children, k.id) // frees memory
+				if err := p.addTree(below, name); err != nil {
 					return err
 				}
 				continue
@@ -201,8 +203,8 @@ func (p *plan) lay(kids []kid, in string) error {
 	return nil
 }
 
-// add adds a file, or a folder with nothing in it.
-func (p *plan) add(k kid, name string) error {
+// add adds a file or an empty folder.
+func (p *plan) add(k planNode, name string) error {
 	e := zipline.Entry{Size: k.size, Time: k.mtime, Blob: k.blob.String()}
 	if k.folder {
 		name += "/"
@@ -217,9 +219,10 @@ func (p *plan) add(k kid, name string) error {
 	return nil
 }
 
-// fill looks up what only the contents say, and takes out those that cannot be sent.
-func (p *plan) fill(ctx context.Context) error {
-	p.kids = nil
+// fillContents sets the size and CRC-32 of each entry from its content. Entries with damaged or
+// missing content are removed and reported in err.txt.
+func (p *plan) fillContents(ctx context.Context) error {
+	p.children = nil
 	kept := 0
 	for at := 0; at < len(p.entries); at += folderPage {
 		end := min(at+folderPage, len(p.entries))
@@ -227,7 +230,7 @@ func (p *plan) fill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.take(ctx, sumOf(p.wanted[at:end])*namesAtOnce); err != nil {
+		if err := p.reserve(ctx, totalLen(p.wanted[at:end])*nameCopies); err != nil {
 			return err
 		}
 		found, err := p.opt.Content.FindMany(ctx, p.opt.DB, ids...)
@@ -243,7 +246,7 @@ func (p *plan) fill(ctx context.Context) error {
 			b, stored := found[ids[i-at]]
 			if !stored || b.Damaged != 0 {
 				reason := reasonDamaged
-				if !stored { // it was replaced and purged between two reads
+				if !stored { // replaced and purged between the two reads
 					reason = reasonMissing
 				}
 				writeError(&p.report, sealRow{path: p.wanted[i], reason: reason})
@@ -259,18 +262,19 @@ func (p *plan) fill(ctx context.Context) error {
 	return nil
 }
 
-// namesAtOnce is how often a name is in memory while a zip is laid out: as it is wanted, and among
-// those that are taken.
-const namesAtOnce = 2
+// nameCopies is the number of copies of a name in memory during layout: the desired name and the
+// set of used names.
+const nameCopies = 2
 
-func sumOf(names []string) (n drive.ByteSize) {
+// totalLen returns the total length of names.
+func totalLen(names []string) (n drive.ByteSize) {
 	for _, name := range names {
 		n += drive.ByteSize(len(name))
 	}
 	return n
 }
 
-// blobsIn returns the content of each entry. An empty file has one, too; a folder has none.
+// blobsIn returns the content id of each entry; the zero id for a folder.
 func blobsIn(entries []zipline.Entry) ([]drive.BlobID, error) {
 	ids := make([]drive.BlobID, len(entries))
 	for i, e := range entries {

@@ -8,10 +8,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// catalog is what owners read of their batches.
-type catalog struct{ *ground }
+// catalog reads batches for their owners.
+type catalog struct{ *core }
 
-// Get returns a batch of the caller's account.
+// Get returns a batch of the caller's account, or NotFound.
 func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
 	return e.catalog.get(ctx, who, id)
 }
@@ -25,8 +25,8 @@ func (c *catalog) get(ctx context.Context, who drive.Who, id drive.ExportID) (Vi
 	return b.view(now), err
 }
 
-// List returns up to limit batches of the caller's account, the newest first, older than before
-// (zero: from the newest).
+// List returns up to limit batches of the caller's account with an id less than before, newest
+// first. A zero before starts with the newest.
 func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
 	return e.catalog.list(ctx, who, before, limit)
 }
@@ -43,7 +43,7 @@ func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID
 	return c.views(ctx, who, now, where, args...)
 }
 
-// ListSet returns the parts of a set of the caller's account, in their order.
+// ListSet returns the parts of a set of the caller's account, by part and revision.
 func (e *Exports) ListSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
 	return e.catalog.listSet(ctx, who, set)
 }
@@ -56,6 +56,7 @@ func (c *catalog) listSet(ctx context.Context, who drive.Who, set drive.ExportID
 	return c.views(ctx, who, now, "WHERE account_id = ? AND set_id = ? ORDER BY part, revision", who.Account, set)
 }
 
+// views returns the batches that match the SQL suffix where, without their stored requests.
 func (c *catalog) views(ctx context.Context, who drive.Who, now drive.Time, where string, args ...any) ([]View, error) {
 	rows, err := c.opt.DB.For(who.Account).Query(ctx, selectViews+where, args...)
 	all, err := sqldb.Scan(rows, err, scanBatch)
@@ -69,7 +70,7 @@ func (c *catalog) views(ctx context.Context, who drive.Who, now drive.Time, wher
 	return views, nil
 }
 
-// Failure is an entry that could not be collected.
+// Failure is an entry that could not be collected, as shown to the owner.
 type Failure struct {
 	N      int64      `json:"n" doc:"its place in the list"`
 	Doc    string     `json:"id" doc:"the id that the asker gave"`
@@ -79,7 +80,7 @@ type Failure struct {
 	At     drive.Time `json:"at"`
 }
 
-// Errors returns up to limit failures of a batch, in the order of its list, after the n-th entry.
+// Errors returns up to limit failures of a batch in list order, starting after entry number after.
 func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
 	return e.catalog.errors(ctx, who, id, after, limit)
 }

@@ -8,20 +8,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What batches hold of the drive is not charged a second time. Without a bound, files could be
-// exported, deleted and replaced again and again, and all of them be kept for nothing. So an
-// account that has a limit may have
+// References of batches to files of the drive are not charged again. Without a limit, an account
+// could export, delete and replace files repeatedly and keep all of them for free. So an account
+// with a quota may have
 //
-//   - no new batch once those there hold as much as the account may have;
-//   - in all its batches together twice that. Files that were there at one time are never more than once the limit, so only what was
-//     replaced while batches waited or were collected comes up against the second bound; such an entry fails for want of quota.
+//   - no new batch if its existing batches reference at least as many bytes as its quota;
+//   - at most twice its quota referenced by all its batches. Files that exist at one time never exceed the quota once, so only files that
+//     are replaced while batches wait or run reach the second limit; such an entry fails with reason quota.
 //
-// A content counts once, however many entries of however many batches have it. A batch looks again
-// at what is held each time when it has added an eighth of the limit; so each one that is collected
-// at that moment may go beyond the bound by as much.
+// A content counts once, in however many entries it occurs. A batch queries the referenced bytes
+// again after each eighth of the quota it adds, so each concurrently running batch may exceed the
+// limit by that much.
 
-// pinned is how many bytes of the drive the batches of an account hold.
-func pinned(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum drive.ByteSize, err error) {
+// pinnedBytes returns the bytes of the drive that the batches of an account reference, each content
+// once.
+func pinnedBytes(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum drive.ByteSize, err error) {
 	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0) FROM (SELECT MAX(size) AS size FROM export_pins WHERE account_id = ? AND charged = 0
 		GROUP BY blob_id) AS held`, account).Scan(&sum)
 	if err != nil {
@@ -30,13 +31,14 @@ func pinned(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum 
 	return sum, nil
 }
 
-// roomForBatch refuses another batch when those there hold as much as the account may have.
-func (o *orders) roomForBatch(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	balance, err := o.opt.Ledger.Get(ctx, tx, account)
+// checkPinnedQuota returns Quota if the existing batches reference as many bytes as the account's
+// quota.
+func (c *creator) checkPinnedQuota(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	balance, err := c.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {
 		return err
 	}
-	sum, err := pinned(ctx, tx, account)
+	sum, err := pinnedBytes(ctx, tx, account)
 	if err == nil && sum >= *balance.Total && sum > 0 {
 		err = drive.Fail(drive.Quota, "needed", sum+1, "available", *balance.Total)
 	}
@@ -44,19 +46,18 @@ func (o *orders) roomForBatch(ctx context.Context, tx *sqldb.Tx, account drive.A
 }
 
 const (
-	pinsOver = 2 // times the limit: what all batches may hold
-	lookPart = 8 // of the limit: after so much a batch looks again
+	pinsOver = 2 // multiple of the quota that all batches may reference
+	lookPart = 8 // a batch queries again after 1/lookPart of the quota
 )
 
-// budget is how much a batch may still add before it looks again.
+// budget is the number of bytes that a batch may reference before it queries the limit again.
 type budget struct {
 	unlimited bool
 	left      drive.ByteSize
 }
 
-// within takes the entries of a page that fit into what the account's batches may hold, and makes
-// failures of the others.
-func (r *run) within(ctx context.Context, page *dealt) error {
+// limitPinned moves pins of the page that exceed the account's limit to its failures.
+func (r *run) limitPinned(ctx context.Context, page *outcomes) error {
 	var bytes drive.ByteSize
 	for _, p := range page.pins {
 		if p.charged == 0 {
@@ -70,11 +71,11 @@ func (r *run) within(ctx context.Context, page *dealt) error {
 		r.budget.left -= bytes
 		return nil
 	}
-	return r.withinLimit(ctx, page)
+	return r.requeryPinned(ctx, page)
 }
 
-// withinLimit is within for a page that is more than the batch may add unseen.
-func (r *run) withinLimit(ctx context.Context, page *dealt) error {
+// requeryPinned is within for a page larger than the remaining budget: it queries the limit.
+func (r *run) requeryPinned(ctx context.Context, page *outcomes) error {
 	balance, err := r.opt.Ledger.Get(ctx, r.opt.DB, r.b.Account)
 	if err != nil {
 		return err
@@ -82,12 +83,12 @@ func (r *run) withinLimit(ctx context.Context, page *dealt) error {
 	if r.budget.unlimited = balance.Total == nil; r.budget.unlimited {
 		return nil
 	}
-	sum, err := pinned(ctx, r.opt.DB, r.b.Account)
+	sum, err := pinnedBytes(ctx, r.opt.DB, r.b.Account)
 	if err != nil {
 		return err
 	}
 	room := *balance.Total*pinsOver - sum
-	have, err := r.heldOf(ctx, page.pins)
+	have, err := r.pinnedBlobs(ctx, page.pins)
 	if err != nil {
 		return err
 	}
@@ -109,8 +110,8 @@ func (r *run) withinLimit(ctx context.Context, page *dealt) error {
 	return nil
 }
 
-// heldOf says which contents of entries the account's batches hold already.
-func (r *run) heldOf(ctx context.Context, pins []pin) (map[drive.BlobID]bool, error) {
+// pinnedBlobs returns which contents of pins the account's batches already reference.
+func (r *run) pinnedBlobs(ctx context.Context, pins []pin) (map[drive.BlobID]bool, error) {
 	args := []any{r.b.Account}
 	for _, p := range pins {
 		args = append(args, p.blob)

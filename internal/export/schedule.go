@@ -11,20 +11,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A schedule makes a batch of a folder on the first of each month at two o'clock: what was last
-// changed in the month before.
+// A schedule creates a batch of a folder on the first day of each month at two o'clock, with the
+// files modified in the month before.
 //
-// The row says which month is next and when that is due. Making the batch and moving the row to the
-// month after is one transaction, and the batch's slot (schedule and month) is unique: however many
-// instances look, and whatever they die of, there is one batch for each month (X6). After a time
-// without any instance the months that were missed are made one after the other.
+// The row holds the next month and its due time. One transaction creates the batch and advances the
+// row, and the slot of the batch (schedule and month) is unique. So concurrent or crashing
+// instances create exactly one batch per month (X6). After a downtime, the missed months are
+// exported one after the other.
 
 const (
-	scheduleHour = 2
-	maxSchedules = 100 // of an account
+	scheduleHour = 2   // hour of day, in the zone of the schedule
+	maxSchedules = 100 // per account
 )
 
-// Schedule is one as its owner sees it.
+// Schedule is a schedule as shown to its owner.
 type Schedule struct {
 	ID       drive.ScheduleID `json:"id"`
 	Folder   drive.NodeID     `json:"folder"`
@@ -44,35 +44,38 @@ type Schedule struct {
 	month   int64
 }
 
-// Skipped is a month that could not be exported.
+// Skipped is a month without an export.
 type Skipped struct {
 	Month  string `json:"month"`
 	Reason string `json:"reason" doc:"not-found: the folder or the user is gone; state: the folder is in the trash; too-large: there are too many files; bad-request"`
 }
 
-// monthOf counts months: the year times twelve, and the month from 0.
+// monthOf returns the number of a month: year*12 + month from 0.
 func monthOf(t time.Time) int64 { return int64(t.Year())*12 + int64(t.Month()) - 1 }
 
+// monthText formats a month number as YYYY-MM.
 func monthText(m int64) string { return fmt.Sprintf("%04d-%02d", m/12, m%12+1) }
 
-// dueAt is when a month is exported: the first of the next one.
+// dueAt returns the time at which a month is exported: the first day of the next month.
 func dueAt(m int64, zone *time.Location) drive.Time {
 	m++
 	return drive.TimeOf(time.Date(int(m/12), time.Month(m%12+1), 1, scheduleHour, 0, 0, 0, zone))
 }
 
-// calendar has the schedules, and makes the batches of their months.
+// calendar stores schedules and creates the batches of their months.
 type calendar struct {
-	*ground
-	orders *orders
+	*core
+	creator *creator
 }
 
-// CreateSchedule has a folder exported each month. The first one is the month that is running. A
-// filter says nothing of a month. For the bucket where there is none it is Forbidden.
+// CreateSchedule creates a schedule for in.Folder, starting with the current month. The filter must
+// not set Month, From, To or SinceLast. It returns Forbidden if Bucket is set and no bucket is
+// configured, and TooManyOpen above maxSchedules.
 func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	return e.calendar.create(ctx, who, in)
 }
 
+// create implements CreateSchedule.
 func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	if in.Bucket && c.opt.Bucket == nil {
 		return Schedule{}, drive.Fail(drive.Forbidden)
@@ -117,10 +120,12 @@ func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Sche
 	return in, c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.insert(ctx, tx, in, now) })
 }
 
+// setMonth sets the next month and its due time.
 func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
+// insert inserts a schedule, or returns TooManyOpen.
 func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
 	if err := c.opt.Ledger.Lock(ctx, tx, s.account); err != nil {
 		return err
@@ -132,7 +137,7 @@ func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now dri
 	if have >= maxSchedules {
 		return drive.Fail(drive.TooManyOpen, "reason", "schedules", "limit", maxSchedules, "sent", have+1)
 	}
-	what, err := json.Marshal(scheduled{s.Filter, s.Bucket, s.Names, s.Index, nil})
+	what, err := json.Marshal(storedSchedule{s.Filter, s.Bucket, s.Names, s.Index, nil})
 	if err != nil {
 		return err
 	}
@@ -144,8 +149,8 @@ func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now dri
 	return nil
 }
 
-// scheduled is what the column filter holds: which files are meant, and where their zip goes.
-type scheduled struct {
+// storedSchedule is the JSON in the column filter.
+type storedSchedule struct {
 	Filter
 	Bucket  bool     `json:"bucket,omitempty"`
 	Names   string   `json:"names,omitempty"`
@@ -160,14 +165,14 @@ func scanSchedule(s *Schedule, scan func(...any) error) error {
 	if err := scan(&s.ID, &s.account, &s.user, &s.Folder, &s.Name, &raw, &s.Zone, &s.Priority, &s.month, &s.DueAt); err != nil {
 		return err
 	}
-	var what scheduled
+	var what storedSchedule
 	err := json.Unmarshal([]byte(raw), &what)
 	s.Month, s.Filter, s.Bucket = monthText(s.month), what.Filter, what.Bucket
 	s.Names, s.Index, s.Skipped = what.Names, what.Index, what.Skipped
 	return err
 }
 
-// Schedules lists those of the caller's account.
+// Schedules returns the schedules of the caller's account.
 func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, error) {
 	return e.calendar.list(ctx, who)
 }
@@ -178,7 +183,7 @@ func (c *calendar) list(ctx context.Context, who drive.Who) ([]Schedule, error) 
 	return sqldb.Scan(rows, err, scanSchedule)
 }
 
-// DeleteSchedule ends one; batches that it has made stay.
+// DeleteSchedule deletes a schedule. Its batches stay. An unknown id is NotFound.
 func (e *Exports) DeleteSchedule(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
 	return e.calendar.remove(ctx, who, id)
 }
@@ -193,14 +198,14 @@ func (c *calendar) remove(ctx context.Context, who drive.Who, id drive.ScheduleI
 	})
 }
 
-// duePage is how many schedules are run between two looks for other work.
+// duePage is the number of schedules run between two polls for other work.
 const duePage = 20
 
-// errMade says that another instance has made the batch.
-var errMade = errors.New("the month's batch is made already")
+// errExists reports that another instance or request created the batch first.
+var errExists = errors.New("the month's batch is made already")
 
-// run makes the batches that are due. One that cannot be made now, such as that of a
-// folder with too many files, does not keep others from being made.
+// run creates the batches of up to duePage due schedules. A failing schedule does not block the
+// others.
 func (c *calendar) run(ctx context.Context) error {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -213,16 +218,16 @@ func (c *calendar) run(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range due {
-		if err := c.runOne(ctx, s); err != nil && !errors.Is(err, errMade) {
+		if err := c.runOne(ctx, s); err != nil && !errors.Is(err, errExists) {
 			errs = append(errs, fmt.Errorf("run schedule %s for %s: %w", s.ID, s.Month, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// skip writes down why the month that was due has no batch.
+// skip stores why the due month has no batch.
 func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
-	what, err := json.Marshal(scheduled{s.Filter, s.Bucket, s.Names, s.Index, &Skipped{Month: s.Month, Reason: reason}})
+	what, err := json.Marshal(storedSchedule{s.Filter, s.Bucket, s.Names, s.Index, &Skipped{Month: s.Month, Reason: reason}})
 	if err != nil {
 		return err
 	}
@@ -230,9 +235,9 @@ func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
 	return err
 }
 
-// runOne makes the batch of the month that is due, or several if there are more files than one
-// may have. A user who is disabled, a folder that has gone, or a month with more files than a list
-// may have, has none, and the schedule goes on: it says which month it skipped and why.
+// runOne creates the batch, or the set of batches, of the due month and advances the schedule. If
+// the user is disabled, the folder is gone or the list is too long, it skips the month and records
+// the reason.
 func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -242,25 +247,25 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	filter.Month, filter.Zone = s.Month, s.Zone
 	who := drive.Who{User: s.user, Account: s.account}
 	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
-	var list *walk
-	if err = c.mayRun(ctx, s, &in); err == nil {
-		list, err = c.orders.list(ctx, who, &in)
+	var list *listBuilder
+	if err = c.checkOwner(ctx, s, &in); err == nil {
+		list, err = c.creator.buildList(ctx, who, &in)
 	}
 	advance := func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_schedules SET month = ?, due_at = ? WHERE id = ? AND month = ?", s.month+1, dueAt(s.month+1, zone), s.ID, s.month)
 		if err == nil && n == 0 {
-			err = errMade
+			err = errExists
 		}
 		return err
 	}
 	if err == nil {
-		_, err = c.orders.make(ctx, draft{
-			who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
-			slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
+		_, err = c.creator.createSet(ctx, draft{
+			who: who, name: s.Name, origin: Scheduled, request: storedRequest{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
+			slot: "schedule/" + s.ID.String() + "/" + s.Month, beforeInsert: advance,
 		})
 	}
 	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
-		c.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
+		c.log.WarnContext(ctx, "a schedule skips its month; the reason is shown to its owner", "schedule", s.ID, "month", s.Month, "error", err)
 		return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := advance(ctx, tx); err != nil {
 				return err
@@ -271,9 +276,9 @@ func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	return err
 }
 
-// mayRun looks whose schedule it is: NotFound if the user was disabled or deleted. Who is an
-// administrator no more goes before others no more.
-func (c *calendar) mayRun(ctx context.Context, s Schedule, in *Request) error {
+// checkOwner returns NotFound if the user of the schedule is disabled or deleted. If the user is no
+// longer an administrator, it resets a priority above 0.
+func (c *calendar) checkOwner(ctx context.Context, s Schedule, in *Request) error {
 	if _, err := c.opt.Users.LinkEpoch(ctx, s.user); err != nil || in.Priority <= 0 {
 		return err
 	}

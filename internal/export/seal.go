@@ -14,27 +14,27 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// errName is what the list of failures is called, beside the directory of the documents; that of
-// part 2 of 3 is err-2of3.txt.
+// errName is the base name of the list of failures beside the directory of the documents; for part
+// 2 of 3 the file is err-2of3.txt.
 const errName = "err"
 
-// listPiece is how many bytes of the frozen list one row has.
+// listPiece is the number of bytes of the frozen list per row.
 const listPiece = 256 << 10
 
-// seal freezes the list of the zip and with it every byte of it. What it writes before its last
-// transaction counts only under this epoch; that transaction checks once more that every entry is
-// accounted for (X2).
+// seal freezes the list of the zip, and with it every byte of the zip. Rows written before the
+// final transaction are valid only under this epoch. The final transaction verifies that each entry
+// has arrived or failed (X2).
 func (c *collector) seal(ctx context.Context, b *batch) error {
-	end, err := enter(ctx, c.lists.making, b.Account)
+	end, err := acquireTurn(ctx, c.lists.turns, b.Account)
 	if err != nil {
 		return err
 	}
 	defer end()
-	a, err := b.asked()
+	a, err := b.storedRequest()
 	if err != nil {
 		return err
 	}
-	entries, err := c.entries(ctx, b, a.Index, nil)
+	entries, err := c.zipEntries(ctx, b, a.Index, nil)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 	if err := c.writeFrozen(ctx, b, zipline.Encode(entries)); err != nil {
 		return err
 	}
-	c.halt("sealing")
+	c.testHook("sealing")
 	now, err := c.now(ctx)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 	done := *b
 	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(c.opt.Life)
 	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if a.Mark != nil { // the ledger comes before the batch
+		if a.Mark != nil { // lock order: ledger before batch
 			if err := c.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 				return err
 			}
@@ -61,29 +61,29 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 		err := b.update(ctx, tx, `state = 'sealed', size = ?, etag = ?, list_epoch = epoch, ended_at = ?, expires_at = ?, error = '', due_at = ?,
 			yield_at = 0`, done.Size, done.ETag, now, done.Expires, c.endingAt(done.Expires))
 		if err == nil {
-			err = c.account(ctx, tx, b)
+			err = c.checkCounts(ctx, tx, b)
 		}
 		if err == nil && a.Mark != nil {
-			err = b.reach(ctx, tx, *a.Mark)
+			err = b.advanceMark(ctx, tx, *a.Mark)
 		}
 		if err == nil && a.Bucket {
-			err = c.publisher.sendSealed(ctx, tx, b, archive.Size(), now)
+			err = c.publisher.addJobForSealed(ctx, tx, b, archive.Size(), now)
 		}
 		if err != nil {
 			return err
 		}
-		return c.tell(ctx, tx, stream.ExportSealed, done)
+		return c.publish(ctx, tx, stream.ExportSealed, done)
 	})
 	if err != nil {
 		return fmt.Errorf("seal batch %s: %w", b.ID, err)
 	}
 	c.counters.Sealed.Add(1)
-	c.halt("sealed")
+	c.testHook("sealed")
 	return nil
 }
 
-// account compares the counts of a batch with its rows.
-func (c *collector) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
+// checkCounts returns an error if the counts of a batch do not match its rows.
+func (c *collector) checkCounts(ctx context.Context, tx *sqldb.Tx, b *batch) error {
 	var total, collected, failed, pins, errs int64
 	err := tx.QueryRow(ctx, `SELECT total, collected, failed, (SELECT COUNT(*) FROM export_pins WHERE export_id = exports.id),
 		(SELECT COUNT(*) FROM export_errors WHERE export_id = exports.id) FROM exports WHERE id = ?`, b.ID).
@@ -94,12 +94,12 @@ func (c *collector) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
 	return err
 }
 
-// sealRow is an entry as seal needs it.
+// sealRow is an entry with its outcome, as read for sealing.
 type sealRow struct {
 	n      int64
 	name   string
-	pinned bool         // it has arrived
-	blob   drive.BlobID // of one that has arrived; zero: it is a folder
+	pinned bool         // the entry has arrived
+	blob   drive.BlobID // content of an arrived entry; zero: a folder
 	size   drive.ByteSize
 	crc32  uint32
 	mtime  drive.Time
@@ -109,24 +109,24 @@ type sealRow struct {
 	detail string
 }
 
-// sealing is the list of a zip while it is made.
-type sealing struct {
+// zipBuilder builds the entries of a batch's zip.
+type zipBuilder struct {
 	entries []zipline.Entry
-	wanted  []string // their names
+	wanted  []string // desired names of entries
 	report  bytes.Buffer
 	indexed bool
-	lines   []line // of the index
+	lines   []indexLine // lines of the index
 }
 
-// entries are those of the zip: what has arrived, in the order of the list, in a directory of the
-// batch's name, and beside it a list of what has failed, and an index if one was asked for. What is
-// not dealt with yet is an error; or, in a zip so far, which takes its memory as it is read, it has
-// failed as pending.
-func (g *ground) entries(ctx context.Context, b *batch, indexed bool, soFar func(drive.ByteSize) error) ([]zipline.Entry, error) {
-	s := sealing{indexed: indexed}
+// zipEntries returns the entries of the zip: the arrived ones in list order in a directory named
+// after the batch, then err.txt and the index if needed. An entry without an outcome is an error.
+// If soFar is not nil, such an entry is reported as pending in err.txt instead, and soFar is called
+// with the memory that each page needs.
+func (c *core) zipEntries(ctx context.Context, b *batch, indexed bool, soFar func(drive.ByteSize) error) ([]zipline.Entry, error) {
+	s := zipBuilder{indexed: indexed}
 	after := int64(0)
 	for {
-		page, err := g.sealPage(ctx, b, after)
+		page, err := c.sealPage(ctx, b, after)
 		if err != nil {
 			return nil, err
 		}
@@ -152,31 +152,32 @@ func (g *ground) entries(ctx context.Context, b *batch, indexed bool, soFar func
 	return s.finish(b.part, b.Begun)
 }
 
-func (s *sealing) add(r sealRow, in string) {
-	at := len(s.entries)
-	name := strings.TrimRight(in+"/"+r.name, "/") // that of a file does not end with "/"
+// add adds an entry in the directory in.
+func (b *zipBuilder) add(r sealRow, in string) {
+	at := len(b.entries)
+	name := strings.TrimRight(in+"/"+r.name, "/") // a file name does not end with "/"
 	switch {
 	case !r.pinned:
 		at = -1
-		writeError(&s.report, r)
+		writeError(&b.report, r)
 	case r.blob.IsZero():
-		s.wanted = append(s.wanted, name+"/")
-		s.entries = append(s.entries, zipline.Folder("", r.mtime))
+		b.wanted = append(b.wanted, name+"/")
+		b.entries = append(b.entries, zipline.Folder("", r.mtime))
 	default:
-		s.wanted = append(s.wanted, name)
-		s.entries = append(s.entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
+		b.wanted = append(b.wanted, name)
+		b.entries = append(b.entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
 	}
-	if s.indexed {
-		s.lines = append(s.lines, line{r, at})
+	if b.indexed {
+		b.lines = append(b.lines, indexLine{r, at})
 	}
 }
 
-// named gives the entries the names that they can have, and adds the list of failures where there
-// are some.
-func (p part) named(entries []zipline.Entry, wanted []string, report []byte, when drive.Time) []zipline.Entry {
+// nameEntries sets unique, safe names for the entries, and appends err.txt with the modification
+// time when if report is not empty.
+func (p part) nameEntries(entries []zipline.Entry, wanted []string, report []byte, when drive.Time) []zipline.Entry {
 	if len(report) > 0 {
 		wanted = append(wanted, errName+p.suffix()+".txt")
-		entries = append(entries, zipline.Text("", when, append([]byte(errHead), report...)))
+		entries = append(entries, zipline.Text("", when, append([]byte(errHeader), report...)))
 	}
 	for i, name := range zipline.SafeNames(wanted) {
 		entries[i].Name = name
@@ -184,9 +185,10 @@ func (p part) named(entries []zipline.Entry, wanted []string, report []byte, whe
 	return entries
 }
 
-// errHead begins err.txt: a mark by which editors know UTF-8, and what the columns are.
-const errHead = "\ufeffid\tpath\treason\r\n"
+// errHeader is the start of err.txt: a byte order mark for editors, and the column names.
+const errHeader = "\ufeffid\tpath\treason\r\n"
 
+// writeError appends a line of err.txt.
 func writeError(to *bytes.Buffer, r sealRow) {
 	reason := r.reason
 	if r.detail != "" {
@@ -195,10 +197,12 @@ func writeError(to *bytes.Buffer, r sealRow) {
 	fmt.Fprintf(to, "%s\t%s\t%s\r\n", r.doc, r.path, reason)
 }
 
+// sealRows is the number of entries read per statement.
 const sealRows = 1000
 
-func (g *ground) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
-	rows, err := g.opt.DB.Query(ctx, `SELECT w.n, w.name, p.n IS NOT NULL, NULLIF(p.blob_id, ''), COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
+// sealPage reads the next entries after entry number after.
+func (c *core) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
+	rows, err := c.opt.DB.Query(ctx, `SELECT w.n, w.name, p.n IS NOT NULL, NULLIF(p.blob_id, ''), COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
 		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n WHERE w.export_id = ? AND w.n > ? ORDER BY w.n LIMIT ?`,
 		b.ID, after, sealRows)
@@ -211,7 +215,7 @@ func (g *ground) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow
 	return page, nil
 }
 
-// writeFrozen keeps the frozen list under this epoch.
+// writeFrozen stores the frozen list under this epoch and renews the lease with each row.
 func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
 	for n := 0; len(frozen) > 0; n++ {
 		piece := frozen[:min(listPiece, len(frozen))]
@@ -224,7 +228,7 @@ func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) er
 			if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
 				return err
 			}
-			if n == 0 { // what a commit whose reply was lost has left
+			if n == 0 { // an earlier commit whose reply was lost
 				if _, err := tx.Exec(ctx, "DELETE FROM export_lists WHERE export_id = ? AND epoch <= ?", b.ID, b.Epoch); err != nil {
 					return err
 				}
@@ -235,12 +239,12 @@ func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) er
 		if err != nil {
 			return fmt.Errorf("keep the list of batch %s: %w", b.ID, err)
 		}
-		c.halt("frozen")
+		c.testHook("frozen")
 	}
 	return nil
 }
 
-// frozen reads the list of a sealed batch.
+// frozen reads the frozen list of a sealed batch. An invalid list is Internal.
 func (s *sender) frozen(ctx context.Context, b batch) ([]zipline.Entry, error) {
 	rows, err := s.opt.DB.Query(ctx, "SELECT body FROM export_lists WHERE export_id = ? AND epoch = ? ORDER BY n", b.ID, b.ListEpoch)
 	pieces, err := sqldb.Scan(rows, err, func(p *[]byte, scan func(...any) error) error { return scan(p) })

@@ -15,27 +15,27 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// sender lays zips out and sends them.
+// sender lays out and sends zips.
 type sender struct {
-	*ground
-	windows    *zipline.Budget // of the zips that are being sent
-	laying     *turn.Turns     // zips that are about to be sent: see enter
-	cache      archives
-	directMost int // directMost; of tests
+	*core
+	budget     *zipline.Budget // memory of the zips being sent
+	turns      *turn.Turns     // limits concurrent layouts; see enter
+	cache      layoutCache
+	directMost int // overrides directMost; set by tests
 }
 
-// Download is a sealed zip, ready to be sent.
+// Download is a zip, ready to be sent.
 type Download struct {
 	View
 	Account drive.AccountID
-	Picked  []drive.NodeID // the files and folders that were asked for at once; nil: it is that of a batch
+	Picked  []drive.NodeID // selected files and folders of a zip from Direct; nil for a zip of a batch
 	archive *zipline.Archive
 	sender  *sender
-	grant   *zipline.Grant // of one of Direct or OpenSoFar, of which nothing is kept
+	grant   *zipline.Grant // memory of a zip from Direct or OpenSoFar, which is not cached; else nil
 	soFar   bool
 }
 
-// Filename is what the zip is called where it is saved.
+// Filename returns the file name for saving the zip.
 func (d Download) Filename() string {
 	name := zipName(d.Name, part{d.Set, d.Part, d.Parts}, d.Revision)
 	if d.soFar {
@@ -52,24 +52,25 @@ func zipName(name string, p part, revision int64) string {
 	return name + ".zip"
 }
 
-// Serve answers a GET or HEAD of a client, a user or an address, with the zip or ranges of it; see
-// zipline.Archive.Serve. Headers that the caller has set stay.
+// Serve answers a GET or HEAD request with the zip or ranges of it; see zipline.Archive.Serve. The
+// memory is accounted to client, a user or an address. refuse writes the response for an error
+// before the first byte. Headers set by the caller are kept.
 func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, refuse func(error)) {
 	ended := drive.Time(0)
 	if d.EndedAt != nil {
 		ended = *d.EndedAt
 	}
-	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.sender.broken(context.WithoutCancel(r.Context()), d.ID, err) }}
+	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.sender.reportBroken(context.WithoutCancel(r.Context()), d.ID, err) }}
 	if d.grant != nil {
 		o.Window, o.Parallel = directWindow, directParallel
 	}
-	d.archive.Serve(tally{w, &d.sender.counters.Sent}, r, d.sender.source(d.archive), zipline.ServeOptions{
-		Options: o, Modified: ended, Refuse: refuse, Budget: d.sender.windows, Client: client, Grant: d.grant,
+	d.archive.Serve(countingWriter{w, &d.sender.counters.Sent}, r, d.sender.source(d.archive), zipline.ServeOptions{
+		Options: o, Modified: ended, Refuse: refuse, Budget: d.sender.budget, Client: client, Grant: d.grant,
 	})
 }
 
-// Open returns a sealed batch of the caller's account. One that is not sealed yet is WrongState,
-// one that is over Gone.
+// Open returns the zip of a sealed batch of the caller's account. A batch that is not sealed yet,
+// or failed, is WrongState; an expired or cancelled one is Gone.
 func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
 	return e.sender.open(ctx, who, id)
 }
@@ -91,7 +92,7 @@ func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Do
 	return Download{View: v, Account: b.Account, archive: archive, sender: s}, err
 }
 
-// notSealed says why a batch has no zip.
+// notSealed returns the error for a batch without a zip: Gone or WrongState.
 func (v View) notSealed() error {
 	switch v.State {
 	case Expired:
@@ -103,9 +104,10 @@ func (v View) notSealed() error {
 	return drive.Fail(drive.WrongState, "state", string(v.State))
 }
 
-// layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.
+// layout computes the zip of a sealed batch. If size or ETag differ from the sealed ones, it
+// returns Internal.
 func (s *sender) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
-	end, err := enter(ctx, s.laying, b.Account)
+	end, err := acquireTurn(ctx, s.turns, b.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +127,11 @@ func (s *sender) layout(ctx context.Context, b batch) (*zipline.Archive, error) 
 	return archive, nil
 }
 
-// broken notes that a zip cannot be delivered whole, so that its owner sees why.
-func (s *sender) broken(ctx context.Context, id drive.ExportID, why *zipline.EntryError) {
+// reportBroken logs and counts an entry that cannot be delivered. If its bytes are damaged, it
+// marks the batch as damaged for the owner.
+func (s *sender) reportBroken(ctx context.Context, id drive.ExportID, why *zipline.EntryError) {
 	s.counters.Broken.Add(1)
-	s.log.ErrorContext(ctx, "an entry of a zip cannot be delivered", "export", id, "entry", why.Index, "error", why.Err)
+	s.log.ErrorContext(ctx, "an entry of a zip cannot be delivered; the download breaks off", "export", id, "entry", why.Index, "error", why.Err)
 	if !why.Damaged() || id.IsZero() {
 		return
 	}
@@ -137,30 +140,30 @@ func (s *sender) broken(ctx context.Context, id drive.ExportID, why *zipline.Ent
 		return err
 	})
 	if err != nil {
-		s.log.WarnContext(ctx, "a damaged zip could not be marked", "export", id, "error", err)
+		s.log.WarnContext(ctx, "a zip with a damaged entry could not be marked as damaged", "export", id, "error", err)
 	}
 }
 
-// archives keeps the layouts of the last zips that were asked for: clients come again for each
-// range. One that many ask for at once is laid out once.
-type archives struct {
-	mu     sync.Mutex
-	kept   []kept // the last used one at the end
-	laying map[drive.ExportID]chan struct{}
+// layoutCache caches the layouts of recently used zips, because clients send one request per range.
+// Concurrent requests for one zip share one layout.
+type layoutCache struct {
+	mu      sync.Mutex
+	layouts []cachedLayout                   // least recently used first
+	loading map[drive.ExportID]chan struct{} // channels closed when a running layout ends
 }
 
-type kept struct {
+type cachedLayout struct {
 	id   drive.ExportID
 	a    *zipline.Archive
 	size int // bytes of memory
 }
 
-// keepArchives is how many, and keepMemory how large they are together, in bytes; one of 10,000
-// entries takes some 3 MiB, and with the longest names ten. The last one is kept in any case.
+// Limits of the layout cache: maxCached layouts, maxCachedMemory bytes in total. A layout of 10,000
+// entries takes some 3 MiB, with the longest names 10 MiB. The last used layout always stays.
 const (
-	keepArchives = 8
-	keepMemory   = 32 << 20
-	entryMemory  = 200 // bytes of an entry beside its texts
+	maxCached       = 8
+	maxCachedMemory = 32 << 20
+	entryMemory     = 200 // bytes of an entry beside its names
 )
 
 func memoryOf(a *zipline.Archive) (n int) {
@@ -171,19 +174,21 @@ func memoryOf(a *zipline.Archive) (n int) {
 	return n
 }
 
-func (c *archives) get(ctx context.Context, id drive.ExportID, load func() (*zipline.Archive, error)) (*zipline.Archive, error) {
+// get returns the cached layout of a batch, or loads it. A failed load is not cached; the next
+// waiter loads again.
+func (c *layoutCache) get(ctx context.Context, id drive.ExportID, load func() (*zipline.Archive, error)) (*zipline.Archive, error) {
 	for {
-		a, busy, done := c.use(id)
+		a, busy, done := c.lookup(id)
 		switch {
 		case a != nil:
 			return a, nil
 		case done != nil:
 			a, err := load()
-			c.keep(id, a)
+			c.put(id, a)
 			close(done)
 			return a, err
 		}
-		select { // when that fails it is this one's turn
+		select { // if the load failed, this caller loads
 		case <-busy:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -191,78 +196,83 @@ func (c *archives) get(ctx context.Context, id drive.ExportID, load func() (*zip
 	}
 }
 
-// use returns the archive of a batch; or, while somebody lays it out, what is closed after that; or
-// what the caller closes who is to do so.
-func (c *archives) use(id drive.ExportID) (a *zipline.Archive, busy <-chan struct{}, done chan struct{}) {
+// lookup returns the cached layout a. If another caller is loading it, use returns busy, which is
+// closed when that load ends. Otherwise the caller must load the layout and close done.
+func (c *layoutCache) lookup(id drive.ExportID) (a *zipline.Archive, busy <-chan struct{}, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, k := range c.kept {
+	for i, k := range c.layouts {
 		if k.id == id {
-			c.kept = append(append(c.kept[:i:i], c.kept[i+1:]...), k)
+			c.layouts = append(append(c.layouts[:i:i], c.layouts[i+1:]...), k)
 			return k.a, nil, nil
 		}
 	}
-	if busy, is := c.laying[id]; is {
+	if busy, is := c.loading[id]; is {
 		return nil, busy, nil
 	}
-	if c.laying == nil {
-		c.laying = map[drive.ExportID]chan struct{}{}
+	if c.loading == nil {
+		c.loading = map[drive.ExportID]chan struct{}{}
 	}
 	done = make(chan struct{})
-	c.laying[id] = done
+	c.loading[id] = done
 	return nil, nil, done
 }
 
-// keep keeps what was laid out; nil: that failed.
-func (c *archives) keep(id drive.ExportID, a *zipline.Archive) {
+// put ends a load and caches its layout; nil: the load failed. It evicts the least recently used
+// layouts above the limits.
+func (c *layoutCache) put(id drive.ExportID, a *zipline.Archive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.laying, id)
+	delete(c.loading, id)
 	if a == nil {
 		return
 	}
-	c.kept = append(slices.Clone(c.kept[max(0, len(c.kept)-keepArchives+1):]), kept{id, a, memoryOf(a)})
+	c.layouts = append(slices.Clone(c.layouts[max(0, len(c.layouts)-maxCached+1):]), cachedLayout{id, a, memoryOf(a)})
 	sum := 0
-	for i, k := range slices.Backward(c.kept) {
-		if sum += k.size; sum > keepMemory && i < len(c.kept)-1 {
-			c.kept = slices.Clone(c.kept[i+1:]) // what it held is gone with the slice
+	for i, k := range slices.Backward(c.layouts) {
+		if sum += k.size; sum > maxCachedMemory && i < len(c.layouts)-1 {
+			c.layouts = slices.Clone(c.layouts[i+1:]) // the clone frees the evicted layouts
 			return
 		}
 	}
 }
 
-func (c *archives) drop(id drive.ExportID) {
+// evict evicts the layout of a batch.
+func (c *layoutCache) evict(id drive.ExportID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, k := range c.kept {
+	for i, k := range c.layouts {
 		if k.id == id {
-			c.kept = append(c.kept[:i:i], c.kept[i+1:]...)
+			c.layouts = append(c.layouts[:i:i], c.layouts[i+1:]...)
 			return
 		}
 	}
 }
 
-// source finds the files of a zip's blobs. A list names blobs, not files: a damaged one may have
-// been healed since. The names of what comes next are read together.
+// source returns the Source that opens the contents of a zip. The frozen list names blobs, not
+// files, because a damaged blob may have been repaired with another file. File names are prefetched
+// in order of the zip.
 func (s *sender) source(a *zipline.Archive) zipline.Source {
 	return &source{sender: s, archive: a, files: map[string]string{}}
 }
 
+// source finds the files of a zip's blobs in the store.
 type source struct {
 	sender  *sender
 	archive *zipline.Archive
 
 	mu    sync.Mutex
 	files map[string]string
-	at    int // entries before it were looked up, in the order of the zip
+	at    int // next entry to look up, in the order of the zip
 }
 
 const (
-	ahead     = 200       // names that one statement reads
-	keepNames = 5 * ahead // names that are kept, at most once more: of those that are read just now, and before
+	prefetchNames = 200               // names read per statement
+	maxNames      = 5 * prefetchNames // names cached before the cache is cleared
 )
 
-// Open implements zipline.Source.
+// Open implements zipline.Source. If the file was replaced since its name was read, it opens the
+// new file.
 func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	file, err := s.file(ctx, name)
 	if err != nil {
@@ -272,7 +282,7 @@ func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	if !drive.IsKind(err, drive.NotFound) {
 		return obj, err
 	}
-	id, parseErr := drive.ParseID[drive.BlobID](name) // perhaps it was healed since its name was read
+	id, parseErr := drive.ParseID[drive.BlobID](name) // the blob may have been repaired since
 	if parseErr != nil {
 		return nil, err
 	}
@@ -283,14 +293,14 @@ func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	return s.sender.opt.Store.Open(ctx, b.File)
 }
 
-// file returns the file of a blob, and reads those of the entries that follow it.
+// file returns the file name of a blob, and prefetches the names of the next entries.
 func (s *source) file(ctx context.Context, name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if file, ok := s.files[name]; ok {
 		return file, nil
 	}
-	ids, err := s.following(name)
+	ids, err := s.nextBlobs(name)
 	if err != nil {
 		return "", err
 	}
@@ -298,8 +308,8 @@ func (s *source) file(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(s.files) > keepNames {
-		clear(s.files) // readers go forward; one that goes back reads them again
+	if len(s.files) > maxNames {
+		clear(s.files) // readers move forward; others query again
 	}
 	for id, b := range found {
 		s.files[id.String()] = b.File
@@ -311,17 +321,17 @@ func (s *source) file(ctx context.Context, name string) (string, error) {
 	return file, err
 }
 
-// following are the blobs of an entry and of those behind it.
-func (s *source) following(name string) (ids []drive.BlobID, err error) {
+// nextBlobs returns the blobs of the named entry and the next entries whose files are not cached.
+func (s *source) nextBlobs(name string) (ids []drive.BlobID, err error) {
 	start := s.at
 	for start < s.archive.Len() && s.archive.Entry(start).Blob != name {
 		start++
 	}
-	if start == s.archive.Len() { // behind what was read: a range that was begun in the middle, or a reader that went back
+	if start == s.archive.Len() { // not ahead: a range request, or a reader that went back
 		for start = 0; start < s.archive.Len() && s.archive.Entry(start).Blob != name; start++ {
 		}
 	}
-	for s.at = start; s.at < s.archive.Len() && len(ids) < ahead; s.at++ {
+	for s.at = start; s.at < s.archive.Len() && len(ids) < prefetchNames; s.at++ {
 		text := s.archive.Entry(s.at).Blob
 		if _, known := s.files[text]; known || text == "" {
 			continue

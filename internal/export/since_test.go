@@ -134,7 +134,7 @@ func TestNamesByPattern(t *testing.T) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}
-	if got := harmless("=A2"); got != "'=A2" {
+	if got := escapeFormula("=A2"); got != "'=A2" {
 		t.Errorf("a formula becomes %s", got)
 	}
 	w.check(t)

@@ -8,17 +8,17 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// OpenSoFar returns a zip of what a batch has collected just now, for whoever cannot wait for the
-// rest; a sealed batch is opened as by Open. Entries that are still missing are in err.txt, with
-// the reason pending. Nothing of it is kept: it is another zip, with another ETag, once more has
-// arrived, and the end of the batch breaks it off. Its memory is taken in the name of client, a
-// user or an address; when there is none it is Unavailable. The caller closes the download.
+// OpenSoFar returns a zip of the entries that a batch has collected so far. Missing entries are
+// listed in err.txt with reason pending. A sealed batch is opened as by Open. The zip is not
+// stored: its ETag changes as entries arrive, and the end of the batch breaks the download off. The
+// memory is accounted to client, a user or an address; without free memory it returns Unavailable.
+// The caller closes the download.
 func (e *Exports) OpenSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	return e.sender.openSoFar(ctx, who, client, id)
 }
 
-// memoryOfRows is what entries take while a zip in a directory of the given name is laid out: their
-// rows, their names as they are wanted, given and checked, and their lines of err.txt or the index.
+// memoryOfRows returns the memory that rows need during layout in a directory of the given name:
+// rows, copies of their names, and lines of err.txt and the index.
 func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
 	for _, r := range rows {
 		n += planMemory + drive.ByteSize(3*(len(in)+1+len(r.name))+2*(len(r.path)+len(r.doc)+len(r.detail)))
@@ -26,6 +26,7 @@ func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
 	return n
 }
 
+// openSoFar implements OpenSoFar.
 func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 	case Failed, Cancelled, Expired:
 		return Download{}, v.notSealed()
 	}
-	grant, err := s.windows.Take(ctx, client, directMemory, directMemory)
+	grant, err := s.budget.Take(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
@@ -56,20 +57,21 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 	return Download{View: v, Account: b.Account, archive: archive, sender: s, grant: grant, soFar: true}, nil
 }
 
+// laySoFar lays out the zip within the memory of grant.
 func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*zipline.Archive, error) {
 	ctx, leave := grant.Within(ctx)
 	defer leave()
-	end, err := enter(ctx, s.laying, b.Account)
+	end, err := acquireTurn(ctx, s.turns, b.Account)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	a, err := b.asked()
+	a, err := b.storedRequest()
 	if err != nil {
 		return nil, err
 	}
 	p := plan{sender: s, account: b.Account, grant: grant}
-	entries, err := s.entries(ctx, &b, a.Index, func(n drive.ByteSize) error { return p.take(ctx, n) })
+	entries, err := s.zipEntries(ctx, &b, a.Index, func(n drive.ByteSize) error { return p.reserve(ctx, n) })
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*
 	if err != nil {
 		return nil, fmt.Errorf("lay out what batch %s has so far: %w", b.ID, err)
 	}
-	if err := context.Cause(ctx); err != nil { // the memory was taken away while nobody looked
+	if err := context.Cause(ctx); err != nil { // the grant was evicted during the layout
 		return nil, err
 	}
 	grant.Shrink(directWindow + max(drive.ByteSize(memoryOf(archive)), directMemory-directWindow))

@@ -10,15 +10,15 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// What people want to be told of a batch is a record of the stream, written by the transaction that
-// makes it true: sealed, failed for good, about to end, late. Of each there is one at most.
+// Owners are notified by events of the stream, written by the transaction that changes the batch:
+// sealed, failed for good, ending soon, late. Each event is written at most once per batch.
 
-// endingSoon is how long before its end a sealed batch is told to be about to end. One that lives
-// no longer than that is not: who is told that it is ready is told until when.
+// endingSoon is the time before expiry at which the owner is notified. Batches with a shorter
+// lifetime send no such event: the sealed event already tells the expiry.
 const endingSoon = 24 * time.Hour
 
-// told is the data of the records about a batch.
-type told struct {
+// eventData is the JSON data of the events of a batch.
+type eventData struct {
 	Export    drive.ExportID `json:"export"`
 	Root      drive.ExportID `json:"root"`
 	Revision  int64          `json:"revision"`
@@ -36,36 +36,35 @@ type told struct {
 	Error     string         `json:"error,omitempty"`
 }
 
-// tell writes a record about a batch, whose row is as b says.
-func (g *ground) tell(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b batch) error {
-	if g.opt.Events == nil {
+// publish writes an event about batch b in tx. Without Options.Events it does nothing.
+func (c *core) publish(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b batch) error {
+	if c.opt.Events == nil {
 		return nil
 	}
-	record, err := stream.New(stream.TopicExports, typ, b.Account, b.ID.String(), told{
+	record, err := stream.New(stream.TopicExports, typ, b.Account, b.ID.String(), eventData{
 		Export: b.ID, Root: b.Root, Revision: b.Revision, Set: b.Set, Part: b.Part, Parts: b.Parts, Name: b.Name, Origin: b.Origin,
 		Total: b.Total, Collected: b.Collected, Failed: b.Failed, Size: b.Size, ETag: b.ETag, ExpiresAt: maybe(b.Expires), Error: b.Error,
 	})
 	if err != nil {
 		return err
 	}
-	return g.opt.Events.Append(ctx, tx, record)
+	return c.opt.Events.Append(ctx, tx, record)
 }
 
-// endingAt is when a sealed batch is told to be about to end, which its due_at says until then; 0:
-// it is not told.
-func (g *ground) endingAt(expires drive.Time) drive.Time {
-	if g.opt.Life <= endingSoon {
+// endingAt returns the time of the ending event, stored in due_at of a sealed batch; 0: no event.
+func (c *core) endingAt(expires drive.Time) drive.Time {
+	if c.opt.Life <= endingSoon {
 		return 0
 	}
 	return expires.Add(-endingSoon)
 }
 
-// endingPage is how many batches are told of between two looks for other work.
+// endingPage is the number of events written between two polls for other work.
 const endingPage = 100
 
-// tellEnding tells of batches that are about to end.
-func (r *releases) tellEnding(ctx context.Context) error {
-	now, err := r.kept(ctx)
+// publishEnding writes the events of batches that expire soon.
+func (r *releaser) publishEnding(ctx context.Context) error {
+	now, err := r.retentionNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,10 +76,10 @@ func (r *releases) tellEnding(ctx context.Context) error {
 	for _, b := range all {
 		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			n, err := tx.Exec(ctx, "UPDATE exports SET due_at = 0 WHERE id = ? AND state = 'sealed' AND due_at = ?", b.ID, b.Due)
-			if err != nil || n == 0 { // another one did, or it was cancelled
+			if err != nil || n == 0 { // another instance was first, or the batch was cancelled
 				return err
 			}
-			return r.tell(ctx, tx, stream.ExportEnding, b)
+			return r.publish(ctx, tx, stream.ExportEnding, b)
 		})
 		if err != nil {
 			return fmt.Errorf("tell that batch %s is about to end: %w", b.ID, err)
@@ -89,9 +88,9 @@ func (r *releases) tellEnding(ctx context.Context) error {
 	return nil
 }
 
-// tellLate tells of batches that have run for longer than Options.Late and have not ended: once
-// each, with a record of the stream, a line in the log and a counter.
-func (r *releases) tellLate(ctx context.Context) error {
+// publishLate reports each batch that runs longer than Options.Late once, with an event, a warning
+// and a counter.
+func (r *releaser) publishLate(ctx context.Context) error {
 	now, err := r.now(ctx)
 	if err != nil {
 		return err
@@ -106,10 +105,10 @@ func (r *releases) tellLate(ctx context.Context) error {
 		var told bool
 		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			n, err := tx.Exec(ctx, "UPDATE exports SET late_at = ? WHERE id = ? AND late_at = 0 AND state IN ('pending', 'running', 'aborted')", now, b.ID)
-			if told = err == nil && n == 1; !told { // another instance told it, or it has ended
+			if told = err == nil && n == 1; !told { // another instance was first, or the batch has ended
 				return err
 			}
-			return r.tell(ctx, tx, stream.ExportLate, b)
+			return r.publish(ctx, tx, stream.ExportLate, b)
 		})
 		if err != nil {
 			return fmt.Errorf("tell that batch %s is late: %w", b.ID, err)

@@ -25,7 +25,7 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 	}
 	tell := func() {
 		t.Helper()
-		if err := e.releases.tellEnding(t.Context()); err != nil {
+		if err := e.releaser.publishEnding(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestALateExportIsTold(t *testing.T) {
 	}{{time.Hour - time.Minute, 0}, {2 * time.Minute, 1}, {time.Hour, 1}} {
 		w.pass(c.pass)
 		for _, process := range []*Exports{e, w.process(w.db, "two")} {
-			if err := process.releases.tellLate(t.Context()); err != nil {
+			if err := process.releaser.publishLate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

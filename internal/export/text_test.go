@@ -33,7 +33,7 @@ func TestListsHaveABudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, rows := listsOf(t, w); n < textOfRow || rows != 1 {
+	if n, rows := listsOf(t, w); n < rowTextBytes || rows != 1 {
 		t.Fatalf("%d bytes in %d lists are written down", n, rows)
 	}
 	err = w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as if it had been as large as may be
@@ -66,20 +66,20 @@ func TestListsHaveABudget(t *testing.T) {
 func TestListsAreReadWithinTheirMemory(t *testing.T) {
 	t.Parallel()
 	e := New(Options{Clock: func(context.Context) (drive.Time, error) { return start, nil }})
-	one, other := e.Incoming(io.LimitReader(zeros{}, listMemory)), e.Incoming(zeros{})
-	if n, err := io.Copy(io.Discard, one); err != nil || n != listMemory {
+	one, other := e.Incoming(io.LimitReader(zeros{}, bodyMemory)), e.Incoming(zeros{})
+	if n, err := io.Copy(io.Discard, one); err != nil || n != bodyMemory {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
 	if _, err := io.Copy(io.Discard, other); !drive.IsKind(err, drive.Unavailable) || !drive.IsKind(other.Err(), drive.Unavailable) {
 		t.Fatalf("a second list beside it: %v", err)
 	}
 	other.Close()
-	small := e.Incoming(strings.NewReader(strings.Repeat("x", int(smallList))))
-	if n, err := io.Copy(io.Discard, small); err != nil || n != smallList {
+	small := e.Incoming(strings.NewReader(strings.Repeat("x", int(uncountedBody))))
+	if n, err := io.Copy(io.Discard, small); err != nil || n != uncountedBody {
 		t.Errorf("a small list: %d bytes, %v", n, err)
 	}
 	one.Close()
-	again := e.Incoming(io.LimitReader(zeros{}, listMemory))
+	again := e.Incoming(io.LimitReader(zeros{}, bodyMemory))
 	if _, err := io.Copy(io.Discard, again); errors.Join(err, again.Err()) != nil {
 		t.Errorf("when there is room: %v", err)
 	}

@@ -110,7 +110,7 @@ func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	for strings.Split(<-begun, "/")[2] != "z" {
 	}
 	d, three := w.one(t, e)
-	w.pass(slice)
+	w.pass(turnSlice)
 	e.Wake()
 	sealedSoon(t, e, map[drive.ExportID]drive.Who{three: d})
 	for _, id := range both {
@@ -193,7 +193,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 		t.Fatal("a third one was taken")
 	}
 	who, _ := w.one(t, there)
-	if err := here.queue.askForTurn(t.Context()); err != nil {
+	if err := here.queue.requestTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
@@ -202,7 +202,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 	if got := claim(there); got != who.Account {
 		t.Error("who has two places got a third one")
 	}
-	if err := here.queue.askForTurn(t.Context()); err != nil {
+	if err := here.queue.requestTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
@@ -255,8 +255,8 @@ func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
 		select {
 		case <-begun:
 			<-begun // both
-			w.pass(slice)
-			ask, _ := e.queue.asked.Load(b.ID)
+			w.pass(turnSlice)
+			ask, _ := e.queue.yieldFuncs.Load(b.ID)
 			ask.(func())()
 			<-done
 		case <-done:
@@ -288,7 +288,7 @@ func TestWhoWaitsAsksOneMachine(t *testing.T) {
 	}
 	for waiting := range 3 {
 		for _, e := range machines {
-			if err := e.queue.askForTurn(t.Context()); err != nil {
+			if err := e.queue.requestTurn(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,60 +13,59 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// A store that is away says nothing of a batch or a job: each waits, and no try is counted. One
-// that refuses a single content, such as by 403 or with an error of the disk, and answers
-// otherwise, may do so for ever: then the tries count, and are further apart each time. After the
-// last one the entry has failed as unreadable, and so has the job.
+// An unavailable store says nothing about a batch or job, which waits without counting a failed
+// try. If a store is reachable but refuses one content, for example with 403 or a disk error, tries
+// count and back off. After the last try the entry or job fails as unreadable.
 
-// askFor is how long the store and the database have to answer whether they are there.
-const askFor = 4 * time.Second
+// probeTimeout is the timeout of the probe in answers.
+const probeTimeout = 4 * time.Second
 
-// answers reports whether the store and the database answer just now. The store is asked for a
-// content that nobody has, with the rights that reading one takes.
-func (g *ground) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+// storesReachable probes whether the store and the database are reachable. It asks the store for a
+// file that does not exist, which needs the same permission as reading.
+func (c *core) storesReachable(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := g.opt.Store.Stat(ctx, fmt.Sprintf("%s%d-%s", blob.PutPrefix, g.opt.Generation, drive.NewID[drive.BlobID]()))
+	_, err := c.opt.Store.Stat(ctx, fmt.Sprintf("%s%d-%s", blob.PutPrefix, c.opt.Generation, drive.NewID[drive.BlobID]()))
 	if !drive.IsKind(err, drive.NotFound) {
 		return false
 	}
-	_, err = g.now(ctx)
+	_, err = c.now(ctx)
 	return err == nil
 }
 
-// unread says what an error is that came while an entry was read whose content the store has: its
-// own error, or that of a store that is away, or of a batch that is given up.
-func (r *run) unread(ctx context.Context, err error) error {
-	if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) && !r.answers(ctx) {
+// classifyReadError classifies an error of reading a stored content. If the store is unavailable or
+// ctx has ended, it returns err; otherwise a fetch.Error with reason unreadable.
+func (r *run) classifyReadError(ctx context.Context, err error) error {
+	if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) && !r.storesReachable(ctx) {
 		return err
 	}
 	return &fetch.Error{Class: fetch.Here, Reason: reasonUnreadable, Err: err}
 }
 
-// embeddedBody is an embedded file that says what its errors are.
+// embeddedBody is an embedded file whose read errors are mapped by why.
 type embeddedBody struct {
 	io.ReadCloser
-	why func(error) error
+	classify func(error) error
 }
 
 // Read implements io.Reader.
 func (e embeddedBody) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = e.why(err)
+		err = e.classify(err)
 	}
 	return n, err
 }
 
-// unreadable reports whether a job ended at an entry that the store does not give, though it
-// answers.
-func (c *courier) unreadable(ctx context.Context, err error) bool {
+// contentUnreadable reports whether a job failed at an entry that the store refuses although it is
+// reachable.
+func (r *jobRunner) contentUnreadable(ctx context.Context, err error) bool {
 	_, entry := errors.AsType[*zipline.EntryError](err)
-	return entry && c.answers(ctx)
+	return entry && r.storesReachable(ctx)
 }
 
-// whyBroken is what a job says that has failed.
-func whyBroken(err error) string {
+// failureReason returns the error shown on a failed job.
+func failureReason(err error) string {
 	why := drive.KindOf(err)
 	if _, entry := errors.AsType[*zipline.EntryError](err); entry && (why == drive.Unavailable || why == drive.Internal) {
 		return reasonUnreadable

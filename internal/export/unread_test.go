@@ -67,7 +67,7 @@ func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
 	away.Store(true)
 	for range maxTries + 1 {
 		w.finish(t, e)
-		w.pass(waitForAway)
+		w.pass(waitForStores)
 	}
 	if n := w.count(t, "SELECT tries FROM exports"); n != 0 {
 		t.Errorf("%d tries were counted while the store was away", n)
@@ -79,10 +79,10 @@ func TestAContentThatTheStoreRefusesIsAccountedFor(t *testing.T) {
 		if got := w.get(t, e, v.ID); got.State != Pending || got.Error != reasonUnreadable || got.Collected != 1 {
 			t.Fatalf("after %d tries it is %s with %d: %s", try+1, got.State, got.Collected, got.Error)
 		}
-		if wait := w.count(t, "SELECT due_at FROM exports") - w.clock.Load(); wait != again(try).Milliseconds() {
+		if wait := w.count(t, "SELECT due_at FROM exports") - w.clock.Load(); wait != retryDelay(try).Milliseconds() {
 			t.Errorf("after %d tries it waits %d ms", try+1, wait)
 		}
-		w.pass(again(try))
+		w.pass(retryDelay(try))
 	}
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 1 || got.Failed != 1 {
@@ -134,7 +134,7 @@ func TestAJobEndsAtAContentThatTheStoreRefuses(t *testing.T) {
 	}
 	away.Store(false)
 	refused.Store(&file)
-	if waits, want := [maxTries]time.Duration{try(), try(), try()}, [maxTries]time.Duration{again(0), again(1), again(2)}; waits != want {
+	if waits, want := [maxTries]time.Duration{try(), try(), try()}, [maxTries]time.Duration{retryDelay(0), retryDelay(1), retryDelay(2)}; waits != want {
 		t.Errorf("it waits %v", waits)
 	}
 	doJob(t, e)

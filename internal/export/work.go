@@ -15,62 +15,63 @@ import (
 	"smartdrive/internal/engine/instance/lease"
 )
 
-// workers do what is due on this machine.
-type workers struct {
-	*ground
+// workerPool runs the due work of this machine.
+type workerPool struct {
+	*core
 	calendar  *calendar
 	queue     *queue
 	collector *collector
-	releases  *releases
-	courier   *courier
+	releaser  *releaser
+	jobs      *jobRunner
 
-	slots chan struct{} // what this process works on
+	slots chan struct{} // one element per running batch or job
 }
 
-// Wake makes a worker of this process look for work now.
-func (g *ground) Wake() {
+// Wake makes a worker of this process poll for work now.
+func (c *core) Wake() {
 	select {
-	case g.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run works on batches, makes those of schedules and gives back what has ended, until ctx is done.
-// It then returns once every worker has stopped; what they had is free for others at once.
+// Run works on batches and jobs, runs schedules and releases ended batches until ctx ends. It
+// returns nil after all workers have stopped; their work can be claimed by other instances at once.
 func (e *Exports) Run(ctx context.Context) error {
 	return e.workers.run(ctx)
 }
 
-func (w *workers) run(ctx context.Context) error {
+// run implements Run.
+func (p *workerPool) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
-		found, err := w.runOnce(ctx, &working)
-		outage.Note(ctx, w.log, "the look for batches failed and will be repeated", err)
+		found, err := p.runOnce(ctx, &working)
+		outage.Note(ctx, p.log, "polling for batches failed; it will be repeated", err)
 		if found {
 			continue
 		}
-		select { // pollers that were started together do not stay together
+		select { // the jitter spreads pollers that started together
 		case <-time.After(pollEvery/2 + rand.N(pollEvery)):
-		case <-w.wake:
+		case <-p.wake:
 		case <-ctx.Done():
 		}
 	}
 	return nil
 }
 
-// Drain works on all that is due, one after the other, and returns when nothing is left.
+// Drain does all due work sequentially and returns when none is left.
 func (e *Exports) Drain(ctx context.Context) error {
 	return e.workers.drain(ctx)
 }
 
-func (w *workers) drain(ctx context.Context) error {
+func (p *workerPool) drain(ctx context.Context) error {
 	for {
-		if err := errors.Join(w.calendar.run(ctx), w.releases.ended(ctx)); err != nil {
+		if err := errors.Join(p.calendar.run(ctx), p.releaser.releaseEnded(ctx)); err != nil {
 			return err
 		}
-		do, err := w.take(ctx)
+		do, err := p.claim(ctx)
 		if err != nil || do == nil {
 			return err
 		}
@@ -78,115 +79,115 @@ func (w *workers) drain(ctx context.Context) error {
 	}
 }
 
-// runOnce takes one piece of work and begins it, if there is one and there is room for it here.
-func (w *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
-	scheduleErr := w.calendar.run(ctx)
-	endErr := errors.Join(w.releases.tellEnding(ctx), w.releases.tellLate(ctx), w.releases.ended(ctx))
+// runOnce starts one piece of work in a goroutine of working, if there is any and a slot is free.
+// found reports whether it did.
+func (p *workerPool) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
+	scheduleErr := p.calendar.run(ctx)
+	endErr := errors.Join(p.releaser.publishEnding(ctx), p.releaser.publishLate(ctx), p.releaser.releaseEnded(ctx))
 	select {
-	case w.slots <- struct{}{}:
+	case p.slots <- struct{}{}:
 	default:
-		return false, errors.Join(scheduleErr, endErr, w.queue.askForTurn(ctx))
+		return false, errors.Join(scheduleErr, endErr, p.queue.requestTurn(ctx))
 	}
-	do, err := w.take(ctx)
+	do, err := p.claim(ctx)
 	if do == nil {
-		idle := len(w.slots) == 1
-		<-w.slots
+		idle := len(p.slots) == 1
+		<-p.slots
 		if err == nil {
-			err = w.queue.askForTurn(ctx) // others of this machine may have all of its places
+			err = p.queue.requestTurn(ctx) // other processes of this machine may use all its slots
 		}
 		if err == nil && idle {
-			err = w.queue.askForSlow(ctx)
+			err = p.queue.requestSlow(ctx)
 		}
 		return false, errors.Join(scheduleErr, endErr, err)
 	}
 	working.Go(func() {
-		defer w.Wake()
-		defer func() { <-w.slots }()
+		defer p.Wake()
+		defer func() { <-p.slots }()
 		do(ctx)
 	})
 	return true, errors.Join(scheduleErr, endErr)
 }
 
-// take claims a batch or a job; nil: there is none.
-func (w *workers) take(ctx context.Context) (func(context.Context), error) {
-	b, err := w.queue.claim(ctx)
+// claim claims a batch or job and returns the function that works on it; nil: there is none.
+func (p *workerPool) claim(ctx context.Context) (func(context.Context), error) {
+	b, err := p.queue.claim(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if b != nil {
-		return func(ctx context.Context) { w.work(ctx, b) }, nil
+		return func(ctx context.Context) { p.work(ctx, b) }, nil
 	}
-	j, err := w.courier.claim(ctx)
+	j, err := p.jobs.claim(ctx)
 	if err != nil || j == nil {
 		return nil, err
 	}
-	return func(ctx context.Context) { w.courier.work(ctx, j) }, nil
+	return func(ctx context.Context) { p.jobs.work(ctx, j) }, nil
 }
 
-// errYield is why a worker stops that was asked to.
+// errYield stops a worker that was asked to yield its batch.
 var errYield = errors.New("asked to give the batch back")
 
-// work collects and seals a batch, and says in its row how that ended.
-func (w *workers) work(ctx context.Context, b *batch) {
-	log := w.log.With("export", b.ID, "epoch", b.Epoch)
+// work collects and seals a claimed batch under its lease, and stores the outcome in its row.
+func (p *workerPool) work(ctx context.Context, b *batch) {
+	log := p.log.With("export", b.ID, "epoch", b.Epoch)
 	log.InfoContext(ctx, "working on a batch", "collected", b.Collected, "failed", b.Failed, "total", b.Total)
 	var asked atomic.Bool
-	w.queue.asked.Store(b.ID, func() { asked.Store(true) })
-	defer w.queue.asked.Delete(b.ID)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return w.queue.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
-		return attempt(b.Tries, func() error { return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
+	p.queue.yieldFuncs.Store(b.ID, func() { asked.Store(true) })
+	defer p.queue.yieldFuncs.Delete(b.ID)
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return p.queue.renewLease(ctx, b) }, func(ctx context.Context, yield func() bool) error {
+		return attempt(b.Tries, func() error { return p.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
 	})
-	// What follows is worth a moment also when the process stops.
+	// Store the outcome even if the process is stopping.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	switch aside, isAside := errors.AsType[*leftError](err); {
+	switch aside, isAside := errors.AsType[*deferredError](err); {
 	case err == nil:
-		log.InfoContext(ctx, "a batch is sealed")
+		log.InfoContext(ctx, "batch sealed")
 	case errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost):
-		w.counters.Lost.Add(1)
-		log.WarnContext(ctx, "a batch was lost", "error", err)
+		p.counters.Lost.Add(1)
+		log.WarnContext(ctx, "batch lost to another worker; it stops here", "error", err)
 		return
-	case errors.Is(err, errFull):
-		log.WarnContext(ctx, "a batch waits for room on the disk")
-		err = w.queue.postpone(after, b, reasonFull, waitForRoom)
-	case errors.Is(err, errInactive) || errors.Is(err, errYield) && w.stopFor(after, b.User):
-		log.WarnContext(ctx, "a batch waits: its user is disabled")
-		err = w.queue.postpone(after, b, reasonInactive, waitForUser)
+	case errors.Is(err, errDiskFull):
+		log.WarnContext(ctx, "batch postponed: less disk space than --export-min-free is left")
+		err = p.queue.postpone(after, b, reasonFull, waitForSpace)
+	case errors.Is(err, errInactive) || errors.Is(err, errYield) && p.userInactive(after, b.User):
+		log.WarnContext(ctx, "batch postponed: its user is disabled")
+		err = p.queue.postpone(after, b, reasonInactive, waitForUser)
 	case errors.Is(err, errYield):
-		log.InfoContext(ctx, "a batch is given back")
-		err = w.queue.yielded(after, b)
+		log.InfoContext(ctx, "batch returned to the queue on request")
+		err = p.queue.returnYielded(after, b)
 	case isAside:
-		log.WarnContext(ctx, "a batch is to be tried again", "left", aside.entries, "reason", aside.reason)
-		err = w.queue.setBack(after, b, aside)
+		log.WarnContext(ctx, "batch has deferred entries; it will be retried", "left", aside.entries, "reason", aside.reason)
+		err = p.queue.retryDeferred(after, b, aside)
 	case ctx.Err() != nil:
-		err = w.queue.giveBack(after, b, 0)
+		err = p.queue.returnBatch(after, b, 0)
 	case drive.IsKind(err, drive.Unavailable):
-		log.WarnContext(ctx, "a batch waits: what it needs is away", "error", err)
-		err = w.queue.postpone(after, b, reasonAway, waitForAway)
+		log.WarnContext(ctx, "batch postponed: the database or a store is unavailable", "error", err)
+		err = p.queue.postpone(after, b, reasonUnavailable, waitForStores)
 	default:
-		log.ErrorContext(ctx, "a batch was aborted", "error", err)
-		err = w.queue.abort(after, b, drive.KindOf(err).String())
+		log.ErrorContext(ctx, "a try of a batch failed; it is retried, or fails after the last try", "error", err)
+		err = p.queue.abort(after, b, drive.KindOf(err).String())
 	}
 	if err != nil && !errors.Is(err, errFenced) {
-		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)
+		log.WarnContext(ctx, "the outcome of a batch could not be stored; its lease will expire and the batch is retried", "error", err)
 	}
 }
 
-// mostTries is how many tries work may have whose process ended without a word, again and again,
-// before anything came of it.
-const mostTries = 2 * maxTries
+// maxCrashTries limits the tries of work that crashed its process repeatedly without progress.
+const maxCrashTries = 2 * maxTries
 
-// attempt does the work safely, unless it has had too many tries.
+// attempt runs work with recoverPanic, or returns an error after too many tries.
 func attempt(tries int64, work func() error) error {
-	if tries > mostTries {
+	if tries > maxCrashTries {
 		return fmt.Errorf("the process ended in each of %d tries", tries)
 	}
-	return safely(work)
+	return recoverPanic(work)
 }
 
-// safely does a step of the work. A panic in it is the error of the step: a process that it ended
-// would begin the same work again, and end again.
-func safely(step func() error) (err error) {
+// recoverPanic runs step and returns a panic as an error: a crashed process would claim the same
+// work again and crash again.
+func recoverPanic(step func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in the work on an export: %v\n%s", p, debug.Stack())
@@ -195,9 +196,9 @@ func safely(step func() error) (err error) {
 	return step()
 }
 
-// yielded gives back a batch that was asked for: to another machine, or until the next turn of its
-// account. A turn in which nothing arrived counts as a try; in the last one slow documents fail.
-func (q *queue) yielded(ctx context.Context, b *batch) error {
+// returnYielded returns a batch after a yield request, to another machine or to the account's next
+// turn. A full turn without progress counts as a failed try; in the last try slow documents fail.
+func (q *queue) returnYielded(ctx context.Context, b *batch) error {
 	now, err := q.find(ctx, q.opt.DB, "WHERE id = ?", b.ID)
 	if err != nil {
 		return err
@@ -207,21 +208,22 @@ func (q *queue) yielded(ctx context.Context, b *batch) error {
 		return err
 	}
 	if now.Handovers == b.Handovers {
-		return q.giveBackAfter(ctx, b, 0, b.fruitless(at))
+		return q.returnCounted(ctx, b, 0, b.unproductiveTurn(at))
 	}
 	q.counters.HandedOver.Add(1)
-	return q.giveBack(ctx, b, awayFor)
+	return q.returnBatch(ctx, b, handoverBan)
 }
 
-// fruitless reports whether a batch had a whole turn and nothing became of any entry. One that had
-// to make room at once, being the second of its account, had none.
-func (b *batch) fruitless(now drive.Time) bool {
-	return b.barren() && now.Sub(b.ClaimedAt) >= slice
+// unproductiveTurn reports whether the batch had a full turn without progress. A batch that yielded
+// early, because it was the second of its account, had no full turn.
+func (b *batch) unproductiveTurn(now drive.Time) bool {
+	return b.noProgress() && now.Sub(b.ClaimedAt) >= turnSlice
 }
 
-// barren reports whether nothing has become of any entry since the batch was taken.
-func (b *batch) barren() bool { return b.Collected+b.Failed == b.ClaimedDone }
+// noProgress reports whether no entry has arrived or failed since the claim.
+func (b *batch) noProgress() bool { return b.Collected+b.Failed == b.ClaimedDone }
 
+// errOr returns err, or other if err is nil.
 func errOr(err, other error) error {
 	if err == nil {
 		return other
