@@ -8,22 +8,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// wake is the step of a part that finds its upload asleep.
+// wakeStep is the admitStep that makes an upload ready: see Sessions.makeReady.
 func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error {
 	return s.wake(ctx, who, l.id)
 }
 
-// makeRoom is grow for a part that has not begun: the part looks again in any case.
+// growStep is grow as an admitStep. The caller checks the limit again, so the outcome is dropped.
 func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
 	_, err := s.grow(ctx, l, need)
 	return err
 }
 
-// grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in
-// steps that double, cut to what is left. It is Quota only when need itself does not fit, and comes
-// to nothing when the upload has changed. It does not take the turn, which somebody may hold who
-// waits for the part that grows; change compares the reservation as well, so that no arrow
-// overwrites a growth that it did not see.
+// grow enlarges the reservation of an upload of unknown size until need bytes fit. Steps double and
+// are cut to the free quota; it fails with Quota only if need itself does not fit. It returns retry
+// if the upload has changed. It does not acquire the state lock, whose holder may be waiting for
+// the growing part; updateRow compares the reservation too, so that no transition overwrites a
+// growth.
 func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outcome, error) {
 	l.of.order.take(l.id, rankGrowing)
 	defer l.of.order.give(l.id, rankGrowing)
@@ -36,7 +36,7 @@ func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outc
 		return again, nil
 	}
 	if need <= limit {
-		return settled, nil // somebody else was first
+		return settled, nil // a concurrent part has enlarged it
 	}
 	least := need - limit
 	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
@@ -44,17 +44,17 @@ func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outc
 	if err != nil {
 		return settled, err
 	}
-	defer s.disk.Release(row.Account, step) // then the live's own share counts
+	defer s.disk.Release(row.Account, step) // from here on the liveUpload's own promise counts
 	granted, out, err := s.grant(ctx, row, step, least)
 	if err != nil || out == again {
 		if !drive.IsKind(err, drive.Quota) {
-			l.forget() // what is reserved is not known
+			l.forget() // the reservation is unknown
 		}
 		return out, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.row.Gen == row.Gen && (s.shared || l.row.Reserved == row.Reserved) { // else it was forgotten and read again meanwhile
+	if l.row.Gen == row.Gen && (s.shared || l.row.Reserved == row.Reserved) { // otherwise it was invalidated and read again
 		l.row.Reserved += granted
 		l.limit += granted
 		l.promiseLocked()
@@ -62,13 +62,15 @@ func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outc
 	return settled, nil
 }
 
+// grant reserves step bytes of quota, or fewer but at least least, and adds them to the row. It
+// returns retry if the row has changed.
 func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, out outcome, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if granted, err = s.ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
 			return err
 		}
 		query, args := `UPDATE uploads SET reserved = reserved + ? WHERE id = ? AND state = ? AND gen = ?`, []any{granted, row.ID, Active, row.Gen}
-		if !s.shared { // other instances add theirs
+		if !s.shared { // other instances may have added theirs
 			query, args = query+` AND reserved = ?`, append(args, row.Reserved)
 		}
 		n, err := tx.Exec(ctx, query, args...)
@@ -81,8 +83,9 @@ func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSiz
 	return granted, out, err
 }
 
-// unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has
-// moved on elsewhere: what it has become is what the client must hear.
+// retryIfMoved handles a part that does not fit the cached row. If the row has changed in the
+// database it returns retry, so that the client gets the answer for the current state; otherwise
+// err.
 func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
 	if !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
 		return settled, err
@@ -97,10 +100,11 @@ func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome
 	return again, nil
 }
 
-// there answers a part that the journal has already: by this instance before it forgot, or by
-// another one. Nobody but the journal may say so, for another instance may have dropped it.
+// alreadyStaged handles a part that the journal already has. It compares the body with it
+// (PartDiffers), or drops a part of unknown content and accepts the body. Only the journal decides
+// this, because another instance may have dropped a cached part.
 func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) (outcome, error) {
-	if have.Unread { // what it holds nobody knows: take it as it comes now
+	if have.Unread { // content unknown: accept the new body
 		if err := s.staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
 			return s.notStaged(ctx, l, row, err, in.begun)
 		}
@@ -110,8 +114,8 @@ func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, bo
 	return settled, superseded(ctx, compare(body, have))
 }
 
-// repeat ends an attempt of a part: another one follows at once if nothing of its body was read,
-// else the client must send it again.
+// retryUnlessRead returns retry if nothing of the body was read; otherwise errBusy, so that the
+// client sends the body again.
 func repeat(begun bool) (outcome, error) {
 	if begun {
 		return settled, comeAgain()
@@ -119,8 +123,9 @@ func repeat(begun bool) (outcome, error) {
 	return again, nil
 }
 
-// vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its
-// bytes were removed from outside.
+// stagingGone handles a missing staging during a write. If the upload has ended or moved on, it
+// returns that state's error or a retry; otherwise the bytes were removed from outside: Gone
+// {reason lost}.
 func (s *receiver) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
 	l.forget()
 	row, err := findRow(ctx, s.db, was.ID)

@@ -13,82 +13,78 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Kind says what an upload becomes.
+// Kind distinguishes whole, partial and final uploads.
 type Kind uint8
 
-// The kinds.
 const (
-	Whole   Kind = iota // a file
-	Partial             // a piece that Concat makes a file of: it has no place in the tree and no name
-	Final               // a file that Concat has made of partial ones
+	Whole   Kind = iota // becomes a file
+	Partial             // input for Concat: no target, no name
+	Final               // created by Concat from partial uploads
 )
 
-// Protocol says who has begun an upload, for heads that answer for their own ones only.
+// Protocol is the protocol that began an upload. A protocol head serves only its own uploads.
 type Protocol uint8
 
-// The protocols.
 const (
 	Native Protocol = iota
 	Tus
-	Rufh // resumable uploads for HTTP, the IETF draft
+	Rufh // Resumable Uploads for HTTP, the IETF draft
 	Nextcloud
 )
 
 // MaxMetadata is the longest Begin.Metadata, in bytes.
 const MaxMetadata = 4 << 10
 
-// Append says which bytes a request brings.
+// Append describes the bytes of an appending request.
 type Append struct {
-	Offset drive.ByteSize   // where they begin: exactly what Offset would return
-	Size   drive.ByteSize   // exact length of the body; blob.UnknownSize: the request did not say
-	Verify *digest.Verifier // what the request declared of its bytes; nil: nothing
+	Offset drive.ByteSize   // where the bytes begin: must equal the upload's current offset
+	Size   drive.ByteSize   // exact body length; blob.UnknownSize: not declared
+	Verify *digest.Verifier // digest declared by the request; nil: none
 
-	// Last: they are the last of a file whose length was not declared; it is declared with them if
-	// all of them come.
+	// Last marks the last bytes of a file of undeclared length. If all of them arrive, the
+	// length is declared.
 	Last bool
 
-	// Kept is told the offset after each part of a body without Verify, by the goroutine that calls
-	// Append; nil: nobody is. The offset survives kill -9 by then.
+	// Kept is called with the durable offset after each part of a body without Verify, on the
+	// goroutine that called Append; nil: not called. That offset survives kill -9.
 	Kept func(offset drive.ByteSize)
 }
 
-// Position is how far an upload that is filled by offset has come.
+// Position is the progress of an upload that is filled by offset.
 type Position struct {
-	Offset    drive.ByteSize // length of the prefix that is there; it survives kill -9
+	Offset    drive.ByteSize // length of the received prefix; survives kill -9
 	Size      drive.ByteSize // blob.UnknownSize: not declared yet
-	MaxSize   drive.ByteSize // the largest file that it can become
+	MaxSize   drive.ByteSize // largest file size that the upload allows
 	State     State
 	Kind      Kind
 	Protocol  Protocol
 	ExpiresAt drive.Time
-	Metadata  string           // exactly what Begin was given
-	Partials  []drive.UploadID // of a final one, in order
-	Node      drive.NodeID     // of a done one
-	Joined    bool             // a partial one that is gone because it is part of a final one
+	Metadata  string           // as given to Begin
+	Partials  []drive.UploadID // inputs of a final upload, in order
+	Node      drive.NodeID     // the file, if done
+	Joined    bool             // a partial upload that ended because Concat joined it
 }
 
-// Append adds the bytes of body at the end of what has arrived. When it returns, whatever the
-// error, the returned offset is what the upload holds and survives kill -9; a body that breaks off
-// is kept as far as it came. With Verify nothing of a body is kept that does not agree with it or
-// breaks off: see withheld.go.
+// Append adds the bytes of body at the end of the received bytes. The returned offset is durable
+// even if an error is returned: if a body breaks off, the bytes before are kept. With Verify, a
+// body that breaks off or does not match is dropped entirely: see withheld.go.
 //
-// A new Append, Offset, DeclareSize, Complete or Cancel of the same upload ends a running one at
-// once; that one returns InProgress with what it has kept. To reach the declared size completes
-// nothing: Complete does.
+// A new Append, Offset, DeclareSize, Complete or Cancel of the same upload interrupts a running
+// Append, which returns InProgress and the offset it has kept. Reaching the declared size does not
+// complete the upload: the client calls Complete.
 //
-// OffsetMismatch also ends an Append in the middle, where its body reaches a part that is there
-// already (parts before it were missing: an upload may be filled both ways): the returned offset is
-// behind that part, and the client goes on from there.
+// OffsetMismatch may also end an Append in the middle, if the body reaches a part that was already
+// received (an upload may be filled both ways). The returned offset is the end of that part, where
+// the client continues.
 //
 // Errors: NotFound, Gone {reason}, WrongState {state}, OffsetMismatch {offset, sent}, TooLarge
-// {limit, sent} (refused before a byte is read where Size says so), DigestMismatch, Quota,
-// DiskFull, InProgress, BadRequest {field body, reason cut}.
+// {limit, sent} (before the body is read if Size shows it), DigestMismatch, Quota, DiskFull,
+// InProgress, BadRequest {field body, reason cut}.
 func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
 	return s.filler.append(ctx, who, id, a, body)
 }
 
-// filler fills uploads from their beginning, by offset: each part that a body reaches is one Extend
-// of the staging.
+// appender fills uploads by offset. Each part that a body reaches is one Extend of the staging.
 type filler struct {
 	table    *table
 	db       *sqldb.DB
@@ -99,10 +95,10 @@ type filler struct {
 	now      func() drive.Time
 	shared   bool
 	log      *slog.Logger
-	wake     func(ctx context.Context, who drive.Who, id drive.UploadID) error // brings an upload to where it can be filled
+	wake     func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
-// append is Sessions.Append.
+// append implements Sessions.Append.
 func (s *filler) append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
@@ -121,7 +117,7 @@ func (s *filler) append(ctx context.Context, who drive.Who, id drive.UploadID, a
 	if err := a.check(row, offset); err != nil {
 		return offset, err
 	}
-	if c, ok := body.(io.Closer); ok { // a read that waits for a dead client ends with its request
+	if c, ok := body.(io.Closer); ok { // unblocks a read that waits for a dead client
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
 	f.offset, f.end, f.partSize = offset, row.end(), row.PartSize
@@ -137,7 +133,7 @@ func (s *filler) append(ctx context.Context, who drive.Who, id drive.UploadID, a
 	return f.offset, superseded(ctx, err)
 }
 
-// end is the largest length that what is appended may come to.
+// end returns the largest offset that appends may reach.
 func (r Row) end() drive.ByteSize {
 	if r.Size == blob.UnknownSize {
 		return r.MaxSize()
@@ -145,7 +141,7 @@ func (r Row) end() drive.ByteSize {
 	return r.Size
 }
 
-// check refuses what cannot be appended, before a byte of it is read.
+// check refuses an append before its body is read: OffsetMismatch, TooLarge.
 func (a Append) check(row Row, offset drive.ByteSize) error {
 	switch {
 	case a.Offset != offset:
@@ -156,26 +152,27 @@ func (a Append) check(row Row, offset drive.ByteSize) error {
 	return nil
 }
 
+// mismatch returns the OffsetMismatch error for bytes at sent when the upload ends at have.
 func mismatch(have, sent drive.ByteSize) error {
 	return drive.Fail(drive.OffsetMismatch, "offset", have, "sent", sent)
 }
 
-// filling is an Append that runs: each part that its body reaches is one Extend of the staging.
+// appendRun is a running Append.
 type filling struct {
 	s      *filler
 	l      *live
 	who    drive.Who
 	a      Append
-	offset drive.ByteSize // what has come; it is kept, but for what is withheld
-	end    drive.ByteSize // what it may become
+	offset drive.ByteSize // end of the received bytes; durable unless withheld
+	end    drive.ByteSize // largest offset allowed
 	got    drive.ByteSize // bytes taken from the body
 
 	partSize drive.ByteSize
-	stop     func()
-	withheld []withheld // with a.Verify
+	stop     func()     // interrupts the request
+	withheld []withheld // pieces not journaled yet, with a.Verify
 }
 
-// run takes body in. What ends it early is the error; all before it is kept.
+// run stores the body part by part. Bytes before an error are kept.
 func (f *filling) run(ctx context.Context, body io.Reader) error {
 	in := bufio.NewReader(body)
 	for {
@@ -194,7 +191,7 @@ func (f *filling) run(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// whole checks that as much came as was announced.
+// checkLength returns BadRequest if fewer bytes arrived than declared.
 func (f *filling) whole() error {
 	if f.a.Size != blob.UnknownSize && f.got != f.a.Size {
 		return cut(io.ErrUnexpectedEOF)
@@ -202,7 +199,7 @@ func (f *filling) whole() error {
 	return nil
 }
 
-// piece takes what of in belongs to the next part.
+// appendPart stores the share of in that belongs to the next part.
 func (f *filling) piece(ctx context.Context, in io.Reader) error {
 	return attempts(func() (outcome, error) {
 		p := &piece{in: in, stopped: func() error { return stopped(ctx) }}
@@ -222,8 +219,7 @@ func (f *filling) piece(ctx context.Context, in io.Reader) error {
 	})
 }
 
-// stopped is the reason to stop reading though bytes come: somebody else fills the upload now, or
-// ends it.
+// stopped returns errSuperseded if another request has taken over or ended the upload, else nil.
 func stopped(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {
 		return cause

@@ -10,25 +10,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// arrows is what all changes of state have in common: the transaction that writes one, what is
-// asked when it does not come about, and the staging on both sides of it.
+// transitions writes state changes: the transaction, the analysis of its failure, and the staging
+// calls before and after it.
 type arrows struct {
 	db      *sqldb.DB
 	ledger  quota.Ledger
 	staging blob.Staging
 	store   blob.Store
 	sched   *schedule
-	alive   func(ctx context.Context, tx *sqldb.Tx) error                // Options.Hold
-	tell    func(ctx context.Context, tx *sqldb.Tx, was, next Row) error // publishes what the arrow is called
+	alive   func(ctx context.Context, tx *sqldb.Tx) error                // Options.Hold; nil: one instance
+	tell    func(ctx context.Context, tx *sqldb.Tx, was, next Row) error // publishes the event of a transition
 	log     *slog.Logger
 }
 
-// commit writes one arrow with its ledger move, from was to want.
+// commit writes the transition from was to want together with its ledger move, and returns the new
+// row.
 func (a *arrows) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (Row, outcome, error) {
 	return a.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
-// commitWith is commit of a change that writes more than the row, in the same transaction.
+// commitWith is commit that also runs also in the same transaction.
 func (a *arrows) commitWith(
 	ctx context.Context, l *live, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error,
 ) (Row, outcome, error) {
@@ -47,9 +48,9 @@ func (a *arrows) commitWith(
 	})
 }
 
-// write runs the transaction of an arrow, which returns the row that it has written over was, and
-// brings the live up to date. When the outcome is not known, or another was first, the live is
-// forgotten and the next attempt or request reads the truth.
+// writeTx runs the transaction fn of a transition, which returns the row written over was, and
+// caches that row in l. If the outcome is unknown or a concurrent change won, it invalidates l, so
+// that the next attempt or request reads the database.
 func (a *arrows) write(ctx context.Context, l *live, was Row, fn func(context.Context, *sqldb.Tx) (Row, error)) (next Row, out outcome, err error) {
 	err = a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		next, err = fn(ctx, tx)
@@ -64,9 +65,8 @@ func (a *arrows) write(ctx context.Context, l *live, was Row, fn func(context.Co
 	return next, settled, nil
 }
 
-// judge says what the transaction of an arrow came to. An error may only follow from another
-// instance having been first: it has moved the ledger, so that what was to be given back is not
-// there, or what was to be taken does not fit a second time.
+// classify interprets the error of a transition's transaction. It returns retry if the row has
+// changed: another instance won and moved the ledger, so that the error may only be a consequence.
 func (a *arrows) judge(ctx context.Context, was Row, err error) (outcome, error) {
 	out, err := unlessLost(err)
 	if err == nil || drive.IsKind(err, drive.Unavailable) || sqldb.MaybeWritten(err) {
@@ -78,8 +78,8 @@ func (a *arrows) judge(ctx context.Context, was Row, err error) (outcome, error)
 	return settled, err
 }
 
-// missing judges a staging that is not there, for a change of state: another instance has ended the
-// upload since row was read, or else its bytes were removed from outside.
+// checkMissing interprets a missing staging during a state change: retry if another instance has
+// changed the row, otherwise Gone {reason lost}.
 func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) (outcome, error) {
 	now, err := findRow(ctx, a.db, row.ID)
 	switch {
@@ -92,8 +92,8 @@ func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) (ou
 	return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }
 
-// fence closes the staging for the row's gen and returns what it holds; nothing when its directory
-// is lost.
+// fence closes the staging for the row's gen and returns its content; empty if the staging is
+// missing.
 func (a *arrows) fence(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	l.refuse(row.Gen)
 	staged, err := a.staging.Fence(ctx, row.Ref(), row.Gen)
@@ -103,8 +103,8 @@ func (a *arrows) fence(ctx context.Context, l *live, row Row) (blob.Staged, erro
 	return staged, err
 }
 
-// close fences the staging of an upload that is given up. On a full disk the fence cannot be
-// written, but holds as long as this process, and Remove needs no room.
+// fenceForReclaim is fence that tolerates a full disk. The fence then lasts only as long as this
+// process, and Remove needs no space.
 func (a *arrows) close(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	staged, err := a.fence(ctx, l, row)
 	if drive.IsKind(err, drive.DiskFull) {
@@ -113,21 +113,20 @@ func (a *arrows) close(ctx context.Context, l *live, row Row) (blob.Staged, erro
 	return staged, err
 }
 
-// reopen makes ready what the journal refuses though the row is active: the content of a seal that
-// came to nothing becomes parts again, and nobody writes under the row's gen any more, also where
-// the journal was lost and knows of no gen.
+// reopen prepares the staging of an active row whose gen the journal refuses. It turns content of a
+// failed seal back into parts and fences the gen, also in a journal that was lost and knows no gen.
 func (a *arrows) reopen(ctx context.Context, row Row) error {
 	err := a.staging.Unseal(ctx, row.Ref())
 	if err == nil {
 		_, err = a.staging.Fence(ctx, row.Ref(), row.Gen)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		return nil // its bytes are lost; the part will say so
+		return nil // bytes lost: the next part reports that
 	}
 	return err
 }
 
-// hold fails where this instance has been declared ended.
+// checkAlive fails if other instances have declared this one ended.
 func (a *arrows) hold(ctx context.Context, tx *sqldb.Tx) error {
 	if a.alive == nil {
 		return nil
@@ -135,20 +134,21 @@ func (a *arrows) hold(ctx context.Context, tx *sqldb.Tx) error {
 	return a.alive(ctx, tx)
 }
 
-// unstore removes the content of a seal that came to nothing, if there is any: on a shared staging
-// it stays until the upload ends; see blob/caps.go. No row names it, for its upload was never done.
+// removeContent removes the content left by a failed seal, if any. With a shared staging it stays
+// until the upload ends: see blob/caps.go. No row refers to it, because the upload never became
+// done.
 func (a *arrows) unstore(ctx context.Context, id drive.UploadID) error {
 	return a.store.Remove(ctx, id.String())
 }
 
-// clear removes what an upload that has ended leaves behind: its timers and its staging. A crash
-// here leaves a staging without an open row, which the auditor removes.
+// cleanUp cancels the timers of an ended upload and removes its staging. If a crash prevents that,
+// the auditor removes the staging.
 func (a *arrows) clear(ctx context.Context, row Row) {
 	a.sched.disarm(ctx, row)
 	if row.Reason == ReasonJoined {
-		return // its bytes are its final's: see joins.remove
+		return // the final upload owns the bytes: see merger.removeJoined
 	}
 	if err := a.staging.Remove(ctx, row.Ref()); err != nil {
-		a.log.WarnContext(ctx, "remove a staging", "upload", row.ID, "error", err)
+		a.log.WarnContext(ctx, "staged bytes of an ended upload could not be removed; the audit removes them later", "upload", row.ID, "error", err)
 	}
 }

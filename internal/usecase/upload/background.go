@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// background is work that outlives the request that began it: seals, and readers of what has
-// arrived. It is safe for concurrent use.
+// background runs work that outlives its request: seals and hashers. It is safe for concurrent use.
 type background struct {
 	all sync.WaitGroup
 
@@ -16,7 +15,7 @@ type background struct {
 	next   int
 }
 
-// run does work in a goroutine of its own, whose context ends when the background is closed.
+// run runs work in its own goroutine with a context that close cancels.
 func (b *background) run(work func(ctx context.Context)) {
 	ctx, end := context.WithCancel(context.Background())
 	n := b.enter(end)
@@ -27,6 +26,8 @@ func (b *background) run(work func(ctx context.Context)) {
 	})
 }
 
+// add registers the cancel function of new work and returns its number. After close it cancels at
+// once.
 func (b *background) enter(end context.CancelFunc) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -41,13 +42,14 @@ func (b *background) enter(end context.CancelFunc) int {
 	return b.next
 }
 
+// remove drops the cancel function of finished work.
 func (b *background) leave(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.ends, n)
 }
 
-// close ends all work, also what begins later, and waits for it.
+// close cancels all work, including work started later, and waits for it.
 func (b *background) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -17,33 +17,34 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// Begin asks for a new upload. Either Path, or Parent and Name, say where the file shall go.
+// Begin is a request for a new upload. The target is either Path, or Parent and Name.
 type Begin struct {
-	Place       string // where Path is; empty: the caller's own drive
+	Place       string // root of Path; empty: the caller's own drive
 	Path        drive.Path
 	Parent      drive.NodeID
 	Name        drive.Name
 	Size        drive.ByteSize // blob.UnknownSize: not known yet
-	Digests     digest.Set     // claimed; a strong one that the account owns links at once
-	Fingerprint string         // the client's own mark of the file, at most 128 bytes: an equal one resumes
-	Conflict    drive.Conflict // zero: fail
-	Parents     bool           // make the folders of Path that are missing
-	PartSize    drive.ByteSize // zero: the server's choice
-	MTime       drive.Time     // of the client's file; zero: now
-	Mime        string         // empty: by the name's extension
+	Digests     digest.Set     // declared; if the account owns content with a strong one, it is linked at once
+	Fingerprint string         // identifies the client's file, at most 128 bytes; an open upload with the same one is resumed
+	Conflict    drive.Conflict // empty: ConflictFail
+	Parents     bool           // create the missing folders of Path
+	PartSize    drive.ByteSize // zero: chosen by the server
+	MTime       drive.Time     // modification time of the file; zero: now
+	Mime        string         // empty: derived from the name's extension
 
-	// Of heads whose uploads are filled by offset. What they say is kept beside the upload; native
-	// ones have none.
+	// For protocols that fill uploads by offset. They are stored beside the row; native uploads
+	// leave them zero.
 	Kind     Kind     // Partial: Path, Parent and Name are empty
-	Protocol Protocol // who asks
-	Metadata string   // kept exactly, at most MaxMetadata bytes
+	Protocol Protocol // protocol of the request
+	Metadata string   // stored unchanged, at most MaxMetadata bytes
 }
 
-// Once runs the effect of a creating request inside its transaction, so that a key makes it happen
-// once. It may return an error of its own instead, such as one that carries the stored response;
-// then nothing of the effect stays. nil: no key.
+// Once executes the effect of a creating request within its transaction, at most once per
+// idempotency key. It may skip the effect, or undo it by returning an error, such as one that
+// carries the stored response of the first request. nil: no idempotency key.
 type Once[T any] func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error)
 
+// run calls once, or effect directly if once is nil.
 func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error) {
 	if once == nil {
 		return effect(ctx, tx)
@@ -51,9 +52,9 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 	return once(ctx, tx, effect)
 }
 
-// Begin starts an upload, or finds the open one that the request means (View.Found), or links
-// content that the account owns (View.State done). It reserves the declared size. One transaction
-// (P5).
+// Begin starts an upload and reserves its declared size. It may instead return the open upload that
+// the request means (View.Found), or link content that the account owns (View.State done). It takes
+// one transaction (P5).
 //
 // Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull,
 // TooManyOpen.
@@ -65,7 +66,7 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	return s.beginner.begin(ctx, who, b, once)
 }
 
-// beginner makes uploads.
+// creator creates uploads.
 type beginner struct {
 	db        *sqldb.DB
 	ledger    quota.Ledger
@@ -80,13 +81,13 @@ type beginner struct {
 	placer    *placer
 	views     *views
 	gate      *gate
-	hold      func(ctx context.Context, tx *sqldb.Tx) error // see Options
+	hold      func(ctx context.Context, tx *sqldb.Tx) error // see Options.Hold
 	maxOpen   int                                           // see Options
 	partBytes drive.ByteSize                                // see Options.PartSize
 	log       *slog.Logger
 }
 
-// begin is Sessions.Begin.
+// begin implements Sessions.Begin.
 func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	row, err := s.newRow(who, b)
 	if err != nil {
@@ -111,8 +112,8 @@ func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	}
 }
 
-// attempt is one attempt. What needs no transaction is done before it (I1): looking for content to
-// link, the staged file. Another one follows when what was found is no longer so.
+// attempt is one attempt of begin. It looks for linkable content and creates the staging before the
+// transaction (I1). It returns retry if the transaction finds that content gone.
 func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, outcome, error) {
 	offer, err := s.claims.Offer(ctx, s.db, row.claim())
 	if err != nil {
@@ -126,11 +127,10 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 		return View{}, settled, err
 	}
 	defer s.disk.Release(row.Account, row.Reserved)
-	// Only begin creates the staged file, and before the row, so that no row is ever without one
-	// (P1). A crash between the two leaves an empty directory without a row, which the auditor
-	// removes.
+	// Only begin creates the staging, and before the row, so that every row has one (P1). If a
+	// crash prevents the row, the auditor removes the empty directory.
 	if err := s.staging.Create(ctx, row.Ref()); err != nil {
-		s.unstage(ctx, row) // it may be there in part
+		s.unstage(ctx, row) // it may be partly created
 		return View{}, settled, err
 	}
 	view, out, err := s.commitBegin(ctx, b, row, offer, once)
@@ -144,9 +144,9 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 	return view, settled, nil
 }
 
-// notBegun clears up behind a begin that came to nothing. Where the row may be there all the same
-// the directory stays, and a timer looks. Most who give up while they wait are no such case:
-// nothing was written, and their directory, which nobody is charged for, must go.
+// cleanUpFailed removes the staging after a failed begin. If the row may exist despite err, the
+// staging stays and a timer checks it later. Most cancelled begins are known to have written
+// nothing, and nobody pays for their staging, so it is removed.
 func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 	if sqldb.MaybeWritten(err) {
 		s.sched.doubt(ctx, row, err)
@@ -155,28 +155,29 @@ func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 	s.unstage(ctx, row)
 }
 
-// unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them.
-// An auditor does what is left.
+// unstageTime bounds how long a failed begin delays its response to remove the staging. The auditor
+// removes the rest.
 const unstageTime = 5 * time.Second
 
-// unstage removes the staged file of an upload that was not begun.
+// unstage removes the staging of an upload that was not begun; a failure is only logged.
 func (s *beginner) unstage(ctx context.Context, row Row) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unstageTime)
 	defer stop()
 	if err := s.staging.Remove(ctx, row.Ref()); err != nil {
-		s.log.WarnContext(ctx, "remove an unused staging", "upload", row.ID, "error", err)
+		s.log.WarnContext(ctx, "staging of an upload that did not begin could not be removed; the audit removes it later", "upload", row.ID, "error", err)
 	}
 }
 
-// withArrived adds to the view of an upload that was found what has arrived of it: the client goes
-// on from there.
+// withReceived adds the received parts to the view of an existing upload, so that the client
+// continues after them.
 func (s *beginner) withArrived(ctx context.Context, v View) (View, error) {
 	_, parts, err := s.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
 	return v.withParts(parts), err
 }
 
+// commitBegin runs the transaction of a begin and caches the new upload.
 func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, out outcome, err error) {
-	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
+	l := s.table.enter(row.ID) // the same liveUpload that requests get which find the new row
 	defer s.table.leave(l)
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(drive.Who{User: row.User, Account: row.Account})
@@ -196,8 +197,8 @@ func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 	return view, settled, nil
 }
 
-// reserveFirst promises disk for the declared size, or for the first grant where none was declared
-// and the disk has so much.
+// reserveFirst promises disk space for the declared size and returns it. For an unknown size it
+// promises up to firstGrant, as far as the disk allows.
 func (s *beginner) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
 	if size == blob.UnknownSize {
 		return s.disk.ReserveSome(ctx, account, firstGrant, 0)
@@ -205,7 +206,8 @@ func (s *beginner) reserveFirst(ctx context.Context, account drive.AccountID, si
 	return size, s.disk.Reserve(ctx, account, size)
 }
 
-// beginTx is the transaction of Begin.
+// beginTx is the transaction of Begin: it finds an open upload, links owned content, or reserves
+// and inserts.
 func (s *beginner) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
 	if err := s.ledger.Lock(ctx, tx, row.Account); err != nil {
 		return View{}, err
@@ -255,7 +257,7 @@ func (s *beginner) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 	return s.insert(ctx, tx, b, row)
 }
 
-// insert writes the row of an upload that begins, and what its protocol keeps beside it.
+// insertUpload inserts the row of a new upload and the data that its protocol keeps beside it.
 func (s *beginner) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
 	if err := insertRow(ctx, tx, row); err != nil {
 		return View{}, err
@@ -266,7 +268,8 @@ func (s *beginner) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (
 	return s.views.of(ctx, tx, row)
 }
 
-// newRow checks what can be checked without the database.
+// newRow builds the row for b and checks what needs no database. Errors: TooLarge, BadRequest,
+// BadName.
 func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	if b.Size != blob.UnknownSize && (b.Size < 0 || b.Size > drive.MaxFileSize) {
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", drive.MaxFileSize, "sent", b.Size)
@@ -312,10 +315,11 @@ func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	return row, nil
 }
 
-// partSize checks a part size that the client asks for: a power of two, so that every part is a
-// complete subtree of the BLAKE3 tree, and large enough for the file.
+// partSize returns the part size for b: the requested one or the default. A requested one must be a
+// power of two, so that each part is a complete subtree of the BLAKE3 tree, and large enough for
+// the file; otherwise BadRequest.
 func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
-	smallest := leastPartSize(s.staging.Caps()) // of where uploads begin now, which may move
+	smallest := leastPartSize(s.staging.Caps()) // the limit of the current staging; it may change when contents move
 	least := PartSizeFor(b.Size, smallest)
 	switch {
 	case b.PartSize == 0:
@@ -328,7 +332,8 @@ func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
 	return b.PartSize, nil
 }
 
-// place fills in the parent, and for replace the version that is there now.
+// setPlace sets the row's parent and, for a replace, the version to be replaced. It checks a
+// guest's right to the folder.
 func (s *beginner) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) error {
 	folder, err := s.parent(ctx, tx, b, row.Account)
 	if err != nil {
@@ -341,6 +346,7 @@ func (s *beginner) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) e
 	return s.placer.base(ctx, tx, row)
 }
 
+// findParent returns the target folder of b, creating missing folders if b.Parents is set.
 func (s *beginner) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
 	if b.Path == nil {
 		return s.tree.Find(ctx, tx, account, b.Parent)
@@ -352,9 +358,9 @@ func (s *beginner) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account dr
 	return s.tree.Resolve(ctx, tx, account, parent)
 }
 
-// findOpen returns the open upload that the request means, and how many the account has open. It is
-// the same file when place and size agree and a strong digest or the client's fingerprint does:
-// never by place and size alone.
+// findOpen returns the open upload for the same file, nil if there is none, and the account's
+// number of open uploads. The same file means: equal target and size, and an equal strong digest or
+// client fingerprint.
 func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
 	var open int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing')`, row.Account).Scan(&open)
@@ -368,7 +374,7 @@ func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 		return nil, 0, err
 	}
 	for _, r := range same {
-		if row.guest && r.User != row.User { // another member's
+		if row.guest && r.User != row.User { // belongs to another member
 			continue
 		}
 		r.guest = row.guest
@@ -379,16 +385,16 @@ func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 	return nil, open, nil
 }
 
-// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as
-// that of any upload that is done: whoever has its id asks for it, completes it once more, or
-// learns how far it has come.
+// linkTx creates the upload in state done, with content that the account already owns. The row is
+// kept like any done upload, so that the client can query or complete it again. It returns errStale
+// if the content is gone.
 func (s *beginner) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
 	if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
 		return View{}, err
 	}
 	switch err := s.content.Ref(ctx, tx, id); {
 	case drive.IsKind(err, drive.NotFound):
-		return View{}, errLost // its last owner has deleted it
+		return View{}, errLost // the last reference was deleted
 	case err != nil:
 		return View{}, err
 	}
@@ -403,7 +409,8 @@ func (s *beginner) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, i
 	return s.insert(ctx, tx, b, row)
 }
 
-// countQuestion counts a question in the transaction that writes it into its upload's row.
+// countQuestion counts a possession challenge in the transaction that stores it; errStale if the
+// challenge is no longer allowed.
 func (s *beginner) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
 	counted, err := s.claims.Count(ctx, tx, user, asks)
 	if err == nil && !counted {

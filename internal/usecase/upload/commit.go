@@ -17,61 +17,62 @@ import (
 	"smartdrive/internal/usecase/upload/combine"
 )
 
-// committer makes stored files visible, those of one account that come at the same time in one
-// transaction. Each of them has the ledger's row of the account in its way (decision 13): one after
-// the other, they would wait for as many commits. So they queue up by account, and whoever is first
-// commits for all that wait (package combine). In the transaction
+// committer makes stored files visible. Concurrent files of one account share a transaction,
+// because each needs the account's ledger row (decision 13) and would otherwise wait for the
+// commits of the others. Files queue by account, and the first caller commits for all that wait
+// (package combine). The transaction handles files in two ways:
 //
-//	together   those that are new, and all fit into the quota by their sum: a dozen statements,
-//	           however many they are
-//	alone      the others, one after the other in the order in which they came, each in a savepoint:
-//	           replaced files, names that are taken, and all of them if the sum does not fit, so that
-//	           a small file is not refused because of a large neighbour
+//	together   new files that all fit into the quota: a dozen statements for any number of files
+//	alone      the others one by one in order of arrival, each in a savepoint: replaces, taken names,
+//	           and all files if their sum exceeds the quota, so that a large file does not cause a small
+//	           one to be refused
 //
-// What each one comes to may follow from what those before it have written. So it counts only once
-// the transaction is committed, and if that fails all fail, whatever they had concluded.
+// The result of a file may depend on files before it. So results count only after the commit; if it
+// fails, all files fail.
 type committer struct {
 	Parts
 	gate  *gate
-	hold  func(ctx context.Context, tx *sqldb.Tx) error            // see Options
-	drop  func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace drops
+	hold  func(ctx context.Context, tx *sqldb.Tx) error            // see Options.Hold
+	drop  func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace dropped
 	queue *combine.Queue[drive.AccountID, *arrival]
-	late  time.Duration // see lateAfter
+	late  time.Duration // see syncWait; tests change it
 }
 
-// maxTogether is how many files one transaction makes visible at most: some 20 ms of SQLite's
-// writer, and of the lock on an account.
+// maxTogether is the most files per transaction: about 20 ms of SQLite's writer, and of the lock on
+// an account.
 const maxTogether = 64
 
-// patience is how long files wait for others that are likely to come, at most (decision 163).
+// groupWait is the longest wait for further files that are likely to arrive (decision 163).
 const patience = 10 * time.Millisecond
 
+// newCommitter returns a committer over the given services.
 func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
 	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop, late: lateAfter}
 	c.queue = combine.New(maxTogether, patience, c.commitGroup)
 	return c
 }
 
-// arrival is a file whose content is in the store, and what came of it.
-type arrival struct {
+// pendingFile is a stored file to be published, and the result of publishing it.
+type arrival struct { // its Path and Parents are used
 	begin   Begin // its path, and whether folders may be made
 	who     drive.Who
-	row     Row // never written: what the file shall be
+	row     Row // describes the file; never inserted
 	content content.New
-	laid    bool            // its content is not durable yet: write makes it so
-	quick   bool            // nothing was looked up before: a replace acts on what is there
-	may     Condition       // asked within the transaction; nil: nothing is asked
-	version drive.VersionID // that it becomes
+	laid    bool            // content is not durable yet: committer.write syncs it
+	quick   bool            // the target was not looked up: a replace replaces any version
+	may     Condition       // checked within the transaction; nil: none
+	version drive.VersionID // id of the new version
 
-	ended  bool // placed and failed say what came of it
+	ended  bool // the result is known: placed or failed
 	placed tree.Placed
 	failed error
 }
 
-// end notes what came of the file; what comes later counts instead.
+// finish sets the file's result: err, or success if nil. A later call overrides it.
 func (a *arrival) end(err error) { a.ended, a.failed = true, err }
 
-// err is why the file is not there; nil: it is. Unavailable as long as nobody knows.
+// err returns why the file was refused, nil if it was published, or Unavailable while the result is
+// unknown.
 func (a *arrival) err() error {
 	if !a.ended {
 		return drive.Fail(drive.Unavailable)
@@ -79,12 +80,12 @@ func (a *arrival) err() error {
 	return a.failed
 }
 
-// verify compares what has arrived with the digests that were declared.
+// verify compares the received content with the declared digests; DigestMismatch if they differ.
 func (a *arrival) verify() error {
 	return a.row.Digests.Check(a.computed())
 }
 
-// stored is what a file that was placed has become. Of content that is new everything is known.
+// stored describes a published file. Digests is set only if the content is new.
 func (a *arrival) stored() Stored {
 	s := Stored{Node: a.placed.Node, Created: a.placed.Created}
 	if s.Node.Blob == a.content.ID {
@@ -93,31 +94,32 @@ func (a *arrival) stored() Stored {
 	return s
 }
 
-// computed are the digests of what has arrived.
+// computed returns the digests computed while the content was received.
 func (a *arrival) computed() digest.Set {
 	all := digest.Set{digest.Blake3: a.content.Sum[:]}
 	maps.Copy(all, a.content.Aliases)
 	return all
 }
 
-// mayBeNew reports whether nothing speaks against it: a replace of what the client has seen is not
-// new.
+// mayBeNew reports whether the file may be put together with others: it has no condition and
+// replaces no known version.
 func (a *arrival) mayBeNew() bool { return a.may == nil && (a.quick || a.row.Base.IsZero()) }
 
+// file describes the file for the tree, with the given content.
 func (a *arrival) file(blob drive.BlobID) tree.File {
 	f := a.row.file(blob)
 	f.Version, f.Who = a.version, a.who
 	return f
 }
 
-// commit returns when each of the files, all of one account, has its outcome.
+// commit publishes files of one account and returns when each has a result.
 func (c *committer) commit(ctx context.Context, all []*arrival) {
 	if len(all) > 0 {
 		c.queue.Do(ctx, all[0].row.Account, all...)
 	}
 }
 
-// commitGroup gives each file of a group its outcome, also when it panics.
+// commitGroup gives each file of a group a result, even on panic.
 func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, all []*arrival) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -127,7 +129,7 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 	if len(all) > 1 && !sqldb.IsContended(c.commitMany(ctx, account, all)) {
 		return
 	}
-	for _, a := range all { // a lone one needs no savepoint, and one that others are in the way of may get through alone
+	for _, a := range all { // one file needs no savepoint, and a contended group may succeed one by one
 		_ = c.write(ctx, []*arrival{a}, func(ctx context.Context, tx *sqldb.Tx) error {
 			err := c.putAlone(ctx, tx, a)
 			a.end(err)
@@ -136,9 +138,8 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 	}
 }
 
-// commitMany commits several files. Those that go together do so without a savepoint: what refuses
-// them is rare, and costs a transaction that is rolled back instead of two round trips for each
-// group.
+// commitMany commits several files. New files are put together without a savepoint: a refusal is
+// rare and costs one rolled-back transaction instead of two round trips per group.
 func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all []*arrival) error {
 	var refused error
 	err := c.write(ctx, all, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -151,11 +152,11 @@ func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all
 	if refused == nil || err == nil || sqldb.IsContended(err) || sqldb.MaybeWritten(err) {
 		return err
 	}
-	// The quota, as a rule; alone each learns its own reason.
+	// Usually the quota refused the sum; one by one, each file gets its own result.
 	return c.write(ctx, all, func(ctx context.Context, tx *sqldb.Tx) error { return c.putEach(ctx, tx, all) })
 }
 
-// endRest gives those an outcome that have none, because of a panic: nobody knows it.
+// endRest gives Unavailable, with cause, to files without a result after a panic.
 func endRest(all []*arrival, cause error) {
 	for _, a := range all {
 		if !a.ended {
@@ -164,8 +165,9 @@ func endRest(all []*arrival, cause error) {
 	}
 }
 
-// write runs a transaction about files. If it fails, all of them have failed. If its COMMIT was not
-// answered and one of their versions is there, it was committed, and each keeps its outcome.
+// write runs a transaction about files. If it fails, all files fail with its error. If the COMMIT
+// got no reply but one of the new versions exists, it was committed, and each file keeps its
+// result.
 func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
 	err := c.begin(ctx, c.settle(ctx, all), all, fn)
 	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
@@ -177,16 +179,16 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 	return err
 }
 
-// begin inspects stored contents with the same digests while the new ones settle, and then is
-// DB.Write, which commits when the contents are settled, and whose panic is an error: one in fn is
-// known to have written nothing, after any other one nobody knows.
+// begin inspects stored contents with the same digests while the new ones become durable, then runs
+// fn in a transaction that commits once they are durable. A panic becomes an error in doubt; only
+// one in fn itself is known to have written nothing.
 func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
 		}
 	}()
-	defer s.wait() //nolint:errcheck // whatever has failed: it must not go on beside what comes next
+	defer s.wait() //nolint:errcheck // only ends the sync: it must not run beside what follows
 	if err := c.inspectAll(ctx, all); err != nil {
 		return err
 	}
@@ -205,7 +207,7 @@ func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn f
 	return c.DB.Write(ctx, fn)
 }
 
-// inspectAll looks at stored contents with the digests of those that have come: see
+// inspectAll inspects stored contents that have the digests of the given files: see
 // content.Inspector.
 func (p Parts) inspectAll(ctx context.Context, all []*arrival) error {
 	contents := make([]*content.New, len(all))
@@ -215,12 +217,13 @@ func (p Parts) inspectAll(ctx context.Context, all []*arrival) error {
 	return p.inspect.Prepare(ctx, contents...)
 }
 
+// panicked converts a recovered panic value to an error with the stack.
 func panicked(r any) error {
 	return fmt.Errorf("panic while files were committed: %v\n%s", r, debug.Stack())
 }
 
-// committed reports whether a version of one of the files is there. If not, it may still come: the
-// server may be at its COMMIT.
+// committed reports whether a new version of one of the files exists. false proves nothing: the
+// server may still be committing.
 func (c *committer) committed(ctx context.Context, all []*arrival) bool {
 	ids := make([]drive.VersionID, len(all))
 	for i, a := range all {
@@ -232,8 +235,7 @@ func (c *committer) committed(ctx context.Context, all []*arrival) bool {
 	return err == nil && len(found) > 0
 }
 
-// putAll puts several files within somebody else's transaction, which goes on when some are
-// refused.
+// putAll puts several files within the caller's transaction, which continues if some are refused.
 func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) error {
 	rest := all
 	failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -243,13 +245,13 @@ func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err != nil {
 		return err
 	}
-	if failed != nil { // the quota, as a rule; alone each learns its own reason
+	if failed != nil { // usually the quota refused the sum; one by one, each file gets its own result
 		rest = all
 	}
 	return c.putEach(ctx, tx, rest)
 }
 
-// putEach puts files one after the other, each of which succeeds or fails alone.
+// putEach puts files one by one, each in a savepoint; each gets its own result.
 func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) error {
 	for _, a := range all {
 		failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) })
@@ -261,9 +263,9 @@ func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) e
 	return nil
 }
 
-// putTogether puts those of the files that are new and returns the others. Folders that it makes
-// are the first caller's: another caller's file that may need one is among the others. Its first
-// statement locks the ledger, and moves the sum of all.
+// putTogether puts the new files and returns the others. It first moves the sum of all sizes in the
+// ledger, which locks the ledger row. Folders that it creates belong to the first file's caller; a
+// file of another caller that may need a folder is returned.
 func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) (rest []*arrival, err error) {
 	first := all[0].who
 	tx.ActFor(first)
@@ -290,17 +292,18 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 		}
 		fresh, at = append(fresh, a), append(at, targets[i])
 	}
-	if len(rest) > 0 { // each of them moves its own
+	if len(rest) > 0 { // putEach moves the ledger for each of them
 		if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: -sumOf(rest)}); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.gate.mayPutAll(ctx, tx, fresh, at); err != nil { // alone each learns its own answer
+	if err := c.gate.mayPutAll(ctx, tx, fresh, at); err != nil { // one by one, each file gets its own answer
 		return nil, err
 	}
 	return rest, c.putNew(ctx, tx, account, fresh, at)
 }
 
+// sumOf returns the total size of the files.
 func sumOf(all []*arrival) (sum drive.ByteSize) {
 	for _, a := range all {
 		sum += a.row.Size
@@ -308,6 +311,7 @@ func sumOf(all []*arrival) (sum drive.ByteSize) {
 	return sum
 }
 
+// putNew attaches the contents of new files and puts the files at their targets.
 func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, fresh []*arrival, at []tree.Target) error {
 	if len(fresh) == 0 {
 		return nil
@@ -335,7 +339,7 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return nil
 }
 
-// putAlone puts one file, whatever is there.
+// putAlone puts one file, whether it is new or replaces another.
 func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) error {
 	account := a.row.Account
 	tx.ActFor(a.who)
@@ -360,7 +364,7 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) erro
 		return err
 	}
 	row := a.row
-	if a.quick { // nobody has seen another version
+	if a.quick { // no client has seen another version
 		row.Base = at.There.Version
 	}
 	f := a.file(id)

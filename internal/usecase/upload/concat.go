@@ -14,27 +14,27 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// MaxPartials is how many uploads one Concat may name.
+// MaxPartials is the most uploads that one Concat may name.
 const MaxPartials = 1000
 
-// Concat makes a file of partial uploads, in their order. From then on their bytes are the final's,
-// charged once: they are gone with reason "joined". The same list again answers with the same final
-// (View.Found). The view says sealing until the bytes are put together; Complete (with nothing to
-// change) waits for it as for any seal.
+// Concat creates a file from partial uploads, in the given order. Their bytes move to the final
+// upload and are charged once; the partial uploads become gone with reason "joined". A repeat with
+// the same list returns the same final upload (View.Found). The view's state is sealing until the
+// bytes are joined; Complete waits for that.
 //
-// b says where the file goes, as for Begin; its Size and PartSize are ignored.
+// b gives the target, as for Begin; its Size and PartSize are ignored.
 //
-// One transaction ends the partial uploads, begins the final as one that is being sealed, moves
-// what is charged, and notes what the final owes: upload_joins. Copying is the first step of the
-// seal, so a crash anywhere leaves either what was before, or a seal that its timer redoes; what is
-// owed to the disk is paid by joins.remove, at the latest after the next start.
+// One transaction ends the partial uploads, creates the final one in state sealing, moves the charges,
+// and records the pending copies in upload_joins. Copying is the first step of the seal, so a crash
+// leaves either the previous state or a seal that a timer redoes. merger.removeJoined removes the
+// partial bytes, at the latest after the next start.
 //
-// Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not
-// there or is not a partial upload of the caller's, or belongs to another final), PartsMissing
-// {upload} (that one is not complete), Gone (one of them is), InProgress.
+// Errors: as Begin; BadRequest {field partials} (none, too many, duplicates, an upload that is not a
+// partial one of the caller or belongs to another final upload), PartsMissing {upload} (incomplete),
+// Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	acting, b, err := s.gate.enter(ctx, who, b)
-	if err == nil && acting.Account != who.Account { // the pieces are charged to the caller's own account
+	if err == nil && acting.Account != who.Account { // the partial uploads are charged to the caller's own account
 		err = drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder of your own drive"})
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials 
 	return s.concats.concat(ctx, who, b, partials, once)
 }
 
-// concats makes final uploads of partial ones.
+// concatenator creates final uploads from partial ones.
 type concats struct {
 	db       *sqldb.DB
 	ledger   quota.Ledger
@@ -60,10 +60,10 @@ type concats struct {
 	sealer   *sealer
 	readable bool // parts can be read before they are sealed
 
-	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // makes the last part of what is its tail
+	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
 }
 
-// concat is Sessions.Concat.
+// concat implements Sessions.Concat.
 func (s *concats) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (v View, err error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
@@ -79,6 +79,7 @@ func (s *concats) concat(ctx context.Context, who drive.Who, b Begin, partials [
 	return v, err
 }
 
+// checkPartials returns BadRequest if the list is empty, too long or has duplicates.
 func checkPartials(partials []drive.UploadID) error {
 	seen := map[drive.UploadID]bool{}
 	for _, id := range partials {
@@ -96,19 +97,19 @@ func checkPartials(partials []drive.UploadID) error {
 	return nil
 }
 
-// joining is a Concat on its way.
+// concatRun is the state of one Concat attempt.
 type joining struct {
 	partials []drive.UploadID
 	lives    map[drive.UploadID]*live
 	rows     map[drive.UploadID]Row
 	final    Row
 	head     head
-	room     *disk.Room // for the copies
-	found    View       // the final that there is already; else its Found is not set
-	tail     Row        // of an attempt that came to nothing: a partial upload whose last part is a tail still
+	room     *disk.Room // for the copies; nil: the seal has taken it over
+	found    View       // the existing final upload; Found is false if there is none
+	tail     Row        // if its ID is set the attempt failed: the last part of this partial upload must be closed first
 }
 
-// attempt is one attempt. When it has set j.tail nothing has come about.
+// attempt is one attempt of concat. If it sets j.tail nothing was changed.
 func (s *concats) attempt(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, outcome, error) {
 	if err := s.arrived(ctx, who, j.partials); err != nil {
 		return View{}, settled, err
@@ -136,7 +137,8 @@ func (s *concats) attempt(ctx context.Context, who drive.Who, b Begin, j *joinin
 	return s.commitConcat(ctx, b, j, once)
 }
 
-// findFinal returns the final that has been made of exactly these.
+// findFinal returns the final upload that was created from exactly this list; BadRequest if the
+// partial uploads were joined otherwise.
 func (s *concats) findFinal(ctx context.Context, partials []drive.UploadID) (View, error) {
 	h, err := findHead(ctx, s.db, partials[0])
 	if err != nil {
@@ -158,8 +160,8 @@ func (s *concats) findFinal(ctx context.Context, partials []drive.UploadID) (Vie
 	return v, err
 }
 
-// newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends
-// it anything.
+// newFinal builds the row of the final upload. Its state is sealing from the start, because it
+// receives no parts.
 func (s *concats) newFinal(ctx context.Context, who drive.Who, b Begin, j *joining) error {
 	b.Size, b.PartSize, b.Kind = j.final.Size, 0, Final
 	row, err := s.beginner.newRow(who, b)
@@ -175,6 +177,7 @@ func (s *concats) newFinal(ctx context.Context, who drive.Who, b Begin, j *joini
 	return nil
 }
 
+// commitConcat runs the transaction of a Concat and starts the seal of the final upload.
 func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (view View, out outcome, err error) {
 	l := s.table.enter(j.final.ID)
 	defer s.table.leave(l)
@@ -195,15 +198,15 @@ func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once On
 		return View{}, settled, err
 	}
 	defer l.giveTurn()
-	if l.adoptNew(view.row) { // else somebody has found it and moved it on
-		s.sealer.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
+	if l.adoptNew(view.row) { // otherwise a request has found the upload and changed it
+		s.sealer.startSealIn(l, view.row, j.room) // takes over the room for the copies
 		j.room = nil
 	}
 	return view, settled, nil
 }
 
-// reserveCopies promises the room that the copies need until the partial uploads are removed. What
-// is taken over as it lies needs none.
+// reserveCopies promises disk space for the copies until the partial uploads are removed. The first
+// partial upload needs none if it can be adopted.
 func (s *concats) reserveCopies(ctx context.Context, j *joining) error {
 	room := j.final.Size
 	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.readable {
@@ -213,7 +216,7 @@ func (s *concats) reserveCopies(ctx context.Context, j *joining) error {
 	return j.room.Hold(ctx, room)
 }
 
-// joined brings what is in memory of the partial uploads up to date.
+// noteJoined updates the cache and timers of the joined partial uploads.
 func (s *concats) joined(ctx context.Context, j *joining) {
 	for id, l := range j.lives {
 		l.setRow(j.rows[id])
@@ -221,7 +224,7 @@ func (s *concats) joined(ctx context.Context, j *joining) {
 	}
 }
 
-// judge is arrows.judge for all of them.
+// classify is transitions.classify for all partial uploads.
 func (s *concats) judge(ctx context.Context, j *joining, err error) (out outcome, _ error) {
 	for _, row := range j.rows {
 		if out, err = s.arrows.judge(ctx, row, err); err == nil {
@@ -262,7 +265,7 @@ func (s *concats) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joinin
 	return s.views.of(ctx, tx, final)
 }
 
-// joinAllTx makes all partial uploads gone and moves what is charged from them to the final.
+// joinAllTx ends all partial uploads and moves their charges to the final upload.
 func (s *concats) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error {
 	move := quota.Move{Reserved: j.final.Reserved}
 	ended := map[drive.UploadID]Row{}
@@ -282,8 +285,8 @@ func (s *concats) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error
 	return nil
 }
 
-// joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then
-// on.
+// joinTx is the transition active or parked ⇒ gone of the n-th partial upload, whose bytes then
+// belong to the final upload.
 func (s *concats) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
 	want := was
 	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.clocks.now()

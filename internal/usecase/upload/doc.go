@@ -1,5 +1,5 @@
-// Package upload takes files in: begin, parts, park, resume, seal, reclaim, and the instant upload.
-// Every protocol head stands on Sessions.
+// Package upload implements resumable, small-file and instant uploads, from begin to the finished
+// file. Every protocol head calls Sessions.
 //
 // # Life of an upload
 //
@@ -13,51 +13,52 @@
 //	                                   ▼
 //	                               reclaiming ──► gone: bytes deleted, unfinished -= held
 //
-// Content that the account owns already is linked by begin: its row is done from the beginning.
+// If the account already owns the content, begin links it and inserts the row in state done.
 //
-// Every arrow is one compare-and-set on (id, state, gen) with gen+1 and one move in the ledger, in
-// one transaction: see change. Arrows may race, repeat, or stop anywhere; one wins and the others
-// find nothing to do. The row's reserved and held are the only amounts ever refunded, written by
-// the transaction that charged them.
+// Each transition is one compare-and-set on (id, state, gen) that increments gen, together with one
+// ledger move in the same transaction: see updateRow. Transitions may race, be repeated, or be
+// interrupted anywhere; one wins and the others change nothing. The row's reserved and held amounts
+// are written by the transaction that charges them, and no other amounts are ever refunded.
 //
-// # Rooms
+// # Components
 //
-// Sessions is the one way in, and is the timers and the arrows between active, parked and
-// reclaiming. Each of the others owns its fields, and its struct says what it needs:
+// Sessions is the only entry point. It also handles the timers and the transitions between active,
+// parked and reclaiming. Every other component owns its fields:
 //
-//	live, table   what is known of an upload in memory; who may do what to it in this process
-//	receiver      takes parts in: who may write one, what the staging says, room for unknown lengths
-//	filler        fills an upload by offset: appending, tails, the declared length; on receiver
-//	beginner      makes uploads, or finds them
-//	concats       makes final uploads of partial ones; joins copies their bytes in the seal
-//	sealer        completes: begins seals, runs them, waits for them; follower hashes while parts come
-//	smallFiles    whole files of one part: no row, no staging
-//	committer     makes them visible, those of an account that come together in one transaction
-//	arrows        what all changes of state have in common
-//	placer        makes content visible in the tree
-//	views         shows uploads
-//	schedule      when an upload is looked at next; holdoff: when no timer may start a reclaim
+//	liveTable, liveUpload  uploads cached in memory, and the locks on them within this process
+//	receiver               stores parts: admits writers, handles staging errors, grows reservations
+//	appender               fills an upload by offset: appends, tails, declared length; uses receiver
+//	creator                creates uploads, or finds the open one that a request means
+//	concatenator           creates final uploads from partial ones; merger copies their bytes in the seal
+//	sealer                 completes uploads: starts, runs and awaits seals; prefixHasher hashes while parts arrive
+//	smallFiles             whole files of at most one part: no row, no staging
+//	committer              makes stored files visible; groups concurrent files of an account into one transaction
+//	transitions            the transaction of a state change, and the staging calls around it
+//	placer                 puts content into the tree
+//	views                  describes uploads to clients
+//	authorizer             checks who may begin or continue an upload
+//	schedule               computes and arms timers; holdoff: suspends timer-driven reclaims
 //
-// Packages beside it: claim (the instant upload up to the link), combine (work that is done
-// together by those who would wait for one another) and disk (what the disk has promised).
+// Subpackages: claim (instant upload up to the link), combine (group commit) and disk (disk space
+// promised to uploads).
 //
-// What an attempt came to is a value beside its error: an outcome, which is settled, or again when
-// somebody else was first; attempts and inTurn make another attempt then. No error steers a loop.
-// errLost rolls a transaction back whose row has moved on, which takes an error, and leaves no
-// transaction; errBytesLost marks what only the staging may say.
+// An attempt returns an outcome beside its error: finished, or retry if a concurrent change won.
+// withRetry and withStateLock then run the attempt again. Errors never control a loop. errStale
+// rolls back a transaction whose row has changed since it was read; it never leaves the function
+// that ran the transaction. errBytesLost marks errors that prove the bytes missing.
 //
-// # What lives in memory
+// # Memory
 //
-// An active upload has a live: the parts that have arrived, the requests that write, what is
-// outstanding. It is a cache of the row and the journal, made by begin or by the first request
-// after a restart, so that a part needs no database access (P5). Losing it loses nothing.
+// Each active upload has a liveUpload: the parts received, the requests that write, the bytes still
+// expected. It caches the row and the journal, so that a part needs no database access (P5). Begin
+// or the first request after a restart fills it. Losing it loses no data.
 //
-// Where several instances share the staging, a live is a guess, and nothing is decided by it: see
+// If several instances share the staging, the cached state may be stale and decides nothing: see
 // shared.go.
 //
-// Locks: a live's turn serialises changes of state within this process (correctness does not need
-// it, the compare-and-set decides; it saves failed attempts); a live's mu guards its fields and is
-// never held over I/O. The order of all locks stands in locks.go.
+// Locks: the state lock of a liveUpload serializes state changes within this process. Correctness
+// rests on the compare-and-set; the lock only saves failed attempts. liveUpload.mu guards the fields
+// and is never held over I/O. locks.go documents the order of all locks.
 //
 // Invariants: Q1-Q5, P1-P5, B1-B3, T1-T3 of docs/invariants.md.
 package upload

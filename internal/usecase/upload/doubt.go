@@ -7,20 +7,21 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// lostAfter is for how long the bytes of an upload that is being sealed must not be found before
-// they are lost. While another instance has a store put the parts together they may be in neither
-// place: versitygw 1.8 even answers that the content is there, and copies still. It is longer than
-// a store takes that copies 100 GiB.
+// lostAfter is how long the bytes of a sealing upload must be missing before they count as lost.
+// While another instance lets a store assemble the parts, they may be in neither place: versitygw
+// 1.8 even reports the content while it still copies. The time exceeds that of a store copying 100
+// GiB.
 const lostAfter = 15 * time.Minute
 
-// misses remembers since when the bytes of uploads were not found, each instance for itself.
+// missTracker records since when this instance has not found the bytes of uploads. It is safe for
+// concurrent use.
 type misses struct {
 	mu    sync.Mutex
 	since map[drive.UploadID]drive.Time
 }
 
-// lost notes that the bytes of an upload were not found, and reports whether that has been so for
-// long.
+// missingTooLong records that an upload's bytes were not found, and reports whether they have been
+// missing for lostAfter.
 func (m *misses) lost(id drive.UploadID, now drive.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,7 +36,7 @@ func (m *misses) lost(id drive.UploadID, now drive.Time) bool {
 	return now.Sub(since) >= lostAfter
 }
 
-// forget notes that they were found, or that nobody looks for them any more.
+// reset forgets an upload, because its bytes were found or are no longer needed.
 func (m *misses) forget(id drive.UploadID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// piece is what of a body belongs to one part. Whatever ends the body early looks like its end, and
-// is remembered: what came is kept.
+// partBody reads the share of a request body that belongs to one part. If the body fails early,
+// Read returns io.EOF and records the failure in cause, so that the bytes before it are kept.
 type piece struct {
 	in      io.Reader
 	left    drive.ByteSize
 	stopped func() error
-	begun   bool  // something was read
-	cause   error // what ended it early
+	begun   bool  // at least one Read of the body was made
+	cause   error // why the body ended early; nil: it did not
 }
 
 func (p *piece) Read(b []byte) (int, error) {
@@ -36,15 +36,17 @@ func (p *piece) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// endOf returns where the bytes of a part or tail end in the file.
+// endOf returns the file offset at which a part or tail ends.
 func endOf(p blob.Part, partSize drive.ByteSize) drive.ByteSize {
 	return drive.ByteSize(p.N)*partSize + p.Size
 }
 
-// extend adds p to the part that f.offset is in, whose whole length is whole; 0: the row says.
+// extend appends p to the part at r.offset. whole is the part's full length; 0 takes it from the
+// row. On OffsetMismatch it looks up the real end of the upload, stores it in r.offset (unless the
+// body is verified), and returns the error for the client.
 func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, outcome, error) {
 	part, out, err := f.write(ctx, p, whole)
-	if drive.IsKind(err, drive.OffsetMismatch) { // now that it writes no part any more it may wait for the turn
+	if drive.IsKind(err, drive.OffsetMismatch) { // the part's writer is unregistered now, so waiting for the state lock cannot deadlock
 		var at drive.ByteSize
 		if at, err = f.s.elsewhere(ctx, f.who, f.l, p, f.offset); f.a.Verify == nil {
 			f.offset = at
@@ -53,7 +55,8 @@ func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (b
 	return part, out, err
 }
 
-// write is extend. OffsetMismatch: f.offset is not where the upload ends.
+// writeExtend is extend without that look-up: OffsetMismatch means that r.offset is not the end of
+// the upload.
 func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, outcome, error) {
 	s, l := f.s, f.l
 	e := blob.Extend{N: int(f.offset / f.partSize), At: f.offset % f.partSize, Whole: whole}
@@ -94,7 +97,8 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	return blob.Part{}, out, err
 }
 
-// store brings a piece to its place, where it counts unless all of the body must have come first.
+// store writes a piece to the staging. If the request declared a digest the piece is withheld;
+// otherwise it counts at once.
 func (f *filling) store(ctx context.Context, row Row, e blob.Extend, tail *blob.Tail, w *partWriter, body blob.Body) (blob.Part, error) {
 	if f.a.Verify != nil {
 		return f.withhold(ctx, row, e, body, tail, w)
@@ -106,14 +110,15 @@ func (f *filling) store(ctx context.Context, row Row, e blob.Extend, tail *blob.
 	return part, err
 }
 
-// took notes what the staging has entered.
+// noteStored records a piece that the staging has journaled: its tail hash and its part.
 func (f *filling) took(ctx context.Context, part blob.Part, e blob.Extend, tail *blob.Tail, w *partWriter) {
 	f.l.keepTail(tail, part, e)
 	f.s.receiver.received(ctx, f.l, w, part, part.Size < e.Whole)
 }
 
-// elsewhere is the refusal of bytes that would go on where the upload does not end, though memory
-// said so, or where a part is already. It returns where the upload ends.
+// mismatchError builds the error for bytes that do not start at the upload's end, and returns that
+// end. If part of the body was already read, the end stays sent and the error is InProgress, so
+// that the client asks for the offset.
 func (s *filler) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) (drive.ByteSize, error) {
 	l.forget()
 	if p.begun {
@@ -126,7 +131,8 @@ func (s *filler) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece
 	return offset, mismatch(offset, sent)
 }
 
-// keepTail remembers the hashes of a tail for the next piece.
+// cacheTail keeps the hash state of an unfinished part for the next piece. It closes tail if the
+// part is complete.
 func (l *live) keepTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +143,8 @@ func (l *live) keepTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 	}
 }
 
-// tailOf takes the hashes of a tail out of memory, or makes them of its bytes: one part at the most
-// is read.
+// loadTail returns the hash state of the bytes before e.At: the cached one, or one computed by
+// reading the tail, which is at most one part.
 func (s *filler) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
 	l.mu.Lock()
 	tail, n, have := l.tail, l.tailN, l.tails[e.N]
@@ -154,18 +160,18 @@ func (s *filler) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*
 	return s.rereadTail(ctx, l, row, e, have)
 }
 
-// rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are
-// not what they were are taken back.
+// rereadTail hashes a tail whose hash state is not in memory. If its bytes differ from the accepted
+// ones, it drops the tail and fails. outcome is retry if the tail is no longer there.
 func (s *filler) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
 	err := readTail(ctx, s.staging, row, e, tail)
-	if drive.IsKind(err, drive.NotFound) { // it was dropped, or became a part; whoever did has moved on
+	if drive.IsKind(err, drive.NotFound) { // a concurrent request dropped it or completed the part
 		l.forget()
 		return nil, again, nil
 	}
 	if err == nil && !have.Unread && tail.Part(e.N, drive.ByteSize(e.N)*row.PartSize, have.Session) != have {
 		err = fmt.Errorf("the tail of part %d of upload %s has other bytes than were accepted", e.N, row.ID)
-		s.log.ErrorContext(ctx, "a tail is damaged and dropped", "upload", row.ID, "part", e.N)
+		s.log.ErrorContext(ctx, "staged bytes of an upload are damaged and were dropped; the client must send this part again", "upload", row.ID, "part", e.N)
 		l.forget()
 		return nil, settled, errors.Join(err, s.staging.Drop(ctx, row.Ref(), row.Gen, e.N))
 	}
@@ -175,7 +181,8 @@ func (s *filler) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend
 	return tail, settled, nil
 }
 
-// readTail hashes the bytes of a tail.
+// readTail hashes the staged tail of part e.N into tail. It returns NotFound if the tail is missing
+// or is not exactly e.At bytes.
 func readTail(ctx context.Context, staging blob.Staging, row Row, e blob.Extend, tail *blob.Tail) error {
 	r, err := staging.OpenTail(ctx, row.Ref(), e.N)
 	if err != nil {
@@ -183,7 +190,7 @@ func readTail(ctx context.Context, staging blob.Staging, row Row, e blob.Extend,
 	}
 	n, err := io.Copy(tail, r)
 	if err == nil && drive.ByteSize(n) != e.At {
-		err = drive.Fail(drive.NotFound) // somebody else has moved it on
+		err = drive.Fail(drive.NotFound) // a concurrent request has extended it
 	}
 	return errors.Join(err, r.Close())
 }

@@ -12,25 +12,24 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Declared digests other than BLAKE3 must be computed over the bytes in order. A reader follows the
-// parts as the file grows from its beginning, out of the page cache; what it has not reached when
-// the upload is sealed is hashed then. Its state lives as long as the upload is active; after a
-// restart it begins again.
+// prefixHasher computes the declared digests other than BLAKE3, which need the bytes in order. It
+// follows the received prefix while parts arrive, reading from the page cache; the seal hashes the
+// rest. Its state lives in memory while the upload is active and starts over after a restart.
 type follower struct {
 	mu   sync.Mutex // held while hashing
 	hash *digest.Running
-	busy bool // a reader runs; guarded by live.mu
+	busy bool // a goroutine runs it; guarded by liveUpload.mu
 }
 
-// followers starts the readers of this process.
+// hashers starts and runs the prefix hashers of this process.
 type followers struct {
 	staging blob.Staging
-	shared  bool // another instance may replace what was hashed here: nothing is
+	shared  bool // hash nothing early: another instance may replace hashed bytes
 	table   *table
 	work    *background
 }
 
-// start starts a reader when bytes have arrived that it can go on with.
+// start starts a goroutine for the upload's hasher if new bytes extend the prefix and none runs.
 func (s *followers) start(l *live) {
 	if s.shared || !readableParts(s.staging) {
 		return
@@ -46,7 +45,8 @@ func (s *followers) start(l *live) {
 	})
 }
 
-// nextFollower returns the follower that has something to do and nobody who does it.
+// claimHasher returns the upload's hasher and marks it busy, or nil if there is nothing to hash or
+// a goroutine already runs it.
 func (l *live) nextFollower() (*follower, Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,6 +64,7 @@ func (l *live) nextFollower() (*follower, Row) {
 	return l.follower, l.row
 }
 
+// covers reports whether hash computes all of algos.
 func covers(hash *digest.Running, algos []digest.Algo) bool {
 	for _, a := range algos {
 		if !slices.Contains(hash.Algos(), a) {
@@ -73,7 +74,7 @@ func covers(hash *digest.Running, algos []digest.Algo) bool {
 	return true
 }
 
-// prefixLocked returns how many bytes are there without a gap from the beginning.
+// prefixLocked returns the length of the received bytes from the file's start to the first gap.
 func (l *live) prefixLocked() (n drive.ByteSize) {
 	for i := int(l.followed / l.row.PartSize); ; i++ {
 		part, ok := l.parts[i]
@@ -84,9 +85,8 @@ func (l *live) prefixLocked() (n drive.ByteSize) {
 	}
 }
 
-// ahead returns how far f can go. There is no more when it has caught up, when the upload is active
-// no more, or when what was known of it has been forgotten meanwhile: then there is no row to ask,
-// either.
+// hashTarget returns the offset up to which h may hash. more is false, and h no longer busy, if h
+// has caught up, or the upload is no longer active or was invalidated.
 func (l *live) ahead(f *follower) (end drive.ByteSize, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *live) ahead(f *follower) (end drive.ByteSize, more bool) {
 	return end, more
 }
 
-// follow hashes until it has caught up with the parts.
+// run hashes until h has caught up with the received prefix. It stops on an error.
 func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
 	for {
 		end, more := l.ahead(f)
@@ -111,7 +111,7 @@ func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
 			l.followed = end
 		}
 		l.mu.Unlock()
-		if err != nil { // the seal reads the rest, and reports what is wrong
+		if err != nil { // the seal hashes the rest and reports the error
 			l.mu.Lock()
 			f.busy = false
 			l.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
 	}
 }
 
-// catchUp hashes up to end, and counts in read how far it is.
+// catchUp hashes up to offset end. It stores its progress in read unless that is nil.
 func (f *follower) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,11 +135,11 @@ func (f *follower) catchUp(ctx context.Context, staging blob.Staging, ref blob.R
 	return errors.Join(f.hash.CatchUp(ctx, file, int64(end)), file.Close())
 }
 
-// unfollowLocked forgets what was hashed: a part of it was taken back.
+// resetHasherLocked discards the hash state because a hashed part may have been taken back.
 func (l *live) unfollowLocked() { l.follower, l.followed = nil, 0 }
 
-// sums returns the declared digests of the whole file other than BLAKE3, hashing what the follower
-// has not reached.
+// sums returns the declared digests of the whole file other than BLAKE3. It hashes the bytes not
+// covered yet, and counts them in read.
 func (s *followers) sums(ctx context.Context, l *live, row Row, read *atomic.Int64) (digest.Set, error) {
 	algos := row.Digests.Aliases()
 	l.mu.Lock()
@@ -154,6 +154,7 @@ func (s *followers) sums(ctx context.Context, l *live, row Row, read *atomic.Int
 	return f.hash.Sums(), nil
 }
 
+// countingObject adds the bytes read from an Object to read.
 type counted struct {
 	blob.Object
 	read *atomic.Int64

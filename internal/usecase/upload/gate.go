@@ -11,11 +11,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ReasonRevoked is why an upload is gone whose sender may not send to its folder any more.
+// ReasonRevoked is the reason of a gone upload whose sender lost the right to its folder.
 const ReasonRevoked = "revoked"
 
-// gate decides who may begin an upload, and who may go on with one. An upload is its account's, and
-// a guest's own: nobody else of a space fills what one member has begun.
+// authorizer decides who may begin or continue an upload. An upload belongs to its account; within
+// a shared space, a guest's upload can be continued only by that guest.
 type gate struct {
 	db     *sqldb.DB
 	access *access.Access
@@ -25,18 +25,18 @@ type gate struct {
 	end    func(ctx context.Context, l *live, row Row, reason string) (outcome, error) // Sessions.reclaim
 }
 
-// permit is a guest's right to go on with an upload, as it was read.
+// permit is a guest's right to continue an upload, as read from the database.
 type permit struct {
-	read  drive.Time
+	read  drive.Time // when it was read; zero: never
 	stamp access.Stamp
-	known bool       // stamp says something
-	until drive.Time // the right ends then; zero: never
+	known bool       // stamp is valid
+	until drive.Time // end of the right; zero: never
 }
 
-// trustPermit is how long a permit may be acted on while it is not known what others change.
+// permitTTL is how long a permit is trusted while changes by other instances are unknown.
 const trustPermit = 5 * time.Second
 
-// holds reports whether a permit may still be acted on. No database is asked.
+// fresh reports whether a permit may still be used. It does not access the database.
 func (g *gate) holds(p permit) bool {
 	now := g.now()
 	if p.read == 0 || p.until != 0 && p.until <= now {
@@ -48,8 +48,8 @@ func (g *gate) holds(p permit) bool {
 	return now.Sub(p.read) < trustPermit
 }
 
-// mayLocked says of an upload in memory whether somebody may go on with it: NotFound when it is not
-// theirs, false when that must be asked. The caller holds l.mu.
+// authorizedLocked reports whether who may continue the cached upload. false means that the
+// database must be asked; NotFound that the upload belongs to another user. The caller holds l.mu.
 func (l *live) mayLocked(who drive.Who) (bool, error) {
 	switch {
 	case l.row.Account == who.Account:
@@ -60,7 +60,7 @@ func (l *live) mayLocked(who drive.Who) (bool, error) {
 	return l.of.gate.holds(l.permit), nil
 }
 
-// useOf is what one must be allowed to place a file.
+// requiredUse returns the right that is needed to place a file under conflict rule c.
 func useOf(c drive.Conflict) access.Use {
 	if c == drive.ConflictReplace {
 		return access.Replace
@@ -68,7 +68,8 @@ func useOf(c drive.Conflict) access.Use {
 	return access.Upload
 }
 
-// check asks whether somebody may go on with an upload, and notes that it is a guest's.
+// authorize checks in the database whether who may continue an upload, and sets row.guest. Errors:
+// NotFound, Forbidden.
 func (g *gate) check(ctx context.Context, who drive.Who, row *Row) (permit, error) {
 	switch {
 	case row.Account == who.Account:
@@ -78,14 +79,14 @@ func (g *gate) check(ctx context.Context, who drive.Who, row *Row) (permit, erro
 	}
 	row.guest = true
 	p := permit{read: g.now()}
-	p.stamp, p.known = g.access.Stamp() // before the question: what changes meanwhile is asked for again
+	p.stamp, p.known = g.access.Stamp() // read before the right, so that a concurrent change invalidates the permit
 	pass, err := g.access.Enter(ctx, g.db, who, row.Parent, useOf(row.Conflict))
 	p.until = pass.Until
 	return p, err
 }
 
-// let is check for one who holds the turn. An upload whose sender has lost the right is ended: its
-// reservation goes back.
+// authorizeOrReclaim is authorize for a caller that holds the state lock. If the sender has lost
+// the right, it reclaims the upload and frees its reservation.
 func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) (outcome, error) {
 	p, err := g.check(ctx, who, row)
 	if err == nil {
@@ -99,19 +100,19 @@ func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) (outco
 		return settled, err
 	}
 	if trashed, failed := access.Trashed(ctx, g.access, g.db, who, row.Parent, useOf(row.Conflict)); failed != nil || trashed {
-		return settled, err // an upload goes on when its folder is restored
+		return settled, err // the upload continues once its folder is restored
 	}
 	switch out, ended := g.end(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
-	case ended != nil: // its timers end it
-		g.log.WarnContext(ctx, "end an upload whose sender may not send any more", "upload", row.ID, "error", ended)
+	case ended != nil: // its timers end it later
+		g.log.WarnContext(ctx, "upload of a sender without access could not be ended; its timers end it later", "upload", row.ID, "error", ended)
 	case out == again:
 		return again, nil
 	}
 	return settled, err
 }
 
-// enter lets somebody begin an upload: the Who that it returns acts on the account that the file
-// goes to, and the place is one in that account.
+// authorizeBegin checks that who may begin b. It returns a Who that acts on the target account, and
+// b with a target within that account. Errors: NotFound, Forbidden.
 func (g *gate) enter(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
 	switch {
 	case b.Kind == Partial, b.Path != nil && b.Place == "":
@@ -126,7 +127,7 @@ func (g *gate) enter(ctx context.Context, who drive.Who, b Begin) (drive.Who, Be
 	return pass.Who, b, err
 }
 
-// enterThere checks that a file which is to be replaced may be: it may have grants of its own.
+// authorizeReplace checks the right to replace an existing file, which may have grants of its own.
 func (g *gate) enterThere(ctx context.Context, who drive.Who, account drive.AccountID, parent drive.NodeID, name drive.Name) error {
 	there, found, err := g.tree.Child(ctx, g.db, account, parent, name)
 	if err != nil || !found {
@@ -136,8 +137,8 @@ func (g *gate) enterThere(ctx context.Context, who drive.Who, account drive.Acco
 	return err
 }
 
-// mayPut asks, in the transaction that puts a guest's file there, whether it may go to where its
-// path leads by then. Others may have moved folders since enter has looked.
+// mayPut checks, in the publishing transaction, that a guest may put a file at its target. The
+// target may have moved since authorizeBegin.
 func (g *gate) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Target) error {
 	if !row.guest {
 		return nil
@@ -150,7 +151,8 @@ func (g *gate) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Tar
 	return err
 }
 
-// mayPutAll is mayPut for files that are new, one answer for those of somebody in the same folder.
+// mayPutAll is mayPut for new files. It checks each combination of user, folder and conflict rule
+// once.
 func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, at []tree.Target) error {
 	type key struct {
 		user     drive.UserID
@@ -171,8 +173,8 @@ func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, a
 	return nil
 }
 
-// enterPath is enter for a path in another place: the right is that at the last folder that there
-// is.
+// authorizePath is authorizeBegin for a path in another drive. The right at the deepest existing
+// folder decides.
 func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
 	to, err := g.access.Find(ctx, g.db, who, drive.Address{Place: b.Place, Path: b.Path})
 	if err != nil {
@@ -184,7 +186,7 @@ func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who
 	}
 	at := last.ID
 	if len(rest) == 0 && b.Conflict != drive.ConflictReplace && !last.IsRoot() {
-		at = last.Parent // the name is taken: the folder decides what that means
+		at = last.Parent // the name is taken: the folder decides
 	}
 	pass, err := g.access.Enter(ctx, g.db, who, at, useOf(b.Conflict))
 	if err == nil && len(rest) > 1 && !b.Parents {
@@ -194,8 +196,8 @@ func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who
 	return pass.Who, b, err
 }
 
-// mayGo checks that an upload may go to another folder: one that its sender may not see is
-// NotFound, as one that is not there.
+// mayMove checks that an upload may get another target folder; NotFound if its sender may not see
+// the folder. A zero parent or empty c keeps the current value.
 func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.NodeID, c drive.Conflict) error {
 	own := row.Account == who.Account
 	if parent.IsZero() && (own || c == "") {
@@ -214,7 +216,7 @@ func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.N
 	return err
 }
 
-// as shows an upload to somebody: a guest is told no path of the account, but the folder.
+// redactFor returns the view as shown to who: a guest sees the folder's id instead of its path.
 func (v View) as(who drive.Who) View {
 	if v.row.Account != who.Account && !v.row.Account.IsZero() {
 		v.Path = v.row.guestPath()
@@ -222,7 +224,7 @@ func (v View) as(who drive.Who) View {
 	return v
 }
 
-// guestPath is the address of the file by the id of its folder.
+// guestPath returns the file's address relative to the id of its folder.
 func (r Row) guestPath() string {
 	return drive.Address{Place: r.Parent.String(), Path: drive.Path{r.Name}}.String()
 }

@@ -9,18 +9,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// head is what a protocol keeps beside an upload. Native uploads have none.
+// head is the protocol data kept beside an upload. Native uploads have none.
 type head struct {
 	Kind     Kind
 	Protocol Protocol
 	Metadata string
-	Partials []drive.UploadID // of a final one
-	Final    drive.UploadID   // of a partial one that was joined
+	Partials []drive.UploadID // inputs of a final upload
+	Final    drive.UploadID   // set on a joined partial upload
 }
 
+// isZero reports whether there is nothing to store.
 func (h head) isZero() bool { return h.Kind == Whole && h.Protocol == Native && h.Metadata == "" }
 
-// insertHead keeps h, if there is anything to keep.
+// insertHead stores h, unless it is zero.
 func insertHead(ctx context.Context, tx *sqldb.Tx, id drive.UploadID, h head) error {
 	if h.isZero() {
 		return nil
@@ -37,7 +38,7 @@ func insertHead(ctx context.Context, tx *sqldb.Tx, id drive.UploadID, h head) er
 	return nil
 }
 
-// findHead returns what is kept beside an upload, the zero head where nothing is.
+// findHead returns the protocol data of an upload; the zero head if there is none.
 func findHead(ctx context.Context, q sqldb.Querier, id drive.UploadID) (h head, err error) {
 	var partials string
 	err = q.QueryRow(ctx, `SELECT kind, protocol, metadata, partials, final_id FROM upload_heads WHERE upload_id = ?`, id).
@@ -54,8 +55,8 @@ func findHead(ctx context.Context, q sqldb.Querier, id drive.UploadID) (h head, 
 	return h, nil
 }
 
-// Metadata returns what a protocol keeps beside an upload of the caller's. Unlike Offset it ends
-// nothing.
+// Metadata returns the metadata of an upload that the caller may continue. Unlike Offset it does
+// not interrupt an Append.
 func Metadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) (string, error) {
 	row, err := findRow(ctx, s.DB, id)
 	if err == nil {
@@ -68,8 +69,8 @@ func Metadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID
 	return h.Metadata, err
 }
 
-// SetMetadata changes what a protocol keeps beside an open upload, which was begun with metadata.
-// The caller has been let in by an Append just before.
+// SetMetadata replaces the metadata of an upload that was begun with metadata; without any it does
+// nothing. BadRequest if text exceeds MaxMetadata.
 func SetMetadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID, text string) error {
 	if len(text) > MaxMetadata {
 		return drive.Bad("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(text))

@@ -12,16 +12,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// clocks are the times that uploads go by.
+// clocks are the time sources of uploads.
 type clocks struct {
-	own   func() time.Time                              // of this process
-	rows  func(ctx context.Context) (drive.Time, error) // of the database; nil: own
-	keeps func() time.Time                              // for how long something was kept: see package retention; nil: own
+	own   func() time.Time                              // clock of this process
+	rows  func(ctx context.Context) (drive.Time, error) // clock of the database, which row timestamps use; nil: process
+	keeps func() time.Time                              // monotonic clock for retention, see package retention; nil: process
 }
 
+// now returns the time of this process's clock.
 func (c clocks) now() drive.Time { return drive.TimeOf(c.own()) }
 
-// ofRows returns the time that rows go by.
+// rowTime returns the current time of the clock that row timestamps use.
 func (c clocks) ofRows(ctx context.Context) (drive.Time, error) {
 	if c.rows == nil {
 		return c.now(), nil
@@ -29,7 +30,7 @@ func (c clocks) ofRows(ctx context.Context) (drive.Time, error) {
 	return c.rows(ctx)
 }
 
-// kept is the time by which rows have been kept for long enough.
+// retentionTime returns the time that retention periods are measured against.
 func (c clocks) kept() drive.Time {
 	if c.keeps == nil {
 		return c.now()
@@ -37,18 +38,18 @@ func (c clocks) kept() drive.Time {
 	return drive.TimeOf(c.keeps())
 }
 
-// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were
-// cut off come back first.
+// reclaimHold is how long after a start or a loss of timers no timer may start a reclaim:
+// interrupted clients get time to return.
 const reclaimHold = time.Hour
 
-// A clock may be wrong and be set right while this process runs.
+// Limits for a clock that is wrong and is corrected while this process runs.
 const (
-	maxAhead    = 5 * time.Minute // what was noted for later than that was noted by a clock that was ahead
-	longestWait = 24 * time.Hour  // for a time that a wrong clock may have made distant; then the clock is asked again
+	maxAhead    = 5 * time.Minute // a timestamp further in the future was written by a clock that ran ahead
+	longestWait = 24 * time.Hour  // longest wait for a time that a wrong clock may have set; then the clock is read again
 )
 
-// holdoff keeps timers from starting reclaims for a while: after a start, after timers were lost,
-// after a backup was restored.
+// holdoff suspends timer-driven reclaims for a while after a start, after a loss of timers, and
+// after a restored backup.
 type holdoff struct {
 	db       *sqldb.DB
 	clocks   clocks
@@ -56,20 +57,20 @@ type holdoff struct {
 	length   time.Duration
 
 	mu    sync.Mutex
-	ready drive.Time // when this instance became ready, or last lost its timers
+	ready drive.Time // when this instance became ready or last lost its timers
 }
 
-// lost notes that the timer queue has forgotten what it held.
+// noteLocal restarts the suspension in this instance, because timers were lost.
 func (h *holdoff) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = h.clocks.now()
 }
 
-// wait returns for how long no timer's word may start a reclaim, as far as this instance knows.
+// remaining returns how long this instance suspends reclaims; zero or negative: not suspended.
 func (h *holdoff) wait() time.Duration { return h.until().Sub(h.clocks.now()) }
 
-// until is the time at which wait ends.
+// endsAt returns when the suspension of this instance ends.
 func (h *holdoff) until() drive.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +80,8 @@ func (h *holdoff) until() drive.Time {
 	return h.ready.Add(h.length)
 }
 
-// waitForAll is wait for what any instance knows; now is the time that rows go by.
+// sharedRemaining is remaining for the losses recorded by any instance. now is the time that rows
+// use.
 func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration, error) {
 	if h.restored {
 		return reclaimHold, nil
@@ -94,11 +96,12 @@ func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration
 	return at.Add(h.length).Sub(now), nil
 }
 
-// metaTimersLost is the name of the mark in the meta table that says when any instance last found
-// that timers were lost.
+// metaTimersLost is the key in the meta table for the time at which any instance last noticed lost
+// timers.
 const metaTimersLost = "timers-lost"
 
-// note is lost for all instances: whichever delivers a timer holds reclaims back for a while.
+// noteShared restarts the suspension in all instances: it stores the time of the loss in the
+// database.
 func (h *holdoff) note(ctx context.Context) error {
 	h.lost()
 	now, err := h.clocks.ofRows(ctx)
@@ -109,7 +112,7 @@ func (h *holdoff) note(ctx context.Context) error {
 	return h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaTimersLost, text) })
 }
 
-// lostAt returns when timers were last lost, as far as any instance knows; zero: never.
+// lostAt returns the recorded time of the last loss of timers; zero: never.
 func (h *holdoff) lostAt(ctx context.Context) (at drive.Time, err error) {
 	value, err := meta.Find(ctx, h.db, metaTimersLost)
 	if err == nil && value != "" {

@@ -9,24 +9,23 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Incoming is a small file whose content is stored, and that nobody sees yet: for those who publish
-// many of them at once. Each one is given to Publish or to Drop, once.
+// Incoming is a stored small file that is not published yet, for callers that publish many at once.
+// The caller passes it to Publish or Drop, exactly once.
 type Incoming struct{ a *arrival }
 
-// Outcome says what Publish has come to: as PutFile.
+// Outcome returns the result of Publish, as PutFile does; Unavailable before.
 func (in *Incoming) Outcome() (n tree.Node, created bool, err error) {
 	return in.a.placed.Node, in.a.placed.Created, in.a.err()
 }
 
-// Stored is Outcome of one that succeeded, as PutWhole returns it.
+// Stored returns the published file as PutWhole does. Call it only if Outcome has no error.
 func (in *Incoming) Stored() Stored { return in.a.stored() }
 
-// StoreFile stores the content of a file of up to one part, and of known length. p.Check is asked
-// as PutFile does, before the body is read: it does not see what others that were stored before and
-// are not published will have changed. Several may be stored at the same time.
+// StoreFile stores the content of a file of known size and at most one part (else TooLarge). It
+// calls p.Check before it reads the body; Check does not see the effect of other files that are not
+// published yet. StoreFile may be called concurrently.
 //
-// Errors: as PutFile, but for those that depend on the place and on the quota; those come with
-// Publish.
+// Errors: as PutFile, except those of the target and the quota, which Publish reports.
 func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (*Incoming, error) {
 	if p.Size == blob.UnknownSize || p.Size > s.opt.PartSize {
 		return nil, drive.Fail(drive.TooLarge, "field", "size", "limit", s.opt.PartSize, "sent", p.Size)
@@ -42,9 +41,9 @@ func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body
 	return &Incoming{a}, nil
 }
 
-// Publish makes files of one account visible, in their order, by few transactions. Each succeeds or
-// fails alone: see Outcome. The content of one that fails is removed. A crash leaves some of the
-// first of them, each whole.
+// Publish makes files of one account visible, in their order, in few transactions. Each succeeds or
+// fails alone: see Outcome. The contents of failed files are removed. After a crash a prefix of the
+// files is published.
 func (s *Sessions) Publish(ctx context.Context, files ...*Incoming) {
 	all := make([]*arrival, len(files))
 	for i, in := range files {

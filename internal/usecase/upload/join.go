@@ -12,31 +12,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// joins puts together what Concat has joined: it copies the bytes of partial uploads into their
-// final one, and removes them. Which final has taken over which partial uploads, and has not
-// removed them yet, is in the table upload_joins.
+// merger copies the bytes of joined partial uploads into their final upload, and removes the
+// originals. The table upload_joins lists the partial uploads that each final one has taken over
+// and not removed yet.
 type joins struct {
 	db       *sqldb.DB
 	staging  blob.Staging
-	unstore  func(ctx context.Context, id drive.UploadID) error // removes content of a seal that came to nothing
-	restored bool                                               // what the rows say may be of before, and the bytes of after
+	unstore  func(ctx context.Context, id drive.UploadID) error // removes the content left by a failed seal
+	restored bool                                               // a backup was restored: rows may be older than the bytes, so nothing is removed
 	log      *slog.Logger
 }
 
-// join is the first step of the seal of a final upload: its parts are made of the bytes of its
-// partial ones. Those of the first one are taken over as they lie, where its parts are the final's
-// (blob.Staging.Adopt). All others have another place in the file, on which a chaining value
-// depends: each byte of them is read and hashed once, and copied unless the staging can share it.
-// What an earlier attempt has done is there. Then the partial ones are removed: the same bytes lie
-// there twice for no longer than the copying takes.
+// join is the first step of the seal of a final upload: it builds the parts from the partial
+// uploads. The first one is adopted in place if its parts match the final's (blob.Staging.Adopt).
+// The others move to another offset, which changes their chaining values: each byte is read and
+// hashed once, and copied unless the staging can share it. Results of earlier attempts are reused.
+// Finally join removes the partial uploads, so the bytes are stored twice only during the copy.
 //
-//	dies after ...   and then
-//	the taking over  the others are copied
-//	some parts       the others are copied
-//	all parts        they are made durable, the partial ones are removed
-//	some removals    the rest is removed; nothing is read any more
+//	crash after ...   a repeat ...
+//	adoption          copies the others
+//	some parts        copies the others
+//	all parts         makes them durable, removes the partial uploads
+//	some removals     removes the rest, reads nothing
 //
-// missing is what an upload that is not a final one lacks.
+// If row has no joined uploads it is no final upload, and join returns missing unchanged.
 func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) error {
 	all, err := s.of(ctx, row.ID)
 	if err == nil && len(all) == 0 {
@@ -45,7 +44,7 @@ func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) 
 	if err != nil {
 		return err
 	}
-	// A journal that was lost refuses every gen until one is fenced.
+	// A lost journal refuses every gen until one is fenced.
 	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1)
 	if err == nil {
 		staged, err = s.adoptFirst(ctx, row, all[0].ref, staged)
@@ -58,7 +57,7 @@ func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) 
 	}
 	src := &sources{joins: all, open: func(j joined) (blob.Object, error) { return s.open(ctx, j) }, at: -1}
 	err = errors.Join(s.copyParts(ctx, row, staged, src, run), src.close())
-	if drive.IsKind(err, drive.NotFound) { // another instance has copied all and removed them, or they are lost
+	if drive.IsKind(err, drive.NotFound) { // another instance has copied and removed all, or the bytes are lost
 		if left, findErr := s.of(ctx, row.ID); findErr == nil && len(left) < len(all) {
 			return nil
 		}
@@ -67,15 +66,15 @@ func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) 
 	if err != nil {
 		return err
 	}
-	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // durable
+	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // makes the parts durable
 		return lost(err)
 	}
 	s.remove(ctx, row.ID)
 	return nil
 }
 
-// adoptFirst takes over the bytes of the first partial upload, unless an earlier attempt has
-// brought some, and returns what is staged.
+// adoptFirst adopts the bytes of the first partial upload, unless an earlier attempt has staged
+// something. It returns the staging.
 func (s *joins) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
 	if len(staged.Parts) > 0 || len(staged.Tails) > 0 {
 		return staged, nil
@@ -87,7 +86,7 @@ func (s *joins) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged 
 	return s.staging.Load(ctx, row.Ref())
 }
 
-// copyParts writes the parts of the final that are not there yet.
+// copyParts writes the missing parts of the final upload.
 func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src *sources, run *sealing) error {
 	there, tails := map[int]bool{}, map[int]drive.ByteSize{}
 	for _, p := range staged.Parts {
@@ -112,7 +111,7 @@ func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src 
 	return nil
 }
 
-// copyPart writes what a part of the final lacks.
+// copyPart writes the missing bytes of one part of the final upload.
 func (s *joins) copyPart(ctx context.Context, row Row, e blob.Extend, src *sources) error {
 	from := drive.ByteSize(e.N) * row.PartSize
 	src.off = from + e.At
@@ -131,20 +130,22 @@ func (s *joins) copyPart(ctx context.Context, row Row, e blob.Extend, src *sourc
 		return err
 	}
 	_, err = s.staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
-	if _, ok := errors.AsType[*blob.ThereError](err); ok { // another instance copies too, from the same bytes
+	if _, ok := errors.AsType[*blob.ThereError](err); ok { // another instance copies the same bytes
 		return nil
 	}
 	return err
 }
 
-// joined is a partial upload that a final one has taken over.
+// joinedPartial is a partial upload that a final one has taken over.
 type joined struct{ ref blob.Ref }
 
-// of returns what a final upload has taken over and not removed yet, in order.
+// pending returns the partial uploads that a final upload has taken over and not removed yet, in
+// order.
 func (s *joins) of(ctx context.Context, final drive.UploadID) ([]joined, error) {
 	return s.find(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
 }
 
+// query returns the rows of upload_joins that match the SQL suffix where.
 func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, error) {
 	rows, err := s.db.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
 	all, err := sqldb.Scan(rows, err, func(j *joined, scan func(...any) error) error {
@@ -156,8 +157,8 @@ func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, 
 	return all, nil
 }
 
-// open opens the bytes of a partial upload. Where parts cannot be read before they are sealed it is
-// sealed for that.
+// openPartial opens the bytes of a partial upload. If the staging cannot read parts before the
+// seal, it seals the partial upload first.
 func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
 	if !readableParts(s.staging) {
 		if err := s.staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
@@ -171,13 +172,13 @@ func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
 	return o, err
 }
 
-// sources reads the partial uploads as one file. One at a time is open.
+// partialReader reads the partial uploads as one file. At most one is open.
 type sources struct {
 	joins []joined
 	open  func(joined) (blob.Object, error)
-	off   drive.ByteSize // where Read goes on
-	at    int            // which is open; -1: none
-	start drive.ByteSize // where that one begins
+	off   drive.ByteSize // next offset of Read
+	at    int            // index of the open one; -1: none
+	start drive.ByteSize // file offset at which it begins
 	file  blob.Object
 }
 
@@ -194,7 +195,8 @@ func (s *sources) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// within says where the next n bytes lie; nil where they are of more than one partial upload.
+// span returns where the next n bytes are stored; nil if they cross from one partial upload to the
+// next.
 func (s *sources) within(n drive.ByteSize) ([]blob.Source, error) {
 	if err := s.turn(); err != nil {
 		return nil, err
@@ -205,7 +207,7 @@ func (s *sources) within(n drive.ByteSize) ([]blob.Source, error) {
 	return []blob.Source{{Object: s.file, Offset: s.off - s.start, Size: n}}, nil
 }
 
-// turn opens the partial upload that off is in.
+// seek opens the partial upload that contains off; io.EOF after the last.
 func (s *sources) turn() error {
 	start := drive.ByteSize(0)
 	for i, j := range s.joins {
@@ -229,6 +231,7 @@ func (s *sources) turn() error {
 	return io.EOF
 }
 
+// close closes the open partial upload, if any.
 func (s *sources) close() error {
 	if s.at < 0 {
 		return nil
@@ -237,18 +240,19 @@ func (s *sources) close() error {
 	return s.file.Close()
 }
 
-// remove removes what a final upload has taken over and needs no longer. What fails is done after
-// the next start.
+// removeJoined removes the partial uploads that a final one no longer needs. An error is only
+// logged; the next start retries.
 func (s *joins) remove(ctx context.Context, final drive.UploadID) {
 	all, err := s.of(ctx, final)
 	if err == nil {
 		err = s.removeAll(ctx, all)
 	}
 	if err != nil {
-		s.log.WarnContext(ctx, "remove partial uploads", "upload", final, "error", err)
+		s.log.WarnContext(ctx, "bytes of joined partial uploads could not be removed; the next start retries", "upload", final, "error", err)
 	}
 }
 
+// removeAll removes the given partial uploads and their rows in upload_joins.
 func (s *joins) removeAll(ctx context.Context, all []joined) error {
 	for _, j := range all {
 		if err := s.unstore(ctx, j.ref.ID); err != nil {
@@ -268,7 +272,7 @@ func (s *joins) removeAll(ctx context.Context, all []joined) error {
 	return nil
 }
 
-// removeEnded is remove for all finals that have ended.
+// removeEnded removes the partial uploads of all final uploads that have ended.
 func (s *joins) removeEnded(ctx context.Context) error {
 	if s.restored {
 		return nil

@@ -12,37 +12,38 @@ import (
 	"smartdrive/internal/usecase/upload/claim"
 )
 
-// Small files that somebody else makes visible, in a transaction of their own: package batch. The
-// steps are those of PutFile, each of many files at once:
+// A caller can publish many small files in a transaction of its own (package batch). The steps are
+// those of PutFile, each for many files:
 //
-//	Lay          the bytes are in the store, and may be lost with the machine
-//	SettleLaid   they are durable, and stored contents with the same digests were inspected
-//	PublishLaid  within the caller's transaction; each file succeeds or fails alone
-//	EndLaid      after it: the files of what has failed are removed
+//	Lay          stores the bytes; a power loss may still lose them
+//	SettleLaid   makes them durable, and inspects stored contents with the same digests
+//	PublishLaid  runs in the caller's transaction; each file succeeds or fails alone
+//	EndLaid      runs after it; removes the contents of failed files
 
-// Laid is a small file whose content is in the store and that nobody sees yet.
+// Laid is a small file whose content is stored but not published.
 type Laid struct{ arrival }
 
-// Sum is the digest of the content.
+// Sum returns the BLAKE3 digest of the content.
 func (l *Laid) Sum() digest.Sum { return l.content.Sum }
 
-// Outcome is what became of the file. Before the transaction of PublishLaid is committed it may
-// change.
+// Outcome returns the published file, or the error that refused it. The outcome is final once the
+// transaction of PublishLaid is committed.
 func (l *Laid) Outcome() (n tree.Node, created bool, err error) {
 	return l.placed.Node, l.placed.Created, l.err()
 }
 
-// Digests are those of a content that is new, all that it has; nil: it may have others.
+// Digests returns all digests of the content if the content is new; nil if the account's files
+// already had it.
 func (l *Laid) Digests() digest.Set { return l.stored().Digests }
 
-// Refuse makes an outcome of what somebody else has decided.
+// Refuse sets the file's outcome to err. The caller uses it if it decides against the file itself.
 func (l *Laid) Refuse(err error) { l.end(err) }
 
-// Condition is asked, within the transaction, about what is there; nil: nothing. Its error refuses
-// the file.
+// Condition checks, within the publishing transaction, the node at the file's target (nil: none
+// there). Its error refuses the file. A nil Condition always holds.
 type Condition func(ctx context.Context, q sqldb.Querier, there *tree.Node) error
 
-// and is the condition that both hold.
+// and returns a condition that requires both.
 func (c Condition) and(other Condition) Condition {
 	switch {
 	case c == nil:
@@ -58,6 +59,7 @@ func (c Condition) and(other Condition) Condition {
 	}
 }
 
+// holds evaluates c for the target at; a nil c holds.
 func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) error {
 	switch {
 	case c == nil:
@@ -68,9 +70,9 @@ func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) e
 	return c(ctx, q, &at.There)
 }
 
-// Lay brings the content of a small file, of a size that is known and at most LaidSize, to the
-// store. EndLaid must follow. On an error nothing stays. p.Check is not asked, only may and
-// p.Expect are.
+// Lay stores the content of a small file of known size, at most LaidSize (else TooLarge). On
+// success the caller must call EndLaid; on an error nothing remains. Lay ignores p.Check: may and
+// p.Expect are checked when the file is published.
 func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condition, body io.Reader) (*Laid, error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -91,11 +93,12 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 	return &Laid{*a}, nil
 }
 
-// LaidSize is the largest file that is laid: what is larger gains nothing by it.
+// LaidSize is the largest size that Lay accepts; larger files gain nothing from it.
 const LaidSize = drive.MiB
 
-// SettleLaid makes the content of files durable, and inspects stored contents with the same
-// digests: bad bytes PublishLaid replaces. When it fails none of them counts as durable.
+// SettleLaid makes the contents of files durable, and inspects stored contents with the same
+// digests, so that PublishLaid can replace damaged ones. If it fails, none of the files counts as
+// durable.
 func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 	if len(all) == 0 {
 		return nil
@@ -110,12 +113,12 @@ func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 	return s.inspectAll(ctx, arrivals)
 }
 
-// PublishLaid makes files of one account visible, in their order. Its error is that of the
-// transaction: the caller returns it.
+// PublishLaid publishes files of one account within tx, in their order. Each file's result is its
+// Outcome. A returned error is the transaction's, and the caller must return it.
 func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*Laid) error {
 	arrivals := make([]*arrival, len(all))
 	for i, l := range all {
-		l.ended = false // a transaction that runs again
+		l.ended = false // the transaction may run again
 		arrivals[i] = &l.arrival
 	}
 	if len(all) == 1 {
@@ -124,9 +127,9 @@ func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.
 	return s.small.committer.putAll(ctx, tx, account, arrivals)
 }
 
-// EndLaid removes the content of files that were not published. failed is the error of the
-// transaction, nil: it was committed. Where it may have been committed all the same nothing is
-// removed, and the auditor decides.
+// EndLaid removes the contents of files that were not published. failed is the error of the
+// publishing transaction; nil: it was committed. If the transaction may have been committed despite
+// its error, nothing is removed and the auditor decides later.
 func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error {
 	ctx = context.WithoutCancel(ctx)
 	var refused []*arrival
@@ -141,9 +144,9 @@ func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error
 	return s.small.dropAll(ctx, refused)
 }
 
-// CheckOwned refuses what LinkOwned would be asked for if the bytes of the content are lost or
-// damaged: as NotFound {field: digests}, so that the client sends them. It comes before the
-// transaction.
+// CheckOwned returns NotFound {field: digests} if the account owns the content of p but its bytes
+// are lost or damaged, so that the client sends them. The caller calls it before the transaction of
+// LinkOwned.
 func CheckOwned(ctx context.Context, s *Sessions, who drive.Who, p PutFile) error {
 	lost, err := s.claims.Lost(ctx, s.DB, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
 	if err == nil && lost {
@@ -152,9 +155,9 @@ func CheckOwned(ctx context.Context, s *Sessions, who drive.Who, p PutFile) erro
 	return err
 }
 
-// LinkOwned makes a file of content that the account has, as Begin would link it, within the
-// caller's transaction, which has the lock on the ledger. p is what PutFile would be asked for.
-// Besides its errors: NotFound {field: digests} where the account has no such content.
+// LinkOwned creates the file p from content that the account already owns, without sending bytes.
+// It runs within tx, whose caller holds the lock on the ledger. Errors: as PutFile; NotFound
+// {field: digests} if the account owns no such content.
 func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p PutFile, may Condition) (tree.Placed, error) {
 	id, err := s.claims.Owned(ctx, tx, claim.Claim{Account: who.Account, User: who.User, Size: p.Size, Digests: p.Digests})
 	if err == nil && id.IsZero() {

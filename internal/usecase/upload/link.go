@@ -10,14 +10,13 @@ import (
 	"smartdrive/internal/usecase/upload/claim"
 )
 
-// claim is what the upload claims of its bytes.
+// claim returns the content that the upload claims to have.
 func (r Row) claim() claim.Claim {
 	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Open: r.Challenge}
 }
 
-// Patch changes what an open upload claims or where it shall go. A claim may link it at once
-// (View.State done), or bring a challenge. Errors: NotFound, Gone, WrongState, NameTaken,
-// ParentGone, Quota.
+// Patch changes the declared digests or the target of an open upload. New digests may link the
+// upload at once (View.State done) or bring a challenge.
 type Patch struct {
 	Digests  digest.Set
 	Parent   drive.NodeID
@@ -25,7 +24,7 @@ type Patch struct {
 	Conflict drive.Conflict
 }
 
-// Patch applies a Patch.
+// Patch applies p. Errors: NotFound, Gone, WrongState, NameTaken, ParentGone, Quota.
 func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, p Patch) (View, error) {
 	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) {
 		if err := s.gate.mayGo(ctx, who, row, p.Parent, p.Conflict); err != nil {
@@ -36,8 +35,8 @@ func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, 
 	return v.as(who), err
 }
 
-// onOpen runs act on an upload that is active or parked. A done one is shown: the request is a
-// repeat of the one that linked it.
+// onOpen runs act on an active or parked upload under the state lock. For a done upload it returns
+// the view, because the request may repeat the one that linked it. Other states: WrongState, Gone.
 func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, outcome, error)) (v View, err error) {
 	err = inTurn(ctx, &s.table, id, func(l *live) (out outcome, err error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -58,6 +57,7 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 	return v, err
 }
 
+// patch implements Patch under the state lock.
 func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, outcome, error) {
 	if row.isPartial() {
 		return View{}, settled, row.hasNoPlace()
@@ -92,22 +92,23 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	return v, settled, err
 }
 
-// Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong
-// or late: the upload silently goes on as a normal one. Nothing tells a wrong answer from content
-// that has gone meanwhile.
+// Prove answers the challenge of an upload. A right answer links the content (View.State done).
+// After a wrong or late one the upload continues as an ordinary one; the response does not reveal
+// whether the answer was wrong or the content is gone.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
 	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
 	return v.as(who), err
 }
 
+// prove implements Prove under the state lock.
 func (s *Sessions) prove(ctx context.Context, who drive.Who, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
-		return View{}, settled, err // the challenge stays: the client may choose another name first
+		return View{}, settled, err // keep the challenge: the client may choose another name and retry
 	}
 	now := s.clocks.now()
 	switch {
 	case row.Challenge.Answered():
-		v, err := s.views.ofOpen(ctx, row) // a repeat
+		v, err := s.views.ofOpen(ctx, row) // repeated request
 		return v, settled, err
 	case row.Challenge != nil && row.Size > claim.AtOnce && row.Challenge.AsksAll(int64(row.Size)) && !row.Challenge.Expired(now):
 		return s.verifier.begin(ctx, who, l, row, row.Challenge.With(algo, answer, row.Size, now))
@@ -122,8 +123,8 @@ func (s *Sessions) prove(ctx context.Context, who drive.Who, l *live, row Row, a
 	return s.link(ctx, l, row, match)
 }
 
-// refuse uses the challenge up. It was counted when it was asked: this user gets none for this
-// content for a day.
+// refuse discards the challenge and returns the view. The question was already counted: this user
+// gets none for this content for a day.
 func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, outcome, error) {
 	if row.Challenge != nil {
 		want := row
@@ -139,9 +140,9 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, outcome,
 	return v, settled, err
 }
 
-// link is active or parked ⇒ done by content that is there already. Quota is checked again in the
-// transaction, and the reference is taken only while somebody else still holds one; else the upload
-// goes on as a normal one.
+// link is the transition active or parked ⇒ done with existing content. The transaction checks the
+// quota again, and that the content still has a reference. If not, the upload continues as an
+// ordinary one.
 func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) (View, outcome, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Done.Public()))
 	defer l.open()
@@ -170,6 +171,7 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 	return v, settled, err
 }
 
+// linkDone is the transaction of link.
 func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, out outcome, err error) {
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		move := quota.Move{Finished: row.Size, Reserved: -row.Reserved, Unfinished: -row.Held}
@@ -183,7 +185,7 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 			return err
 		}
 		linked := row
-		linked.Digests = digest.Set{} // a linked claim's digests were not verified here: drop them
+		linked.Digests = digest.Set{} // the declared digests were not verified
 		var err error
 		next, err = s.placer.done(ctx, tx, linked, id)
 		return err

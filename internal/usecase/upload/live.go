@@ -9,74 +9,74 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// live is an upload in memory: see the package comment.
+// liveUpload is the in-memory state of an upload: see the package comment.
 type live struct {
 	id   drive.UploadID
 	of   *table
-	turn chan struct{} // holds one token; whoever takes it may change the state
-	last atomic.Int64  // drive.Time of the last bytes that this process saw
-	used drive.Time    // when it was last let go; guarded by table.mu
+	turn chan struct{} // the state lock: holds one token, and the receiver of the token may change the state
+	last atomic.Int64  // drive.Time of the last bytes received by this process
+	used drive.Time    // time of the last release; guarded by liveTable.mu
 
-	growing sync.Mutex // held while the reservation grows: one step serves all parts that wait for room
+	growing sync.Mutex // held while the reservation grows: one step serves all waiting parts
 
 	mu         sync.Mutex
-	users      int // requests that hold this live; guarded by table.mu
+	users      int // references; guarded by liveTable.mu
 	loaded     bool
-	known      bool // somebody has loaded it, or made a row its own, since this live was made
+	known      bool // a row was set since this liveUpload was created
 	row        Row
-	permit     permit            // of a guest whose upload it is
-	parts      map[int]blob.Part // of an active upload
-	tails      map[int]blob.Part // beginnings of parts
-	received   drive.ByteSize    // sum of parts and tails
-	accepts    int               // parts accepted or dropped so far: tells whether a look at the journal is out of date
-	incoming   drive.ByteSize    // sum of the parts being written
-	limit      drive.ByteSize    // where the size is not known: what received and incoming may come to without a further grant
-	promised   drive.ByteSize    // its share of what the disk is promised for
-	promisedTo drive.AccountID   // whose share it is
-	refused    int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
+	permit     permit            // right of the guest who sends the upload
+	parts      map[int]blob.Part // received parts of an active upload, by number
+	tails      map[int]blob.Part // unfinished parts, by number
+	received   drive.ByteSize    // bytes in parts and tails
+	accepts    int               // parts accepted or dropped so far: detects a stale read of the journal
+	incoming   drive.ByteSize    // bytes of the parts being written
+	limit      drive.ByteSize    // unknown size: most bytes received and incoming without a further grant
+	promised   drive.ByteSize    // share of the promised disk space
+	promisedTo drive.AccountID   // account of that share
+	refused    int64             // the staging refuses gens up to this one; survives invalidation
 	suspect    bool              // parts must be verified first
-	shut       door              // the holder of the turn shuts and opens it
-	why        error             // what a part is told that comes while the door is refusing
+	shut       door              // set by the holder of the state lock
+	why        error             // error for parts while admission is admitRefuse
 	writers    map[int]*partWriter
-	quiet      chan struct{}  // closed when the last writer has gone; nil while nobody waits
-	seal       *sealing       // running or ended seal
-	follower   *follower      // hashes for declared digests; nil: none
-	followed   drive.ByteSize // how far the follower is
+	quiet      chan struct{}  // closed when the last writer ends; nil: nobody waits
+	seal       *sealing       // the latest seal, running or ended; nil: none
+	follower   *follower      // for declared digests other than BLAKE3; nil: none
+	followed   drive.ByteSize // bytes hashed by hasher
 
-	appending *appending // who fills it by offset; nil: nobody
-	tail      *blob.Tail // hashes of the tail of part tailN, as far as this process has taken it in; nil: to be read
+	appending *appending // who fills the upload by offset; nil: nobody
+	tail      *blob.Tail // hash state of the tail of part tailN; nil: the tail must be read
 	tailN     int
 }
 
-// door says whether parts may begin.
+// admission says whether new parts may begin.
 type door uint8
 
 const (
-	wide     door = iota // they may
-	waiting              // a part waits for the turn, and then for what the upload has become
-	refusing             // it is refused at once
+	wide     door = iota // parts may begin
+	waiting              // parts wait for the state lock, then check the state again
+	refusing             // parts fail at once with refusal
 )
 
-// ready reports whether parts may begin as things stand. l.mu is held.
+// ready reports whether parts may begin. The caller holds l.mu.
 func (l *live) ready() bool {
 	return l.loaded && l.row.State == Active && l.shut == wide && l.refused < l.row.Gen && !l.suspect
 }
 
 // partWriter is a request that writes a part.
 type partWriter struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	size   drive.ByteSize // its share of live.incoming
+	cancel context.CancelFunc // ends the request
+	done   chan struct{}      // closed when the request has ended
+	size   drive.ByteSize     // share of liveUpload.incoming
 }
 
-// keep reports whether a live that nobody holds is still worth its memory.
+// keepCached reports whether the upload stays cached without users: it is loaded and active.
 func (l *live) keep() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loaded && l.row.State == Active
 }
 
-// takeTurn waits until nobody else changes the upload's state.
+// lockState acquires the state lock; InProgress if ctx ends first.
 func (l *live) takeTurn(ctx context.Context) error {
 	l.of.order.take(l.id, rankTurn)
 	select {
@@ -88,8 +88,8 @@ func (l *live) takeTurn(ctx context.Context) error {
 	}
 }
 
-// inTurn runs act while nobody else in this process changes the upload's state, and again when
-// another instance was first: act loads the row, which is the new one then.
+// withStateLock runs act under the state lock of an upload, and again if act returns retry because
+// another instance won. act must load the row itself.
 func inTurn(ctx context.Context, t *table, id drive.UploadID, act func(l *live) (outcome, error)) error {
 	l := t.enter(id)
 	defer t.leave(l)
@@ -100,14 +100,14 @@ func inTurn(ctx context.Context, t *table, id drive.UploadID, act func(l *live) 
 	return attempts(func() (outcome, error) { return act(l) })
 }
 
+// unlockState releases the state lock.
 func (l *live) giveTurn() {
 	l.of.order.give(l.id, rankTurn)
 	l.turn <- struct{}{}
 }
 
-// adoptNew makes a row that was just begun what the live holds, and reports whether that is so now.
-// The row was visible from its commit on: whoever has found it meanwhile may have sent parts,
-// parked it or ended it, and what they made of the live stays. The caller has entered the live
+// setNew caches the row of a new upload, unless a request that found the row after its commit has
+// already set a later state. It reports whether row is the cached state now. The caller acquired l
 // before the commit.
 func (l *live) adoptNew(row Row) bool {
 	l.mu.Lock()
@@ -118,13 +118,15 @@ func (l *live) adoptNew(row Row) bool {
 	return l.loaded && l.row.Gen == row.Gen && l.row.State == row.State
 }
 
-// adopt makes row and staged what the live holds. No part is on its way.
+// setStaged caches row and its staged parts. No part may be in flight.
 func (l *live) adopt(row Row, staged blob.Staged) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.adoptLocked(row, staged)
 }
 
+// setStagedIf is setStaged unless a part was accepted or dropped since accepts was read; then it
+// returns false.
 func (l *live) adoptIf(accepts int, row Row, staged blob.Staged) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,12 +134,13 @@ func (l *live) adoptIf(accepts int, row Row, staged blob.Staged) bool {
 		return false
 	}
 	l.adoptLocked(row, staged)
-	if l.of.shared { // what is reserved and not used is for those who have asked for it
+	if l.of.shared { // the unused reservation belongs to the instance that was granted it
 		l.limit = min(l.received, row.Reserved)
 	}
 	return true
 }
 
+// setStagedLocked is setStaged for a caller that holds l.mu.
 func (l *live) adoptLocked(row Row, staged blob.Staged) {
 	l.parts, l.received = make(map[int]blob.Part, len(staged.Parts)), 0
 	for _, p := range staged.Parts {
@@ -155,8 +158,7 @@ func (l *live) adoptLocked(row Row, staged blob.Staged) {
 	l.limit = row.Reserved
 }
 
-// setRowLocked takes over a row that was just written or read. What is promised of the disk follows
-// from it.
+// setRowLocked caches a row that was just written or read, and updates the promised disk space.
 func (l *live) setRowLocked(row Row) {
 	row.placed, row.demand = nil, demand{}
 	l.row, l.loaded, l.known = row, true, true
@@ -169,14 +171,13 @@ func (l *live) setRowLocked(row Row) {
 	l.promiseLocked()
 }
 
-// promiseLocked brings the live's share of the disk budget up to date: what is reserved and has not
-// arrived.
+// promiseLocked updates the promised disk space: the reserved bytes that have not been received.
 func (l *live) promiseLocked() {
 	promise := drive.ByteSize(0)
 	if l.row.State == Active {
 		promise = max(0, l.row.Reserved-l.received)
 	}
-	if l.promisedTo != l.row.Account { // it was not known, or is not any more
+	if l.promisedTo != l.row.Account { // there was no account, or there is none any more
 		l.of.disk.Add(l.promisedTo, -l.promised)
 		l.promised, l.promisedTo = 0, l.row.Account
 	}
@@ -184,8 +185,8 @@ func (l *live) promiseLocked() {
 	l.promised = promise
 }
 
-// setRow takes over a row that was just written. An active one whose parts are not known, because
-// it was parked before or was forgotten meanwhile, is left to adopt or to the next request.
+// setRow caches a row that was just written. If the upload is active but its parts are not cached,
+// it invalidates the cache instead.
 func (l *live) setRow(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,31 +197,33 @@ func (l *live) setRow(row Row) {
 	l.setRowLocked(row)
 }
 
-// forget drops what is in memory, after an outcome that is not known: the next request reads the
-// truth.
+// invalidate drops the cached row and parts, for example after an unknown outcome. The next request
+// reads them again.
 func (l *live) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetLocked()
 }
 
+// invalidateLocked is invalidate for a caller that holds l.mu.
 func (l *live) forgetLocked() {
 	l.setRowLocked(Row{})
 	l.unfollowLocked()
 	l.loaded = false
 }
 
-// refuse notes that the staging refuses gen: the next part needs a greater one.
+// noteFenced records that the staging refuses gen: the next part needs a greater one.
 func (l *live) refuse(gen int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused = max(l.refused, gen)
 }
 
-// touch notes that bytes arrived.
+// touch records that bytes arrived.
 func (l *live) touch(now drive.Time) { l.last.Store(int64(now)) }
 
-// pause lets new parts wait, and reports whether any is being written. The caller holds the turn.
+// pauseParts makes new parts wait, and reports whether any part is being written. The caller holds
+// the state lock and must call admitParts.
 func (l *live) pause() (busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,22 +231,23 @@ func (l *live) pause() (busy bool) {
 	return len(l.writers) > 0
 }
 
-// close refuses new parts. The caller holds the turn.
+// refuseParts makes new parts fail with why. The caller holds the state lock and must call
+// admitParts.
 func (l *live) close(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shut, l.why = refusing, why
 }
 
-// open lets parts begin again.
+// admitParts lets parts begin again.
 func (l *live) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shut, l.why = wide, nil
 }
 
-// drain waits until no part is being written. With cancel it ends them first. pause or close was
-// called before.
+// drain waits until no part is being written; InProgress if ctx ends first. With cancel it ends the
+// writers. The caller has called pauseParts or refuseParts.
 func (l *live) drain(ctx context.Context, cancel bool) error {
 	l.mu.Lock()
 	if cancel {
@@ -268,7 +272,8 @@ func (l *live) drain(ctx context.Context, cancel bool) error {
 	}
 }
 
-// beginPart registers a writer of part n, or returns the one that must go first.
+// registerWriter registers w as the writer of part n, or returns the current writer of n, which
+// must end first. The caller holds l.mu.
 func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
 	if before = l.writers[n]; before == nil {
 		l.of.order.take(l.id, rankWriting)
@@ -279,6 +284,7 @@ func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *par
 	return before
 }
 
+// unregisterWriter ends the registration of w and wakes those that wait for it.
 func (l *live) endPart(n int, w *partWriter) {
 	l.of.order.give(l.id, rankWriting)
 	l.mu.Lock()

@@ -11,23 +11,23 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The locks of an upload, in the only order in which a request takes them. Whoever holds one of
-// them takes none that stands above it.
+// lockRank orders the locks of an upload. A request acquires them only in this order, and never
+// acquires a lock above one that it holds:
 //
-//	table.mu    finds the live
-//	appending   takeOver      fills the upload by offset, or keeps those away who do; held while a body comes
-//	turn        takeTurn      changes its state; held over transactions and syncs of the staging
-//	writing     beginPart     writes a part; several parts are written at once, and the holder of the turn waits for all (drain)
-//	growing     grow          enlarges the reservation: one step serves all parts that wait for room
-//	follower.mu               hashes what has arrived
-//	live.mu                   guards the fields; never held over I/O
+//	liveTable.mu               finds the liveUpload
+//	appending   lockAppend     fills the upload by offset, or keeps other appends out; held while a body arrives
+//	turn        lockState      changes the upload's state; held over transactions and syncs of the staging
+//	writing     registerWriter writes a part; several parts may be written at once, and the holder of the state lock drains them
+//	growing     grow           enlarges the reservation; one step serves all parts that wait for room
+//	prefixHasher.mu            hashes received bytes
+//	liveUpload.mu              guards the fields; never held over I/O
 //
-// Of several uploads: partial ones in the order of their ids, and their final one, which is
-// younger, after them. All locks of one come before those of the next. A seal, a follower and a
-// join run in goroutines of their own and begin with nothing.
+// Across uploads: all locks of one upload come before those of the next. Partial uploads are locked
+// in the order of their ids, their final upload after them. Seals, hashers and mergers run in
+// goroutines of their own and start without locks.
 //
-// The tests check appending to growing: see Options.OutOfOrder. The mutexes around them are held
-// for some lines only.
+// Tests check the order from appending to growing (Options.OutOfOrder). The mutexes above and below
+// are held for a few lines only.
 type rank uint8
 
 const (
@@ -41,13 +41,14 @@ func (r rank) String() string {
 	return [...]string{rankAppending: "appending", rankTurn: "turn", rankWriting: "writing", rankGrowing: "growing"}[r]
 }
 
-// heldLock is a lock that a goroutine has.
+// heldLock is a lock held by a goroutine.
 type heldLock struct {
 	id   drive.UploadID
 	rank rank
 }
 
-// before reports whether a is taken before b: of the same upload several parts may be written.
+// before reports whether b may be acquired while a is held. Several parts of one upload may be
+// written at once.
 func (a heldLock) before(b heldLock) bool {
 	if a.id != b.id {
 		return bytes.Compare(a.id[:], b.id[:]) < 0
@@ -55,14 +56,14 @@ func (a heldLock) before(b heldLock) bool {
 	return a.rank < b.rank || a.rank == b.rank && a.rank == rankWriting
 }
 
-// lockOrder checks the order. A nil one checks nothing, and costs nothing.
+// lockOrder reports violations of the lock order to report. A nil lockOrder does nothing.
 type lockOrder struct {
 	report func(string)
 	mu     sync.Mutex
-	held   map[uint64][]heldLock // by goroutine
+	held   map[uint64][]heldLock // by goroutine number
 }
 
-// newLockOrder returns a check that reports; nil: nobody is told.
+// newLockOrder returns a lockOrder that calls report on each violation; nil if report is nil.
 func newLockOrder(report func(string)) *lockOrder {
 	if report == nil {
 		return nil
@@ -70,7 +71,8 @@ func newLockOrder(report func(string)) *lockOrder {
 	return &lockOrder{report: report, held: map[uint64][]heldLock{}}
 }
 
-// take notes that the calling goroutine is about to take a lock, which it may have to wait for.
+// acquire records that the calling goroutine is about to acquire a lock, and reports a violation of
+// the order.
 func (o *lockOrder) take(id drive.UploadID, r rank) {
 	if o == nil {
 		return
@@ -86,7 +88,7 @@ func (o *lockOrder) take(id drive.UploadID, r rank) {
 	o.held[me] = append(o.held[me], next)
 }
 
-// give notes that the calling goroutine has given a lock back, or has not got it.
+// release records that the calling goroutine has released a lock or failed to acquire it.
 func (o *lockOrder) give(id drive.UploadID, r rank) {
 	if o == nil {
 		return
@@ -107,7 +109,7 @@ func (o *lockOrder) give(id drive.UploadID, r rank) {
 	o.held[me] = have
 }
 
-// goroutine returns the number of the calling goroutine, which only its stack says: "goroutine 17
+// goroutine returns the calling goroutine's number, parsed from its stack header "goroutine 17
 // [running]:".
 func goroutine() uint64 {
 	var buf [64]byte

@@ -9,13 +9,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// appending is an Append that runs, or an act that none may run beside.
+// appendLock is the exclusive right to fill an upload by offset within this process.
 type appending struct {
 	stop func()
 	done chan struct{}
 }
 
-// takeOver ends the Append that runs and keeps others away until end is called.
+// lockAppend acquires the append lock: it calls stop of the current holder and waits for it to end.
+// stop must make the new holder end. The caller must call end.
 func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error) {
 	l.of.order.take(l.id, rankAppending)
 	mine := &appending{stop: stop, done: make(chan struct{})}
@@ -34,7 +35,7 @@ func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error
 	}
 }
 
-// quietAppend ends the Append that runs.
+// stopAppend interrupts a running Append and waits for its end.
 func (l *live) quietAppend(ctx context.Context) error {
 	end, err := l.takeOver(ctx, func() {})
 	if err == nil {
@@ -43,6 +44,7 @@ func (l *live) quietAppend(ctx context.Context) error {
 	return err
 }
 
+// tryAppend acquires the append lock for mine, or returns its current holder.
 func (l *live) tryAppend(mine *appending) (before *appending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,6 +54,7 @@ func (l *live) tryAppend(mine *appending) (before *appending) {
 	return before
 }
 
+// unlockAppend releases the append lock.
 func (l *live) endAppend(mine *appending) {
 	l.of.order.give(l.id, rankAppending)
 	l.mu.Lock()
@@ -60,16 +63,16 @@ func (l *live) endAppend(mine *appending) {
 	close(mine.done)
 }
 
-// Offset returns how far an upload has come. It ends a running Append of an open one first. One
-// that has ended is only read: a gone one is not an error but has its state.
+// Offset returns the progress of an upload. It first interrupts a running Append. An ended upload
+// is only read: a gone one is no error but has State Gone.
 //
-// Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from
+// Errors: NotFound, InProgress; Gone {reason} if the bytes of an open upload were removed from
 // outside.
 func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
 	return s.filler.position(ctx, who, id)
 }
 
-// position is Sessions.Offset.
+// position implements Sessions.Offset.
 func (s *filler) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
 	row, err := findRow(ctx, s.db, id)
 	if err == nil {
@@ -91,11 +94,11 @@ func (s *filler) position(ctx context.Context, who drive.Who, id drive.UploadID)
 	}, err
 }
 
-// offset is Offset of an upload that was open just now.
+// offset is position for an upload that was active or parked when it was last read.
 func (s *filler) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
-	end, err := l.takeOver(ctx, func() {}) // it does not last long
+	end, err := l.takeOver(ctx, func() {}) // a short operation needs no stop
 	if err != nil {
 		return Row{}, 0, err
 	}
@@ -121,7 +124,8 @@ func (s *filler) offset(ctx context.Context, who drive.Who, id drive.UploadID) (
 	return row, offset, err
 }
 
-// trusted returns what is staged, without what a power loss has taken. The caller holds the turn.
+// loadVerified returns the staged parts, verified if a power loss may have taken some. The caller
+// holds the state lock.
 func (s *filler) trusted(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err != nil || !staged.Suspect {
@@ -133,7 +137,8 @@ func (s *filler) trusted(ctx context.Context, l *live, row Row) (blob.Staged, er
 	return staged, err
 }
 
-// prefix returns how many bytes are there from the beginning without a gap.
+// prefix returns the length of the received bytes from the file's start to the first gap. parts are
+// ordered by number.
 func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 	next := 0
 	for _, p := range parts {
@@ -151,8 +156,8 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 	return n
 }
 
-// stand makes an upload ready to be filled and returns how far it has come. The caller has taken
-// over; other instances are kept out if they write.
+// prepare makes an upload ready to be filled and returns its offset. The caller holds the append
+// lock; writers of other instances are fenced.
 func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (row Row, offset drive.ByteSize, err error) {
 	err = attempts(func() (out outcome, err error) {
 		at, ready, err := l.standing(who)
@@ -170,14 +175,14 @@ func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (row Row, of
 	return row, offset, err
 }
 
-// stance is what memory says of an upload that is to be filled.
+// cachedState is the cached state of an upload that is to be filled.
 type stance struct {
 	row     Row
 	offset  drive.ByteSize
 	writers int
 }
 
-// standing is what memory says; not ready when the upload must be woken first.
+// cachedPosition returns the cached state. If ready is false the caller must call makeReady first.
 func (l *live) standing(who drive.Who) (at stance, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +201,7 @@ func (l *live) standing(who drive.Who) (at stance, ready bool, err error) {
 	return stance{l.row, l.offsetLocked(), len(l.writers)}, true, nil
 }
 
-// offsetLocked is prefix of what memory holds, without a look at every part that is behind.
+// offsetLocked is prefix over the cached parts; it stops at the first gap. The caller holds l.mu.
 func (l *live) offsetLocked() drive.ByteSize {
 	for n := 0; ; n++ {
 		p, ok := l.parts[n]
@@ -210,8 +215,8 @@ func (l *live) offsetLocked() drive.ByteSize {
 	}
 }
 
-// standShared asks the staging what memory can only guess, and takes the upload from another
-// instance that writes to it: its client is here now.
+// syncShared reads the offset from the staging. If another instance writes to the upload, it fences
+// that instance and returns retry, because the client is connected here now.
 func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
 	staged, err := s.staging.Load(ctx, at.row.Ref())
 	switch {
@@ -233,8 +238,8 @@ func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.Byt
 	return at.row.prefix(staged.Parts, staged.Tails), settled, nil
 }
 
-// DeclareSize says how long the file is whose length was not known at first. The same again is no
-// error.
+// DeclareSize sets the length of a file that was begun with unknown size. Repeating the same size
+// is no error.
 //
 // Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull,
 // BadRequest {field size} (smaller than what has arrived, or another one was declared before).
@@ -242,7 +247,7 @@ func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.Uplo
 	return s.filler.declareSize(ctx, who, id, size)
 }
 
-// declareSize is Sessions.DeclareSize.
+// declareSize implements Sessions.DeclareSize.
 func (s *filler) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
@@ -254,7 +259,7 @@ func (s *filler) declareSize(ctx context.Context, who drive.Who, id drive.Upload
 	return s.declare(ctx, who, l, size)
 }
 
-// declare is DeclareSize for who has taken over.
+// declare is declareSize for a caller that holds the append lock.
 func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
 	return attempts(func() (outcome, error) {
 		row, offset, err := s.stand(ctx, who, l)
@@ -275,9 +280,8 @@ func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive
 	})
 }
 
-// commitSize writes the length into the row, under a new gen: nobody goes on writing who believes
-// that it is not known. It does nothing when the upload has moved on: the caller looks again in any
-// case.
+// commitSize writes the length into the row under a new gen, which fences writers that assume an
+// unknown length. It does nothing if the upload has changed; the caller checks again anyway.
 func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
@@ -310,8 +314,9 @@ func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row
 	return err
 }
 
-// closeTail makes the last part of what is its tail, when the upload holds size bytes: that was not
-// known when the last piece came. The caller has taken over.
+// closeTail turns the tail that ends an upload of size bytes into its last part; it does nothing if
+// there is no such tail. Such a tail exists if the length was unknown when its last bytes came. The
+// caller holds the append lock.
 func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
 	n, at := int(size/row.PartSize), size%row.PartSize
 	l.mu.Lock()
@@ -327,14 +332,13 @@ func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row,
 	})
 }
 
-// endsInTail reports whether the last part is a tail still: its size was not known when its last
-// bytes came.
+// endsInTail reports whether the last part is still stored as a tail.
 func (r Row) endsInTail(staged blob.Staged) bool {
 	n := int(r.Size / r.PartSize)
 	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })
 }
 
-// closeAt is closeTail for who has not taken over.
+// closeTailAt is closeTail for a caller without the append lock.
 func (s *filler) closeAt(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
 	end, err := l.takeOver(ctx, func() {})
 	if err != nil {

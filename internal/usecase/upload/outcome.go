@@ -6,19 +6,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// outcome is what an attempt without an error came to.
+// outcome is the result of an attempt that returned no error.
 type outcome uint8
 
 const (
-	settled outcome = iota // it is done
-	again                  // somebody else was first, and nothing of the request was used: another attempt sees what the upload has become
+	settled outcome = iota // the attempt is complete
+	again                  // a concurrent change won and nothing of the request was used: try again with the new state
 )
 
-// maxAttempts bounds how often a request starts again because somebody else has changed its upload
-// meanwhile.
+// maxAttempts bounds how often a request retries after concurrent changes of its upload.
 const maxAttempts = 4
 
-// attempts runs try until it is settled.
+// withRetry runs try until it returns finished or an error; errBusy after maxAttempts.
 func attempts(try func() (outcome, error)) error {
 	for range maxAttempts {
 		if out, err := try(); err != nil || out == settled {
@@ -28,15 +27,15 @@ func attempts(try func() (outcome, error)) error {
 	return comeAgain()
 }
 
-// comeAgain is what a client hears whose upload somebody else has changed too often: it may come
-// again.
+// errBusy returns the InProgress error that tells the client to retry: the upload kept changing
+// under concurrent requests.
 func comeAgain() error { return drive.Fail(drive.InProgress, "retry_after", 1) }
 
-// errLost rolls a transaction back in which somebody else was first: what it was to change is no
-// longer as it was read. It leaves no transaction: see unlessLost.
+// errStale rolls back a transaction whose row has changed since it was read. retryIfStale converts
+// it right after the transaction.
 var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 
-// unlessLost says what a transaction came to: whoever has read what it was to change reads again.
+// retryIfStale maps errStale to retry, so that the caller reads the row again and repeats its work.
 func unlessLost(err error) (outcome, error) {
 	if errors.Is(err, errLost) {
 		return again, nil

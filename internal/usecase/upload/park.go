@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// OnPark handles a fired park timer: the upload may have gone quiet. It is idempotent by (key,
+// OnPark handles a fired park timer: it parks a quiet active upload, or restarts the seal of a
+// sealing one. It returns timer.Later if the timer must fire again. It is idempotent per (key,
 // gen).
 func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
@@ -19,9 +20,9 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 			return s.park(ctx, l, row)
 		case Sealing:
 			s.sealer.startSeal(l, row)
-			return settled, timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
+			return settled, timer.Later(sealRetry) // if the seal fails undecided it is redone; if it ends, this timer is cancelled
 		case Parked:
-			if row.Reason != "" { // a final that waited in an older version, whose abandon timer was set for longer
+			if row.Reason != "" { // a final upload parked by an older version, whose abandon timer was armed for longer
 				s.sched.arm(ctx, row)
 			}
 		case Reclaiming, Done, Gone:
@@ -30,7 +31,8 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 	})
 }
 
-// onTimer runs act on the row that a timer was armed for. A timer of another gen changes nothing.
+// onTimer runs act on the row that a timer was armed for, under the state lock. It ignores timers
+// of another gen, except for handleStaleTimer.
 func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) (outcome, error)) error {
 	return inTurn(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *live) (outcome, error) {
 		row, err := s.table.load(ctx, l)
@@ -47,9 +49,9 @@ func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live,
 	})
 }
 
-// stale handles a timer of an older gen. It changes nothing; but it fires only when the change that
-// made it stale was not seen through, because the reply was lost or the process stopped: then the
-// row lacks its timers, or the staging was not removed.
+// handleStaleTimer handles a timer of an older gen. Such a timer fires only if the change that made
+// it stale was not completed, because a reply was lost or the process stopped. It arms the row's
+// timers or removes the staging, and leaves the row unchanged.
 func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 	switch {
 	case row.Gen < f.Gen:
@@ -60,14 +62,15 @@ func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 	}
 }
 
-// park is active ⇒ parked. The caller holds the turn.
+// park is the transition active ⇒ parked. The caller holds the state lock. It returns timer.Later
+// if the upload is busy.
 func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) {
 	if wait, busy, err := s.lively(ctx, l, row); err != nil {
 		return settled, err
 	} else if busy {
 		return settled, timer.Later(wait)
 	}
-	if l.pause() { // a part began after lively looked
+	if l.pause() { // a part began after the check
 		l.open()
 		return settled, timer.Later(s.sched.idle(row))
 	}
@@ -84,11 +87,11 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) 
 	next.State = Parked
 	next.Reserved, next.Held = 0, min(staged.Held, row.Reserved)
 	next.Received = sum(staged)
-	next.Active = s.lastActive(l, row, staged, now) // the journal knows what a process that died did not write down
-	if staged.Last == 0 && sum(staged) > 0 {        // nor does the journal: it was lost
+	next.Active = s.lastActive(l, row, staged, now) // the journal knows what a dead process did not record
+	if staged.Last == 0 && sum(staged) > 0 {        // the journal was lost
 		next.Active = now
 	}
-	if s.lastPart(staged, now) > row.Active {
+	if s.lastPart(staged, now) > row.Active { // a part arrived since the resume
 		next.Resumes = 0 // it has come here or elsewhere since the resume
 	}
 	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
@@ -99,8 +102,8 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) 
 	return settled, nil
 }
 
-// lively reports whether the upload is active still, and when to look again. What other instances
-// do is asked of the journal.
+// isBusy reports whether the upload is still active, and when to check again. With a shared staging
+// it asks the journal for the activity of other instances.
 func (s *Sessions) lively(ctx context.Context, l *live, row Row) (wait time.Duration, yes bool, err error) {
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
@@ -119,13 +122,14 @@ func (s *Sessions) lively(ctx context.Context, l *live, row Row) (wait time.Dura
 	switch idle := s.sched.idle(row); {
 	case writers > 0:
 		return idle, true, nil
-	case quiet < -maxAhead: // noted by a clock that was ahead: the timer, which counts what has really passed, knows better
+	case quiet < -maxAhead: // recorded by a clock that ran ahead: trust the timer, which measures elapsed time
 	case quiet < idle:
 		return idle - max(quiet, 0), true, nil
 	}
 	return 0, false, nil
 }
 
+// sum returns the number of staged bytes, tails included.
 func sum(staged blob.Staged) (n drive.ByteSize) {
 	for _, p := range staged.Parts {
 		n += p.Size

@@ -15,23 +15,23 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// PutPart says which part a request brings.
+// PutPart describes the part that a request brings.
 type PutPart struct {
 	N      int
-	Size   drive.ByteSize   // exact length of the body; negative: the request did not say
-	Verify *digest.Verifier // what the request declared of its bytes (Content-Digest); nil: nothing
-	open   bool             // the length is not known: Size is zero, and room is reserved as bytes come
-	drop   bool             // it is taken back, which needs no room
-	beside bool             // other parts of the same body are being written: what would wait for those is InProgress
+	Size   drive.ByteSize   // exact body length; negative: not declared
+	Verify *digest.Verifier // digest declared by the request (Content-Digest); nil: none
+	open   bool             // length unknown: Size is zero, and space is reserved as bytes arrive
+	drop   bool             // the part is to be removed, which needs no space
+	beside bool             // other parts of the same body are being written: return InProgress instead of waiting for them
 }
 
-// errSuperseded is the cause with which a request is cancelled whose bytes are being sent again.
+// errSuperseded is the cancellation cause of a request whose bytes are being sent again.
 var errSuperseded = errors.New("the part is being sent again")
 
-// Put stores one part: any order, in parallel, any number of times. When it returns nil the part
-// survives kill -9 (P2). The same bytes again are accepted, other bytes are PartDiffers. It does no
-// database access while the upload is active and in memory (P5). A second Put of the same part ends
-// the first.
+// Put stores one part. Parts may come in any order, in parallel and repeatedly. When Put returns
+// nil the part survives kill -9 (P2). The same bytes are accepted again; other bytes are
+// PartDiffers. Put needs no database access while the upload is active and cached (P5). A second
+// Put of the same part interrupts the first.
 //
 // Errors: NotFound, Gone {reason}, WrongState {state}, PartRange, PartSize, LengthRequired,
 // DigestMismatch, PartDiffers, Quota, DiskFull, InProgress.
@@ -39,13 +39,13 @@ func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p 
 	return s.receiver.putAll(ctx, who, id, p, body)
 }
 
-// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there
-// is no error.
+// DeletePart removes a part, so that other bytes can be sent in its place. Removing a part that is
+// not there is no error.
 func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	return s.receiver.drop(ctx, who, id, n)
 }
 
-// receiver takes parts in: who may write one, what the staging says to it, and room for a file of
+// receiver stores parts: it admits writers, handles staging errors, and reserves space for files of
 // unknown length.
 type receiver struct {
 	table      *table
@@ -58,10 +58,10 @@ type receiver struct {
 	now        func() drive.Time
 	touchEvery time.Duration
 	shared     bool
-	wake       func(ctx context.Context, who drive.Who, id drive.UploadID) error // brings an upload to where a part can be admitted
+	wake       func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
-// putAll is put, and once more where the upload has changed before the first byte.
+// putWithRetry retries put if the upload changed before the first byte was read.
 func (s *receiver) putAll(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
 	if p.Size < 0 {
 		return drive.Fail(drive.LengthRequired)
@@ -71,7 +71,7 @@ func (s *receiver) putAll(ctx context.Context, who drive.Who, id drive.UploadID,
 	return attempts(func() (outcome, error) { return s.put(ctx, who, l, p, body) })
 }
 
-// put is one attempt.
+// put is one attempt to store a part.
 func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -81,7 +81,7 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 		return out, err
 	}
 	defer l.endPart(p.N, w)
-	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
+	if c, ok := body.(io.Closer); ok { // unblocks a read that waits for a stalled client
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
 	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.touchEvery, now: s.now}
@@ -107,8 +107,8 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	return s.notStaged(ctx, l, row, err, in.begun)
 }
 
-// superseded is err, or InProgress where the request was ended because its part is being sent
-// again: that is not a fault of its body, though reading it failed.
+// busyIfSuperseded maps err to InProgress if the request was cancelled because its part is being
+// sent again; then the read error is not the body's fault.
 func superseded(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errSuperseded) {
 		return drive.Wrap(err, drive.InProgress, "retry_after", 1)
@@ -116,33 +116,33 @@ func superseded(ctx context.Context, err error) error {
 	return err
 }
 
-// received notes a part, or the tail of one, that the staging has accepted.
+// received records a part, or with tail an unfinished part, that the staging has accepted.
 func (s *receiver) received(ctx context.Context, l *live, w *partWriter, part blob.Part, tail bool) {
 	row, resumed := l.accept(w, part, tail)
 	s.touch(l, row)
 	if resumed {
-		s.sched.arm(ctx, row) // its idle time is no longer a doubled one
+		s.sched.arm(ctx, row) // its idle time is no longer doubled
 	}
 	s.follow.start(l)
 }
 
-// notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no
-// other attempt with it.
+// handleWriteError interprets an error of the staging's Write or Drop. begun: part of the body was
+// read, so the attempt cannot be repeated.
 func (s *receiver) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) (outcome, error) {
 	switch {
-	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
+	case drive.IsKind(err, drive.WrongState): // fenced by a failed transition, or by one this process has not seen
 		l.refuse(row.Gen)
 		l.forget()
 		return repeat(begun)
-	case drive.IsKind(err, drive.NotFound): // removed from outside, or by a cancel that came between
+	case drive.IsKind(err, drive.NotFound): // removed from outside, or by a concurrent cancel
 		return s.vanished(ctx, l, row, err, begun)
-	case drive.IsKind(err, drive.Unavailable): // it may have been accepted
+	case drive.IsKind(err, drive.Unavailable): // the part may have been accepted
 		l.forget()
 	}
 	return settled, err
 }
 
-// compare reads a body whose part is here already.
+// compare reads a body and returns PartDiffers if it differs from the received part.
 func compare(body blob.Body, have blob.Part) error {
 	buf := compareBuffers.Get().(*[]byte)
 	defer compareBuffers.Put(buf)
@@ -159,12 +159,13 @@ func compare(body blob.Body, have blob.Part) error {
 	return nil
 }
 
-const compareBufferSize = 64 << 10 // bytes: as fast as larger ones when nothing is written
+const compareBufferSize = 64 << 10 // bytes; larger buffers are not faster
 
 var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBufferSize); return &b }}
 
-// admit registers w as the writer of its part once the upload can take it: loaded, active,
-// verified, with enough reserved. An earlier writer of the same part is ended first.
+// admit registers w as the writer of its part once the upload can accept it: loaded, active,
+// verified, with enough space reserved. It interrupts an earlier writer of the same part. After
+// success the caller must call unregisterWriter.
 func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (Row, outcome, error) {
 	if err := s.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
 		return Row{}, settled, err
@@ -184,11 +185,11 @@ func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart,
 	}
 }
 
-// step is what must happen before a part can be admitted.
+// admitStep is an action that must precede the admission of a part; admit then tries again.
 type step func(ctx context.Context, s *receiver, l *live, who drive.Who) error
 
-// tryPart registers w, or says what must happen first. Whether the part is here already the staging
-// says.
+// tryAdmit registers w, or returns the step that must come first. It does not decide whether the
+// part was already received; the staging does.
 func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter) (row Row, next step, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +212,7 @@ func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter) (row Row, next s
 	if err := row.checkPart(p); err != nil {
 		return Row{}, nil, err
 	}
-	size := max(0, p.Size-l.parts[p.N].Size) // one that is here is only compared, or has been dropped elsewhere
+	size := max(0, p.Size-l.parts[p.N].Size) // a part already received is only compared, or was dropped elsewhere
 	if need := l.received + l.incoming + size; row.Size == blob.UnknownSize && !p.drop && need > l.limit {
 		return Row{}, func(ctx context.Context, s *receiver, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
 	}
@@ -221,6 +222,7 @@ func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter) (row Row, next s
 	return row, nil, nil
 }
 
+// stop cancels the writer and waits for its end; InProgress if ctx ends first.
 func (w *partWriter) end(ctx context.Context) error {
 	w.cancel()
 	select {
@@ -231,6 +233,7 @@ func (w *partWriter) end(ctx context.Context) error {
 	}
 }
 
+// checkPart returns PartRange or PartSize if p does not fit the upload.
 func (r Row) checkPart(p PutPart) error {
 	if p.N < 0 || p.N >= r.Parts() {
 		return drive.Fail(drive.PartRange, "limit", r.Parts()-1, "max", r.Parts()-1, "sent", p.N)
@@ -243,17 +246,17 @@ func (r Row) checkPart(p PutPart) error {
 	return nil
 }
 
-// accept adds a part or a tail to what the live knows; resumed means that it is the first one since
-// the upload was resumed.
+// addPart caches an accepted part or tail. resumed reports that it is the first since the upload
+// was resumed.
 func (l *live) accept(w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepts++
-	if l.parts == nil { // forgotten meanwhile: the journal has it
+	if l.parts == nil { // invalidated: the journal has the part
 		return Row{ID: l.id}, false
 	}
-	l.incoming, w.size = l.incoming-w.size, 0 // from here on it counts as received, and not twice
-	if have, ok := l.parts[part.N]; ok && l.of.shared && !have.Unread {
+	l.incoming, w.size = l.incoming-w.size, 0                           // from here on it counts as received
+	if have, ok := l.parts[part.N]; ok && l.of.shared && !have.Unread { // another instance dropped it, and may use its space
 		l.limit -= have.Size // it was dropped elsewhere, where its room may be used
 	}
 	l.enterLocked(part, tail)
@@ -263,7 +266,8 @@ func (l *live) accept(w *partWriter, part blob.Part, tail bool) (row Row, resume
 	return l.row, resumed
 }
 
-// enterLocked adds a part or a tail, in the place of what there was.
+// putPartLocked caches a part or tail, replacing an earlier one of that number. The caller holds
+// l.mu.
 func (l *live) enterLocked(part blob.Part, tail bool) {
 	l.received += part.Size - l.parts[part.N].Size - l.tails[part.N].Size
 	delete(l.parts, part.N)
@@ -275,13 +279,14 @@ func (l *live) enterLocked(part blob.Part, tail bool) {
 	}
 }
 
-// drop takes a part back.
+// drop implements Sessions.DeletePart.
 func (s *receiver) drop(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	return attempts(func() (outcome, error) { return s.deletePart(ctx, who, l, n) })
 }
 
+// deletePart is one attempt of drop.
 func (s *receiver) deletePart(ctx context.Context, who drive.Who, l *live, n int) (outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -292,7 +297,7 @@ func (s *receiver) deletePart(ctx context.Context, who drive.Who, l *live, n int
 	}
 	defer l.endPart(n, w)
 	if err := s.staging.Drop(ctx, row.Ref(), row.Gen, n); err != nil {
-		l.forget() // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
+		l.forget() // the journal may have dropped it: repeated bytes must not be answered from the cache
 		return s.notStaged(ctx, l, row, err, false)
 	}
 	l.mu.Lock()
@@ -309,7 +314,7 @@ func (s *receiver) deletePart(ctx context.Context, who drive.Who, l *live, n int
 	return settled, nil
 }
 
-// granting reserves room for bytes before it hands them out.
+// reservingReader reserves space for the bytes read before it returns them.
 type granting struct {
 	body io.Reader
 	take func(drive.ByteSize) error
@@ -323,7 +328,8 @@ func (g *granting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take counts n more bytes that w brings, and enlarges the reservation when they do not fit.
+// countIncoming adds n bytes to the incoming bytes of w, and enlarges the reservation if they do
+// not fit.
 func (s *receiver) take(ctx context.Context, l *live, w *partWriter, n drive.ByteSize) error {
 	l.mu.Lock()
 	l.incoming += n
@@ -334,21 +340,20 @@ func (s *receiver) take(ctx context.Context, l *live, w *partWriter, n drive.Byt
 		return nil
 	}
 	out, err := s.grow(ctx, l, need)
-	if err == nil && out == again { // the bytes that were read cannot be read again
+	if err == nil && out == again { // the bytes read cannot be read again
 		err = comeAgain()
 	}
 	return err
 }
 
-// activity passes bytes on and touches the upload's timer, at most once per interval, however
-// slowly they come.
+// touchReader touches the upload's timer while bytes arrive, at most once per interval.
 type activity struct {
 	body  io.Reader
 	touch func()
 	every time.Duration
 	now   func() drive.Time
 	last  drive.Time
-	begun bool // something was read
+	begun bool // Read was called
 }
 
 func (a *activity) Read(p []byte) (int, error) {
@@ -363,6 +368,7 @@ func (a *activity) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// touch records activity of the upload in memory and at its timer.
 func (s *receiver) touch(l *live, row Row) {
 	l.touch(s.now())
 	s.sched.touch(row.ID)

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// arrived fails where bytes of a partial upload have not come. It only reads, so it disturbs nobody
-// who still fills one.
+// checkArrived returns PartsMissing {upload} if bytes of a partial upload are missing. It only
+// reads, so requests that fill an upload continue.
 func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
 	for _, id := range partials {
 		row, err := findRow(ctx, s.db, id)
@@ -18,7 +18,7 @@ func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.U
 			return err
 		}
 		if row.State != Active && row.State != Parked {
-			return nil // readPartials says what has become of it
+			return nil // readPartials reports its state
 		}
 		staged, err := s.staging.Load(ctx, row.Ref())
 		switch {
@@ -31,8 +31,8 @@ func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.U
 	return nil
 }
 
-// asPartial is the error of a request that names row, which was found with err, as a partial upload
-// of its own.
+// partialError returns BadRequest {field partials} if the upload named by the request is not found
+// or is not a partial upload of the caller; otherwise err. row and err are the result of findRow.
 func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
 	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
 		return drive.Bad("partials", drive.Unknown, "sent", id)
@@ -40,8 +40,9 @@ func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
 	return err
 }
 
-// takePartials keeps everybody else in this process away from the partial uploads: in the order of
-// their ids, so that two of these cannot wait for each other.
+// lockPartials locks all partial uploads of j within this process and drains their writers. It
+// locks in the order of ids, so that two Concats cannot deadlock. The caller must call release,
+// also on an error.
 func (s *concats) takePartials(ctx context.Context, j *joining) (release func(), err error) {
 	var undo []func()
 	release = func() {
@@ -72,8 +73,8 @@ func (s *concats) takePartials(ctx context.Context, j *joining) (release func(),
 	return release, nil
 }
 
-// readPartials looks whether the partial uploads may be joined, and closes them; or finds the final
-// that they were joined to, or one whose last part is a tail still.
+// readPartials checks that the partial uploads are complete and fences them. It sets j.found if
+// they were joined before, or j.tail to an upload whose last part must be closed first.
 func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (out outcome, err error) {
 	for i, id := range j.partials {
 		row, err := s.table.load(ctx, j.lives[id])
@@ -104,15 +105,15 @@ func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (
 	return settled, nil
 }
 
-// closePartial makes the last part of a partial upload of its tail.
+// closePartialTail turns the tail of a partial upload of size bytes into its last part.
 func (s *concats) closePartial(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	return s.closeTail(ctx, who, l, size)
 }
 
-// closed returns what is there of a partial upload, durably; nobody can change it any more under
-// its gen.
+// fencePartial fences a partial upload's gen, so that nothing writes to it any more, and returns
+// its durable staging.
 func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, outcome, error) {
 	if row.Size == blob.UnknownSize {
 		return blob.Staged{}, settled, drive.Fail(drive.PartsMissing, "upload", row.ID)

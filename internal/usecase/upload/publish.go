@@ -13,11 +13,12 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
+// place returns the target of the file.
 func (r Row) place() tree.Place {
 	return tree.Place{Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base}
 }
 
-// placer makes content visible, in the transaction of whoever has it.
+// placer puts content into the tree, within the caller's transaction.
 type placer struct {
 	db      *sqldb.DB
 	tree    *tree.Tree
@@ -27,9 +28,8 @@ type placer struct {
 	clocks  clocks
 }
 
-// place makes content visible where the row says, releases the versions that a replace drops, and
-// writes the event. The caller has taken the reference to the blob and moved the ledger for the
-// file itself.
+// place puts content at the row's target and releases the versions that a replace dropped. The
+// caller has referenced the content and moved the ledger for the file.
 func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
 	placed, err := p.tree.PutFile(ctx, tx, row.Account, row.file(blobID))
 	if err != nil {
@@ -38,6 +38,7 @@ func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.
 	return placed, p.drop(ctx, tx, row, placed)
 }
 
+// file describes the file for the tree, with the given content.
 func (r Row) file(blobID drive.BlobID) tree.File {
 	return tree.File{
 		Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base, Blob: blobID, Size: r.Size, MTime: r.MTime, Mime: r.Mime,
@@ -45,8 +46,8 @@ func (r Row) file(blobID drive.BlobID) tree.File {
 	}
 }
 
-// moved is the row with another place. A replace acts on the version that is there when the place
-// is chosen.
+// withTarget returns the row with a changed target; zero arguments keep the current one. For a
+// replace it reads the version that is there now. It fails if the parent does not exist.
 func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
 	if parent.IsZero() && name == "" && conflict == "" {
 		return row, nil
@@ -66,7 +67,8 @@ func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name d
 	return row, p.base(ctx, p.db, &row)
 }
 
-// base notes which version a replace would replace: it acts on that one only.
+// setBase sets row.Base to the version at the target if the conflict rule is replace, otherwise to
+// zero.
 func (p *placer) base(ctx context.Context, q sqldb.Querier, row *Row) error {
 	row.Base = drive.VersionID{}
 	if row.Conflict != drive.ConflictReplace {
@@ -79,7 +81,7 @@ func (p *placer) base(ctx context.Context, q sqldb.Querier, row *Row) error {
 	return err
 }
 
-// drop releases the versions that a replace drops.
+// releaseDropped releases the contents and the quota of the versions that a replace dropped.
 func (p *placer) drop(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
 	if len(placed.Dropped) == 0 {
 		return nil
@@ -96,7 +98,7 @@ func (p *placer) drop(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Pl
 	return p.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
 }
 
-// done places the file and ends the row.
+// finish places the file and writes the row in state done.
 func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
 	placed, err := p.place(ctx, tx, row, blobID)
 	if err != nil {
@@ -111,16 +113,17 @@ func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.B
 	return next, p.emit(ctx, tx, stream.UploadDone, next)
 }
 
-// event is the data of the records about uploads.
+// event is the payload of records about uploads.
 type event struct {
 	Upload drive.UploadID  `json:"upload"`
-	Node   drive.NodeID    `json:"node,omitzero"` // of one that is done
-	Size   *drive.ByteSize `json:"size"`          // null: not known yet
-	Held   drive.ByteSize  `json:"held,omitzero"` // what a quiet one is charged for
+	Node   drive.NodeID    `json:"node,omitzero"` // if done
+	Size   *drive.ByteSize `json:"size"`          // null: unknown
+	Held   drive.ByteSize  `json:"held,omitzero"` // bytes that a parked upload is charged for
 	Reason string          `json:"reason,omitempty"`
 }
 
-// tell publishes the arrows that arrows.commit writes; who makes a file of an upload says it.
+// emitTransition publishes the event of a transition that transitions.commit writes. finish
+// publishes UploadDone itself.
 func (p *placer) tell(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
 	switch {
 	case was.State == Active && next.State == Parked:
@@ -133,6 +136,7 @@ func (p *placer) tell(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
 	return nil
 }
 
+// emit appends a record about an upload to the outbox.
 func (p *placer) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
 	e := event{Upload: r.ID, Node: r.Node, Held: r.Held, Reason: r.Reason}
 	if r.Size != blob.UnknownSize {

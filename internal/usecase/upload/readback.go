@@ -15,9 +15,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// readSealed computes, where parts cannot be read before they are sealed, what only reading tells:
-// declared digests other than BLAKE3, and everything about parts whose journal was lost. The
-// content is read once, after Seal and before it is visible (P3).
+// readSealed reads sealed content once to compute what the journal does not give: declared digests
+// other than BLAKE3, and the sums of parts whose journal was lost. It is for stagings whose parts
+// cannot be read earlier; it runs after Seal and before the file is visible (P3). It returns n with
+// the results, or DigestMismatch.
 func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
 	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
 	if len(aliases) == 0 && !lost {
@@ -41,17 +42,17 @@ func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n c
 	return n, row.Digests.Check(computed)
 }
 
+// unread reports whether the content of a part is unknown because its journal was lost.
 func unread(p blob.Part) bool { return p.Unread }
 
-// readable reports whether parts can be read before they are sealed, and whether that is enough to
-// know all of them.
+// readable reports whether the parts can be read before the seal and are all known to the journal.
 func (s *sealer) readable(parts []blob.Part) bool {
 	return readableParts(s.staging) && !slices.ContainsFunc(parts, unread)
 }
 
-const readBackBuffer = 1 << 20 // bytes of a ranged read: what a store answers in one piece at full speed
+const readBackBuffer = 1 << 20 // bytes per ranged read: stores deliver this size at full speed
 
-// readBack reads sealed content in order.
+// sealedReader reads sealed content sequentially and hashes it.
 type readBack struct {
 	file blob.Object
 	row  Row
@@ -60,7 +61,7 @@ type readBack struct {
 	buf  []byte
 }
 
-// all returns parts with what was not known of them.
+// readAll reads all parts and returns them with unknown sums filled in.
 func (r *readBack) all(ctx context.Context, parts []blob.Part) ([]blob.Part, error) {
 	known := slices.Clone(parts)
 	r.read.Store(0)
@@ -72,6 +73,7 @@ func (r *readBack) all(ctx context.Context, parts []blob.Part) ([]blob.Part, err
 	return known, nil
 }
 
+// readPart reads and checks one part, and sets its sums if they were unknown.
 func (r *readBack) part(ctx context.Context, p *blob.Part) error {
 	from := drive.ByteSize(p.N) * r.row.PartSize
 	body := blob.NewBody(io.NewSectionReader(r.file, int64(from), int64(p.Size)), blob.BodyOptions{
@@ -101,6 +103,7 @@ func (r *readBack) part(ctx context.Context, p *blob.Part) error {
 	return err
 }
 
+// withoutAlgos returns set without the given algorithms.
 func without(set digest.Set, algos []digest.Algo) digest.Set {
 	rest := maps.Clone(set)
 	for _, a := range algos {
@@ -109,8 +112,8 @@ func without(set digest.Set, algos []digest.Algo) digest.Set {
 	return rest
 }
 
-// keepSeal pushes the timer back that would have the seal redone, as long as this instance is at
-// it: another one would read the same bytes again. It returns what ends that.
+// keepSealTimer postpones the timer that would restart the seal, so that no other instance reads
+// the same bytes again. The caller must call end.
 func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
 	if !s.shared {
 		return func() {}
@@ -136,15 +139,14 @@ func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
 	}
 }
 
-// Pauses of an instance that watches the seal of another: soon enough for a short one, seldom
-// enough for a long one.
+// Poll intervals for a seal that another instance runs; they double from the first to the last.
 const (
 	firstWatch = 20 * time.Millisecond
 	lastWatch  = time.Second
 )
 
-// watchSeal waits for a seal that another instance runs. When that came to nothing, a seal begun
-// here would say why.
+// watchSeal polls a seal that another instance runs, until timeout. It returns retry if that seal
+// failed: a seal begun here returns the reason.
 func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, outcome, error) {
 	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
 		wait := time.NewTimer(pause)

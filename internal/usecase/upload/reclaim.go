@@ -9,18 +9,18 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Why an upload is gone.
+// Reasons why an upload is gone.
 const (
 	ReasonCancelled = "cancelled" // by its owner
-	ReasonAbandoned = "abandoned" // nothing came for too long
-	ReasonTooOld    = "too-old"   // it reached the maximum age
+	ReasonAbandoned = "abandoned" // no activity for too long
+	ReasonTooOld    = "too-old"   // reached the maximum age
 	ReasonLost      = "lost"      // its bytes were removed from outside
 	ReasonReset     = "reset"     // by an administrator
-	ReasonJoined    = "joined"    // a partial one that Concat has made part of another
+	ReasonJoined    = "joined"    // a partial upload that Concat joined
 )
 
-// Cancel gives an upload up and deletes its bytes. One that is gone already is not an error; one
-// that is sealing or done is WrongState.
+// Cancel ends an upload and deletes its bytes. It is no error if the upload is gone already;
+// WrongState if it is sealing or done.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -31,8 +31,8 @@ func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID)
 	})
 }
 
-// OnAbandon handles a fired abandon timer. A timer's word alone does not suffice: the row's own
-// last activity must agree, and none is believed soon after a start.
+// OnAbandon handles a fired abandon timer. It reclaims the upload only if the row's last activity
+// is old enough too and holdoff allows it; otherwise it returns timer.Later.
 func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
 		switch row.State {
@@ -46,7 +46,7 @@ func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 	})
 }
 
-// expire reclaims an upload whose time is over.
+// expire reclaims an upload whose time is over, or returns timer.Later with the remaining wait.
 func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error) {
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error
 	if wait := max(due.Sub(now), s.holdoff.wait()); wait > 0 {
 		return settled, timer.Later(min(wait, longestWait))
 	}
-	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
+	if s.opt.Kept != nil && !row.isEmpty() { // retention uses a clock that cannot jump
 		if wait := due.Sub(s.clocks.kept()); wait > 0 {
 			return settled, timer.Later(min(wait, reclaimHold))
 		}
@@ -79,10 +79,10 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error
 	return s.reclaim(ctx, l, row, reason)
 }
 
-// filled returns for how long a parked upload must be kept because parts came that its row does not
-// know of: the fence of the park was lost with the end of the log of the journal's server, and an
-// instance that had not seen the park went on. It sees it from now on: its next part resumes the
-// upload, and is charged.
+// unrecordedParts returns how long a parked upload must be kept because its journal has newer parts
+// than its row. That happens if the journal's server lost the fence of the park and an instance
+// that missed the park continued. unrecordedParts fences again, so that the next part resumes the
+// upload and is charged.
 func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time) (time.Duration, error) {
 	if !s.caps.Shared {
 		return 0, nil
@@ -95,8 +95,8 @@ func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time)
 	return last.Add(s.opt.Abandon).Sub(now), nil
 }
 
-// reclaim is active or parked ⇒ reclaiming ⇒ gone. The caller holds the turn. It may be redone at
-// any point.
+// reclaim is the transition active or parked ⇒ reclaiming ⇒ gone. The caller holds the state lock.
+// It may be repeated at any point.
 func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) (outcome, error) {
 	switch row.State {
 	case Gone:
@@ -114,7 +114,8 @@ func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string)
 	return s.finishReclaim(ctx, l, next)
 }
 
-// beginReclaim ends all writers, closes the staging and charges what is held until it is deleted.
+// beginReclaim ends all writers, fences the staging, and charges the held bytes until they are
+// deleted.
 func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason string) (Row, outcome, error) {
 	l.close(drive.Fail(drive.Gone, "reason", reason))
 	defer l.open()
@@ -138,7 +139,7 @@ func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason st
 	return next, settled, nil
 }
 
-// finishReclaim deletes the bytes, then gives back what was charged for them.
+// finishReclaim deletes the bytes, then refunds their charge.
 func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (outcome, error) {
 	if err := s.arrows.unstore(ctx, row.ID); err != nil {
 		return settled, err
@@ -153,6 +154,6 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (outcome
 		return out, err
 	}
 	s.sched.disarm(ctx, next)
-	s.joins.remove(ctx, next.ID) // of a final one that came to nothing
+	s.joins.remove(ctx, next.ID) // inputs of a final upload that failed
 	return settled, nil
 }

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	pageSize  = 500                // rows a page: short enough for one read, long enough to be few
-	keepEnded = 7 * 24 * time.Hour // how long done and gone uploads can be asked for
+	pageSize  = 500                // rows read per page
+	keepEnded = 7 * 24 * time.Hour // how long the rows of done and gone uploads are kept
 )
 
-// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a
-// reclaim for a while.
+// LostTimers tells this instance that the timer queue lost its entries. Timers start no reclaim for
+// an hour, so that clients can return first.
 func (s *Sessions) LostTimers() { s.holdoff.lost() }
 
-// NoteLoss is LostTimers for all instances.
+// NoteLoss is LostTimers for all instances: it records the loss in the database.
 func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.note(ctx) }
 
-// Recover arms the timers of every upload that has not ended, and makes seals and reclaims that a
-// crash cut off go on. It runs in the background after a start, and after the timers were lost.
-// Running it twice is harmless.
+// Recover arms the timers of every upload that has not ended and lets interrupted seals and
+// reclaims continue. The caller runs it in the background after each start and after a loss of
+// timers. It is idempotent.
 func (s *Sessions) Recover(ctx context.Context) error {
 	for _, state := range []State{Sealing, Reclaiming, Active, Parked} {
 		for after := (drive.UploadID{}); ; {
@@ -43,13 +43,14 @@ func (s *Sessions) Recover(ctx context.Context) error {
 	return s.joins.removeEnded(ctx)
 }
 
+// pageOf returns up to pageSize rows in a state, ordered by id, with ids greater than after.
 func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID) ([]Row, error) {
 	rows, err := s.DB.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE state = ? AND id > ? ORDER BY id LIMIT ?`, state, after.String(), pageSize)
 	return sqldb.Scan(rows, err, scanRow)
 }
 
-// PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run
-// out, in batches.
+// PurgeEnded deletes the rows of uploads that ended more than 7 days ago, and expired counts of
+// refused claims, in batches.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	limit := s.clocks.kept().Add(-keepEnded)
 	for {
@@ -72,7 +73,8 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	}
 }
 
-// Forget deletes the rows of an account's uploads, which have all ended.
+// Forget deletes the rows of an account's done and gone uploads in tx. The caller has ended all
+// uploads of the account.
 func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = ? AND state IN ('done', 'gone')`, account)
 	if err != nil {
@@ -81,8 +83,8 @@ func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.Accou
 	return nil
 }
 
-// Reset reclaims all open uploads of an account, or of all accounts when it is zero: the
-// maintenance reset. Uploads that are sealing are left to end. It returns how many were reclaimed.
+// Reset reclaims all active and parked uploads of an account (zero: of all accounts) for
+// maintenance, and returns how many. Uploads that are sealing continue.
 func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, error) {
 	n := 0
 	for _, state := range []State{Active, Parked} {
@@ -112,8 +114,8 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 	return n, nil
 }
 
-// resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance
-// may finish.
+// resetOne reclaims an upload if it is still active or parked; reset reports whether it did.
+// Another instance may finish a reclaim that this one began.
 func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (reset bool, err error) {
 	begun := false
 	err = inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {

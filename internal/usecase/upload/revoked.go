@@ -9,9 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// EndRevoked ends an open upload of the caller's to a folder that they may not send to any more,
-// as the next part would: its reservation goes back. Another upload stays as it is. It may be
-// repeated.
+// EndRevoked reclaims a guest's open upload if the guest may no longer send to its folder. Uploads
+// of the caller's own account, ended uploads and permitted ones stay as they are. It is idempotent.
 func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) error {
 	row, err := findRow(ctx, s.DB, id)
 	if drive.IsKind(err, drive.NotFound) || err == nil && (row.Account == who.Account || row.User != who.User || !row.State.Open()) {
@@ -19,7 +18,7 @@ func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Upload
 	}
 	if err == nil {
 		if _, err = s.gate.check(ctx, who, &row); drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-			_, _, err = s.filler.offset(ctx, who, id) // whoever has the turn asks once more, and ends it
+			_, _, err = s.filler.offset(ctx, who, id) // checks again under the state lock and reclaims the upload
 		}
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden, drive.Gone) {
@@ -28,11 +27,10 @@ func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Upload
 	return err
 }
 
-// EndAllRevoked is EndRevoked for all uploads of guests: of senders who never come back. It asks
-// once for each of them, and interrupts none that goes on. What comes by a collect link is not a
-// guest's, though its maker may be one: the link is closed while they may not make it, and what
-// was begun by it goes on when it opens again. An upload that cannot be ended keeps no other one
-// from it; the error tells of the first.
+// EndAllRevoked runs EndRevoked for all guest uploads, because a guest who lost access may never
+// return. Uploads received by a collect link are skipped: the link closes while its owner lacks the
+// right, and its uploads continue once it opens again. If some uploads cannot be ended the others
+// still are; the error names the first one.
 func EndAllRevoked(ctx context.Context, s *Sessions) error {
 	const page = 500
 	type guest struct {

@@ -15,18 +15,18 @@ import (
 	"smartdrive/internal/usecase/upload/claim"
 )
 
-// Limits of the contract.
+// Limits of uploads.
 const (
-	MaxParts        = 10_000    // parts of one upload
-	MinPartSize     = drive.MiB // smaller ones only as the last
-	MaxPartSize     = 2 << 30   // of parts that a client asks for; 10,000 of them pass MaxFileSize
-	unknownPartSize = 64 << 20  // where the size is not declared: up to 625 GiB
-	maxFingerprint  = 128       // bytes
-	firstGrant      = 64 << 20  // reserved at first where the size is not declared; then doubled
-	maxGrant        = 1 << 30   // the largest step
+	MaxParts        = 10_000    // most parts of one upload
+	MinPartSize     = drive.MiB // smallest part size; only the last part may be shorter
+	MaxPartSize     = 2 << 30   // largest part size that a client may request; 10,000 such parts exceed MaxFileSize
+	unknownPartSize = 64 << 20  // part size if the file size is not declared: up to 625 GiB
+	maxFingerprint  = 128       // length of Begin.Fingerprint in bytes
+	firstGrant      = 64 << 20  // first reservation if the file size is not declared; later ones double
+	maxGrant        = 1 << 30   // largest single enlargement of such a reservation
 )
 
-// Row is an upload as the database has it.
+// Row is an upload as stored in the database.
 type Row struct {
 	ID          drive.UploadID
 	Account     drive.AccountID
@@ -34,57 +34,58 @@ type Row struct {
 	Parent      drive.NodeID
 	Name        drive.Name
 	Conflict    drive.Conflict
-	Base        drive.VersionID // replace: the version that begin saw; zero: the name was free
-	Size        drive.ByteSize  // blob.UnknownSize until it is known
+	Base        drive.VersionID // version that a replace expects, as seen by begin; zero: the name was free
+	Size        drive.ByteSize  // blob.UnknownSize until declared
 	PartSize    drive.ByteSize
 	MTime       drive.Time
 	Mime        string
 	Fingerprint string
-	Digests     digest.Set // declared, not verified
+	Digests     digest.Set // declared by the client, not verified
 	State       State
-	Gen         int64            // fencing token
-	Reserved    drive.ByteSize   // its share of the ledger's reserved
-	Held        drive.ByteSize   // its share of the ledger's unfinished
-	Received    drive.ByteSize   // when it last went quiet
-	Resumes     int              // resumes in a row that brought no part
-	Challenge   *claim.Challenge // the open possession challenge
-	Node        drive.NodeID     // of a done one
-	Reason      string           // of a gone one
+	Gen         int64            // fencing token: incremented by each transition
+	Reserved    drive.ByteSize   // share of the ledger's reserved amount
+	Held        drive.ByteSize   // share of the ledger's unfinished amount
+	Received    drive.ByteSize   // bytes staged when the upload was last parked or sealed
+	Resumes     int              // consecutive resumes without an accepted part
+	Challenge   *claim.Challenge // open possession challenge; nil: none
+	Node        drive.NodeID     // the file; set when done
+	Reason      string           // why the upload ended (Reason constants); set when reclaiming or gone
 	Created     drive.Time
-	Active      drive.Time // last activity known to the database
+	Active      drive.Time // last activity recorded in the database
 	Ended       drive.Time
 
-	guest  bool       // as this request reads it: it is of somebody whose own account is another; not stored
-	placed *tree.Node // the file, as the transaction left it that made it; not stored, nor kept in memory
-	demand demand     // of the request that completes it; not stored, nor kept in memory
+	guest  bool       // the request's user belongs to another account; not stored
+	placed *tree.Node // the file as the finishing transaction left it; neither stored nor cached
+	demand demand     // of the completing request; neither stored nor cached
 }
 
-// demand is what a request that completes an upload asks of the transaction that makes the file. A
-// seal that is redone after its process has died asks only for what the row says.
+// conditions are the preconditions and lock tokens that a completing request hands to the
+// transaction that creates the file. They are not stored: a seal that is redone after a crash
+// checks only the row.
 type demand struct {
 	expect tree.Expect
-	tokens drive.Tokens // of locks, that the request submits; those of another user count for nothing
+	tokens drive.Tokens // lock tokens of the request; empty if the request's user is not the uploader
 }
 
-// isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent
-// its own id, which is not a folder.
+// isPartial reports whether the upload is an input for Concat. A partial upload has no name, and
+// its Parent is its own id, which names no folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
-// isEmpty reports whether a parked upload never had a byte.
+// isEmpty reports whether the upload is parked and never received a byte.
 func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
 
-// hasNoPlace refuses what only an upload with a place of its own can have done to it: to be
-// completed, or to get another place.
+// errPartial returns the WrongState error for a request that a partial upload cannot fulfil: to be
+// completed, or to be moved.
 func (r Row) hasNoPlace() error {
 	return drive.Wrap(errors.New("the upload is a partial one"), drive.WrongState, "state", r.State.Public())
 }
 
-// Ref is the row's name at the staging.
+// Ref returns the key of the upload in the staging.
 func (r Row) Ref() blob.Ref {
 	return blob.Ref{ID: r.ID, Begun: r.Created, PartSize: r.PartSize, Size: r.Size}
 }
 
-// Parts returns how many parts the file has; MaxParts while its size is not known.
+// Parts returns the number of parts of the file; MaxParts while its size is unknown.
 func (r Row) Parts() int {
 	if r.Size == blob.UnknownSize {
 		return MaxParts
@@ -92,11 +93,11 @@ func (r Row) Parts() int {
 	return int((r.Size + r.PartSize - 1) / r.PartSize)
 }
 
-// MaxSize is the largest file that fits into the parts.
+// MaxSize returns the largest file size that the upload's part size allows.
 func (r Row) MaxSize() drive.ByteSize { return min(r.PartSize*MaxParts, drive.MaxFileSize) }
 
-// partLength returns the exact size of part n, or the largest it may have while the file's size is
-// not known.
+// partLength returns the exact length of part n. If the file size is unknown it returns the
+// maximum, PartSize.
 func (r Row) partLength(n int) drive.ByteSize {
 	if r.Size == blob.UnknownSize {
 		return r.PartSize
@@ -104,8 +105,8 @@ func (r Row) partLength(n int) drive.ByteSize {
 	return min(r.PartSize, r.Size-drive.ByteSize(n)*r.PartSize)
 }
 
-// PartSizeFor returns the part size of a file: the configured one, larger where the file would need
-// more than MaxParts.
+// PartSizeFor returns the part size for a file of the given size: configured, or the next larger
+// power of two that needs at most MaxParts parts. size may be blob.UnknownSize.
 func PartSizeFor(size, configured drive.ByteSize) drive.ByteSize {
 	if size == blob.UnknownSize {
 		return max(unknownPartSize, configured)
@@ -120,6 +121,7 @@ func PartSizeFor(size, configured drive.ByteSize) drive.ByteSize {
 const rowColumns = `id, account_id, user_id, parent_id, name, conflict, base, size, part_size, mtime, mime, fingerprint, digests,
 	state, gen, reserved, held, received, resumes, challenge, node_id, reason, created_at, active_at, ended_at`
 
+// scanRow fills r from the columns rowColumns. It fails if a JSON column does not parse.
 func scanRow(r *Row, scan func(dest ...any) error) error {
 	var size *drive.ByteSize
 	var digests, chal string
@@ -145,6 +147,7 @@ func scanRow(r *Row, scan func(dest ...any) error) error {
 	return nil
 }
 
+// nullSize returns size as an SQL argument: NULL for blob.UnknownSize.
 func nullSize(size drive.ByteSize) any {
 	if size == blob.UnknownSize {
 		return nil
@@ -152,14 +155,16 @@ func nullSize(size drive.ByteSize) any {
 	return size
 }
 
+// jsonText encodes v, and panics if v cannot be encoded.
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only our own plain types come here
+		panic(err) // only plain types of this package are passed
 	}
 	return string(b)
 }
 
+// challengeText returns the challenge as stored: JSON, or "" if there is none.
 func (r Row) challengeText() string {
 	if r.Challenge == nil {
 		return ""
@@ -167,6 +172,7 @@ func (r Row) challengeText() string {
 	return jsonText(r.Challenge)
 }
 
+// findRow reads an upload; NotFound if there is none.
 func findRow(ctx context.Context, q sqldb.Querier, id drive.UploadID) (Row, error) {
 	var r Row
 	if err := scanRow(&r, q.QueryRow(ctx, `SELECT `+rowColumns+` FROM uploads WHERE id = ?`, id).Scan); err != nil {
@@ -186,9 +192,9 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	return nil
 }
 
-// change is every arrow of the diagram: it writes next over the row that has was's id, state and
-// gen, with gen+1, and returns what it wrote. errLost when the row has moved on; the ledger move
-// belongs into the same transaction.
+// updateRow performs a transition: it overwrites the row that still has was's id, state, gen and
+// reserved with next, sets gen to was.Gen+1, and returns the written row. It returns errStale if
+// the row has changed. The caller makes the ledger move in the same transaction.
 func change(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
 	next.Gen = was.Gen + 1
 	n, err := tx.Exec(ctx, `UPDATE uploads SET parent_id = ?, name = ?, conflict = ?, base = ?, size = ?, mtime = ?, mime = ?, digests = ?, state = ?,

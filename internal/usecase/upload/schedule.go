@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	maxIdle      = 10 * time.Minute // what resumes that bring nothing can double the idle time up to
-	emptyAbandon = 2 * time.Minute  // a parked upload that never received anything goes after this
-	slowestRate  = 128 * drive.KiB  // bytes a second: a file may take this long to arrive whatever the maximum age
-	sealRetry    = 15 * time.Second // how long after a seal stopped without an outcome it is redone
-	maxJitter    = 5 * time.Second  // spread of what is armed again, so that it does not all come due at once
+	maxIdle      = 10 * time.Minute // upper bound of the idle time doubled by fruitless resumes
+	emptyAbandon = 2 * time.Minute  // a parked upload without any bytes is reclaimed after this
+	slowestRate  = 128 * drive.KiB  // bytes per second: a file may take this long to arrive, whatever the maximum age
+	sealRetry    = 15 * time.Second // a seal that stopped undecided is redone after this
+	maxJitter    = 5 * time.Second  // spread of rearmed timers, so that they do not all fire at once
 )
 
-// schedule says when an upload is looked at next, and tells the timers. What it says follows from
-// the row alone, so whoever has written a row arms it, and a start arms all of them.
+// schedule computes and arms the timers of uploads. They follow from the row alone, so each writer
+// of a row arms them, and a start arms all of them.
 type schedule struct {
 	queue     Timers
 	quiet     time.Duration // Options.Idle
@@ -33,9 +33,8 @@ type schedule struct {
 func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
 func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Abandon, ID: id} }
 
-// idle returns the quiet time after which the upload is parked: doubled for each resume in a row
-// that brought no part, so that waking an upload again and again for nothing costs ever fewer
-// transactions.
+// idle returns the quiet time after which the upload is parked. It doubles with each consecutive
+// resume without a part, so that fruitless resumes cost ever fewer transactions.
 func (s *schedule) idle(r Row) time.Duration {
 	idle := s.quiet
 	for range min(r.Resumes, 16) {
@@ -54,12 +53,13 @@ func (s *schedule) abandon(r Row) time.Duration {
 	return s.abandoned
 }
 
-// maxAge returns how old an upload may become.
+// maxAge returns the age at which an open upload is reclaimed.
 func (s *schedule) maxAge(r Row) time.Duration {
 	return max(s.oldest, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
 }
 
-// expires returns when the upload is reclaimed if nothing more comes: not soon after a start.
+// expiresAt returns when the upload is reclaimed without further activity, not before holdoff ends.
+// For an ended upload it returns when the row is purged.
 func (s *schedule) expires(r Row) drive.Time {
 	last := r.Created.Add(s.maxAge(r))
 	switch r.State {
@@ -67,15 +67,15 @@ func (s *schedule) expires(r Row) drive.Time {
 		last = min(last, r.Active.Add(s.idle(r)+s.abandoned))
 	case Parked:
 		last = min(last, r.Active.Add(s.abandon(r)))
-	case Done, Gone: // until when it can be asked for
+	case Done, Gone: // until it is purged
 		return r.Ended.Add(keepEnded)
 	case Sealing, Reclaiming:
 	}
 	return max(last, s.holdoff.until())
 }
 
-// entries returns what must be armed for a row: an open upload always has its park timer while
-// active or sealing, and its abandon timer until it ends.
+// entries returns the timers of a row: a park timer while active or sealing, and an abandon timer
+// until the upload has ended.
 func (s *schedule) entries(r Row) []timer.Entry {
 	park := timer.Entry{Key: parkKey(r.ID), Account: r.Account, Gen: r.Gen}
 	abandon := timer.Entry{Key: abandonKey(r.ID), Account: r.Account, Gen: r.Gen, Idle: s.maxAge(r), Last: r.Created}
@@ -96,49 +96,50 @@ func (s *schedule) entries(r Row) []timer.Entry {
 	return nil
 }
 
-// arm arms the timers of a row that was just written. What fails the engine tries again, and should
-// this process die before, the audit finds an upload without a timer; so an error is only logged.
+// arm arms the timers of a row that was just written; an error is only logged. The engine retries,
+// and if the process dies first, the audit finds the upload without a timer.
 func (s *schedule) arm(ctx context.Context, r Row) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 	if err := s.queue.Arm(ctx, s.entries(r)...); err != nil {
-		s.log.WarnContext(ctx, "arm the timers of an upload", "upload", r.ID, "error", err)
+		s.log.WarnContext(ctx, "timers of an upload could not be armed; the audit arms them later", "upload", r.ID, "error", err)
 	}
 }
 
-// afterCommit is for what a change owes to the timers: the row is durable, whoever has given up
-// meanwhile, and a timer that was not armed because of that would be nobody's loss to notice.
+// afterCommit returns a context for timer calls after a commit. It ignores the cancellation of the
+// request, because nobody would notice a timer that was not armed.
 func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), armTime)
 }
 
-// armTime is how long a queue may take for one call; longer is an outage, after which it is asked
-// again.
+// armTime bounds one call to the timer queue. A longer call is an outage, after which the timers
+// are armed again.
 const armTime = 10 * time.Second
 
+// disarm cancels the timers of a row; an error is only logged.
 func (s *schedule) disarm(ctx context.Context, r Row) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 	for _, key := range []timer.Key{parkKey(r.ID), abandonKey(r.ID)} {
 		if err := s.queue.Cancel(ctx, key, r.Gen); err != nil {
-			s.log.WarnContext(ctx, "cancel a timer of an upload", "upload", r.ID, "timer", key, "error", err)
+			s.log.WarnContext(ctx, "timer of an upload could not be cancelled; it fires without effect", "upload", r.ID, "timer", key, "error", err)
 		}
 	}
 }
 
-// doubt makes the outcome of a change known that was not answered: soon a timer of the old gen
-// looks at the row; see stale.
+// armRecheck arms a timer of the old gen after a change of unknown outcome (Unavailable or in
+// doubt), so that handleStaleTimer checks the row soon. It ignores other errors.
 func (s *schedule) doubt(ctx context.Context, was Row, err error) {
 	if !drive.IsKind(err, drive.Unavailable) && !sqldb.MaybeWritten(err) {
 		return
 	}
 	if err := s.queue.Arm(ctx, timer.Entry{Key: parkKey(was.ID), Account: was.Account, Gen: was.Gen, Idle: sealRetry}); err != nil {
-		s.log.WarnContext(ctx, "arm a timer to look again", "upload", was.ID, "error", err)
+		s.log.WarnContext(ctx, "timer to check an upload after an unknown outcome could not be armed; the next start checks it", "upload", was.ID, "error", err)
 	}
 }
 
-// armAgain is arm for rows that were read from the database: a seal is redone at once, the rest is
-// spread out.
+// rearm arms the timers of rows read from the database. Seals are due at once; the other timers are
+// spread by a jitter.
 func (s *schedule) armAgain(ctx context.Context, rows []Row) error {
 	var all []timer.Entry
 	for _, r := range rows {
@@ -154,5 +155,5 @@ func (s *schedule) armAgain(ctx context.Context, rows []Row) error {
 	return s.queue.Arm(ctx, all...)
 }
 
-// touch tells the park timer that bytes arrived, or that a seal goes on.
+// touch tells the park timer that bytes arrived or that a seal progresses.
 func (s *schedule) touch(id drive.UploadID) { s.queue.Touch(parkKey(id)) }

@@ -16,36 +16,36 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// Complete says that all parts are there, and may still change where the file goes. Zero fields
-// keep what begin said.
+// Complete is a request to finish an upload. It may change the target; zero fields keep the values
+// of Begin.
 type Complete struct {
 	Digests  digest.Set
 	Parent   drive.NodeID
 	Name     drive.Name
 	Conflict drive.Conflict
-	Size     *drive.ByteSize // needed where begin did not declare it
+	Size     *drive.ByteSize // required if Begin did not declare it
 	MTime    drive.Time
 	Mime     string
-	// Expect is what the caller decided by. It is compared in the transaction that begins the seal,
-	// and once more in the one that makes the file.
+	// Expect is the caller's precondition. It is checked in the transaction that begins the
+	// seal, and again in the one that creates the file.
 	Expect tree.Expect
 }
 
-// Complete seals the upload: no part is accepted any more, what arrived is verified, and becomes a
-// file in one transaction. Nothing is copied or read again (but for declared digests other than
-// BLAKE3). The seal goes on when the caller is gone; when it takes longer than SealWait the view
-// says "sealing", and a repeat waits for the same seal. created is false when the upload was done
+// Complete seals the upload: it refuses further parts, verifies the received bytes and creates the
+// file in one transaction. Nothing is copied or read again, except for declared digests other than
+// BLAKE3. The seal continues if the caller disconnects. After SealWait the view's state is
+// "sealing"; a repeated call waits for the same seal. created is false if the upload was done
 // before.
 //
-// Errors, after which the upload is active with all its parts: PartsMissing {missing},
-// DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged, Locked, and one that
-// tree.IsStale. Others: NotFound, Gone, BadRequest, Quota.
+// Errors after which the upload is active again with all parts: PartsMissing {missing},
+// DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged, Locked, and errors for
+// which tree.IsStale holds. Others: NotFound, Gone, BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	v, created, err = s.sealer.complete(ctx, who, id, c)
 	return v.as(who), created, err
 }
 
-// complete is Sessions.Complete.
+// complete implements Sessions.Complete.
 func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
@@ -71,15 +71,15 @@ func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID,
 	return v, created, err
 }
 
-// sealBegun is an upload whose seal was begun.
+// sealState is the result of an attempt to begin a seal.
 type sealBegun struct {
-	run  *sealing // to wait for; nil: it is done already, or another instance seals it
+	run  *sealing // the seal to await; nil: the upload is done, or another instance seals it
 	row  Row
-	tail bool // it was not: its last part is a tail still
+	tail bool // not begun: the last part is still a tail and must be closed first
 }
 
-// viewSeal is the view of an upload whose seal was waited for, and whether it was that seal which
-// made the file.
+// sealView builds the view after the wait for a seal. created reports whether the awaited seal
+// created the file.
 func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
 	v, err := s.views.of(ctx, s.db, at.row)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error)
 	return v, at.run != nil && at.row.State == Done, nil
 }
 
-// awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still.
-// One that came to nothing must be begun once more.
+// awaitSeal waits for the seal until timeout, after which it returns the row still sealing. It
+// returns retry if the upload is open again and the seal must be begun anew.
 func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, outcome, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
@@ -113,8 +113,8 @@ func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan tim
 	}
 }
 
-// beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait
-// for here; if that one dies the timer has it redone.
+// beginSeal is the transition active or parked ⇒ sealing. If another instance seals the upload, run
+// stays nil; should that instance die, a timer restarts the seal.
 func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (at sealBegun, err error) {
 	err = inTurn(ctx, s.table, id, func(l *live) (out outcome, err error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -147,7 +147,7 @@ func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID
 	return at, err
 }
 
-// sealOpen is beginSeal of an upload that is active or parked.
+// sealOpen is beginSeal for an upload that is active or parked.
 func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, outcome, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Sealing.Public()))
 	defer l.open()
@@ -161,7 +161,7 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 	switch {
 	case err != nil:
 		return sealBegun{}, settled, err
-	case row.Gen != was: // the last parts may have made the reservation grow
+	case row.Gen != was: // the last parts may have enlarged the reservation
 		return sealBegun{}, again, nil
 	}
 	next, err := s.completed(ctx, row, c)
@@ -196,7 +196,8 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 	return sealBegun{run: s.startSeal(l, next), row: next}, settled, nil
 }
 
-// demand is what the request asks of the transaction that makes the file.
+// conditions returns the request's preconditions. Lock tokens count only if the caller is the
+// uploader.
 func (c Complete) demand(who drive.Who, row Row) demand {
 	d := demand{expect: c.Expect}
 	if who.User == row.User {
@@ -205,7 +206,7 @@ func (c Complete) demand(who drive.Who, row Row) demand {
 	return d
 }
 
-// expected checks, in a transaction, that all is as the request expects that completes the upload.
+// checkExpected checks, within a transaction, the precondition of the completing request.
 func (s *sealer) expected(ctx context.Context, tx *sqldb.Tx, row Row) error {
 	if row.demand.expect.IsEmpty() {
 		return nil
@@ -216,9 +217,9 @@ func (s *sealer) expected(ctx context.Context, tx *sqldb.Tx, row Row) error {
 	return row.demand.expect.Check(ctx, tx, s.tree)
 }
 
-// closeStaged closes the staging of an upload that is to be sealed as next, and checks that
-// everything is there. When it fails after the staging was closed, the next part opens it again
-// under a new gen.
+// closeStaged fences the staging of an upload that is about to be sealed as next, and checks that
+// all parts are there. If it fails after the fence, the next part reopens the upload under a new
+// gen.
 func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
 	l.refuse(row.Gen)
 	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)
@@ -233,7 +234,8 @@ func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.
 	return staged, next.checkParts(staged.Parts)
 }
 
-// completed is the row with what complete changes.
+// applyComplete returns the row with the changes of c. Errors: BadRequest {field size}, TooLarge,
+// and those of a new target.
 func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error) {
 	next := row
 	switch {
@@ -252,7 +254,7 @@ func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error
 	return s.placer.moved(ctx, next, c.Parent, c.Name, c.Conflict)
 }
 
-// setIf changes a field to a value that was given.
+// setIf assigns value to field unless value is zero.
 func setIf[T comparable](field *T, value T) {
 	var zero T
 	if value != zero {
@@ -260,6 +262,7 @@ func setIf[T comparable](field *T, value T) {
 	}
 }
 
+// mergeDigests returns the union of a and b; b wins.
 func merge(a, b digest.Set) digest.Set {
 	all := digest.Set{}
 	maps.Copy(all, a)
@@ -267,12 +270,12 @@ func merge(a, b digest.Set) digest.Set {
 	return all
 }
 
-// maxMissing bounds the list in the problem; a client that lacks more asks for the parts that are
-// there.
+// maxMissing bounds the list of missing parts in the error. A client that misses more lists the
+// received parts.
 const maxMissing = 1000
 
-// checkParts checks that parts cover the file exactly, and that a digest was declared where several
-// sessions sent them.
+// checkParts checks that parts cover the file exactly (PartsMissing, PartSize). If several sessions
+// sent them it requires a strong declared digest (DigestRequired).
 func (r Row) checkParts(parts []blob.Part) error {
 	missing, want, mixed := []int{}, 0, false
 	var session *[16]byte
@@ -281,7 +284,7 @@ func (r Row) checkParts(parts []blob.Part) error {
 			missing = append(missing, want)
 		}
 		want = p.N + 1
-		if !p.Unread { // who sent the others is not known any more
+		if !p.Unread { // the sender of the others is unknown
 			mixed = mixed || session != nil && *session != p.Session
 			session = &p.Session
 		}
@@ -301,6 +304,7 @@ func (r Row) checkParts(parts []blob.Part) error {
 	return nil
 }
 
+// runningSeal returns the last seal of an upload, nil if none, and whether it still runs.
 func (s *sealer) finished(l *live) (*sealing, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -316,12 +320,12 @@ func (s *sealer) finished(l *live) (*sealing, bool) {
 }
 
 // startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds
-// the turn.
+// the state lock.
 func (s *sealer) startSeal(l *live, row Row) *sealing {
 	return s.startSealIn(l, row, s.disk.Room(row.Account))
 }
 
-// startSealIn is startSeal with room of the disk that was reserved for it.
+// startSealIn is startSeal with disk space already reserved in room, which the seal takes over.
 func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 	if run, running := s.finished(l); running {
 		room.Close()
@@ -331,7 +335,7 @@ func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 	l.mu.Lock()
 	l.seal = run
 	l.mu.Unlock()
-	held := s.table.enter(l.id) // keeps the live until the seal ends
+	held := s.table.enter(l.id) // keeps the liveUpload cached until the seal ends
 	s.work.run(func(ctx context.Context) {
 		defer s.table.leave(held)
 		defer close(run.done)
@@ -339,18 +343,18 @@ func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 		defer run.room.Close()
 		run.row, run.out, run.err = s.sealSafely(ctx, l, row, run)
 		if run.err != nil {
-			s.log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
+			s.log.Info("upload not sealed; its state tells whether a timer retries or the client must act", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
 		}
 	})
 	return run
 }
 
-// sealSafely is seal that a panic does not end the process with: the next one would redo the same
-// seal, and end, too. What the panic has left the next attempt reads.
+// sealSafely is seal with panics turned into errors. Otherwise a restart would redo the same seal
+// and crash again. After a panic the cached state is invalidated.
 func (s *sealer) sealSafely(ctx context.Context, l *live, row Row, run *sealing) (left Row, out outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.ErrorContext(ctx, "panic in a seal", "upload", row.ID, "panic", p, "stack", string(debug.Stack()))
+			s.log.ErrorContext(ctx, "seal of an upload panicked; a timer retries it", "upload", row.ID, "panic", p, "stack", string(debug.Stack()))
 			l.forget()
 			left, out, err = row, settled, fmt.Errorf("panic in a seal: %v", p)
 		}

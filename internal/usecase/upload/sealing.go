@@ -19,19 +19,19 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// sealing is a seal that runs or has ended.
+// sealRun is a running or ended seal.
 type sealing struct {
 	done chan struct{}
 	read atomic.Int64 // bytes read for declared digests
-	room *disk.Room   // for what a concatenation copies
+	room *disk.Room   // disk space for the copies of a Concat
 
-	// After done is closed: how it ended.
+	// Result; valid after done is closed.
 	row Row
-	out outcome // again: the upload is open, and it was not this seal that had it opened
+	out outcome // retry: the upload is open again, by another request than this seal
 	err error
 }
 
-// sealer makes files of uploads: it begins seals, runs them, and waits for them.
+// sealer turns uploads into files: it starts seals, runs them, and waits for them.
 type sealer struct {
 	db      *sqldb.DB
 	tree    *tree.Tree
@@ -53,27 +53,27 @@ type sealer struct {
 	wait    time.Duration // Options.SealWait
 	log     *slog.Logger
 
-	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // makes the last part of what is its tail
-	reclaimed func(ctx context.Context, l *live, row Row) (outcome, error)                 // deletes the bytes of one that is reclaiming
+	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
+	reclaimed func(ctx context.Context, l *live, row Row) (outcome, error)                 // finishes the reclaim of an upload in state reclaiming
 
 	misses misses
 }
 
-// seal takes an upload in state sealing to done, or back to active. It can be redone after a crash
-// at any point:
+// seal takes an upload from sealing to done, or back to active. It can be repeated after a crash at
+// any point:
 //
 //	verify    changes nothing
-//	Seal      the staged bytes become content named after the upload; done already is success
-//	read      what must be read and can be only now; changes nothing
-//	inspect   stored content with the same digest: bad bytes are replaced by these
-//	commit    content row, node, ledger, state: one transaction; only the first one finds state sealing and its gen
-//	remove    the journal; a staging without an open row is removed by the auditor
+//	Seal      turns staged bytes into content named after the upload; succeeds if done before
+//	read      reads what could not be read earlier; changes nothing
+//	inspect   checks stored content with the same digest: damaged bytes are replaced by these
+//	commit    content row, node, ledger and state in one transaction; only the first finds state sealing and its gen
+//	remove    removes the journal; the auditor removes a staging without an open row
 //
-// Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in
-// neither place end it; where others seal too, when they stay away.
+// Errors that the client cannot fix leave the upload sealing, and the park timer retries. Lost bytes
+// end the upload; with a shared staging only once they stay missing for lostAfter.
 func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, outcome, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
-	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
+	if drive.IsKind(err, drive.PartsMissing) { // a final upload, whose parts must be joined first
 		if err = s.joins.join(ctx, row, run, err); err == nil {
 			parts, n, err = s.verify(ctx, l, row, run)
 		}
@@ -113,7 +113,8 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 	return left, settled, err
 }
 
-// notSealed decides what becomes of an upload whose seal has failed.
+// handleSealError decides what becomes of an upload whose seal failed: it is ended, reopened, or
+// left sealing.
 func (s *sealer) notSealed(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
 	switch {
 	case errors.Is(cause, errBytesLost) && s.shared && !s.misses.lost(row.ID, s.clocks.now()):
@@ -128,10 +129,11 @@ func (s *sealer) notSealed(ctx context.Context, l *live, row Row, cause error) (
 	return row, settled, cause
 }
 
-// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is not a
-// reason to delete anything.
+// errBytesLost marks errors by which the staging reports that the bytes are missing. A missing row
+// is never a reason to delete.
 var errBytesLost = errors.New("the bytes are in neither place")
 
+// markBytesLost adds errBytesLost to a NotFound error of the staging.
 func lost(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return errors.Join(err, errBytesLost)
@@ -139,8 +141,8 @@ func lost(err error) error {
 	return err
 }
 
-// overtaken reads how an upload has ended whose seal somebody else has finished. One that is active
-// again can be completed again.
+// reloadSealed returns the state of an upload whose seal a concurrent request has finished; retry
+// if the upload is open again.
 func (s *sealer) overtaken(ctx context.Context, l *live) (Row, outcome, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {
@@ -156,17 +158,17 @@ func (s *sealer) overtaken(ctx context.Context, l *live) (Row, outcome, error) {
 	return row, settled, nil
 }
 
-// clientsFault reports whether an error is one that the client can repair and complete again.
+// isClientError reports whether the client can fix the error and complete again.
 func clientsFault(err error) bool {
 	return tree.IsStale(err) || drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
 }
 
-// verify computes the digests of what has arrived and compares them with those declared, as far as
-// the staging lets it.
+// verify loads the parts, computes their digests and compares the declared ones, as far as the
+// staging can be read before the seal. Errors: DigestMismatch, PartsMissing, errBytesLost.
 func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
 	staged, err := s.staging.Load(ctx, row.Ref())
-	if err == nil && staged.Suspect { // since it began to seal
+	if err == nil && staged.Suspect { // a power loss occurred since the seal began
 		staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen)
 	}
 	if err != nil {
@@ -193,7 +195,7 @@ func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]
 	return staged.Parts, n, row.Digests.Check(computed)
 }
 
-// summarize derives what is known of the file from its parts alone: nothing is read.
+// summarize describes the file's content from its parts' sums, without reading bytes.
 func summarize(row Row, parts []blob.Part) content.New {
 	n := content.New{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
 	cvs, sums := make([]digest.CV, len(parts)), make([]content.PartSum, len(parts))
@@ -213,8 +215,8 @@ func summarize(row Row, parts []blob.Part) content.New {
 	return n
 }
 
-// publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and
-// durable (P3).
+// publish is the transition sealing ⇒ done, which makes the file visible. Its bytes are complete,
+// verified and durable (P3).
 func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (Row, outcome, error) {
 	return s.arrows.write(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
@@ -231,12 +233,12 @@ func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (
 	})
 }
 
-// unseal is sealing ⇒ active with all parts kept, because of an error that the client can repair;
-// it returns that error.
+// unseal is the transition sealing ⇒ active, keeping all parts, after an error that the client can
+// fix. On success it returns that error, cause.
 func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
 	var staged blob.Staged
 	var err error
-	if !s.shared { // else both wait until a part asks for it (see reopen), for another instance may have been first
+	if !s.shared { // with a shared staging, the next part reopens it (see reopen): another instance may have been first
 		if err = s.staging.Unseal(ctx, row.Ref()); err == nil {
 			staged, err = s.staging.Load(ctx, row.Ref())
 		}
@@ -262,14 +264,14 @@ func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row
 	return next, settled, cause
 }
 
-// lose ends an upload whose bytes are in neither place: somebody removed them behind our back.
+// reclaimLost reclaims an upload whose bytes are missing, and returns Gone {reason lost}.
 func (s *sealer) lose(ctx context.Context, l *live, row Row, cause error) (outcome, error) {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
 	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
 	if err == nil && out == settled {
 		s.sched.arm(ctx, next)
-		s.log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
+		s.log.ErrorContext(ctx, "bytes of a sealing upload are missing from the store; the upload was ended", "upload", row.ID, "error", cause)
 		out, err = s.reclaimed(ctx, l, next)
 	}
 	switch {

@@ -22,60 +22,60 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// Timers is what uploads need of the delayed task engine.
+// Timers is the part of the timer engine that uploads use.
 type Timers interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
 	Touch(key timer.Key)
 	Cancel(ctx context.Context, key timer.Key, gen int64) error
 }
 
-// Publisher writes records into the outbox within the transaction of the change that they tell of.
+// Publisher appends records to the outbox within the transaction of the change that they describe.
 type Publisher interface {
 	Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error
 }
 
-// Scope says whose content an instant upload may link to.
+// Scope limits whose content an instant upload may link to.
 type Scope string
 
-// The scopes.
 const (
-	ScopeInstance Scope = "instance" // anybody's
-	ScopeUser     Scope = "user"     // the account's own
+	ScopeInstance Scope = "instance" // any account's content
+	ScopeUser     Scope = "user"     // only the account's own content
 	ScopeOff      Scope = "off"      // no instant upload
 )
 
-// Options are what an operator may set. The zero value of each field is its default.
+// Options configure Sessions. A zero field selects its default.
 type Options struct {
-	Idle       time.Duration  // quiet time after which an upload is parked; default 30 s
-	Abandon    time.Duration  // quiet time after which a parked one is reclaimed; default 168 h
-	MaxAge     time.Duration  // age at which any open one is reclaimed; default 720 h
-	MaxOpen    int            // open uploads an account may have; default 1,000
-	PartSize   drive.ByteSize // default 8 MiB
-	MinFree    drive.ByteSize // disk space that uploads leave free; default 1 GiB
-	Rows       func() error   // DiskFull: the disk of the database has no room for uploads; default: it has
-	Instant    func() Scope   // asked for each upload; default ScopeInstance
-	InstantMax drive.ByteSize // the largest content of others that is linked after a proof (64 GiB)
-	Generation int64          // of this start of the installation: names the files of whole-file uploads
-	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed
-	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
-	Now        func() time.Time
-	Kept       func() time.Time // that says for how long something was kept, see package retention; nil: the clock that rows go by
+	Idle       time.Duration    // without activity for this long, an upload is parked; default 30 s
+	Abandon    time.Duration    // without activity for this long, a parked upload is reclaimed; default 168 h
+	MaxAge     time.Duration    // an open upload older than this is reclaimed; default 720 h
+	MaxOpen    int              // open uploads per account; default 1,000
+	PartSize   drive.ByteSize   // default 8 MiB
+	MinFree    drive.ByteSize   // disk space that uploads leave free; default 1 GiB
+	Rows       func() error     // returns DiskFull if the database's disk has no room for uploads; default: always room
+	Instant    func() Scope     // called for each upload; default ScopeInstance
+	InstantMax drive.ByteSize   // largest content of other accounts that is linked after a proof; default 64 GiB
+	Generation int64            // number of this start of the installation; part of the names of whole-file contents
+	Restored   bool             // a restored backup is not checked yet: nothing is reclaimed
+	SealWait   time.Duration    // how long Complete waits before it returns state "sealing"; default 10 s
+	Now        func() time.Time // default time.Now
+	Kept       func() time.Time // retention clock, see package retention; nil: the clock of row timestamps
 	Log        *slog.Logger
 
-	// OutOfOrder is told when locks of uploads are taken in another order than locks.go says: for
-	// tests. nil: nobody looks.
+	// OutOfOrder is called if locks are acquired against the order in locks.go, for tests. nil:
+	// the order is not checked.
 	OutOfOrder func(what string)
 
-	// Of installations with several instances; see shared.go.
+	// The following are for installations with several instances; see shared.go.
 
-	// Clock is the clock that rows go by: the database's. nil: Now.
+	// Clock returns the database's time, which row timestamps use. nil: Now.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// Hold fails in a transaction of an instance that others have declared ended, and keeps them
-	// from it until the transaction ends: what an ended one had begun may be gone. nil: there is
-	// only one instance.
+	// Hold fails in a transaction of an instance that other instances have declared ended,
+	// because they may have removed its unfinished work. Until the transaction ends, it
+	// prevents them from declaring that. nil: there is only one instance.
 	Hold func(ctx context.Context, tx *sqldb.Tx) error
 }
 
+// withDefaults returns o with its zero fields set to their defaults.
 func (o Options) withDefaults() Options {
 	setDefault(&o.Idle, 30*time.Second)
 	setDefault(&o.Abandon, 168*time.Hour)
@@ -95,6 +95,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// setDefault sets field to def if it is zero.
 func setDefault[T comparable](field *T, def T) {
 	var zero T
 	if *field == zero {
@@ -102,7 +103,7 @@ func setDefault[T comparable](field *T, def T) {
 	}
 }
 
-// Parts that Sessions is put together from.
+// Parts are the services that Sessions uses.
 type Parts struct {
 	DB      *sqldb.DB
 	Staging blob.Staging
@@ -112,13 +113,13 @@ type Parts struct {
 	Content content.Content
 	Timers  Timers
 	Events  Publisher
-	Access  *access.Access // who may send where; default: one of the database
+	Access  *access.Access // who may upload where; nil: a new one over DB
 
 	inspect content.Inspector // set by New
 }
 
-// Sessions runs all uploads of the installation that this process has a hand in. It is safe for
-// concurrent use.
+// Sessions implements all uploads of the installation in this process. It is safe for concurrent
+// use.
 type Sessions struct {
 	Parts
 
@@ -150,7 +151,7 @@ type Sessions struct {
 	small    *smallFiles
 }
 
-// New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
+// New returns Sessions over the given services. It starts nothing: requests, timers and Recover do.
 func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
 	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
@@ -163,7 +164,7 @@ func New(parts Parts, opt Options) *Sessions {
 	return s
 }
 
-// compose makes the rooms, each after those that it stands on.
+// compose creates the components in the order of their dependencies.
 func (s *Sessions) compose() {
 	shared, log := s.caps.Shared, s.opt.Log
 	s.holdoff = holdoff{
@@ -215,16 +216,18 @@ func (s *Sessions) compose() {
 	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.gate, s.arrows.hold, s.placer.drop))
 }
 
-// Close stops seals between two steps and waits for them; Recover redoes them at the next start.
+// Close interrupts running seals between two steps and waits for them; Recover resumes them after
+// the next start. It returns nil.
 func (s *Sessions) Close() error {
 	s.work.close()
 	return nil
 }
 
-// maxLimiters bounds the memory for resume limits; beyond it they are forgotten, which only lets
-// through more.
+// maxLimiters bounds the number of remembered rate limiters. Beyond it all are dropped, which only
+// admits more resumes.
 const maxLimiters = 10_000
 
+// resumeLimiter limits the rate of resumes per account. It is safe for concurrent use.
 type limiters struct {
 	mu    sync.Mutex
 	limit rate.Limit
@@ -232,6 +235,7 @@ type limiters struct {
 	all   map[drive.AccountID]*rate.Limiter
 }
 
+// allow counts a resume of an account; Rate {retry_after} if there were too many.
 func (l *limiters) allow(account drive.AccountID, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

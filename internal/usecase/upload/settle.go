@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// settling makes contents durable that were laid, while the transaction runs that makes them
-// visible, and before it is committed.
+// pendingSync is a running Store.Settle call that makes lazily stored contents durable while the
+// transaction that publishes them runs. The transaction must await the result before it commits.
 type settling struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// lateAfter is how long a transaction waits for contents: it has the only writer of SQLite, or the
-// locks of an account.
+// syncWait is how long a transaction waits for contents to become durable. A waiting transaction
+// holds SQLite's only writer or the locks of an account.
 const lateAfter = 20 * time.Millisecond
 
-// errLate says that contents take longer than that.
+// errSyncPending reports that contents were not durable within syncWait.
 var errLate = errors.New("contents are not durable yet")
 
-// settle begins to make those of the contents durable that are not.
+// startSync starts to make durable those files of all that are not yet. The work ignores
+// cancellation of ctx; the caller must call wait.
 func (c *committer) settle(ctx context.Context, all []*arrival) *settling {
 	var names []string
 	for _, a := range all {
@@ -46,14 +47,14 @@ func (c *committer) settle(ctx context.Context, all []*arrival) *settling {
 	return s
 }
 
-// wait returns when the contents are durable, or why they are not.
+// wait blocks until the contents are durable and returns the error of making them so.
 func (s *settling) wait() error {
 	<-s.done
 	return s.err
 }
 
-// inTime is wait for a transaction, for so long: errLate when it is better to begin another one
-// afterwards.
+// waitFor is wait for at most limit. On timeout it returns errSyncPending: the caller rolls back,
+// calls wait and runs its transaction again.
 func (s *settling) inTime(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -7,27 +7,27 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Several instances over one database and one staging. What decides is the row, by compare-and-set
-// on its gen, and the journal, by refusing a gen that was closed; what this process remembers is a
-// guess that one of them corrects:
+// Several instances may share one database and one staging. The row decides, by compare-and-set on
+// its gen, and so does the journal, by refusing a fenced gen. Cached state may be stale and is
+// corrected by one of the two:
 //
-//	a row, before a change of state    read again; one more read a change, none a part
-//	a row, for a part                  the journal refuses its gen: then the row is read again
-//	the parts                          a part is never vouched for from memory: the staging says ThereError, or takes it
-//	the reservation (unknown size)     each instance uses up only what it has been granted itself
-//	when bytes last came               the journal and the writes that run elsewhere; each clock is compared with itself only
+//	row, before a state change         read again: one read per change, none per part
+//	row, for a part                    the journal refuses its gen, then the row is read again
+//	parts                              never confirmed from the cache: the staging returns ThereError or accepts them
+//	reservation (unknown size)         each instance uses only what it was granted itself
+//	time of the last bytes             from the journal and its running writes; clocks are only compared with themselves
 //
-// A staging of this process alone (Caps.Shared is not set) is spared all of that.
+// A staging used by one process only (Caps.Shared is unset) skips all of this.
 
-// unusedIdles is after how many idle times an active upload that nobody asks for here leaves the
-// memory.
+// unusedIdles is the number of idle times after which an unused active upload leaves the cache of
+// an instance.
 const unusedIdles = 3
 
-// readableParts reports whether parts can be read before they are sealed. While contents move to
-// another place that may cease to be so.
+// readableParts reports whether parts can be read before they are sealed. The answer may change
+// while contents are migrated.
 func readableParts(staging blob.Staging) bool { return staging.Caps().ReadableParts }
 
-// leastPartSize is the smallest part size that a staging takes: a power of two.
+// leastPartSize returns the smallest part size that a staging accepts, a power of two.
 func leastPartSize(c blob.Caps) drive.ByteSize {
 	if c.MinPart <= MinPartSize {
 		return MinPartSize
@@ -35,8 +35,8 @@ func leastPartSize(c blob.Caps) drive.ByteSize {
 	return 1 << bits.Len64(uint64(c.MinPart-1))
 }
 
-// renew takes over a row that was read again, unless the upload has moved on since the one that the
-// live holds; then the live holds nothing any more.
+// refreshRow replaces the cached row by a newly read one. If gen or state differ, or nothing is
+// cached, it invalidates the cache and returns false.
 func (l *live) renew(row Row) (Row, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,12 +47,13 @@ func (l *live) renew(row Row) (Row, bool) {
 		l.forgetLocked()
 		return row, false
 	}
-	row.Resumes = min(row.Resumes, l.row.Resumes) // a part that came here has set it back
+	row.Resumes = min(row.Resumes, l.row.Resumes) // a part received here has reset it
 	l.setRowLocked(row)
 	return row, true
 }
 
-// learn adds a part or a tail that another instance has brought, with the room that it was granted.
+// addRemotePart caches a part or tail that another instance received, and raises the limit by its
+// size.
 func (l *live) learn(part blob.Part, tail bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,17 +66,18 @@ func (l *live) learn(part blob.Part, tail bool) {
 	l.promiseLocked()
 }
 
-// lastActive is when an upload was last active, by the clock that rows go by, which says now.
+// lastActive returns when the upload was last active, at most now. now is the current row time.
 func (s *Sessions) lastActive(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
 	return min(now, s.lastSeen(l, row, staged, now))
 }
 
-// lastSeen is lastActive as it was noted: later than now where a clock was ahead.
+// lastSeen is lastActive without that bound: it may exceed now if a clock ran ahead.
 func (s *Sessions) lastSeen(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
 	return max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now))
 }
 
-// lastPart is when the last part came; zero: none has, or the journal was lost and does not know.
+// lastPart returns when the last part was journaled, in row time; zero if there is none or the
+// journal was lost.
 func (s *Sessions) lastPart(staged blob.Staged, now drive.Time) drive.Time {
 	if staged.Last == 0 {
 		return 0

@@ -17,16 +17,16 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// smallFiles stores files of up to one part: no staging, no row, and one transaction for those of
-// an account that come together.
+// smallFiles stores files of at most one part. They need no staging and no upload row, and
+// concurrent files of an account share one transaction.
 type smallFiles struct {
 	Parts
 	disk       *disk.Promises
-	generation int64 // names the files: see Options
+	generation int64 // distinguishes file names across starts: see Options
 	committer  *committer
 
 	putting sync.Map      // names of files that are being written
-	puts    atomic.Uint32 // counts them, from a random number on
+	puts    atomic.Uint32 // counter for file names; starts at a random number
 }
 
 func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *committer) *smallFiles {
@@ -35,7 +35,8 @@ func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *co
 	return f
 }
 
-// put stores the file under a name of its own and makes it visible. A quick one was not looked up.
+// put stores the content under a new name and publishes the file. quick: the target was not looked
+// up before.
 func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick bool) (Stored, error) {
 	if !quick {
 		if err := f.fits(ctx, w.row); err != nil {
@@ -50,8 +51,8 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 	return a.stored(), a.err()
 }
 
-// bring stores the content of a file that publish will make visible: what is little becomes durable
-// there, together with others.
+// storeContent stores the content of a file for publish. If the store prefers it, the content of a
+// tiny file becomes durable only in publish, together with others.
 func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
 	if little := f.Store.Caps().Little; little == 0 || w.row.Size > little {
 		return f.store(ctx, w, arrival{quick: quick, may: w.may}, body, storing{put: f.Store.Put})
@@ -59,21 +60,22 @@ func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io
 	return f.store(ctx, w, arrival{quick: quick, laid: true, may: w.may}, body, f.laying(false))
 }
 
-// storing is how content is brought to a store.
+// storeMethod selects how content is written to the store.
 type storing struct {
 	put  func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
-	name func(own string, size drive.ByteSize) string // nil: it has its own
+	name func(own string, size drive.ByteSize) string // computes the file name; nil: own is used as it is
 }
 
-// laying is Lay.
+// lazyMethod returns the method that writes through Store.Lay: the content is not durable until
+// Settle. many hints that more files follow.
 func (f *smallFiles) laying(many bool) storing {
 	return storing{name: f.Store.Name, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 		return f.Store.Lay(ctx, name, body, many)
 	}}
 }
 
-// store brings the content of a file to the store. It is nobody's yet: publish, or drop, must
-// follow. a is what is known of the arrival besides.
+// store writes the content of a file to the store and verifies its declared digests. a carries
+// preset fields of the result. The caller must pass the result to publish or drop.
 func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.Reader, how storing) (*arrival, error) {
 	row := w.row
 	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
@@ -86,7 +88,7 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 	f.putting.Store(file, struct{}{})
 	stored := false
 	defer func() {
-		if !stored { // also in a panic
+		if !stored { // also on panic
 			f.done(row, file)
 		}
 	}()
@@ -108,20 +110,20 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 	return &a, nil
 }
 
-// done ends what store has begun: the disk's promise is kept or not needed, and the auditor may
-// look at the file.
+// releaseFile ends the protection that store gave a file: it releases the disk promise and lets the
+// auditor inspect the file.
 func (f *smallFiles) done(row Row, file string) {
 	f.putting.Delete(file)
 	f.disk.Release(row.Account, row.Size)
 }
 
-// publish makes files of one account visible, each of which succeeds or fails alone: its err says
-// so. What is refused leaves no file.
+// publish makes files of one account visible. Each succeeds or fails alone: see its err. The
+// contents of refused files are removed.
 func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
-	ctx = context.WithoutCancel(ctx) // their bytes are there; a client that has gone will ask
+	ctx = context.WithoutCancel(ctx) // the bytes are stored; a disconnected client may ask for the result later
 	f.committer.commit(ctx, all)
 	for _, a := range all {
-		if err := a.err(); err != nil && !sqldb.MaybeWritten(err) { // else the row may be there: the auditor decides
+		if err := a.err(); err != nil && !sqldb.MaybeWritten(err) { // otherwise the row may exist, and the auditor decides
 			a.end(errors.Join(err, f.drop(ctx, a)))
 			continue
 		}
@@ -135,7 +137,7 @@ func (f *smallFiles) drop(ctx context.Context, a *arrival) error {
 	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
 }
 
-// dropAll is drop of many.
+// dropAll is drop for many files.
 func (f *smallFiles) dropAll(ctx context.Context, all []*arrival) error {
 	var errs []error
 	for some := range slices.Chunk(all, blob.MaxRemoved) {
@@ -150,18 +152,19 @@ func (f *smallFiles) dropAll(ctx context.Context, all []*arrival) error {
 	return errors.Join(errs...)
 }
 
-// perDirectory is how many small files in a row go to one directory.
+// perDirectory is the number of consecutive small files that share a directory of the store.
 const perDirectory = 512
 
-// name names the file of a whole-file upload after its id. The last byte, by which the store
-// chooses a directory, is not random: files that come together then lie together, their inodes are
-// neighbours, and one sync of the directory serves several.
+// fileName returns the name of the content file for an upload id. The store chooses the directory
+// by the last byte, so that byte is a counter instead of random: files that arrive together share a
+// directory, and one directory sync serves several.
 func (f *smallFiles) name(id drive.UploadID) string {
 	id[len(id)-1] = byte(f.puts.Add(1) / perDirectory)
 	return fmt.Sprintf("put-%d-%s", f.generation, id)
 }
 
-// fits refuses early what cannot fit; the transaction decides.
+// checkQuota refuses a file early that exceeds the account's quota. The transaction checks again
+// and decides.
 func (f *smallFiles) fits(ctx context.Context, row Row) error {
 	balance, err := f.Ledger.Get(ctx, f.DB, row.Account)
 	if err == nil && row.Size > balance.Available() {
@@ -170,7 +173,7 @@ func (f *smallFiles) fits(ctx context.Context, row Row) error {
 	return err
 }
 
-// tee feeds what is read to the alias hashes.
+// hashTee feeds the bytes read from r to the hashes of declared digests.
 type tee struct {
 	r    io.Reader
 	hash *digest.Running

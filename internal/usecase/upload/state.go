@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// State is where an upload stands; see the diagram in the package comment.
+// State is the stage of an upload's life; the package comment has the diagram.
 type State uint8
 
-// The states.
 const (
 	Active State = iota + 1
 	Parked
@@ -22,7 +21,7 @@ var stateNames = [...]string{
 	Active: "active", Parked: "parked", Sealing: "sealing", Reclaiming: "reclaiming", Done: "done", Gone: "gone",
 }
 
-// String returns the name stored in SQL.
+// String returns the name stored in the database, or "state-N" for an unknown state.
 func (s State) String() string {
 	if int(s) < len(stateNames) && s > 0 {
 		return stateNames[s]
@@ -30,7 +29,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state-%d", uint8(s))
 }
 
-// Public returns the name shown to clients: reclaiming shows as gone.
+// Public returns the name shown to clients: "gone" for Reclaiming, else String.
 func (s State) Public() string {
 	if s == Reclaiming {
 		return Gone.String()
@@ -38,17 +37,18 @@ func (s State) Public() string {
 	return s.String()
 }
 
-// Verifying is the public name of an upload that is active or parked while the answer to its
-// challenge is checked: it takes parts as before, and may become done by itself.
+// Verifying is the state shown to clients for an active or parked upload whose challenge answer is
+// still being checked. The upload accepts parts meanwhile and may become done without a further
+// request.
 const Verifying = "verifying"
 
-// Open reports whether the upload may still become done.
+// Open reports whether the upload may still become done: active, parked or sealing.
 func (s State) Open() bool { return s == Active || s == Parked || s == Sealing }
 
-// Value implements driver.Valuer.
+// Value implements driver.Valuer with the state's name.
 func (s State) Value() (driver.Value, error) { return s.String(), nil }
 
-// Scan implements sql.Scanner.
+// Scan implements sql.Scanner. It fails on text that names no state.
 func (s *State) Scan(src any) error {
 	text, ok := src.(string)
 	if b, isBytes := src.([]byte); isBytes {

@@ -11,27 +11,28 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// table finds the live of an upload. Active uploads stay in it; others only while a request holds
-// them.
+// liveTable holds the liveUploads of this process. An active upload's stays cached; any other is
+// removed when its last user releases it.
 type table struct {
 	db      *sqldb.DB
 	staging blob.Staging
-	disk    *disk.Promises // each live has its share
-	shared  bool           // other instances change what a live knows: see shared.go
+	disk    *disk.Promises // disk space promised to uploads; each liveUpload holds a share
+	shared  bool           // other instances may change what is cached: see shared.go
 	order   *lockOrder
 	gate    *gate
 
 	mu  sync.Mutex
 	all map[drive.UploadID]*live
 
-	// keepFor is how long an active upload stays that nobody asks for, where another instance may
-	// park it; zero: until it is parked here.
+	// evictAfter is how long an unused active upload stays cached if another instance may park
+	// it; zero: until this instance parks it.
 	keepFor time.Duration
 	now     func() drive.Time
 	swept   drive.Time
 }
 
-// enter returns the one live of an upload and keeps it until leave.
+// acquire returns the liveUpload of an id, creating it if needed, and takes a reference. The caller
+// must call release.
 func (t *table) enter(id drive.UploadID) *live {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,6 +46,7 @@ func (t *table) enter(id drive.UploadID) *live {
 	return l
 }
 
+// release returns a reference of acquire. The last one evicts an upload that is not active.
 func (t *table) leave(l *live) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +58,8 @@ func (t *table) leave(l *live) {
 	}
 }
 
-// sweepLocked drops what nobody has asked for since keepFor, now and then.
+// sweepLocked evicts the uploads unused for evictAfter, at most once per evictAfter. just was
+// released now.
 func (t *table) sweepLocked(just *live) {
 	now := t.now()
 	just.used = now
@@ -72,8 +75,8 @@ func (t *table) sweepLocked(just *live) {
 	}
 }
 
-// load reads the row, and the journal of an active upload, unless they are in memory. Where other
-// instances may have changed the row it is read in any case. The caller holds the turn.
+// load returns the current row. If needed it reads the row, and for an active upload the journal,
+// into l. With a shared staging the row is always read again. The caller holds the state lock.
 func (t *table) load(ctx context.Context, l *live) (Row, error) {
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded
@@ -95,13 +98,13 @@ func (t *table) load(ctx context.Context, l *live) (Row, error) {
 	return row, t.read(l, row, func() (blob.Staged, error) {
 		staged, err := t.staging.Load(ctx, row.Ref())
 		if drive.IsKind(err, drive.NotFound) {
-			return blob.Staged{}, nil // its directory is lost: it can still be parked and cancelled
+			return blob.Staged{}, nil // staging lost: the upload can still be parked and cancelled
 		}
 		return staged, err
 	})
 }
 
-// loadFor is load for a caller: an upload that is not theirs to go on with is NotFound.
+// loadAuthorized is load for a request: NotFound or Forbidden if who may not continue the upload.
 func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (row Row, err error) {
 	err = attempts(func() (outcome, error) {
 		if row, err = t.load(ctx, l); err != nil {
@@ -112,9 +115,8 @@ func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (row Row, e
 	return row, err
 }
 
-// read makes row and what from finds in the journal what the live holds. Parts that were on their
-// way before the row was forgotten may be accepted meanwhile; then it looks again, or a part that
-// is there would be taken for missing.
+// readStaged caches row and the journal content that from returns. If a part is accepted meanwhile
+// it reads again; otherwise that part would look missing.
 func (t *table) read(l *live, row Row, from func() (blob.Staged, error)) error {
 	for {
 		l.mu.Lock()

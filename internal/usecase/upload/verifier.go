@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/usecase/upload/claim"
 )
 
-// verifier checks answers about content that is too large to be read while the client waits
-// (decision 180). It is safe for concurrent use.
+// answerVerifier checks challenge answers in the background if the content is too large to read
+// while the client waits (decision 180). It is safe for concurrent use.
 type verifier struct {
 	sessions *Sessions
 
@@ -18,8 +18,8 @@ type verifier struct {
 	running map[drive.UploadID]bool
 }
 
-// begin stores an answer and has it checked in the background. The upload takes parts meanwhile, as
-// any other.
+// begin stores the answer in the row and starts the check. It returns the upload's view at once;
+// the upload accepts parts meanwhile.
 func (f *verifier) begin(ctx context.Context, who drive.Who, l *live, row Row, answered *claim.Challenge) (View, outcome, error) {
 	s := f.sessions
 	want := row
@@ -33,15 +33,15 @@ func (f *verifier) begin(ctx context.Context, who drive.Who, l *live, row Row, a
 	s.work.run(func(ctx context.Context) {
 		defer f.note(row.ID, false)
 		if err := f.check(ctx, who, next); err != nil && ctx.Err() == nil {
-			s.opt.Log.WarnContext(ctx, "a proof was not checked; the upload goes on with its parts", "upload", row.ID, "error", err)
+			s.opt.Log.WarnContext(ctx, "challenge answer could not be checked; the upload continues without instant upload", "upload", row.ID, "error", err)
 		}
 	})
 	v, err := s.views.ofOpen(ctx, next)
 	return v, settled, err
 }
 
-// check reads the content that an answer is about, and links it or refuses. An upload that no
-// longer waits for this answer is left alone.
+// check reads the challenged content and links it if the answer is right, else discards the
+// challenge. It does nothing if the upload no longer waits for this answer.
 func (f *verifier) check(ctx context.Context, who drive.Who, row Row) error {
 	s := f.sessions
 	ctx, cancel := context.WithTimeout(ctx, row.Challenge.Until.Sub(s.clocks.now()))
@@ -57,7 +57,7 @@ func (f *verifier) check(ctx context.Context, who drive.Who, row Row) error {
 		switch {
 		case !now.waitsFor(row.Challenge):
 			return View{}, settled, nil
-		case match.IsZero() || s.Tree.CheckPlace(ctx, s.DB, now.Account, now.place()) != nil: // complete says what is wrong with the place
+		case match.IsZero() || s.Tree.CheckPlace(ctx, s.DB, now.Account, now.place()) != nil: // Complete will report what is wrong with the target
 			return s.refuse(ctx, l, now)
 		}
 		return s.link(ctx, l, now, match)
@@ -65,11 +65,12 @@ func (f *verifier) check(ctx context.Context, who drive.Who, row Row) error {
 	return err
 }
 
-// waitsFor reports whether an upload is open and its answer to the challenge is not checked yet.
+// waitsFor reports whether the upload is active or parked and the answer to c is still unchecked.
 func (r Row) waitsFor(c *claim.Challenge) bool {
 	return (r.State == Active || r.State == Parked) && r.Challenge.Answered() && r.Challenge.Nonce == c.Nonce
 }
 
+// note records whether this process is checking the answer of an upload.
 func (f *verifier) note(id drive.UploadID, runs bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +81,7 @@ func (f *verifier) note(id drive.UploadID, runs bool) {
 	}
 }
 
-// runs reports whether this process checks the answer of an upload.
+// runs reports whether this process is checking the answer of an upload.
 func (f *verifier) runs(id drive.UploadID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,53 +12,54 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// View is an upload as its owner sees it.
+// View is an upload as shown to its owner.
 type View struct {
 	ID        drive.UploadID    `json:"id"`
-	State     string            `json:"state"` // active | parked | verifying | sealing | done | gone
+	State     string            `json:"state"` // active, parked, verifying, sealing, done or gone
 	Path      string            `json:"path"`
-	Conflict  drive.Conflict    `json:"conflict"` // what happens when the name is taken
+	Conflict  drive.Conflict    `json:"conflict"` // applies if the name is taken
 	Size      *drive.ByteSize   `json:"size"`     // null: not declared
 	PartSize  drive.ByteSize    `json:"part_size"`
 	Parts     int               `json:"parts"`
 	Received  [][2]int          `json:"received"` // inclusive ranges of part numbers
 	Reserved  drive.ByteSize    `json:"reserved"`
-	ExpiresAt drive.Time        `json:"expires_at"` // when it is reclaimed if nothing more comes
+	ExpiresAt drive.Time        `json:"expires_at"` // when the upload is reclaimed, or its row purged, without further activity
 	MaxSize   drive.ByteSize    `json:"max_size,omitempty"`
 	Challenge *digest.Challenge `json:"challenge,omitempty"`
-	Progress  *Progress         `json:"progress,omitempty"` // of a seal that is running
+	Progress  *Progress         `json:"progress,omitempty"` // of a running seal; nil: none runs
 
-	Node  *tree.Node `json:"-"` // of a done one
-	Found bool       `json:"-"` // begin found it; it did not make it
+	Node  *tree.Node `json:"-"` // the file, if done and not deleted since
+	Found bool       `json:"-"` // Begin or Concat found an existing upload instead of creating one
 	row   Row
 }
 
-// Progress is how far a seal has come with reading bytes, where it has to read any.
+// Progress counts the bytes that a seal has read, of those that it may have to read.
 type Progress struct {
 	Done  drive.ByteSize `json:"done"`
 	Total drive.ByteSize `json:"total"`
 }
 
-// Row returns the row that the view was made of.
+// Row returns the row that the view was made from.
 func (v View) Row() Row { return v.row }
 
-// Get returns one upload of the caller's account. A gone one is Gone {reason}.
+// Get returns one upload that the caller may continue. Errors: NotFound, Gone {reason}.
 func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
 	v, err := s.views.get(ctx, who, id)
 	return v.as(who), err
 }
 
-// ListParts returns what has arrived, in order.
+// ListParts returns the received parts, ordered by number. Errors: NotFound, Gone, WrongState
+// (done), InProgress (the store is assembling them).
 func (s *Sessions) ListParts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
 	return s.views.parts(ctx, who, id)
 }
 
-// List returns a page of uploads without their parts.
+// List returns a page of uploads, without their received parts.
 func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
 	return s.views.list(ctx, q)
 }
 
-// views shows uploads, and changes none.
+// views describes uploads and never changes them.
 type views struct {
 	db       *sqldb.DB
 	tree     *tree.Tree
@@ -70,7 +71,7 @@ type views struct {
 	verifier *verifier
 }
 
-// of describes a row; what has arrived comes from memory or the journal.
+// of builds the view of a row without its received parts.
 func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
 		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
@@ -88,11 +89,11 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	case !r.Challenge.Answered() && !r.Challenge.Expired(now):
 		v.Challenge = &r.Challenge.Challenge
 	}
-	if r.placed != nil { // nobody else's content is told of, whatever has happened to it since
+	if r.placed != nil { // only this request's own file, even if the node has changed since
 		v.Node = r.placed
 	} else if r.State == Done {
 		n, err := vs.tree.Find(ctx, q, r.Account, r.Node)
-		if err != nil && !drive.IsKind(err, drive.NotFound) { // it may have been deleted since
+		if err != nil && !drive.IsKind(err, drive.NotFound) { // the file may have been deleted
 			return View{}, err
 		}
 		if err == nil {
@@ -111,7 +112,7 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	return v, nil
 }
 
-// withParts adds the received ranges.
+// withParts returns the view with the received ranges of parts, which must be ordered by number.
 func (v View) withParts(parts []blob.Part) View {
 	for _, p := range parts {
 		if last := len(v.Received) - 1; last >= 0 && v.Received[last][1] == p.N-1 {
@@ -123,7 +124,7 @@ func (v View) withParts(parts []blob.Part) View {
 	return v
 }
 
-// get is Sessions.Get.
+// get implements Sessions.Get.
 func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
 	row, parts, err := vs.peek(ctx, who, id)
 	if err != nil {
@@ -137,25 +138,26 @@ func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (Vie
 		return View{}, err
 	}
 	if row.State == Sealing && len(parts) == 0 && row.Parts() > 0 {
-		v.Received = [][2]int{{0, row.Parts() - 1}} // all had arrived; while a store puts them together it may not find them
+		v.Received = [][2]int{{0, row.Parts() - 1}} // all parts arrived; the store may not list them while it assembles the content
 	}
 	return v.withParts(parts), nil
 }
 
-// parts is Sessions.ListParts.
+// parts implements Sessions.ListParts.
 func (vs *views) parts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
 	row, parts, err := vs.peek(ctx, who, id)
 	switch {
 	case err != nil:
 	case !row.State.Open():
 		err = row.ended()
-	case row.State == Sealing && len(parts) == 0 && row.Parts() > 0: // a store is putting them together
+	case row.State == Sealing && len(parts) == 0 && row.Parts() > 0: // the store is assembling them
 		err = drive.Fail(drive.InProgress, "retry_after", 1)
 	}
 	return parts, err
 }
 
-// peek reads a row and the parts that have arrived, without changing anything.
+// peek returns the row and the received parts, and changes nothing. A missing staging yields no
+// parts.
 func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Row, []blob.Part, error) {
 	l := vs.table.enter(id)
 	defer vs.table.leave(l)
@@ -185,13 +187,15 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 		if !drive.IsKind(err, drive.NotFound) {
 			return row, staged.Parts, err
 		}
-		if row.Gen == before { // its bytes were removed from outside
+		if row.Gen == before { // the row did not change: the staged bytes were removed from outside
 			return row, nil, nil
 		}
-		// It may have ended between the two reads: it must not look as if nothing had arrived.
+		// A concurrent change may have ended the upload between the two reads. Read the row
+		// again, so that a finished upload does not look empty.
 	}
 }
 
+// sortedParts returns the cached parts ordered by number. The caller holds l.mu.
 func (l *live) sortedParts() []blob.Part {
 	parts := make([]blob.Part, 0, len(l.parts))
 	for _, p := range l.parts {
@@ -201,16 +205,16 @@ func (l *live) sortedParts() []blob.Part {
 	return parts
 }
 
-// ListQuery selects a page of uploads, oldest first.
+// ListQuery selects a page of uploads, ordered by id (oldest first).
 type ListQuery struct {
-	Account drive.AccountID // zero: of all accounts, for administrators
-	User    drive.UserID    // only those that this user has begun; zero: anybody's
-	After   drive.UploadID  // the last one of the page before
+	Account drive.AccountID // zero: all accounts (administrators)
+	User    drive.UserID    // only uploads begun by this user; zero: any user
+	After   drive.UploadID  // cursor: the last id of the previous page; zero: first page
 	Limit   int
-	Open    bool // only open ones
+	Open    bool // only active, parked and sealing uploads
 }
 
-// list is Sessions.List.
+// list implements Sessions.List.
 func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	where, args := `id > ? AND state IN ('active', 'parked', 'sealing')`, []any{q.After.String()}
 	if !q.Open {
@@ -239,7 +243,7 @@ func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	return views, nil
 }
 
-// ofOpen is the view of an upload, with its parts if it is open.
+// ofOpen builds the view of a row, with its staged parts if the upload is open.
 func (vs *views) ofOpen(ctx context.Context, row Row) (View, error) {
 	v, err := vs.of(ctx, vs.db, row)
 	if err != nil || !row.State.Open() {

@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// wakeFor brings an upload to where a part can be admitted: loaded, active under a gen that the
-// staging takes, verified.
+// makeReady prepares an upload for parts: it loads the row, resumes a parked upload, renews a gen
+// that the staging refuses, and verifies suspect parts. It fails with WrongState or Gone if the
+// upload accepts no parts.
 func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -27,7 +28,8 @@ func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, id drive.UploadID
 	})
 }
 
-// ended is the error for a request that needs an upload to be open.
+// ended returns the error for a request that needs an open upload: Gone {reason} or WrongState
+// {state}.
 func (r Row) ended() error {
 	if r.State == Reclaiming || r.State == Gone {
 		return drive.Fail(drive.Gone, "reason", r.Reason)
@@ -35,8 +37,8 @@ func (r Row) ended() error {
 	return drive.Fail(drive.WrongState, "state", r.State.Public())
 }
 
-// refresh repairs an active upload: a gen that the staging refuses is replaced, parts that a power
-// loss may have taken are verified.
+// refresh repairs an active upload. If the staging refuses its gen, it writes a new one; if a power
+// loss may have taken parts, it verifies them.
 func (s *Sessions) refresh(ctx context.Context, l *live, row Row) (outcome, error) {
 	l.mu.Lock()
 	refused, suspect := l.refused >= row.Gen, l.suspect
@@ -58,7 +60,8 @@ func (s *Sessions) refresh(ctx context.Context, l *live, row Row) (outcome, erro
 	return settled, s.table.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
 }
 
-// resume is parked ⇒ active: one transaction on the net amount; Quota when it no longer fits.
+// resume is the transition parked ⇒ active. It reserves the declared size again in one transaction.
+// Errors: Quota, DiskFull, Rate (too many resumes), Gone (too old, bytes lost).
 func (s *Sessions) resume(ctx context.Context, l *live, row Row) (outcome, error) {
 	if err := s.resumes.allow(row.Account, s.opt.Now()); err != nil {
 		return settled, err
@@ -71,25 +74,25 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) (outcome, error
 		return settled, drive.Fail(drive.Gone, "reason", ReasonTooOld)
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
-	if drive.IsKind(err, drive.NotFound) { // if it was removed from outside, the abandon timer ends it
+	if drive.IsKind(err, drive.NotFound) { // bytes removed from outside: the abandon timer ends the upload
 		return s.arrows.missing(ctx, l, row, err)
 	}
 	if err != nil {
 		return settled, err
 	}
 	next := row
-	next.State, next.Reason, next.Held, next.Active = Active, "", 0, now // an older version gave reasons to parked ones
+	next.State, next.Reason, next.Held, next.Active = Active, "", 0, now // older versions set a reason on parked rows
 	next.Reserved = row.Size
 	if row.Size == blob.UnknownSize {
 		next.Reserved = row.Held
 	}
-	next.Resumes = row.Resumes + 1 // an accepted part sets it back
+	next.Resumes = row.Resumes + 1 // reset by the next accepted part
 	promise := max(0, next.Reserved-sum(staged))
 	if err := s.disk.Reserve(ctx, row.Account, promise); err != nil {
 		return settled, err
 	}
 	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
-	s.disk.Release(row.Account, promise) // from here on the live's own share counts
+	s.disk.Release(row.Account, promise) // from here on the liveUpload's own promise counts
 	if err != nil || out == again {
 		return out, err
 	}

@@ -15,46 +15,47 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// PutFile is a whole file in one request.
-type PutFile struct {
+// PutFile is a request to store a whole file.
+type PutFile struct { // root of Path; empty: the caller's own drive
 	Place    string // where Path is; empty: the caller's own drive
 	Path     drive.Path
-	Size     drive.ByteSize // blob.UnknownSize: chunked
-	Conflict drive.Conflict // zero: replace
-	Parents  bool
-	Digests  digest.Set // declared (Repr-Digest), verified before the file is visible
+	Size     drive.ByteSize // blob.UnknownSize: not declared
+	Conflict drive.Conflict // empty: ConflictReplace
+	Parents  bool           // create missing folders of Path
+	Digests  digest.Set     // declared (Repr-Digest); verified before the file is visible
 	MTime    drive.Time
 	Mime     string
-	// Check is asked once, before the body is read, with what is there now (nil: nothing); its
-	// error refuses the request. A replace then acts on exactly that version.
+	// Check is called once before the body is read, with the node at Path (nil: none). Its
+	// error refuses the request. A replace then acts on exactly that version. nil: no check.
 	Check func(there *tree.Node) error
-	// Expect is what the caller decided by. It is compared in the transaction that makes a file of
-	// up to one part visible; of a larger one in the one that begins its upload, from when on the
-	// version that it replaces must stay the current one.
+	// Expect is the caller's precondition. For a file of at most one part it is checked in the
+	// transaction that publishes the file. For a larger one it is checked in the transaction
+	// that begins the upload; from then on the replaced version must stay current.
 	Expect tree.Expect
 }
 
-// Stored is a whole file that is there.
+// Stored is a published whole file.
 type Stored struct {
 	Node    tree.Node
-	Created bool // false: a file was replaced
-	// Digests are all that are known of its content. nil: it was there before, and nobody has
-	// looked.
+	Created bool // false: an existing file was replaced
+	// Digests are all known digests of the content. nil: the content was stored before and its
+	// digests were not looked up.
 	Digests digest.Set
 }
 
-// PutFile is PutWhole without the digests.
+// PutFile is PutWhole without the digests in its result.
 func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
 	stored, err := s.PutWhole(ctx, who, p, body)
 	return stored.Node, stored.Created, err
 }
 
-// PutWhole stores a whole file. Up to one part it is one transaction and no staging; larger, or of
-// unknown length, it is an ordinary upload underneath. A body that breaks off leaves nothing.
+// PutWhole stores a whole file. A file of at most one part takes one transaction and no staging; a
+// larger one, or one of unknown length, becomes an ordinary upload. If the body breaks off nothing
+// is kept.
 //
 // Errors: as Begin, Put and Complete.
 func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (Stored, error) {
-	quick := p.quick() // a body of unknown length is not, whatever its length turns out to be
+	quick := p.quick() // false for an unknown length, whatever length arrives
 	f, err := s.newFile(ctx, who, p)
 	if err != nil {
 		return Stored{}, err
@@ -77,7 +78,8 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 	}
 	n, created, err := s.putLarge(ctx, who, f, body)
 	if drive.IsKind(err, drive.NotFound) && p.Place != "" && len(p.Path) == 0 {
-		// Who was given nothing but the file has no right at its folder, which an upload needs.
+		// A caller with a grant on the file only lacks the right at its folder, which an
+		// upload needs.
 		limit := s.opt.PartSize
 		if p.Size == blob.UnknownSize {
 			limit = min(limit, QuickSize)
@@ -87,17 +89,17 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 	return Stored{Node: n, Created: created}, err
 }
 
-// wholeFile is a file on its way: what was asked for, and what that is in the account that it goes
-// to.
-type wholeFile struct {
-	asked Begin
-	who   drive.Who // acts on the account
+// wholeFile is a file to be stored: the request, and its target in the account that it goes to.
+type wholeFile struct { // the original request
+	asked Begin     // acts on begin's account
+	who   drive.Who // asked, with its target in that account
 	begin Begin
 	row   Row
-	may   Condition // asked within the transaction; nil: nothing is asked
+	may   Condition // checked within the transaction; nil: none
 }
 
-// newFile lets somebody store a file. Unless it is quick, it was looked up what is there.
+// newFile authorizes and checks a request to store a file. Unless the file is quick, it looks up
+// the target.
 func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f wholeFile, err error) {
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
@@ -115,7 +117,7 @@ func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f who
 	return f, err
 }
 
-// expecting is the condition that all is as the caller expects; nil: nothing is expected.
+// expecting returns the caller's precondition as a Condition; nil if there is none.
 func (p PutFile) expecting(t *tree.Tree) Condition {
 	e := p.Expect
 	if e.IsEmpty() {
@@ -124,22 +126,22 @@ func (p PutFile) expecting(t *tree.Tree) Condition {
 	return func(ctx context.Context, q sqldb.Querier, _ *tree.Node) error { return e.Check(ctx, q, t) }
 }
 
-// QuickSize is the largest file that is taken in before anything was looked up. A refusal then
-// comes with its transaction, a fraction of a second later than it could have; the look-ups would
-// cost as much as storing it.
+// QuickSize is the largest file that is received without looking up its target first. A refusal
+// then comes with the transaction, a fraction of a second later; the look-ups would cost as much as
+// storing the file.
 const QuickSize = 256 * drive.KiB
 
-// quick reports whether the transaction alone decides about the file.
+// quick reports whether only the transaction decides about the file, without a look-up before.
 func (p PutFile) quick() bool {
 	return p.Size != blob.UnknownSize && p.Size <= QuickSize && p.Check == nil
 }
 
-// peekBuffers hold the beginning of a body of unknown length: one that ends within them is a small
-// file.
+// peekBuffers hold the first bytes of a body of unknown length. A body that ends within them is a
+// small file.
 var peekBuffers = sync.Pool{New: func() any { b := make([]byte, QuickSize); return &b }}
 
-// readUpTo fills buf or returns why it could not. It is not io.ReadFull, which says of the end of a
-// whole body what package http says of one that was cut: io.ErrUnexpectedEOF.
+// readUpTo reads until buf is full or r fails, and returns r's error. Unlike io.ReadFull it returns
+// io.EOF for a complete short body; package http uses io.ErrUnexpectedEOF for one that was cut off.
 func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var got int
@@ -149,8 +151,8 @@ func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// cut says of a body that could not be read to its end what it is, unless its reader says more
-// already.
+// cutError returns BadRequest {field body, reason cut} for a body that could not be read to its
+// end. It returns a *drive.Error unchanged.
 func cut(err error) error {
 	if _, known := errors.AsType[*drive.Error](err); known {
 		return err
@@ -158,7 +160,8 @@ func cut(err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", "cut")
 }
 
-// look finds what is there now and asks p.Check about it.
+// lookUp finds the version at the target, calls p.Check, and checks that the target is usable. It
+// returns a zero id if nothing is there.
 func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionID, error) {
 	there, err := s.Tree.Resolve(ctx, s.DB, row.Account, p.Path)
 	found := &there
@@ -185,11 +188,11 @@ func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionI
 	return there.Version, s.Tree.CheckPlace(ctx, s.DB, row.Account, place)
 }
 
-// putLarge is an ordinary upload, its parts sent one after the other as the body comes.
+// putLarge stores a file as an ordinary upload, sending its parts in sequence as the body arrives.
 func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, body io.Reader) (tree.Node, bool, error) {
 	b, base := f.asked, f.row.Base
 	digests := b.Digests
-	b.Digests = nil // so that it is an upload of its own, which may be cancelled
+	b.Digests = nil // makes it an upload of its own, which may be cancelled
 	v, err := s.Begin(ctx, who, b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (View, error)) (View, error) {
 		v, err := effect(ctx, tx)
 		if err == nil && v.row.Base != base && b.Conflict == drive.ConflictReplace {
@@ -207,12 +210,13 @@ func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, bod
 	if err != nil {
 		return tree.Node{}, false, errors.Join(err, s.Cancel(context.WithoutCancel(ctx), who, v.ID))
 	}
-	if done.Node == nil { // the seal goes on; a replace of the same bytes later is harmless
+	if done.Node == nil { // the seal continues; repeating the same replace later is harmless
 		return tree.Node{}, false, drive.Fail(drive.InProgress, "retry_after", 5)
 	}
 	return *done.Node, base.IsZero(), nil
 }
 
+// sendAll sends the body as parts of the upload and completes it.
 func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests digest.Set, body io.Reader) (View, error) {
 	sent := &counter{r: body}
 	in := bufio.NewReader(sent)
@@ -234,8 +238,8 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 	return done, err
 }
 
-// Ending is a reader of what a body brings, which Put ends as it ends the body: by closing it,
-// where that can be closed. Without it a Cancel waits for a client that sends nothing.
+// Ending returns a reader of r that closes body on Close, if body is an io.Closer. Put closes its
+// body when it must end; without that, Cancel would wait for a client that sends nothing.
 func Ending(r, body io.Reader) io.Reader {
 	c, ok := body.(io.Closer)
 	if !ok {
@@ -247,6 +251,7 @@ func Ending(r, body io.Reader) io.Reader {
 	}{r, c}
 }
 
+// countingReader counts the bytes read.
 type counter struct {
 	r io.Reader
 	n drive.ByteSize
@@ -258,8 +263,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Putting reports whether this process is writing a file of that name just now: the auditor leaves
-// it alone.
+// Putting reports whether this process is writing a content file of that name; the auditor then
+// skips the file.
 func (s *Sessions) Putting(file string) bool {
 	_, ok := s.small.putting.Load(file)
 	return ok

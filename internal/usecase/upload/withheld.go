@@ -7,19 +7,18 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// A body with a digest counts as a whole or not at all, however long it is. Its bytes go to their
-// places as they come, like those of any other; only the journal does not name them before the last
-// one has come and the digest agrees. So it needs no more memory than any other body, and room that
-// was reserved for the upload in any case.
+// A body with a declared digest counts as a whole or not at all. Its bytes are written to their
+// place as they arrive, but enter the journal only when the last byte has arrived and the digest
+// matches. This needs no more memory than any other body, and the space was reserved for the upload
+// anyway.
 //
-//	dies ...                     and then
-//	before the digest agreed     nothing of it has come
-//	between two entries          what is entered was verified with the rest: it counts
+//	crash ...                    effect
+//	before the digest matched    the body is lost
+//	between two journal entries  the entries made so far count; they were verified with the rest
 //
-// Each of its parts is being written all the time, so nobody parks, seals or fences the upload
-// beside it: it is ended first.
+// Its writers stay registered throughout, so a park, seal or fence must end this request first.
 
-// withheld is what has come for one part and is not in the journal.
+// withheld is a piece that is written but not journaled.
 type withheld struct {
 	blob.Withheld
 	e    blob.Extend
@@ -28,7 +27,7 @@ type withheld struct {
 	w    *partWriter
 }
 
-// verified takes in a body of which nothing counts before all of it agrees with what was declared.
+// runVerified stores a body whose bytes count only if all of them match the declared digest.
 func (f *filling) verified(ctx context.Context, body io.Reader) error {
 	err := f.run(ctx, io.TeeReader(body, f.a.Verify))
 	if err == nil {
@@ -48,21 +47,21 @@ func (f *filling) verified(ctx context.Context, body io.Reader) error {
 	return err
 }
 
-// withhold takes a piece in that does not count yet.
+// withhold writes a piece without journaling it.
 func (f *filling) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
 	h, err := f.s.staging.Withhold(ctx, row.Ref(), e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
 	part := h.Part()
-	if part.Size == e.Whole {
+	if part.Size == e.Whole { // this part is complete; there may be thousands
 		tail.Close() // nothing follows in this part: there may be thousands
 	}
 	f.withheld = append(f.withheld, withheld{h, e, row, tail, w})
 	return part, nil
 }
 
-// enter makes what was withheld count.
+// commitWithheld journals a withheld piece and advances the offset.
 func (f *filling) enter(ctx context.Context, w withheld) error {
 	part := w.Part()
 	if err := w.Enter(context.WithoutCancel(ctx)); err != nil {
