@@ -9,13 +9,13 @@ import (
 )
 
 // wakeStep is the admitStep that makes an upload ready: see Sessions.makeReady.
-func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error {
-	return s.wake(ctx, who, l.id)
+func wakeStep(ctx context.Context, s *receiver, l *liveUpload, who drive.Who) error {
+	return s.makeReady(ctx, who, l.id)
 }
 
 // growStep is grow as an admitStep. The caller checks the limit again, so the outcome is dropped.
-func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
-	_, err := s.grow(ctx, l, need)
+func (r *receiver) growStep(ctx context.Context, l *liveUpload, need drive.ByteSize) error {
+	_, err := r.grow(ctx, l, need)
 	return err
 }
 
@@ -24,118 +24,118 @@ func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) e
 // if the upload has changed. It does not acquire the state lock, whose holder may be waiting for
 // the growing part; updateRow compares the reservation too, so that no transition overwrites a
 // growth.
-func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outcome, error) {
-	l.of.order.take(l.id, rankGrowing)
-	defer l.of.order.give(l.id, rankGrowing)
+func (r *receiver) grow(ctx context.Context, l *liveUpload, need drive.ByteSize) (outcome, error) {
+	l.table.order.acquire(l.id, rankGrowing)
+	defer l.table.order.release(l.id, rankGrowing)
 	l.growing.Lock()
 	defer l.growing.Unlock()
 	l.mu.Lock()
 	row, limit := l.row, l.limit
 	l.mu.Unlock()
 	if row.State != Active {
-		return again, nil
+		return retry, nil
 	}
 	if need <= limit {
-		return settled, nil // a concurrent part has enlarged it
+		return finished, nil // a concurrent part has enlarged it
 	}
 	least := need - limit
 	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
-	step, err := s.disk.ReserveSome(ctx, row.Account, step, least)
+	step, err := r.disk.ReserveSome(ctx, row.Account, step, least)
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
-	defer s.disk.Release(row.Account, step) // from here on the liveUpload's own promise counts
-	granted, out, err := s.grant(ctx, row, step, least)
-	if err != nil || out == again {
+	defer r.disk.Release(row.Account, step) // from here on the liveUpload's own promise counts
+	granted, out, err := r.grant(ctx, row, step, least)
+	if err != nil || out == retry {
 		if !drive.IsKind(err, drive.Quota) {
-			l.forget() // the reservation is unknown
+			l.invalidate() // the reservation is unknown
 		}
 		return out, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.row.Gen == row.Gen && (s.shared || l.row.Reserved == row.Reserved) { // otherwise it was invalidated and read again
+	if l.row.Gen == row.Gen && (r.shared || l.row.Reserved == row.Reserved) { // otherwise it was invalidated and read again
 		l.row.Reserved += granted
 		l.limit += granted
 		l.promiseLocked()
 	}
-	return settled, nil
+	return finished, nil
 }
 
 // grant reserves step bytes of quota, or fewer but at least least, and adds them to the row. It
 // returns retry if the row has changed.
-func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, out outcome, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if granted, err = s.ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
+func (r *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, out outcome, err error) {
+	err = r.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if granted, err = r.ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
 			return err
 		}
 		query, args := `UPDATE uploads SET reserved = reserved + ? WHERE id = ? AND state = ? AND gen = ?`, []any{granted, row.ID, Active, row.Gen}
-		if !s.shared { // other instances may have added theirs
+		if !r.shared { // other instances may have added theirs
 			query, args = query+` AND reserved = ?`, append(args, row.Reserved)
 		}
 		n, err := tx.Exec(ctx, query, args...)
 		if err == nil && n == 0 {
-			err = errLost
+			err = errStale
 		}
 		return err
 	})
-	out, err = unlessLost(err)
+	out, err = retryIfStale(err)
 	return granted, out, err
 }
 
 // retryIfMoved handles a part that does not fit the cached row. If the row has changed in the
 // database it returns retry, so that the client gets the answer for the current state; otherwise
 // err.
-func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
+func (r *receiver) retryIfMoved(ctx context.Context, l *liveUpload, err error) (outcome, error) {
 	if !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
-		return settled, err
+		return finished, err
 	}
 	l.mu.Lock()
 	was := l.row
 	l.mu.Unlock()
-	if now, findErr := findRow(ctx, s.db, l.id); findErr != nil || now.Gen == was.Gen {
-		return settled, err
+	if now, findErr := findRow(ctx, r.db, l.id); findErr != nil || now.Gen == was.Gen {
+		return finished, err
 	}
-	l.forget()
-	return again, nil
+	l.invalidate()
+	return retry, nil
 }
 
 // alreadyStaged handles a part that the journal already has. It compares the body with it
 // (PartDiffers), or drops a part of unknown content and accepts the body. Only the journal decides
 // this, because another instance may have dropped a cached part.
-func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) (outcome, error) {
+func (r *receiver) alreadyStaged(ctx context.Context, l *liveUpload, row Row, in *touchReader, body blob.Body, have blob.Part) (outcome, error) {
 	if have.Unread { // content unknown: accept the new body
-		if err := s.staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
-			return s.notStaged(ctx, l, row, err, in.begun)
+		if err := r.staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
+			return r.handleWriteError(ctx, l, row, err, in.begun)
 		}
-		return repeat(in.begun)
+		return retryUnlessRead(in.begun)
 	}
-	l.learn(have, false)
-	return settled, superseded(ctx, compare(body, have))
+	l.addRemotePart(have, false)
+	return finished, busyIfSuperseded(ctx, compare(body, have))
 }
 
 // retryUnlessRead returns retry if nothing of the body was read; otherwise errBusy, so that the
 // client sends the body again.
-func repeat(begun bool) (outcome, error) {
+func retryUnlessRead(begun bool) (outcome, error) {
 	if begun {
-		return settled, comeAgain()
+		return finished, errBusy()
 	}
-	return again, nil
+	return retry, nil
 }
 
 // stagingGone handles a missing staging during a write. If the upload has ended or moved on, it
 // returns that state's error or a retry; otherwise the bytes were removed from outside: Gone
 // {reason lost}.
-func (s *receiver) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
-	l.forget()
-	row, err := findRow(ctx, s.db, was.ID)
+func (r *receiver) stagingGone(ctx context.Context, l *liveUpload, was Row, cause error, begun bool) (outcome, error) {
+	l.invalidate()
+	row, err := findRow(ctx, r.db, was.ID)
 	switch {
 	case err != nil:
-		return settled, err
+		return finished, err
 	case row.State != Active && row.State != Parked:
-		return settled, row.ended()
+		return finished, row.ended()
 	case row.Gen == was.Gen:
-		return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+		return finished, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 	}
-	return repeat(begun)
+	return retryUnlessRead(begun)
 }

@@ -81,56 +81,56 @@ type Position struct {
 // {limit, sent} (before the body is read if Size shows it), DigestMismatch, Quota, DiskFull,
 // InProgress, BadRequest {field body, reason cut}.
 func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
-	return s.filler.append(ctx, who, id, a, body)
+	return s.appender.append(ctx, who, id, a, body)
 }
 
 // appender fills uploads by offset. Each part that a body reaches is one Extend of the staging.
-type filler struct {
-	table    *table
-	db       *sqldb.DB
-	staging  blob.Staging
-	receiver *receiver
-	arrows   *arrows
-	sched    *schedule
-	now      func() drive.Time
-	shared   bool
-	log      *slog.Logger
-	wake     func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
+type appender struct {
+	table       *liveTable
+	db          *sqldb.DB
+	staging     blob.Staging
+	receiver    *receiver
+	transitions *transitions
+	sched       *schedule
+	now         func() drive.Time
+	shared      bool
+	log         *slog.Logger
+	makeReady   func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
 // append implements Sessions.Append.
-func (s *filler) append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
+func (a *appender) append(ctx context.Context, who drive.Who, id drive.UploadID, req Append, body io.Reader) (offset drive.ByteSize, err error) {
+	l := a.table.acquire(id)
+	defer a.table.release(l)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	f := &filling{s: s, l: l, who: who, a: a, stop: func() { stop(errSuperseded) }}
-	end, err := l.takeOver(ctx, f.stop)
+	f := &appendRun{appender: a, upload: l, who: who, request: req, stop: func() { stop(errSuperseded) }}
+	end, err := l.lockAppend(ctx, f.stop)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	row, offset, err := s.stand(ctx, who, l)
+	row, offset, err := a.prepare(ctx, who, l)
 	if err != nil {
-		return 0, superseded(ctx, err)
+		return 0, busyIfSuperseded(ctx, err)
 	}
-	if err := a.check(row, offset); err != nil {
+	if err := req.check(row, offset); err != nil {
 		return offset, err
 	}
 	if c, ok := body.(io.Closer); ok { // unblocks a read that waits for a dead client
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
 	f.offset, f.end, f.partSize = offset, row.end(), row.PartSize
-	touched := &activity{body: body, touch: func() { s.receiver.touch(l, row) }, every: s.receiver.touchEvery, now: s.now}
-	if a.Verify != nil {
-		err = f.verified(ctx, touched)
+	touched := &touchReader{body: body, touch: func() { a.receiver.touch(l, row) }, every: a.receiver.touchEvery, now: a.now}
+	if req.Verify != nil {
+		err = f.runVerified(ctx, touched)
 	} else {
 		err = f.run(ctx, touched)
 	}
-	if err == nil && a.Last && row.Size == blob.UnknownSize {
-		err = s.declare(ctx, who, l, f.offset)
+	if err == nil && req.Last && row.Size == blob.UnknownSize {
+		err = a.declare(ctx, who, l, f.offset)
 	}
-	return f.offset, superseded(ctx, err)
+	return f.offset, busyIfSuperseded(ctx, err)
 }
 
 // end returns the largest offset that appends may reach.
@@ -158,14 +158,14 @@ func mismatch(have, sent drive.ByteSize) error {
 }
 
 // appendRun is a running Append.
-type filling struct {
-	s      *filler
-	l      *live
-	who    drive.Who
-	a      Append
-	offset drive.ByteSize // end of the received bytes; durable unless withheld
-	end    drive.ByteSize // largest offset allowed
-	got    drive.ByteSize // bytes taken from the body
+type appendRun struct {
+	appender *appender
+	upload   *liveUpload
+	who      drive.Who
+	request  Append
+	offset   drive.ByteSize // end of the received bytes; durable unless withheld
+	end      drive.ByteSize // largest offset allowed
+	got      drive.ByteSize // bytes taken from the body
 
 	partSize drive.ByteSize
 	stop     func()     // interrupts the request
@@ -173,49 +173,49 @@ type filling struct {
 }
 
 // run stores the body part by part. Bytes before an error are kept.
-func (f *filling) run(ctx context.Context, body io.Reader) error {
+func (r *appendRun) run(ctx context.Context, body io.Reader) error {
 	in := bufio.NewReader(body)
 	for {
 		_, err := in.Peek(1)
 		switch {
 		case errors.Is(err, io.EOF):
-			return f.whole()
+			return r.checkLength()
 		case err != nil:
-			return cut(err)
-		case f.offset == f.end:
-			return drive.Fail(drive.TooLarge, "field", "body", "limit", f.end-f.a.Offset, "sent", f.got+1)
+			return cutError(err)
+		case r.offset == r.end:
+			return drive.Fail(drive.TooLarge, "field", "body", "limit", r.end-r.request.Offset, "sent", r.got+1)
 		}
-		if err := f.piece(ctx, in); err != nil {
+		if err := r.appendPart(ctx, in); err != nil {
 			return err
 		}
 	}
 }
 
 // checkLength returns BadRequest if fewer bytes arrived than declared.
-func (f *filling) whole() error {
-	if f.a.Size != blob.UnknownSize && f.got != f.a.Size {
-		return cut(io.ErrUnexpectedEOF)
+func (r *appendRun) checkLength() error {
+	if r.request.Size != blob.UnknownSize && r.got != r.request.Size {
+		return cutError(io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
 // appendPart stores the share of in that belongs to the next part.
-func (f *filling) piece(ctx context.Context, in io.Reader) error {
-	return attempts(func() (outcome, error) {
-		p := &piece{in: in, stopped: func() error { return stopped(ctx) }}
-		part, out, err := f.extend(ctx, p, 0)
-		if err != nil || out == again {
+func (r *appendRun) appendPart(ctx context.Context, in io.Reader) error {
+	return withRetry(func() (outcome, error) {
+		p := &partBody{in: in, stopped: func() error { return stopped(ctx) }}
+		part, out, err := r.extend(ctx, p, 0)
+		if err != nil || out == retry {
 			return out, err
 		}
-		f.got += endOf(part, f.partSize) - f.offset
-		f.offset = endOf(part, f.partSize)
-		if f.a.Kept != nil && f.a.Verify == nil {
-			f.a.Kept(f.offset)
+		r.got += endOf(part, r.partSize) - r.offset
+		r.offset = endOf(part, r.partSize)
+		if r.request.Kept != nil && r.request.Verify == nil {
+			r.request.Kept(r.offset)
 		}
 		if p.cause != nil {
-			return settled, cut(p.cause)
+			return finished, cutError(p.cause)
 		}
-		return settled, nil
+		return finished, nil
 	})
 }
 

@@ -9,18 +9,18 @@ import (
 type background struct {
 	all sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	ends   map[int]context.CancelFunc
-	next   int
+	mu      sync.Mutex
+	closed  bool
+	cancels map[int]context.CancelFunc
+	next    int
 }
 
 // run runs work in its own goroutine with a context that close cancels.
 func (b *background) run(work func(ctx context.Context)) {
 	ctx, end := context.WithCancel(context.Background())
-	n := b.enter(end)
+	n := b.add(end)
 	b.all.Go(func() {
-		defer b.leave(n)
+		defer b.remove(n)
 		defer end()
 		work(ctx)
 	})
@@ -28,32 +28,32 @@ func (b *background) run(work func(ctx context.Context)) {
 
 // add registers the cancel function of new work and returns its number. After close it cancels at
 // once.
-func (b *background) enter(end context.CancelFunc) int {
+func (b *background) add(end context.CancelFunc) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		end()
 	}
-	if b.ends == nil {
-		b.ends = map[int]context.CancelFunc{}
+	if b.cancels == nil {
+		b.cancels = map[int]context.CancelFunc{}
 	}
 	b.next++
-	b.ends[b.next] = end
+	b.cancels[b.next] = end
 	return b.next
 }
 
 // remove drops the cancel function of finished work.
-func (b *background) leave(n int) {
+func (b *background) remove(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.ends, n)
+	delete(b.cancels, n)
 }
 
 // close cancels all work, including work started later, and waits for it.
 func (b *background) close() {
 	b.mu.Lock()
 	b.closed = true
-	for _, end := range b.ends {
+	for _, end := range b.cancels {
 		end()
 	}
 	b.mu.Unlock()

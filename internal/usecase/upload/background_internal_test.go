@@ -22,7 +22,7 @@ func TestBackgroundEnds(t *testing.T) {
 		ended++
 	})
 	b.close()
-	if ended != 2 || len(b.ends) > 0 {
-		t.Errorf("%d of 2 have ended, %d are kept", ended, len(b.ends))
+	if ended != 2 || len(b.cancels) > 0 {
+		t.Errorf("%d of 2 have ended, %d are kept", ended, len(b.cancels))
 	}
 }

@@ -59,53 +59,53 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 // Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull,
 // TooManyOpen.
 func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
-	who, b, err := s.gate.enter(ctx, who, b)
+	who, b, err := s.auth.authorizeBegin(ctx, who, b)
 	if err != nil {
 		return View{}, err
 	}
-	return s.beginner.begin(ctx, who, b, once)
+	return s.creator.begin(ctx, who, b, once)
 }
 
 // creator creates uploads.
-type beginner struct {
-	db        *sqldb.DB
-	ledger    quota.Ledger
-	tree      *tree.Tree
-	content   content.Content
-	staging   blob.Staging
-	disk      *disk.Promises
-	table     *table
-	sched     *schedule
-	clocks    clocks
-	claims    *claim.Desk
-	placer    *placer
-	views     *views
-	gate      *gate
-	hold      func(ctx context.Context, tx *sqldb.Tx) error // see Options.Hold
-	maxOpen   int                                           // see Options
-	partBytes drive.ByteSize                                // see Options.PartSize
-	log       *slog.Logger
+type creator struct {
+	db         *sqldb.DB
+	ledger     quota.Ledger
+	tree       *tree.Tree
+	content    content.Content
+	staging    blob.Staging
+	disk       *disk.Promises
+	table      *liveTable
+	sched      *schedule
+	clocks     clocks
+	claims     *claim.Desk
+	placer     *placer
+	views      *views
+	auth       *authorizer
+	checkAlive func(ctx context.Context, tx *sqldb.Tx) error // see Options.Hold
+	maxOpen    int                                           // see Options
+	partBytes  drive.ByteSize                                // see Options.PartSize
+	log        *slog.Logger
 }
 
 // begin implements Sessions.Begin.
-func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
-	row, err := s.newRow(who, b)
+func (c *creator) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
+	row, err := c.newRow(who, b)
 	if err != nil {
 		return View{}, err
 	}
-	if row.Created, err = s.clocks.ofRows(ctx); err != nil {
+	if row.Created, err = c.clocks.rowTime(ctx); err != nil {
 		return View{}, err
 	}
 	row.Active = row.Created
 	for {
-		view, out, err := s.attempt(ctx, b, row, once)
+		view, out, err := c.attempt(ctx, b, row, once)
 		switch {
 		case err != nil:
 			return View{}, err
-		case out == again:
+		case out == retry:
 			row.ID = drive.NewID[drive.UploadID]()
 		case view.Found:
-			return s.withArrived(ctx, view)
+			return c.withReceived(ctx, view)
 		default:
 			return view, nil
 		}
@@ -114,45 +114,45 @@ func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[
 
 // attempt is one attempt of begin. It looks for linkable content and creates the staging before the
 // transaction (I1). It returns retry if the transaction finds that content gone.
-func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, outcome, error) {
-	offer, err := s.claims.Offer(ctx, s.db, row.claim())
+func (c *creator) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, outcome, error) {
+	offer, err := c.claims.Offer(ctx, c.db, row.claim())
 	if err != nil {
-		return View{}, settled, err
+		return View{}, finished, err
 	}
 	if !offer.Owned.IsZero() {
-		return s.commitBegin(ctx, b, row, offer, once)
+		return c.commitBegin(ctx, b, row, offer, once)
 	}
 	row.Challenge = offer.Challenge
-	if row.Reserved, err = s.reserveFirst(ctx, row.Account, row.Size); err != nil {
-		return View{}, settled, err
+	if row.Reserved, err = c.reserveFirst(ctx, row.Account, row.Size); err != nil {
+		return View{}, finished, err
 	}
-	defer s.disk.Release(row.Account, row.Reserved)
+	defer c.disk.Release(row.Account, row.Reserved)
 	// Only begin creates the staging, and before the row, so that every row has one (P1). If a
 	// crash prevents the row, the auditor removes the empty directory.
-	if err := s.staging.Create(ctx, row.Ref()); err != nil {
-		s.unstage(ctx, row) // it may be partly created
-		return View{}, settled, err
+	if err := c.staging.Create(ctx, row.Ref()); err != nil {
+		c.unstage(ctx, row) // it may be partly created
+		return View{}, finished, err
 	}
-	view, out, err := s.commitBegin(ctx, b, row, offer, once)
-	if err != nil || out == again {
-		s.notBegun(ctx, row, err)
+	view, out, err := c.commitBegin(ctx, b, row, offer, once)
+	if err != nil || out == retry {
+		c.cleanUpFailed(ctx, row, err)
 		return View{}, out, err
 	}
 	if view.Found {
-		s.unstage(ctx, row)
+		c.unstage(ctx, row)
 	}
-	return view, settled, nil
+	return view, finished, nil
 }
 
 // cleanUpFailed removes the staging after a failed begin. If the row may exist despite err, the
 // staging stays and a timer checks it later. Most cancelled begins are known to have written
 // nothing, and nobody pays for their staging, so it is removed.
-func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
+func (c *creator) cleanUpFailed(ctx context.Context, row Row, err error) {
 	if sqldb.MaybeWritten(err) {
-		s.sched.doubt(ctx, row, err)
+		c.sched.armRecheck(ctx, row, err)
 		return
 	}
-	s.unstage(ctx, row)
+	c.unstage(ctx, row)
 }
 
 // unstageTime bounds how long a failed begin delays its response to remove the staging. The auditor
@@ -160,117 +160,117 @@ func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 const unstageTime = 5 * time.Second
 
 // unstage removes the staging of an upload that was not begun; a failure is only logged.
-func (s *beginner) unstage(ctx context.Context, row Row) {
+func (c *creator) unstage(ctx context.Context, row Row) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unstageTime)
 	defer stop()
-	if err := s.staging.Remove(ctx, row.Ref()); err != nil {
-		s.log.WarnContext(ctx, "staging of an upload that did not begin could not be removed; the audit removes it later", "upload", row.ID, "error", err)
+	if err := c.staging.Remove(ctx, row.Ref()); err != nil {
+		c.log.WarnContext(ctx, "staging of an upload that did not begin could not be removed; the audit removes it later", "upload", row.ID, "error", err)
 	}
 }
 
 // withReceived adds the received parts to the view of an existing upload, so that the client
 // continues after them.
-func (s *beginner) withArrived(ctx context.Context, v View) (View, error) {
-	_, parts, err := s.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
+func (c *creator) withReceived(ctx context.Context, v View) (View, error) {
+	_, parts, err := c.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
 	return v.withParts(parts), err
 }
 
 // commitBegin runs the transaction of a begin and caches the new upload.
-func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, out outcome, err error) {
-	l := s.table.enter(row.ID) // the same liveUpload that requests get which find the new row
-	defer s.table.leave(l)
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+func (c *creator) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, out outcome, err error) {
+	l := c.table.acquire(row.ID) // the same liveUpload that requests get which find the new row
+	defer c.table.release(l)
+	err = c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(drive.Who{User: row.User, Account: row.Account})
 		var err error
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) {
-			return s.beginTx(ctx, tx, b, row, o)
+			return c.beginTx(ctx, tx, b, row, o)
 		})
 		return err
 	})
-	out, err = unlessLost(err)
-	if err != nil || out == again || view.Found || view.State == Done.Public() {
+	out, err = retryIfStale(err)
+	if err != nil || out == retry || view.Found || view.State == Done.Public() {
 		return view, out, err
 	}
-	l.touch(s.clocks.now())
-	l.adoptNew(view.row)
-	s.sched.arm(ctx, view.row)
-	return view, settled, nil
+	l.touch(c.clocks.now())
+	l.setNew(view.row)
+	c.sched.arm(ctx, view.row)
+	return view, finished, nil
 }
 
 // reserveFirst promises disk space for the declared size and returns it. For an unknown size it
 // promises up to firstGrant, as far as the disk allows.
-func (s *beginner) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
+func (c *creator) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
 	if size == blob.UnknownSize {
-		return s.disk.ReserveSome(ctx, account, firstGrant, 0)
+		return c.disk.ReserveSome(ctx, account, firstGrant, 0)
 	}
-	return size, s.disk.Reserve(ctx, account, size)
+	return size, c.disk.Reserve(ctx, account, size)
 }
 
 // beginTx is the transaction of Begin: it finds an open upload, links owned content, or reserves
 // and inserts.
-func (s *beginner) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
-	if err := s.ledger.Lock(ctx, tx, row.Account); err != nil {
+func (c *creator) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
+	if err := c.ledger.Lock(ctx, tx, row.Account); err != nil {
 		return View{}, err
 	}
 	if !row.isPartial() {
-		if err := s.place(ctx, tx, b, &row); err != nil {
+		if err := c.setPlace(ctx, tx, b, &row); err != nil {
 			return View{}, err
 		}
 	}
-	found, open, err := s.findOpen(ctx, tx, row)
+	found, open, err := c.findOpen(ctx, tx, row)
 	if err != nil {
 		return View{}, err
 	}
 	if found != nil {
-		view, err := s.views.of(ctx, tx, *found)
+		view, err := c.views.of(ctx, tx, *found)
 		view.Found = true
 		return view, err
 	}
 	if !row.isPartial() {
-		if err := s.tree.CheckPlace(ctx, tx, row.Account, row.place()); err != nil {
+		if err := c.tree.CheckPlace(ctx, tx, row.Account, row.place()); err != nil {
 			return View{}, err
 		}
 	}
 	if !o.Owned.IsZero() {
-		return s.linkTx(ctx, tx, b, row, o.Owned)
+		return c.linkTx(ctx, tx, b, row, o.Owned)
 	}
-	if open >= s.maxOpen {
-		return View{}, drive.Fail(drive.TooManyOpen, "limit", s.maxOpen, "sent", open+1)
+	if open >= c.maxOpen {
+		return View{}, drive.Fail(drive.TooManyOpen, "limit", c.maxOpen, "sent", open+1)
 	}
 	if row.Size == blob.UnknownSize {
-		row.Reserved, err = s.ledger.Grant(ctx, tx, row.Account, row.Reserved, 0)
+		row.Reserved, err = c.ledger.Grant(ctx, tx, row.Account, row.Reserved, 0)
 	} else {
-		err = s.ledger.Apply(ctx, tx, row.Account, quota.Move{Reserved: row.Reserved})
+		err = c.ledger.Apply(ctx, tx, row.Account, quota.Move{Reserved: row.Reserved})
 	}
 	if err != nil {
 		return View{}, err
 	}
-	if err := s.hold(ctx, tx); err != nil {
+	if err := c.checkAlive(ctx, tx); err != nil {
 		return View{}, err
 	}
-	if err := s.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
+	if err := c.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
 		return View{}, err
 	}
-	if err := s.placer.emit(ctx, tx, stream.UploadBegun, row); err != nil {
+	if err := c.placer.emit(ctx, tx, stream.UploadBegun, row); err != nil {
 		return View{}, err
 	}
-	return s.insert(ctx, tx, b, row)
+	return c.insertUpload(ctx, tx, b, row)
 }
 
 // insertUpload inserts the row of a new upload and the data that its protocol keeps beside it.
-func (s *beginner) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
+func (c *creator) insertUpload(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
 	if err := insertRow(ctx, tx, row); err != nil {
 		return View{}, err
 	}
 	if err := insertHead(ctx, tx, row.ID, head{Kind: b.Kind, Protocol: b.Protocol, Metadata: b.Metadata}); err != nil {
 		return View{}, err
 	}
-	return s.views.of(ctx, tx, row)
+	return c.views.of(ctx, tx, row)
 }
 
 // newRow builds the row for b and checks what needs no database. Errors: TooLarge, BadRequest,
 // BadName.
-func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
+func (c *creator) newRow(who drive.Who, b Begin) (Row, error) {
 	if b.Size != blob.UnknownSize && (b.Size < 0 || b.Size > drive.MaxFileSize) {
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", drive.MaxFileSize, "sent", b.Size)
 	}
@@ -280,11 +280,11 @@ func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	if len(b.Metadata) > MaxMetadata {
 		return Row{}, drive.Bad("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(b.Metadata))
 	}
-	partSize, err := s.partSize(b)
+	partSize, err := c.partSize(b)
 	if err != nil {
 		return Row{}, err
 	}
-	now := s.clocks.now()
+	now := c.clocks.now()
 	row := Row{
 		ID: drive.NewID[drive.UploadID](), Account: who.Account, User: who.User, Parent: b.Parent, Name: b.Name, Conflict: b.Conflict,
 		Size: b.Size, PartSize: partSize, MTime: b.MTime, Mime: b.Mime, Fingerprint: b.Fingerprint, Digests: b.Digests,
@@ -318,12 +318,12 @@ func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 // partSize returns the part size for b: the requested one or the default. A requested one must be a
 // power of two, so that each part is a complete subtree of the BLAKE3 tree, and large enough for
 // the file; otherwise BadRequest.
-func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
-	smallest := leastPartSize(s.staging.Caps()) // the limit of the current staging; it may change when contents move
+func (c *creator) partSize(b Begin) (drive.ByteSize, error) {
+	smallest := leastPartSize(c.staging.Caps()) // the limit of the current staging; it may change when contents move
 	least := PartSizeFor(b.Size, smallest)
 	switch {
 	case b.PartSize == 0:
-		return PartSizeFor(b.Size, max(s.partBytes, smallest)), nil
+		return PartSizeFor(b.Size, max(c.partBytes, smallest)), nil
 	case b.PartSize < least || b.PartSize > MaxPartSize:
 		return 0, drive.Bad("part_size", drive.OutOfRange, "min", least, "max", drive.ByteSize(MaxPartSize), "sent", b.PartSize)
 	case b.PartSize&(b.PartSize-1) != 0:
@@ -334,34 +334,34 @@ func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
 
 // setPlace sets the row's parent and, for a replace, the version to be replaced. It checks a
 // guest's right to the folder.
-func (s *beginner) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) error {
-	folder, err := s.parent(ctx, tx, b, row.Account)
+func (c *creator) setPlace(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) error {
+	folder, err := c.findParent(ctx, tx, b, row.Account)
 	if err != nil {
 		return err
 	}
 	row.Parent = folder.ID
-	if err := s.gate.mayPut(ctx, tx, *row, tree.Target{Folder: folder.ID}); err != nil {
+	if err := c.auth.mayPut(ctx, tx, *row, tree.Target{Folder: folder.ID}); err != nil {
 		return err
 	}
-	return s.placer.base(ctx, tx, row)
+	return c.placer.setBase(ctx, tx, row)
 }
 
 // findParent returns the target folder of b, creating missing folders if b.Parents is set.
-func (s *beginner) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
+func (c *creator) findParent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
 	if b.Path == nil {
-		return s.tree.Find(ctx, tx, account, b.Parent)
+		return c.tree.Find(ctx, tx, account, b.Parent)
 	}
 	parent, _, _ := b.Path.Split()
 	if b.Parents {
-		return s.tree.EnsureFolders(ctx, tx, account, parent)
+		return c.tree.EnsureFolders(ctx, tx, account, parent)
 	}
-	return s.tree.Resolve(ctx, tx, account, parent)
+	return c.tree.Resolve(ctx, tx, account, parent)
 }
 
 // findOpen returns the open upload for the same file, nil if there is none, and the account's
 // number of open uploads. The same file means: equal target and size, and an equal strong digest or
 // client fingerprint.
-func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
+func (c *creator) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
 	var open int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing')`, row.Account).Scan(&open)
 	if err != nil {
@@ -388,33 +388,33 @@ func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 // linkTx creates the upload in state done, with content that the account already owns. The row is
 // kept like any done upload, so that the client can query or complete it again. It returns errStale
 // if the content is gone.
-func (s *beginner) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
-	if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
+func (c *creator) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
+	if err := c.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
 		return View{}, err
 	}
-	switch err := s.content.Ref(ctx, tx, id); {
+	switch err := c.content.Ref(ctx, tx, id); {
 	case drive.IsKind(err, drive.NotFound):
-		return View{}, errLost // the last reference was deleted
+		return View{}, errStale // the last reference was deleted
 	case err != nil:
 		return View{}, err
 	}
-	placed, err := s.placer.place(ctx, tx, row, id)
+	placed, err := c.placer.place(ctx, tx, row, id)
 	if err != nil {
 		return View{}, err
 	}
-	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.clocks.now()
-	if err := s.placer.emit(ctx, tx, stream.UploadDone, row); err != nil {
+	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, c.clocks.now()
+	if err := c.placer.emit(ctx, tx, stream.UploadDone, row); err != nil {
 		return View{}, err
 	}
-	return s.insert(ctx, tx, b, row)
+	return c.insertUpload(ctx, tx, b, row)
 }
 
 // countQuestion counts a possession challenge in the transaction that stores it; errStale if the
 // challenge is no longer allowed.
-func (s *beginner) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
-	counted, err := s.claims.Count(ctx, tx, user, asks)
+func (c *creator) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
+	counted, err := c.claims.Count(ctx, tx, user, asks)
 	if err == nil && !counted {
-		err = errLost
+		err = errStale
 	}
 	return err
 }

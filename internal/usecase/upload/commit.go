@@ -31,11 +31,11 @@ import (
 // fails, all files fail.
 type committer struct {
 	Parts
-	gate  *gate
-	hold  func(ctx context.Context, tx *sqldb.Tx) error            // see Options.Hold
-	drop  func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace dropped
-	queue *combine.Queue[drive.AccountID, *arrival]
-	late  time.Duration // see syncWait; tests change it
+	auth           *authorizer
+	checkAlive     func(ctx context.Context, tx *sqldb.Tx) error            // see Options.Hold
+	releaseDropped func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace dropped
+	queue          *combine.Queue[drive.AccountID, *pendingFile]
+	syncWait       time.Duration // see syncWait; tests change it
 }
 
 // maxTogether is the most files per transaction: about 20 ms of SQLite's writer, and of the lock on
@@ -43,84 +43,84 @@ type committer struct {
 const maxTogether = 64
 
 // groupWait is the longest wait for further files that are likely to arrive (decision 163).
-const patience = 10 * time.Millisecond
+const groupWait = 10 * time.Millisecond
 
 // newCommitter returns a committer over the given services.
-func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
-	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop, late: lateAfter}
-	c.queue = combine.New(maxTogether, patience, c.commitGroup)
+func newCommitter(parts Parts, g *authorizer, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
+	c := &committer{Parts: parts, auth: g, checkAlive: hold, releaseDropped: drop, syncWait: syncWait}
+	c.queue = combine.New(maxTogether, groupWait, c.commitGroup)
 	return c
 }
 
 // pendingFile is a stored file to be published, and the result of publishing it.
-type arrival struct { // its Path and Parents are used
-	begin   Begin // its path, and whether folders may be made
-	who     drive.Who
-	row     Row // describes the file; never inserted
-	content content.New
-	laid    bool            // content is not durable yet: committer.write syncs it
-	quick   bool            // the target was not looked up: a replace replaces any version
-	may     Condition       // checked within the transaction; nil: none
-	version drive.VersionID // id of the new version
+type pendingFile struct { // its Path and Parents are used
+	begin     Begin // its path, and whether folders may be made
+	who       drive.Who
+	row       Row // describes the file; never inserted
+	content   content.New
+	needsSync bool            // content is not durable yet: committer.write syncs it
+	quick     bool            // the target was not looked up: a replace replaces any version
+	condition Condition       // checked within the transaction; nil: none
+	version   drive.VersionID // id of the new version
 
-	ended  bool // the result is known: placed or failed
-	placed tree.Placed
-	failed error
+	hasResult bool // the result is known: placed or failed
+	placed    tree.Placed
+	failed    error
 }
 
 // finish sets the file's result: err, or success if nil. A later call overrides it.
-func (a *arrival) end(err error) { a.ended, a.failed = true, err }
+func (p *pendingFile) finish(err error) { p.hasResult, p.failed = true, err }
 
 // err returns why the file was refused, nil if it was published, or Unavailable while the result is
 // unknown.
-func (a *arrival) err() error {
-	if !a.ended {
+func (p *pendingFile) err() error {
+	if !p.hasResult {
 		return drive.Fail(drive.Unavailable)
 	}
-	return a.failed
+	return p.failed
 }
 
 // verify compares the received content with the declared digests; DigestMismatch if they differ.
-func (a *arrival) verify() error {
-	return a.row.Digests.Check(a.computed())
+func (p *pendingFile) verify() error {
+	return p.row.Digests.Check(p.computed())
 }
 
 // stored describes a published file. Digests is set only if the content is new.
-func (a *arrival) stored() Stored {
-	s := Stored{Node: a.placed.Node, Created: a.placed.Created}
-	if s.Node.Blob == a.content.ID {
-		s.Digests = a.computed()
+func (p *pendingFile) stored() Stored {
+	s := Stored{Node: p.placed.Node, Created: p.placed.Created}
+	if s.Node.Blob == p.content.ID {
+		s.Digests = p.computed()
 	}
 	return s
 }
 
 // computed returns the digests computed while the content was received.
-func (a *arrival) computed() digest.Set {
-	all := digest.Set{digest.Blake3: a.content.Sum[:]}
-	maps.Copy(all, a.content.Aliases)
+func (p *pendingFile) computed() digest.Set {
+	all := digest.Set{digest.Blake3: p.content.Sum[:]}
+	maps.Copy(all, p.content.Aliases)
 	return all
 }
 
 // mayBeNew reports whether the file may be put together with others: it has no condition and
 // replaces no known version.
-func (a *arrival) mayBeNew() bool { return a.may == nil && (a.quick || a.row.Base.IsZero()) }
+func (p *pendingFile) mayBeNew() bool { return p.condition == nil && (p.quick || p.row.Base.IsZero()) }
 
 // file describes the file for the tree, with the given content.
-func (a *arrival) file(blob drive.BlobID) tree.File {
-	f := a.row.file(blob)
-	f.Version, f.Who = a.version, a.who
+func (p *pendingFile) file(blob drive.BlobID) tree.File {
+	f := p.row.file(blob)
+	f.Version, f.Who = p.version, p.who
 	return f
 }
 
 // commit publishes files of one account and returns when each has a result.
-func (c *committer) commit(ctx context.Context, all []*arrival) {
+func (c *committer) commit(ctx context.Context, all []*pendingFile) {
 	if len(all) > 0 {
 		c.queue.Do(ctx, all[0].row.Account, all...)
 	}
 }
 
 // commitGroup gives each file of a group a result, even on panic.
-func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, all []*arrival) {
+func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, all []*pendingFile) {
 	defer func() {
 		if r := recover(); r != nil {
 			endRest(all, panicked(r))
@@ -130,9 +130,9 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 		return
 	}
 	for _, a := range all { // one file needs no savepoint, and a contended group may succeed one by one
-		_ = c.write(ctx, []*arrival{a}, func(ctx context.Context, tx *sqldb.Tx) error {
+		_ = c.write(ctx, []*pendingFile{a}, func(ctx context.Context, tx *sqldb.Tx) error {
 			err := c.putAlone(ctx, tx, a)
-			a.end(err)
+			a.finish(err)
 			return err
 		})
 	}
@@ -140,10 +140,10 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 
 // commitMany commits several files. New files are put together without a savepoint: a refusal is
 // rare and costs one rolled-back transaction instead of two round trips per group.
-func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all []*arrival) error {
+func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all []*pendingFile) error {
 	var refused error
 	err := c.write(ctx, all, func(ctx context.Context, tx *sqldb.Tx) error {
-		var rest []*arrival
+		var rest []*pendingFile
 		if rest, refused = c.putTogether(ctx, tx, account, all); refused != nil {
 			return refused
 		}
@@ -157,10 +157,10 @@ func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all
 }
 
 // endRest gives Unavailable, with cause, to files without a result after a panic.
-func endRest(all []*arrival, cause error) {
+func endRest(all []*pendingFile, cause error) {
 	for _, a := range all {
-		if !a.ended {
-			a.end(drive.Wrap(cause, drive.Unavailable))
+		if !a.hasResult {
+			a.finish(drive.Wrap(cause, drive.Unavailable))
 		}
 	}
 }
@@ -168,13 +168,13 @@ func endRest(all []*arrival, cause error) {
 // write runs a transaction about files. If it fails, all files fail with its error. If the COMMIT
 // got no reply but one of the new versions exists, it was committed, and each file keeps its
 // result.
-func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
-	err := c.begin(ctx, c.settle(ctx, all), all, fn)
+func (c *committer) write(ctx context.Context, all []*pendingFile, fn func(context.Context, *sqldb.Tx) error) error {
+	err := c.begin(ctx, c.startSync(ctx, all), all, fn)
 	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
 		return nil
 	}
 	for _, a := range all {
-		a.end(err)
+		a.finish(err)
 	}
 	return err
 }
@@ -182,7 +182,7 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 // begin inspects stored contents with the same digests while the new ones become durable, then runs
 // fn in a transaction that commits once they are durable. A panic becomes an error in doubt; only
 // one in fn itself is known to have written nothing.
-func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn func(context.Context, *sqldb.Tx) error) (err error) {
+func (c *committer) begin(ctx context.Context, s *pendingSync, all []*pendingFile, fn func(context.Context, *sqldb.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
@@ -196,9 +196,9 @@ func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn f
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
-		return s.inTime(c.late)
+		return s.waitFor(c.syncWait)
 	})
-	if !errors.Is(err, errLate) {
+	if !errors.Is(err, errSyncPending) {
 		return err
 	}
 	if err := s.wait(); err != nil {
@@ -209,7 +209,7 @@ func (c *committer) begin(ctx context.Context, s *settling, all []*arrival, fn f
 
 // inspectAll inspects stored contents that have the digests of the given files: see
 // content.Inspector.
-func (p Parts) inspectAll(ctx context.Context, all []*arrival) error {
+func (p Parts) inspectAll(ctx context.Context, all []*pendingFile) error {
 	contents := make([]*content.New, len(all))
 	for i, a := range all {
 		contents[i] = &a.content
@@ -224,7 +224,7 @@ func panicked(r any) error {
 
 // committed reports whether a new version of one of the files exists. false proves nothing: the
 // server may still be committing.
-func (c *committer) committed(ctx context.Context, all []*arrival) bool {
+func (c *committer) committed(ctx context.Context, all []*pendingFile) bool {
 	ids := make([]drive.VersionID, len(all))
 	for i, a := range all {
 		ids[i] = a.version
@@ -236,7 +236,7 @@ func (c *committer) committed(ctx context.Context, all []*arrival) bool {
 }
 
 // putAll puts several files within the caller's transaction, which continues if some are refused.
-func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) error {
+func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*pendingFile) error {
 	rest := all
 	failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		rest, err = c.putTogether(ctx, tx, account, all)
@@ -252,13 +252,13 @@ func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 }
 
 // putEach puts files one by one, each in a savepoint; each gets its own result.
-func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) error {
+func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*pendingFile) error {
 	for _, a := range all {
 		failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) })
 		if err != nil {
 			return err
 		}
-		a.end(failed)
+		a.finish(failed)
 	}
 	return nil
 }
@@ -266,13 +266,13 @@ func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) e
 // putTogether puts the new files and returns the others. It first moves the sum of all sizes in the
 // ledger, which locks the ledger row. Folders that it creates belong to the first file's caller; a
 // file of another caller that may need a folder is returned.
-func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) (rest []*arrival, err error) {
+func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*pendingFile) (rest []*pendingFile, err error) {
 	first := all[0].who
 	tx.ActFor(first)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sumOf(all)}); err != nil {
 		return nil, err
 	}
-	if err := c.hold(ctx, tx); err != nil {
+	if err := c.checkAlive(ctx, tx); err != nil {
 		return nil, err
 	}
 	wanted := make([]tree.Wanted, len(all))
@@ -283,7 +283,7 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 	if err != nil {
 		return nil, err
 	}
-	var fresh []*arrival
+	var fresh []*pendingFile
 	var at []tree.Target
 	for i, a := range all {
 		if targets[i].Folder.IsZero() {
@@ -297,14 +297,14 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 			return nil, err
 		}
 	}
-	if err := c.gate.mayPutAll(ctx, tx, fresh, at); err != nil { // one by one, each file gets its own answer
+	if err := c.auth.mayPutAll(ctx, tx, fresh, at); err != nil { // one by one, each file gets its own answer
 		return nil, err
 	}
 	return rest, c.putNew(ctx, tx, account, fresh, at)
 }
 
 // sumOf returns the total size of the files.
-func sumOf(all []*arrival) (sum drive.ByteSize) {
+func sumOf(all []*pendingFile) (sum drive.ByteSize) {
 	for _, a := range all {
 		sum += a.row.Size
 	}
@@ -312,7 +312,7 @@ func sumOf(all []*arrival) (sum drive.ByteSize) {
 }
 
 // putNew attaches the contents of new files and puts the files at their targets.
-func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, fresh []*arrival, at []tree.Target) error {
+func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, fresh []*pendingFile, at []tree.Target) error {
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -334,13 +334,13 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	}
 	for i, a := range fresh {
 		a.placed = placed[i]
-		a.end(nil)
+		a.finish(nil)
 	}
 	return nil
 }
 
 // putAlone puts one file, whether it is new or replaces another.
-func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) error {
+func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *pendingFile) error {
 	account := a.row.Account
 	tx.ActFor(a.who)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: a.row.Size}); err != nil {
@@ -348,15 +348,15 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) erro
 	}
 	at, err := c.Tree.Aim(ctx, tx, account, a.begin.Path, a.begin.Parents)
 	if err == nil {
-		err = c.gate.mayPut(ctx, tx, a.row, at)
+		err = c.auth.mayPut(ctx, tx, a.row, at)
 	}
 	if err == nil {
-		err = a.may.holds(ctx, tx, at)
+		err = a.condition.holds(ctx, tx, at)
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.hold(ctx, tx); err != nil {
+	if err := c.checkAlive(ctx, tx); err != nil {
 		return err
 	}
 	id, _, err := c.Content.Attach(ctx, tx, a.content)
@@ -374,5 +374,5 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) erro
 		return err
 	}
 	a.placed = placed
-	return c.drop(ctx, tx, row, placed)
+	return c.releaseDropped(ctx, tx, row, placed)
 }

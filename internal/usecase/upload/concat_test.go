@@ -26,7 +26,7 @@ type pieces struct {
 }
 
 // cut makes complete partial uploads of these sizes.
-func cut(t *testing.T, s *uploadtest.Site, sizes ...int) pieces {
+func cutError(t *testing.T, s *uploadtest.Site, sizes ...int) pieces {
 	t.Helper()
 	p := pieces{who: s.Account(t, 0)}
 	for _, n := range sizes {
@@ -77,7 +77,7 @@ func TestConcat(t *testing.T) {
 			t.Run(fmt.Sprint(sizes, parked), func(t *testing.T) {
 				t.Parallel()
 				s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-				p := cut(t, s, sizes...)
+				p := cutError(t, s, sizes...)
 				if parked {
 					s.Pass(t, time.Minute)
 				}
@@ -104,8 +104,8 @@ func TestConcat(t *testing.T) {
 func TestConcatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-	p := cut(t, s, mib, mib)
-	stranger := cut(t, s, mib)
+	p := cutError(t, s, mib, mib)
+	stranger := cutError(t, s, mib)
 	file := s.Start(t, p.who, "/g", 10)
 	half, err := s.Begin(t.Context(), p.who, upload.Begin{Size: 10, Kind: upload.Partial}, nil)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestConcatIsRefused(t *testing.T) {
 func TestConcatOfWhatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
-	p, last := cut(t, s, 1000), random(2*mib+5)
+	p, last := cutError(t, s, 1000), random(2*mib+5)
 	v, err := s.Begin(t.Context(), p.who, upload.Begin{Size: blob.UnknownSize, Kind: upload.Partial, Protocol: upload.Tus}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func (b *beside) Read(p []byte) (int, error) {
 // ones: a parked row that holds nothing and has a reason, named by them.
 func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, upload.View) {
 	t.Helper()
-	p := cut(t, s, 1000, mib)
+	p := cutError(t, s, 1000, mib)
 	v, err := s.Begin(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: size, Protocol: upload.Tus, Metadata: "m"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestConcatDiesAtEveryCall(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
 				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
-					p := cut(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
+					p := cutError(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
 					fate.Set(uploadtest.Rule{N: n, How: how})
 					_, _ = join(t, s.Sessions, p)
 					s.Settle()
@@ -312,7 +312,7 @@ func TestConcatDiesAtEveryCall(t *testing.T) {
 func TestConcatReservesItsCopies(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
-	p := cut(t, s, 3*mib+5, 2*mib)
+	p := cutError(t, s, 3*mib+5, 2*mib)
 	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", How: uploadtest.Meanwhile, Do: func() {
 		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are
 		// left.

@@ -57,8 +57,8 @@
 // shared.go.
 //
 // Locks: the state lock of a liveUpload serializes state changes within this process. Correctness
-// rests on the compare-and-set; the lock only saves failed attempts. liveUpload.mu guards the fields
-// and is never held over I/O. locks.go documents the order of all locks.
+// rests on the compare-and-set; the lock only saves failed attempts. liveUpload.mu guards the
+// fields and is never held over I/O. locks.go documents the order of all locks.
 //
 // Invariants: Q1-Q5, P1-P5, B1-B3, T1-T3 of docs/invariants.md.
 package upload

@@ -22,12 +22,12 @@ func (s *Sessions) Promised() int64 {
 func (s *Sessions) Settle() { s.work.all.Wait() }
 
 // WaitForNoContents makes transactions late that find their contents not durable yet.
-func (s *Sessions) WaitForNoContents() { s.small.committer.late = 0 }
+func (s *Sessions) WaitForNoContents() { s.smallFiles.committer.syncWait = 0 }
 
 // Forgotten reports whether nothing is known of an upload, though somebody holds it.
 func (s *Sessions) Forgotten(id drive.UploadID) bool {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
+	l := s.table.acquire(id)
+	defer s.table.release(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.loaded

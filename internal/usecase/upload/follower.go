@@ -15,53 +15,53 @@ import (
 // prefixHasher computes the declared digests other than BLAKE3, which need the bytes in order. It
 // follows the received prefix while parts arrive, reading from the page cache; the seal hashes the
 // rest. Its state lives in memory while the upload is active and starts over after a restart.
-type follower struct {
+type prefixHasher struct {
 	mu   sync.Mutex // held while hashing
 	hash *digest.Running
 	busy bool // a goroutine runs it; guarded by liveUpload.mu
 }
 
 // hashers starts and runs the prefix hashers of this process.
-type followers struct {
+type hashers struct {
 	staging blob.Staging
 	shared  bool // hash nothing early: another instance may replace hashed bytes
-	table   *table
+	table   *liveTable
 	work    *background
 }
 
 // start starts a goroutine for the upload's hasher if new bytes extend the prefix and none runs.
-func (s *followers) start(l *live) {
-	if s.shared || !readableParts(s.staging) {
+func (h *hashers) start(l *liveUpload) {
+	if h.shared || !readableParts(h.staging) {
 		return
 	}
-	f, row := l.nextFollower()
+	f, row := l.claimHasher()
 	if f == nil {
 		return
 	}
-	held := s.table.enter(l.id)
-	s.work.run(func(ctx context.Context) {
-		defer s.table.leave(held)
-		s.follow(ctx, l, f, row)
+	held := h.table.acquire(l.id)
+	h.work.run(func(ctx context.Context) {
+		defer h.table.release(held)
+		h.run(ctx, l, f, row)
 	})
 }
 
 // claimHasher returns the upload's hasher and marks it busy, or nil if there is nothing to hash or
 // a goroutine already runs it.
-func (l *live) nextFollower() (*follower, Row) {
+func (l *liveUpload) claimHasher() (*prefixHasher, Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	algos := l.row.Digests.Aliases()
 	if len(algos) == 0 || !l.loaded || l.row.State != Active {
 		return nil, Row{}
 	}
-	if l.follower == nil || !covers(l.follower.hash, algos) {
-		l.follower, l.followed = &follower{hash: digest.NewRunning(algos...)}, 0
+	if l.hasher == nil || !covers(l.hasher.hash, algos) {
+		l.hasher, l.hashed = &prefixHasher{hash: digest.NewRunning(algos...)}, 0
 	}
-	if l.follower.busy || l.prefixLocked() == l.followed {
+	if l.hasher.busy || l.prefixLocked() == l.hashed {
 		return nil, Row{}
 	}
-	l.follower.busy = true
-	return l.follower, l.row
+	l.hasher.busy = true
+	return l.hasher, l.row
 }
 
 // covers reports whether hash computes all of algos.
@@ -75,11 +75,11 @@ func covers(hash *digest.Running, algos []digest.Algo) bool {
 }
 
 // prefixLocked returns the length of the received bytes from the file's start to the first gap.
-func (l *live) prefixLocked() (n drive.ByteSize) {
-	for i := int(l.followed / l.row.PartSize); ; i++ {
+func (l *liveUpload) prefixLocked() (n drive.ByteSize) {
+	for i := int(l.hashed / l.row.PartSize); ; i++ {
 		part, ok := l.parts[i]
 		if !ok {
-			return max(n, l.followed)
+			return max(n, l.hashed)
 		}
 		n = drive.ByteSize(i)*l.row.PartSize + part.Size
 	}
@@ -87,28 +87,28 @@ func (l *live) prefixLocked() (n drive.ByteSize) {
 
 // hashTarget returns the offset up to which h may hash. more is false, and h no longer busy, if h
 // has caught up, or the upload is no longer active or was invalidated.
-func (l *live) ahead(f *follower) (end drive.ByteSize, more bool) {
+func (l *liveUpload) hashTarget(f *prefixHasher) (end drive.ByteSize, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.follower == f && l.loaded && l.row.State == Active {
+	if l.hasher == f && l.loaded && l.row.State == Active {
 		end = l.prefixLocked()
-		more = end != l.followed
+		more = end != l.hashed
 	}
 	f.busy = more
 	return end, more
 }
 
 // run hashes until h has caught up with the received prefix. It stops on an error.
-func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
+func (h *hashers) run(ctx context.Context, l *liveUpload, f *prefixHasher, row Row) {
 	for {
-		end, more := l.ahead(f)
+		end, more := l.hashTarget(f)
 		if !more {
 			return
 		}
-		err := f.catchUp(ctx, s.staging, row.Ref(), end, nil)
+		err := f.catchUp(ctx, h.staging, row.Ref(), end, nil)
 		l.mu.Lock()
-		if l.follower == f && err == nil {
-			l.followed = end
+		if l.hasher == f && err == nil {
+			l.hashed = end
 		}
 		l.mu.Unlock()
 		if err != nil { // the seal hashes the rest and reports the error
@@ -121,46 +121,46 @@ func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
 }
 
 // catchUp hashes up to offset end. It stores its progress in read unless that is nil.
-func (f *follower) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (h *prefixHasher) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	file, err := staging.OpenStaged(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if read != nil {
-		read.Store(f.hash.Offset())
-		file = counted{file, read}
+		read.Store(h.hash.Offset())
+		file = countingObject{file, read}
 	}
-	return errors.Join(f.hash.CatchUp(ctx, file, int64(end)), file.Close())
+	return errors.Join(h.hash.CatchUp(ctx, file, int64(end)), file.Close())
 }
 
 // resetHasherLocked discards the hash state because a hashed part may have been taken back.
-func (l *live) unfollowLocked() { l.follower, l.followed = nil, 0 }
+func (l *liveUpload) resetHasherLocked() { l.hasher, l.hashed = nil, 0 }
 
 // sums returns the declared digests of the whole file other than BLAKE3. It hashes the bytes not
 // covered yet, and counts them in read.
-func (s *followers) sums(ctx context.Context, l *live, row Row, read *atomic.Int64) (digest.Set, error) {
+func (h *hashers) sums(ctx context.Context, l *liveUpload, row Row, read *atomic.Int64) (digest.Set, error) {
 	algos := row.Digests.Aliases()
 	l.mu.Lock()
-	f := l.follower
+	f := l.hasher
 	if f == nil || !covers(f.hash, algos) {
-		f = &follower{hash: digest.NewRunning(algos...)}
+		f = &prefixHasher{hash: digest.NewRunning(algos...)}
 	}
 	l.mu.Unlock()
-	if err := f.catchUp(ctx, s.staging, row.Ref(), row.Size, read); err != nil {
+	if err := f.catchUp(ctx, h.staging, row.Ref(), row.Size, read); err != nil {
 		return nil, err
 	}
 	return f.hash.Sums(), nil
 }
 
 // countingObject adds the bytes read from an Object to read.
-type counted struct {
+type countingObject struct {
 	blob.Object
 	read *atomic.Int64
 }
 
-func (c counted) ReadAt(p []byte, off int64) (int, error) {
+func (c countingObject) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.Object.ReadAt(p, off)
 	c.read.Add(int64(n))
 	return n, err

@@ -6,18 +6,18 @@ import "testing"
 // not known. The reader ends then; there is no size of a part to reckon with any more.
 func TestAReaderEndsWhenItsUploadIsForgotten(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]*live{
+	for name, l := range map[string]*liveUpload{
 		"nothing is known":         {},
-		"another reader has begun": {follower: &follower{}, row: Row{State: Active, PartSize: 8}, loaded: true},
+		"another reader has begun": {hasher: &prefixHasher{}, row: Row{State: Active, PartSize: 8}, loaded: true},
 	} {
-		f := &follower{busy: true}
-		if end, more := l.ahead(f); more || end != 0 || f.busy {
+		f := &prefixHasher{busy: true}
+		if end, more := l.hashTarget(f); more || end != 0 || f.busy {
 			t.Errorf("%s: it goes on to %d", name, end)
 		}
-		l.follower, f.busy = f, true
+		l.hasher, f.busy = f, true
 		l.loaded = false
 		l.row = Row{}
-		if end, more := l.ahead(f); more || end != 0 || f.busy {
+		if end, more := l.hashTarget(f); more || end != 0 || f.busy {
 			t.Errorf("%s, forgotten: it goes on to %d", name, end)
 		}
 	}

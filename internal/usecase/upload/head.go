@@ -60,7 +60,7 @@ func findHead(ctx context.Context, q sqldb.Querier, id drive.UploadID) (h head, 
 func Metadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) (string, error) {
 	row, err := findRow(ctx, s.DB, id)
 	if err == nil {
-		_, err = s.gate.check(ctx, who, &row)
+		_, err = s.auth.authorize(ctx, who, &row)
 	}
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func SetMetadata(ctx context.Context, s *Sessions, who drive.Who, id drive.Uploa
 	}
 	row, err := findRow(ctx, s.DB, id)
 	if err == nil {
-		_, err = s.gate.check(ctx, who, &row)
+		_, err = s.auth.authorize(ctx, who, &row)
 	}
 	if err != nil {
 		return err

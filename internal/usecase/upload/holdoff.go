@@ -14,28 +14,28 @@ import (
 
 // clocks are the time sources of uploads.
 type clocks struct {
-	own   func() time.Time                              // clock of this process
-	rows  func(ctx context.Context) (drive.Time, error) // clock of the database, which row timestamps use; nil: process
-	keeps func() time.Time                              // monotonic clock for retention, see package retention; nil: process
+	process   func() time.Time                              // clock of this process
+	database  func(ctx context.Context) (drive.Time, error) // clock of the database, which row timestamps use; nil: process
+	retention func() time.Time                              // monotonic clock for retention, see package retention; nil: process
 }
 
 // now returns the time of this process's clock.
-func (c clocks) now() drive.Time { return drive.TimeOf(c.own()) }
+func (c clocks) now() drive.Time { return drive.TimeOf(c.process()) }
 
 // rowTime returns the current time of the clock that row timestamps use.
-func (c clocks) ofRows(ctx context.Context) (drive.Time, error) {
-	if c.rows == nil {
+func (c clocks) rowTime(ctx context.Context) (drive.Time, error) {
+	if c.database == nil {
 		return c.now(), nil
 	}
-	return c.rows(ctx)
+	return c.database(ctx)
 }
 
 // retentionTime returns the time that retention periods are measured against.
-func (c clocks) kept() drive.Time {
-	if c.keeps == nil {
+func (c clocks) retentionTime() drive.Time {
+	if c.retention == nil {
 		return c.now()
 	}
-	return drive.TimeOf(c.keeps())
+	return drive.TimeOf(c.retention())
 }
 
 // reclaimHold is how long after a start or a loss of timers no timer may start a reclaim:
@@ -61,17 +61,17 @@ type holdoff struct {
 }
 
 // noteLocal restarts the suspension in this instance, because timers were lost.
-func (h *holdoff) lost() {
+func (h *holdoff) noteLocal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = h.clocks.now()
 }
 
 // remaining returns how long this instance suspends reclaims; zero or negative: not suspended.
-func (h *holdoff) wait() time.Duration { return h.until().Sub(h.clocks.now()) }
+func (h *holdoff) remaining() time.Duration { return h.endsAt().Sub(h.clocks.now()) }
 
 // endsAt returns when the suspension of this instance ends.
-func (h *holdoff) until() drive.Time {
+func (h *holdoff) endsAt() drive.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.clocks.now(); h.ready > now.Add(maxAhead) {
@@ -82,7 +82,7 @@ func (h *holdoff) until() drive.Time {
 
 // sharedRemaining is remaining for the losses recorded by any instance. now is the time that rows
 // use.
-func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration, error) {
+func (h *holdoff) sharedRemaining(ctx context.Context, now drive.Time) (time.Duration, error) {
 	if h.restored {
 		return reclaimHold, nil
 	}
@@ -91,7 +91,7 @@ func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration
 	case err != nil || at == 0:
 		return 0, err
 	case at > now.Add(maxAhead):
-		return h.length, h.note(ctx)
+		return h.length, h.noteShared(ctx)
 	}
 	return at.Add(h.length).Sub(now), nil
 }
@@ -102,9 +102,9 @@ const metaTimersLost = "timers-lost"
 
 // noteShared restarts the suspension in all instances: it stores the time of the loss in the
 // database.
-func (h *holdoff) note(ctx context.Context) error {
-	h.lost()
-	now, err := h.clocks.ofRows(ctx)
+func (h *holdoff) noteShared(ctx context.Context) error {
+	h.noteLocal()
+	now, err := h.clocks.rowTime(ctx)
 	if err != nil {
 		return err
 	}

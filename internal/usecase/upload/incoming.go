@@ -11,7 +11,7 @@ import (
 
 // Incoming is a stored small file that is not published yet, for callers that publish many at once.
 // The caller passes it to Publish or Drop, exactly once.
-type Incoming struct{ a *arrival }
+type Incoming struct{ a *pendingFile }
 
 // Outcome returns the result of Publish, as PutFile does; Unavailable before.
 func (in *Incoming) Outcome() (n tree.Node, created bool, err error) {
@@ -34,7 +34,7 @@ func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.small.bring(ctx, f, p.quick(), body)
+	a, err := s.smallFiles.storeContent(ctx, f, p.quick(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (s *Sessions) StoreFile(ctx context.Context, who drive.Who, p PutFile, body
 // fails alone: see Outcome. The contents of failed files are removed. After a crash a prefix of the
 // files is published.
 func (s *Sessions) Publish(ctx context.Context, files ...*Incoming) {
-	all := make([]*arrival, len(files))
+	all := make([]*pendingFile, len(files))
 	for i, in := range files {
 		all[i] = in.a
 	}
-	s.small.publish(ctx, all)
+	s.smallFiles.publish(ctx, all)
 }
 
 // Drop removes the content of a file that will not be published.
-func (s *Sessions) Drop(ctx context.Context, in *Incoming) error { return s.small.drop(ctx, in.a) }
+func (s *Sessions) Drop(ctx context.Context, in *Incoming) error { return s.smallFiles.drop(ctx, in.a) }

@@ -15,12 +15,12 @@ import (
 // merger copies the bytes of joined partial uploads into their final upload, and removes the
 // originals. The table upload_joins lists the partial uploads that each final one has taken over
 // and not removed yet.
-type joins struct {
-	db       *sqldb.DB
-	staging  blob.Staging
-	unstore  func(ctx context.Context, id drive.UploadID) error // removes the content left by a failed seal
-	restored bool                                               // a backup was restored: rows may be older than the bytes, so nothing is removed
-	log      *slog.Logger
+type merger struct {
+	db            *sqldb.DB
+	staging       blob.Staging
+	removeContent func(ctx context.Context, id drive.UploadID) error // removes the content left by a failed seal
+	restored      bool                                               // a backup was restored: rows may be older than the bytes, so nothing is removed
+	log           *slog.Logger
 }
 
 // join is the first step of the seal of a final upload: it builds the parts from the partial
@@ -36,8 +36,8 @@ type joins struct {
 //	some removals     removes the rest, reads nothing
 //
 // If row has no joined uploads it is no final upload, and join returns missing unchanged.
-func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) error {
-	all, err := s.of(ctx, row.ID)
+func (m *merger) join(ctx context.Context, row Row, run *sealRun, missing error) error {
+	all, err := m.pending(ctx, row.ID)
 	if err == nil && len(all) == 0 {
 		return missing
 	}
@@ -45,49 +45,49 @@ func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) 
 		return err
 	}
 	// A lost journal refuses every gen until one is fenced.
-	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1)
+	staged, err := m.staging.Fence(ctx, row.Ref(), row.Gen-1)
 	if err == nil {
-		staged, err = s.adoptFirst(ctx, row, all[0].ref, staged)
+		staged, err = m.adoptFirst(ctx, row, all[0].ref, staged)
 	}
 	if err == nil {
 		err = run.room.Hold(ctx, row.Size-sum(staged))
 	}
 	if err != nil {
-		return lost(err)
+		return markBytesLost(err)
 	}
-	src := &sources{joins: all, open: func(j joined) (blob.Object, error) { return s.open(ctx, j) }, at: -1}
-	err = errors.Join(s.copyParts(ctx, row, staged, src, run), src.close())
+	src := &partialReader{joins: all, open: func(j joinedPartial) (blob.Object, error) { return m.openPartial(ctx, j) }, at: -1}
+	err = errors.Join(m.copyParts(ctx, row, staged, src, run), src.close())
 	if drive.IsKind(err, drive.NotFound) { // another instance has copied and removed all, or the bytes are lost
-		if left, findErr := s.of(ctx, row.ID); findErr == nil && len(left) < len(all) {
+		if left, findErr := m.pending(ctx, row.ID); findErr == nil && len(left) < len(all) {
 			return nil
 		}
-		return lost(err)
+		return markBytesLost(err)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // makes the parts durable
-		return lost(err)
+	if _, err := m.staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // makes the parts durable
+		return markBytesLost(err)
 	}
-	s.remove(ctx, row.ID)
+	m.removeJoined(ctx, row.ID)
 	return nil
 }
 
 // adoptFirst adopts the bytes of the first partial upload, unless an earlier attempt has staged
 // something. It returns the staging.
-func (s *joins) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
+func (m *merger) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
 	if len(staged.Parts) > 0 || len(staged.Tails) > 0 {
 		return staged, nil
 	}
-	adopted, err := s.staging.Adopt(ctx, row.Ref(), first)
+	adopted, err := m.staging.Adopt(ctx, row.Ref(), first)
 	if err != nil || !adopted {
 		return staged, err
 	}
-	return s.staging.Load(ctx, row.Ref())
+	return m.staging.Load(ctx, row.Ref())
 }
 
 // copyParts writes the missing parts of the final upload.
-func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src *sources, run *sealing) error {
+func (m *merger) copyParts(ctx context.Context, row Row, staged blob.Staged, src *partialReader, run *sealRun) error {
 	there, tails := map[int]bool{}, map[int]drive.ByteSize{}
 	for _, p := range staged.Parts {
 		there[p.N] = true
@@ -101,7 +101,7 @@ func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src 
 			if err := ctx.Err(); err != nil {
 				return drive.Wrap(err, drive.Unavailable)
 			}
-			if err := s.copyPart(ctx, row, blob.Extend{N: n, Gen: row.Gen, At: tails[n], Whole: size}, src); err != nil {
+			if err := m.copyPart(ctx, row, blob.Extend{N: n, Gen: row.Gen, At: tails[n], Whole: size}, src); err != nil {
 				return fmt.Errorf("put part %d of upload %s together: %w", n, row.ID, err)
 			}
 			run.room.Use(size - tails[n])
@@ -112,24 +112,24 @@ func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src 
 }
 
 // copyPart writes the missing bytes of one part of the final upload.
-func (s *joins) copyPart(ctx context.Context, row Row, e blob.Extend, src *sources) error {
+func (m *merger) copyPart(ctx context.Context, row Row, e blob.Extend, src *partialReader) error {
 	from := drive.ByteSize(e.N) * row.PartSize
 	src.off = from + e.At
 	opt := blob.BodyOptions{N: e.N, Offset: from, Size: e.Whole - e.At}
 	var err error
-	if opt.Sources, err = src.within(e.Whole - e.At); err != nil {
+	if opt.Sources, err = src.span(e.Whole - e.At); err != nil {
 		return err
 	}
 	in := io.LimitReader(src, int64(opt.Size))
 	if e.At > 0 {
 		opt.Tail = blob.NewTail(from)
-		if err := readTail(ctx, s.staging, row, e, opt.Tail); err != nil {
+		if err := readTail(ctx, m.staging, row, e, opt.Tail); err != nil {
 			return err
 		}
-		_, err = s.staging.Extend(ctx, row.Ref(), e, blob.NewBody(in, opt))
+		_, err = m.staging.Extend(ctx, row.Ref(), e, blob.NewBody(in, opt))
 		return err
 	}
-	_, err = s.staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
+	_, err = m.staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
 	if _, ok := errors.AsType[*blob.ThereError](err); ok { // another instance copies the same bytes
 		return nil
 	}
@@ -137,18 +137,18 @@ func (s *joins) copyPart(ctx context.Context, row Row, e blob.Extend, src *sourc
 }
 
 // joinedPartial is a partial upload that a final one has taken over.
-type joined struct{ ref blob.Ref }
+type joinedPartial struct{ ref blob.Ref }
 
 // pending returns the partial uploads that a final upload has taken over and not removed yet, in
 // order.
-func (s *joins) of(ctx context.Context, final drive.UploadID) ([]joined, error) {
-	return s.find(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
+func (m *merger) pending(ctx context.Context, final drive.UploadID) ([]joinedPartial, error) {
+	return m.query(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
 }
 
 // query returns the rows of upload_joins that match the SQL suffix where.
-func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, error) {
-	rows, err := s.db.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
-	all, err := sqldb.Scan(rows, err, func(j *joined, scan func(...any) error) error {
+func (m *merger) query(ctx context.Context, where string, args ...any) ([]joinedPartial, error) {
+	rows, err := m.db.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
+	all, err := sqldb.Scan(rows, err, func(j *joinedPartial, scan func(...any) error) error {
 		return scan(&j.ref.ID, &j.ref.Begun, &j.ref.PartSize, &j.ref.Size)
 	})
 	if err != nil {
@@ -159,13 +159,13 @@ func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, 
 
 // openPartial opens the bytes of a partial upload. If the staging cannot read parts before the
 // seal, it seals the partial upload first.
-func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
-	if !readableParts(s.staging) {
-		if err := s.staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
+func (m *merger) openPartial(ctx context.Context, j joinedPartial) (blob.Object, error) {
+	if !readableParts(m.staging) {
+		if err := m.staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
 			return nil, err
 		}
 	}
-	o, err := s.staging.OpenStaged(ctx, j.ref)
+	o, err := m.staging.OpenStaged(ctx, j.ref)
 	if err == nil && o.Size() < j.ref.Size {
 		err = errors.Join(fmt.Errorf("partial upload %s has %d bytes, not %d", j.ref.ID, o.Size(), j.ref.Size), o.Close())
 	}
@@ -173,23 +173,23 @@ func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
 }
 
 // partialReader reads the partial uploads as one file. At most one is open.
-type sources struct {
-	joins []joined
-	open  func(joined) (blob.Object, error)
+type partialReader struct {
+	joins []joinedPartial
+	open  func(joinedPartial) (blob.Object, error)
 	off   drive.ByteSize // next offset of Read
 	at    int            // index of the open one; -1: none
 	start drive.ByteSize // file offset at which it begins
 	file  blob.Object
 }
 
-func (s *sources) Read(p []byte) (int, error) {
-	if err := s.turn(); err != nil {
+func (r *partialReader) Read(p []byte) (int, error) {
+	if err := r.seek(); err != nil {
 		return 0, err
 	}
-	end := s.start + s.joins[s.at].ref.Size
-	n, err := s.file.ReadAt(p[:min(int64(len(p)), int64(end-s.off))], int64(s.off-s.start))
-	s.off += drive.ByteSize(n)
-	if n > 0 || errors.Is(err, io.EOF) && s.off == end {
+	end := r.start + r.joins[r.at].ref.Size
+	n, err := r.file.ReadAt(p[:min(int64(len(p)), int64(end-r.off))], int64(r.off-r.start))
+	r.off += drive.ByteSize(n)
+	if n > 0 || errors.Is(err, io.EOF) && r.off == end {
 		err = nil
 	}
 	return n, err
@@ -197,34 +197,34 @@ func (s *sources) Read(p []byte) (int, error) {
 
 // span returns where the next n bytes are stored; nil if they cross from one partial upload to the
 // next.
-func (s *sources) within(n drive.ByteSize) ([]blob.Source, error) {
-	if err := s.turn(); err != nil {
+func (r *partialReader) span(n drive.ByteSize) ([]blob.Source, error) {
+	if err := r.seek(); err != nil {
 		return nil, err
 	}
-	if s.off+n > s.start+s.joins[s.at].ref.Size {
+	if r.off+n > r.start+r.joins[r.at].ref.Size {
 		return nil, nil
 	}
-	return []blob.Source{{Object: s.file, Offset: s.off - s.start, Size: n}}, nil
+	return []blob.Source{{Object: r.file, Offset: r.off - r.start, Size: n}}, nil
 }
 
 // seek opens the partial upload that contains off; io.EOF after the last.
-func (s *sources) turn() error {
+func (r *partialReader) seek() error {
 	start := drive.ByteSize(0)
-	for i, j := range s.joins {
+	for i, j := range r.joins {
 		end := start + j.ref.Size
-		if s.off >= end {
+		if r.off >= end {
 			start = end
 			continue
 		}
-		if s.at == i {
+		if r.at == i {
 			return nil
 		}
-		err := s.close()
+		err := r.close()
 		if err == nil {
-			s.file, err = s.open(j)
+			r.file, err = r.open(j)
 		}
 		if err == nil {
-			s.at, s.start = i, start
+			r.at, r.start = i, start
 		}
 		return err
 	}
@@ -232,36 +232,36 @@ func (s *sources) turn() error {
 }
 
 // close closes the open partial upload, if any.
-func (s *sources) close() error {
-	if s.at < 0 {
+func (r *partialReader) close() error {
+	if r.at < 0 {
 		return nil
 	}
-	s.at = -1
-	return s.file.Close()
+	r.at = -1
+	return r.file.Close()
 }
 
 // removeJoined removes the partial uploads that a final one no longer needs. An error is only
 // logged; the next start retries.
-func (s *joins) remove(ctx context.Context, final drive.UploadID) {
-	all, err := s.of(ctx, final)
+func (m *merger) removeJoined(ctx context.Context, final drive.UploadID) {
+	all, err := m.pending(ctx, final)
 	if err == nil {
-		err = s.removeAll(ctx, all)
+		err = m.removeAll(ctx, all)
 	}
 	if err != nil {
-		s.log.WarnContext(ctx, "bytes of joined partial uploads could not be removed; the next start retries", "upload", final, "error", err)
+		m.log.WarnContext(ctx, "bytes of joined partial uploads could not be removed; the next start retries", "upload", final, "error", err)
 	}
 }
 
 // removeAll removes the given partial uploads and their rows in upload_joins.
-func (s *joins) removeAll(ctx context.Context, all []joined) error {
+func (m *merger) removeAll(ctx context.Context, all []joinedPartial) error {
 	for _, j := range all {
-		if err := s.unstore(ctx, j.ref.ID); err != nil {
+		if err := m.removeContent(ctx, j.ref.ID); err != nil {
 			return err
 		}
-		if err := s.staging.Remove(ctx, j.ref); err != nil {
+		if err := m.staging.Remove(ctx, j.ref); err != nil {
 			return err
 		}
-		err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, `DELETE FROM upload_joins WHERE partial_id = ?`, j.ref.ID)
 			return err
 		})
@@ -273,15 +273,15 @@ func (s *joins) removeAll(ctx context.Context, all []joined) error {
 }
 
 // removeEnded removes the partial uploads of all final uploads that have ended.
-func (s *joins) removeEnded(ctx context.Context) error {
-	if s.restored {
+func (m *merger) removeEnded(ctx context.Context) error {
+	if m.restored {
 		return nil
 	}
 	for {
-		all, err := s.find(ctx, `LEFT JOIN uploads u ON u.id = j.final_id
+		all, err := m.query(ctx, `LEFT JOIN uploads u ON u.id = j.final_id
 			WHERE u.id IS NULL OR u.state IN ('done', 'gone') LIMIT ?`, pageSize)
 		if err == nil {
-			err = s.removeAll(ctx, all)
+			err = m.removeAll(ctx, all)
 		}
 		if err != nil || len(all) < pageSize {
 			return err

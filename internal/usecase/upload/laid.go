@@ -21,7 +21,7 @@ import (
 //	EndLaid      runs after it; removes the contents of failed files
 
 // Laid is a small file whose content is stored but not published.
-type Laid struct{ arrival }
+type Laid struct{ pendingFile }
 
 // Sum returns the BLAKE3 digest of the content.
 func (l *Laid) Sum() digest.Sum { return l.content.Sum }
@@ -37,7 +37,7 @@ func (l *Laid) Outcome() (n tree.Node, created bool, err error) {
 func (l *Laid) Digests() digest.Set { return l.stored().Digests }
 
 // Refuse sets the file's outcome to err. The caller uses it if it decides against the file itself.
-func (l *Laid) Refuse(err error) { l.end(err) }
+func (l *Laid) Refuse(err error) { l.finish(err) }
 
 // Condition checks, within the publishing transaction, the node at the file's target (nil: none
 // there). Its error refuses the file. A nil Condition always holds.
@@ -81,12 +81,12 @@ func (s *Sessions) Lay(ctx context.Context, who drive.Who, p PutFile, may Condit
 		return nil, drive.Fail(drive.TooLarge, "field", "size", "limit", most, "sent", p.Size)
 	}
 	b := Begin{Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	row, err := s.beginner.newRow(who, b)
+	row, err := s.creator.newRow(who, b)
 	if err != nil {
 		return nil, err
 	}
 	may = may.and(p.expecting(s.Tree))
-	a, err := s.small.store(ctx, wholeFile{who: who, begin: b, row: row}, arrival{quick: true, may: may}, body, s.small.laying(true))
+	a, err := s.smallFiles.store(ctx, wholeFile{who: who, begin: b, row: row}, pendingFile{quick: true, condition: may}, body, s.smallFiles.lazyMethod(true))
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 	if len(all) == 0 {
 		return nil
 	}
-	names, arrivals := make([]string, len(all)), make([]*arrival, len(all))
+	names, arrivals := make([]string, len(all)), make([]*pendingFile, len(all))
 	for i, l := range all {
-		names[i], arrivals[i] = l.content.File, &l.arrival
+		names[i], arrivals[i] = l.content.File, &l.pendingFile
 	}
 	if err := s.Store.Settle(ctx, names); err != nil {
 		return err
@@ -116,15 +116,15 @@ func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 // PublishLaid publishes files of one account within tx, in their order. Each file's result is its
 // Outcome. A returned error is the transaction's, and the caller must return it.
 func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*Laid) error {
-	arrivals := make([]*arrival, len(all))
+	arrivals := make([]*pendingFile, len(all))
 	for i, l := range all {
-		l.ended = false // the transaction may run again
-		arrivals[i] = &l.arrival
+		l.hasResult = false // the transaction may run again
+		arrivals[i] = &l.pendingFile
 	}
 	if len(all) == 1 {
-		return s.small.committer.putEach(ctx, tx, arrivals)
+		return s.smallFiles.committer.putEach(ctx, tx, arrivals)
 	}
-	return s.small.committer.putAll(ctx, tx, account, arrivals)
+	return s.smallFiles.committer.putAll(ctx, tx, account, arrivals)
 }
 
 // EndLaid removes the contents of files that were not published. failed is the error of the
@@ -132,16 +132,16 @@ func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.
 // its error, nothing is removed and the auditor decides later.
 func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error {
 	ctx = context.WithoutCancel(ctx)
-	var refused []*arrival
+	var refused []*pendingFile
 	for _, l := range all {
 		switch {
 		case sqldb.MaybeWritten(failed), failed == nil && l.err() == nil:
-			s.small.done(l.row, l.content.File)
+			s.smallFiles.releaseFile(l.row, l.content.File)
 		default:
-			refused = append(refused, &l.arrival)
+			refused = append(refused, &l.pendingFile)
 		}
 	}
-	return s.small.dropAll(ctx, refused)
+	return s.smallFiles.dropAll(ctx, refused)
 }
 
 // CheckOwned returns NotFound {field: digests} if the account owns the content of p but its bytes
@@ -170,7 +170,7 @@ func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p 
 		p.Conflict = drive.ConflictReplace
 	}
 	b := Begin{Path: p.Path, Size: p.Size, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	row, err := s.beginner.newRow(who, b)
+	row, err := s.creator.newRow(who, b)
 	if err != nil {
 		return tree.Placed{}, err
 	}
@@ -192,5 +192,5 @@ func LinkOwned(ctx context.Context, s *Sessions, tx *sqldb.Tx, who drive.Who, p 
 	if err != nil {
 		return tree.Placed{}, err
 	}
-	return placed, s.placer.drop(ctx, tx, row, placed)
+	return placed, s.placer.releaseDropped(ctx, tx, row, placed)
 }

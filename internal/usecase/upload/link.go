@@ -26,22 +26,22 @@ type Patch struct {
 
 // Patch applies p. Errors: NotFound, Gone, WrongState, NameTaken, ParentGone, Quota.
 func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, p Patch) (View, error) {
-	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) {
-		if err := s.gate.mayGo(ctx, who, row, p.Parent, p.Conflict); err != nil {
-			return View{}, settled, err
+	v, err := s.onOpen(ctx, who, id, func(l *liveUpload, row Row) (View, outcome, error) {
+		if err := s.auth.mayMove(ctx, who, row, p.Parent, p.Conflict); err != nil {
+			return View{}, finished, err
 		}
 		return s.patch(ctx, l, row, p)
 	})
-	return v.as(who), err
+	return v.redactFor(who), err
 }
 
 // onOpen runs act on an active or parked upload under the state lock. For a done upload it returns
 // the view, because the request may repeat the one that linked it. Other states: WrongState, Gone.
-func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, outcome, error)) (v View, err error) {
-	err = inTurn(ctx, &s.table, id, func(l *live) (out outcome, err error) {
-		row, err := s.table.loadFor(ctx, who, l)
+func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*liveUpload, Row) (View, outcome, error)) (v View, err error) {
+	err = withStateLock(ctx, &s.table, id, func(l *liveUpload) (out outcome, err error) {
+		row, err := s.table.loadAuthorized(ctx, who, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
 		switch row.State {
 		case Active, Parked:
@@ -49,39 +49,39 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 			return out, err
 		case Done:
 			v, err = s.views.of(ctx, s.DB, row)
-			return settled, err
+			return finished, err
 		case Sealing, Reclaiming, Gone:
 		}
-		return settled, row.ended()
+		return finished, row.ended()
 	})
 	return v, err
 }
 
 // patch implements Patch under the state lock.
-func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, outcome, error) {
+func (s *Sessions) patch(ctx context.Context, l *liveUpload, row Row, p Patch) (View, outcome, error) {
 	if row.isPartial() {
-		return View{}, settled, row.hasNoPlace()
+		return View{}, finished, row.errPartial()
 	}
-	next, err := s.placer.moved(ctx, row, p.Parent, p.Name, p.Conflict)
+	next, err := s.placer.withTarget(ctx, row, p.Parent, p.Name, p.Conflict)
 	if err != nil {
-		return View{}, settled, err
+		return View{}, finished, err
 	}
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, next.place()); err != nil {
-		return View{}, settled, err
+		return View{}, finished, err
 	}
-	next.Digests = merge(row.Digests, p.Digests)
+	next.Digests = mergeDigests(row.Digests, p.Digests)
 	offer := claim.Offer{}
 	if len(p.Digests) > 0 {
 		if offer, err = s.claims.Offer(ctx, s.DB, next.claim()); err != nil {
-			return View{}, settled, err
+			return View{}, finished, err
 		}
 		next.Challenge = offer.Challenge
 	}
 	count := func(ctx context.Context, tx *sqldb.Tx) error {
-		return s.beginner.countQuestion(ctx, tx, row.User, offer.Asks)
+		return s.creator.countQuestion(ctx, tx, row.User, offer.Asks)
 	}
-	next, out, err := s.arrows.commitWith(ctx, l, row, next, quota.Move{}, count)
-	if err != nil || out == again {
+	next, out, err := s.transitions.commitWith(ctx, l, row, next, quota.Move{}, count)
+	if err != nil || out == retry {
 		return View{}, out, err
 	}
 	s.sched.arm(ctx, next)
@@ -89,33 +89,33 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		return s.link(ctx, l, next, offer.Owned)
 	}
 	v, err := s.views.ofOpen(ctx, next)
-	return v, settled, err
+	return v, finished, err
 }
 
 // Prove answers the challenge of an upload. A right answer links the content (View.State done).
 // After a wrong or late one the upload continues as an ordinary one; the response does not reveal
 // whether the answer was wrong or the content is gone.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
-	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
-	return v.as(who), err
+	v, err := s.onOpen(ctx, who, id, func(l *liveUpload, row Row) (View, outcome, error) { return s.prove(ctx, who, l, row, algo, answer) })
+	return v.redactFor(who), err
 }
 
 // prove implements Prove under the state lock.
-func (s *Sessions) prove(ctx context.Context, who drive.Who, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
+func (s *Sessions) prove(ctx context.Context, who drive.Who, l *liveUpload, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
-		return View{}, settled, err // keep the challenge: the client may choose another name and retry
+		return View{}, finished, err // keep the challenge: the client may choose another name and retry
 	}
 	now := s.clocks.now()
 	switch {
 	case row.Challenge.Answered():
 		v, err := s.views.ofOpen(ctx, row) // repeated request
-		return v, settled, err
+		return v, finished, err
 	case row.Challenge != nil && row.Size > claim.AtOnce && row.Challenge.AsksAll(int64(row.Size)) && !row.Challenge.Expired(now):
 		return s.verifier.begin(ctx, who, l, row, row.Challenge.With(algo, answer, row.Size, now))
 	}
 	match, err := s.claims.Match(ctx, s.DB, row.claim(), algo, answer)
 	if err != nil {
-		return View{}, settled, err
+		return View{}, finished, err
 	}
 	if match.IsZero() {
 		return s.refuse(ctx, l, row)
@@ -125,50 +125,50 @@ func (s *Sessions) prove(ctx context.Context, who drive.Who, l *live, row Row, a
 
 // refuse discards the challenge and returns the view. The question was already counted: this user
 // gets none for this content for a day.
-func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, outcome, error) {
+func (s *Sessions) refuse(ctx context.Context, l *liveUpload, row Row) (View, outcome, error) {
 	if row.Challenge != nil {
 		want := row
 		want.Challenge = nil
-		next, out, err := s.arrows.commit(ctx, l, row, want, quota.Move{})
-		if err != nil || out == again {
+		next, out, err := s.transitions.commit(ctx, l, row, want, quota.Move{})
+		if err != nil || out == retry {
 			return View{}, out, err
 		}
 		s.sched.arm(ctx, next)
 		row = next
 	}
 	v, err := s.views.ofOpen(ctx, row)
-	return v, settled, err
+	return v, finished, err
 }
 
 // link is the transition active or parked ⇒ done with existing content. The transaction checks the
 // quota again, and that the content still has a reference. If not, the upload continues as an
 // ordinary one.
-func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) (View, outcome, error) {
-	l.close(drive.Fail(drive.WrongState, "state", Done.Public()))
-	defer l.open()
+func (s *Sessions) link(ctx context.Context, l *liveUpload, row Row, id drive.BlobID) (View, outcome, error) {
+	l.refuseParts(drive.Fail(drive.WrongState, "state", Done.Public()))
+	defer l.admitParts()
 	if err := l.drain(ctx, true); err != nil {
-		return View{}, settled, err
+		return View{}, finished, err
 	}
 	if row.State == Active {
-		if _, err := s.arrows.fence(ctx, l, row); err != nil {
-			return View{}, settled, err
+		if _, err := s.transitions.fence(ctx, l, row); err != nil {
+			return View{}, finished, err
 		}
 	}
 	next, out, err := s.linkDone(ctx, row, id)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return s.refuse(ctx, l, row)
-	case clientsFault(err):
-		return View{}, settled, err
-	case err != nil || out == again:
-		l.forget()
-		s.sched.doubt(ctx, row, err)
+	case isClientError(err):
+		return View{}, finished, err
+	case err != nil || out == retry:
+		l.invalidate()
+		s.sched.armRecheck(ctx, row, err)
 		return View{}, out, err
 	}
 	l.setRow(next)
-	s.arrows.clear(ctx, next)
+	s.transitions.cleanUp(ctx, next)
 	v, err := s.views.of(ctx, s.DB, next)
-	return v, settled, err
+	return v, finished, err
 }
 
 // linkDone is the transaction of link.
@@ -187,9 +187,9 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		linked := row
 		linked.Digests = digest.Set{} // the declared digests were not verified
 		var err error
-		next, err = s.placer.done(ctx, tx, linked, id)
+		next, err = s.placer.finish(ctx, tx, linked, id)
 		return err
 	})
-	out, err = s.arrows.judge(ctx, row, err)
+	out, err = s.transitions.classify(ctx, row, err)
 	return next, out, err
 }

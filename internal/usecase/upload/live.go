@@ -10,56 +10,56 @@ import (
 )
 
 // liveUpload is the in-memory state of an upload: see the package comment.
-type live struct {
-	id   drive.UploadID
-	of   *table
-	turn chan struct{} // the state lock: holds one token, and the receiver of the token may change the state
-	last atomic.Int64  // drive.Time of the last bytes received by this process
-	used drive.Time    // time of the last release; guarded by liveTable.mu
+type liveUpload struct {
+	id        drive.UploadID
+	table     *liveTable
+	stateLock chan struct{} // the state lock: holds one token, and the receiver of the token may change the state
+	last      atomic.Int64  // drive.Time of the last bytes received by this process
+	used      drive.Time    // time of the last release; guarded by liveTable.mu
 
 	growing sync.Mutex // held while the reservation grows: one step serves all waiting parts
 
-	mu         sync.Mutex
-	users      int // references; guarded by liveTable.mu
-	loaded     bool
-	known      bool // a row was set since this liveUpload was created
-	row        Row
-	permit     permit            // right of the guest who sends the upload
-	parts      map[int]blob.Part // received parts of an active upload, by number
-	tails      map[int]blob.Part // unfinished parts, by number
-	received   drive.ByteSize    // bytes in parts and tails
-	accepts    int               // parts accepted or dropped so far: detects a stale read of the journal
-	incoming   drive.ByteSize    // bytes of the parts being written
-	limit      drive.ByteSize    // unknown size: most bytes received and incoming without a further grant
-	promised   drive.ByteSize    // share of the promised disk space
-	promisedTo drive.AccountID   // account of that share
-	refused    int64             // the staging refuses gens up to this one; survives invalidation
-	suspect    bool              // parts must be verified first
-	shut       door              // set by the holder of the state lock
-	why        error             // error for parts while admission is admitRefuse
-	writers    map[int]*partWriter
-	quiet      chan struct{}  // closed when the last writer ends; nil: nobody waits
-	seal       *sealing       // the latest seal, running or ended; nil: none
-	follower   *follower      // for declared digests other than BLAKE3; nil: none
-	followed   drive.ByteSize // bytes hashed by hasher
+	mu          sync.Mutex
+	refs        int // references; guarded by liveTable.mu
+	loaded      bool
+	initialized bool // a row was set since this liveUpload was created
+	row         Row
+	permit      permit            // right of the guest who sends the upload
+	parts       map[int]blob.Part // received parts of an active upload, by number
+	tails       map[int]blob.Part // unfinished parts, by number
+	received    drive.ByteSize    // bytes in parts and tails
+	accepts     int               // parts accepted or dropped so far: detects a stale read of the journal
+	incoming    drive.ByteSize    // bytes of the parts being written
+	limit       drive.ByteSize    // unknown size: most bytes received and incoming without a further grant
+	promised    drive.ByteSize    // share of the promised disk space
+	promisedTo  drive.AccountID   // account of that share
+	fenced      int64             // the staging refuses gens up to this one; survives invalidation
+	suspect     bool              // parts must be verified first
+	admission   admission         // set by the holder of the state lock
+	refusal     error             // error for parts while admission is admitRefuse
+	writers     map[int]*partWriter
+	drained     chan struct{}  // closed when the last writer ends; nil: nobody waits
+	seal        *sealRun       // the latest seal, running or ended; nil: none
+	hasher      *prefixHasher  // for declared digests other than BLAKE3; nil: none
+	hashed      drive.ByteSize // bytes hashed by hasher
 
-	appending *appending // who fills the upload by offset; nil: nobody
-	tail      *blob.Tail // hash state of the tail of part tailN; nil: the tail must be read
+	appending *appendLock // who fills the upload by offset; nil: nobody
+	tail      *blob.Tail  // hash state of the tail of part tailN; nil: the tail must be read
 	tailN     int
 }
 
 // admission says whether new parts may begin.
-type door uint8
+type admission uint8
 
 const (
-	wide     door = iota // parts may begin
-	waiting              // parts wait for the state lock, then check the state again
-	refusing             // parts fail at once with refusal
+	admitOpen   admission = iota // parts may begin
+	admitWait                    // parts wait for the state lock, then check the state again
+	admitRefuse                  // parts fail at once with refusal
 )
 
 // ready reports whether parts may begin. The caller holds l.mu.
-func (l *live) ready() bool {
-	return l.loaded && l.row.State == Active && l.shut == wide && l.refused < l.row.Gen && !l.suspect
+func (l *liveUpload) ready() bool {
+	return l.loaded && l.row.State == Active && l.admission == admitOpen && l.fenced < l.row.Gen && !l.suspect
 }
 
 // partWriter is a request that writes a part.
@@ -70,78 +70,78 @@ type partWriter struct {
 }
 
 // keepCached reports whether the upload stays cached without users: it is loaded and active.
-func (l *live) keep() bool {
+func (l *liveUpload) keepCached() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loaded && l.row.State == Active
 }
 
 // lockState acquires the state lock; InProgress if ctx ends first.
-func (l *live) takeTurn(ctx context.Context) error {
-	l.of.order.take(l.id, rankTurn)
+func (l *liveUpload) lockState(ctx context.Context) error {
+	l.table.order.acquire(l.id, rankState)
 	select {
-	case <-l.turn:
+	case <-l.stateLock:
 		return nil
 	case <-ctx.Done():
-		l.of.order.give(l.id, rankTurn)
+		l.table.order.release(l.id, rankState)
 		return drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
 
 // withStateLock runs act under the state lock of an upload, and again if act returns retry because
 // another instance won. act must load the row itself.
-func inTurn(ctx context.Context, t *table, id drive.UploadID, act func(l *live) (outcome, error)) error {
-	l := t.enter(id)
-	defer t.leave(l)
-	if err := l.takeTurn(ctx); err != nil {
+func withStateLock(ctx context.Context, t *liveTable, id drive.UploadID, act func(l *liveUpload) (outcome, error)) error {
+	l := t.acquire(id)
+	defer t.release(l)
+	if err := l.lockState(ctx); err != nil {
 		return err
 	}
-	defer l.giveTurn()
-	return attempts(func() (outcome, error) { return act(l) })
+	defer l.unlockState()
+	return withRetry(func() (outcome, error) { return act(l) })
 }
 
 // unlockState releases the state lock.
-func (l *live) giveTurn() {
-	l.of.order.give(l.id, rankTurn)
-	l.turn <- struct{}{}
+func (l *liveUpload) unlockState() {
+	l.table.order.release(l.id, rankState)
+	l.stateLock <- struct{}{}
 }
 
 // setNew caches the row of a new upload, unless a request that found the row after its commit has
 // already set a later state. It reports whether row is the cached state now. The caller acquired l
 // before the commit.
-func (l *live) adoptNew(row Row) bool {
+func (l *liveUpload) setNew(row Row) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known {
-		l.adoptLocked(row, blob.Staged{})
+	if !l.initialized {
+		l.setStagedLocked(row, blob.Staged{})
 	}
 	return l.loaded && l.row.Gen == row.Gen && l.row.State == row.State
 }
 
 // setStaged caches row and its staged parts. No part may be in flight.
-func (l *live) adopt(row Row, staged blob.Staged) {
+func (l *liveUpload) setStaged(row Row, staged blob.Staged) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.adoptLocked(row, staged)
+	l.setStagedLocked(row, staged)
 }
 
 // setStagedIf is setStaged unless a part was accepted or dropped since accepts was read; then it
 // returns false.
-func (l *live) adoptIf(accepts int, row Row, staged blob.Staged) bool {
+func (l *liveUpload) setStagedIf(accepts int, row Row, staged blob.Staged) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.accepts != accepts {
 		return false
 	}
-	l.adoptLocked(row, staged)
-	if l.of.shared { // the unused reservation belongs to the instance that was granted it
+	l.setStagedLocked(row, staged)
+	if l.table.shared { // the unused reservation belongs to the instance that was granted it
 		l.limit = min(l.received, row.Reserved)
 	}
 	return true
 }
 
 // setStagedLocked is setStaged for a caller that holds l.mu.
-func (l *live) adoptLocked(row Row, staged blob.Staged) {
+func (l *liveUpload) setStagedLocked(row Row, staged blob.Staged) {
 	l.parts, l.received = make(map[int]blob.Part, len(staged.Parts)), 0
 	for _, p := range staged.Parts {
 		l.parts[p.N] = p
@@ -153,45 +153,45 @@ func (l *live) adoptLocked(row Row, staged blob.Staged) {
 		l.received += p.Size
 	}
 	l.suspect = staged.Suspect
-	l.unfollowLocked()
+	l.resetHasherLocked()
 	l.setRowLocked(row)
 	l.limit = row.Reserved
 }
 
 // setRowLocked caches a row that was just written or read, and updates the promised disk space.
-func (l *live) setRowLocked(row Row) {
-	row.placed, row.demand = nil, demand{}
-	l.row, l.loaded, l.known = row, true, true
+func (l *liveUpload) setRowLocked(row Row) {
+	row.placed, row.conditions = nil, conditions{}
+	l.row, l.loaded, l.initialized = row, true, true
 	if row.State != Active {
 		l.parts, l.tails, l.tail, l.received = nil, nil, nil, 0
 	}
-	if !l.of.shared {
+	if !l.table.shared {
 		l.limit = row.Reserved
 	}
 	l.promiseLocked()
 }
 
 // promiseLocked updates the promised disk space: the reserved bytes that have not been received.
-func (l *live) promiseLocked() {
+func (l *liveUpload) promiseLocked() {
 	promise := drive.ByteSize(0)
 	if l.row.State == Active {
 		promise = max(0, l.row.Reserved-l.received)
 	}
 	if l.promisedTo != l.row.Account { // there was no account, or there is none any more
-		l.of.disk.Add(l.promisedTo, -l.promised)
+		l.table.disk.Add(l.promisedTo, -l.promised)
 		l.promised, l.promisedTo = 0, l.row.Account
 	}
-	l.of.disk.Add(l.promisedTo, promise-l.promised)
+	l.table.disk.Add(l.promisedTo, promise-l.promised)
 	l.promised = promise
 }
 
 // setRow caches a row that was just written. If the upload is active but its parts are not cached,
 // it invalidates the cache instead.
-func (l *live) setRow(row Row) {
+func (l *liveUpload) setRow(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if row.State == Active && l.parts == nil {
-		l.forgetLocked()
+		l.invalidateLocked()
 		return
 	}
 	l.setRowLocked(row)
@@ -199,56 +199,56 @@ func (l *live) setRow(row Row) {
 
 // invalidate drops the cached row and parts, for example after an unknown outcome. The next request
 // reads them again.
-func (l *live) forget() {
+func (l *liveUpload) invalidate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgetLocked()
+	l.invalidateLocked()
 }
 
 // invalidateLocked is invalidate for a caller that holds l.mu.
-func (l *live) forgetLocked() {
+func (l *liveUpload) invalidateLocked() {
 	l.setRowLocked(Row{})
-	l.unfollowLocked()
+	l.resetHasherLocked()
 	l.loaded = false
 }
 
 // noteFenced records that the staging refuses gen: the next part needs a greater one.
-func (l *live) refuse(gen int64) {
+func (l *liveUpload) noteFenced(gen int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refused = max(l.refused, gen)
+	l.fenced = max(l.fenced, gen)
 }
 
 // touch records that bytes arrived.
-func (l *live) touch(now drive.Time) { l.last.Store(int64(now)) }
+func (l *liveUpload) touch(now drive.Time) { l.last.Store(int64(now)) }
 
 // pauseParts makes new parts wait, and reports whether any part is being written. The caller holds
 // the state lock and must call admitParts.
-func (l *live) pause() (busy bool) {
+func (l *liveUpload) pauseParts() (busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut = waiting
+	l.admission = admitWait
 	return len(l.writers) > 0
 }
 
 // refuseParts makes new parts fail with why. The caller holds the state lock and must call
 // admitParts.
-func (l *live) close(why error) {
+func (l *liveUpload) refuseParts(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut, l.why = refusing, why
+	l.admission, l.refusal = admitRefuse, why
 }
 
 // admitParts lets parts begin again.
-func (l *live) open() {
+func (l *liveUpload) admitParts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut, l.why = wide, nil
+	l.admission, l.refusal = admitOpen, nil
 }
 
 // drain waits until no part is being written; InProgress if ctx ends first. With cancel it ends the
 // writers. The caller has called pauseParts or refuseParts.
-func (l *live) drain(ctx context.Context, cancel bool) error {
+func (l *liveUpload) drain(ctx context.Context, cancel bool) error {
 	l.mu.Lock()
 	if cancel {
 		for _, w := range l.writers {
@@ -259,10 +259,10 @@ func (l *live) drain(ctx context.Context, cancel bool) error {
 		l.mu.Unlock()
 		return nil
 	}
-	if l.quiet == nil {
-		l.quiet = make(chan struct{})
+	if l.drained == nil {
+		l.drained = make(chan struct{})
 	}
-	quiet := l.quiet
+	quiet := l.drained
 	l.mu.Unlock()
 	select {
 	case <-quiet:
@@ -274,9 +274,9 @@ func (l *live) drain(ctx context.Context, cancel bool) error {
 
 // registerWriter registers w as the writer of part n, or returns the current writer of n, which
 // must end first. The caller holds l.mu.
-func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
+func (l *liveUpload) registerWriter(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
 	if before = l.writers[n]; before == nil {
-		l.of.order.take(l.id, rankWriting)
+		l.table.order.acquire(l.id, rankWriting)
 		l.writers[n] = w
 		w.size = size
 		l.incoming += size
@@ -285,15 +285,15 @@ func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *par
 }
 
 // unregisterWriter ends the registration of w and wakes those that wait for it.
-func (l *live) endPart(n int, w *partWriter) {
-	l.of.order.give(l.id, rankWriting)
+func (l *liveUpload) unregisterWriter(n int, w *partWriter) {
+	l.table.order.release(l.id, rankWriting)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.writers, n)
 	l.incoming -= w.size
 	close(w.done)
-	if len(l.writers) == 0 && l.quiet != nil {
-		close(l.quiet)
-		l.quiet = nil
+	if len(l.writers) == 0 && l.drained != nil {
+		close(l.drained)
+		l.drained = nil
 	}
 }

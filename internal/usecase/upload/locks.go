@@ -28,23 +28,23 @@ import (
 //
 // Tests check the order from appending to growing (Options.OutOfOrder). The mutexes above and below
 // are held for a few lines only.
-type rank uint8
+type lockRank uint8
 
 const (
-	rankAppending rank = iota + 1
-	rankTurn
+	rankAppending lockRank = iota + 1
+	rankState
 	rankWriting
 	rankGrowing
 )
 
-func (r rank) String() string {
-	return [...]string{rankAppending: "appending", rankTurn: "turn", rankWriting: "writing", rankGrowing: "growing"}[r]
+func (r lockRank) String() string {
+	return [...]string{rankAppending: "appending", rankState: "turn", rankWriting: "writing", rankGrowing: "growing"}[r]
 }
 
 // heldLock is a lock held by a goroutine.
 type heldLock struct {
 	id   drive.UploadID
-	rank rank
+	rank lockRank
 }
 
 // before reports whether b may be acquired while a is held. Several parts of one upload may be
@@ -73,7 +73,7 @@ func newLockOrder(report func(string)) *lockOrder {
 
 // acquire records that the calling goroutine is about to acquire a lock, and reports a violation of
 // the order.
-func (o *lockOrder) take(id drive.UploadID, r rank) {
+func (o *lockOrder) acquire(id drive.UploadID, r lockRank) {
 	if o == nil {
 		return
 	}
@@ -89,7 +89,7 @@ func (o *lockOrder) take(id drive.UploadID, r rank) {
 }
 
 // release records that the calling goroutine has released a lock or failed to acquire it.
-func (o *lockOrder) give(id drive.UploadID, r rank) {
+func (o *lockOrder) release(id drive.UploadID, r lockRank) {
 	if o == nil {
 		return
 	}

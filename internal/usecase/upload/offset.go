@@ -10,34 +10,34 @@ import (
 )
 
 // appendLock is the exclusive right to fill an upload by offset within this process.
-type appending struct {
+type appendLock struct {
 	stop func()
 	done chan struct{}
 }
 
-// lockAppend acquires the append lock: it calls stop of the current holder and waits for it to end.
-// stop must make the new holder end. The caller must call end.
-func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error) {
-	l.of.order.take(l.id, rankAppending)
-	mine := &appending{stop: stop, done: make(chan struct{})}
+// lockAppend acquires the append lock. It interrupts the current holder and waits for its end. stop
+// interrupts the new holder when a later request takes the lock. The caller must call end.
+func (l *liveUpload) lockAppend(ctx context.Context, stop func()) (end func(), err error) {
+	l.table.order.acquire(l.id, rankAppending)
+	mine := &appendLock{stop: stop, done: make(chan struct{})}
 	for {
 		before := l.tryAppend(mine)
 		if before == nil {
-			return func() { l.endAppend(mine) }, nil
+			return func() { l.unlockAppend(mine) }, nil
 		}
 		before.stop()
 		select {
 		case <-before.done:
 		case <-ctx.Done():
-			l.of.order.give(l.id, rankAppending)
+			l.table.order.release(l.id, rankAppending)
 			return nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
 		}
 	}
 }
 
 // stopAppend interrupts a running Append and waits for its end.
-func (l *live) quietAppend(ctx context.Context) error {
-	end, err := l.takeOver(ctx, func() {})
+func (l *liveUpload) stopAppend(ctx context.Context) error {
+	end, err := l.lockAppend(ctx, func() {})
 	if err == nil {
 		end()
 	}
@@ -45,7 +45,7 @@ func (l *live) quietAppend(ctx context.Context) error {
 }
 
 // tryAppend acquires the append lock for mine, or returns its current holder.
-func (l *live) tryAppend(mine *appending) (before *appending) {
+func (l *liveUpload) tryAppend(mine *appendLock) (before *appendLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before = l.appending; before == nil {
@@ -55,8 +55,8 @@ func (l *live) tryAppend(mine *appending) (before *appending) {
 }
 
 // unlockAppend releases the append lock.
-func (l *live) endAppend(mine *appending) {
-	l.of.order.give(l.id, rankAppending)
+func (l *liveUpload) unlockAppend(mine *appendLock) {
+	l.table.order.release(l.id, rankAppending)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.appending = nil
@@ -69,70 +69,70 @@ func (l *live) endAppend(mine *appending) {
 // Errors: NotFound, InProgress; Gone {reason} if the bytes of an open upload were removed from
 // outside.
 func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
-	return s.filler.position(ctx, who, id)
+	return s.appender.position(ctx, who, id)
 }
 
 // position implements Sessions.Offset.
-func (s *filler) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
-	row, err := findRow(ctx, s.db, id)
+func (a *appender) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
+	row, err := findRow(ctx, a.db, id)
 	if err == nil {
-		_, err = s.table.gate.check(ctx, who, &row)
+		_, err = a.table.auth.authorize(ctx, who, &row)
 	}
 	if err != nil {
 		return Position{}, err
 	}
 	offset := max(0, row.Size)
 	if row.State == Active || row.State == Parked {
-		if row, offset, err = s.offset(ctx, who, id); err != nil {
+		if row, offset, err = a.offset(ctx, who, id); err != nil {
 			return Position{}, err
 		}
 	}
-	h, err := findHead(ctx, s.db, id)
+	h, err := findHead(ctx, a.db, id)
 	return Position{
-		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: s.sched.expires(row), Node: row.Node,
+		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: a.sched.expiresAt(row), Node: row.Node,
 		Kind: h.Kind, Protocol: h.Protocol, Metadata: h.Metadata, Partials: h.Partials, Joined: row.Reason == ReasonJoined,
 	}, err
 }
 
 // offset is position for an upload that was active or parked when it was last read.
-func (s *filler) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
-	end, err := l.takeOver(ctx, func() {}) // a short operation needs no stop
+func (a *appender) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
+	l := a.table.acquire(id)
+	defer a.table.release(l)
+	end, err := l.lockAppend(ctx, func() {}) // a short operation needs no stop
 	if err != nil {
 		return Row{}, 0, err
 	}
 	defer end()
-	err = inTurn(ctx, s.table, id, func(l *live) (_ outcome, err error) {
-		if row, err = s.table.loadFor(ctx, who, l); err != nil {
-			return settled, err
+	err = withStateLock(ctx, a.table, id, func(l *liveUpload) (_ outcome, err error) {
+		if row, err = a.table.loadAuthorized(ctx, who, l); err != nil {
+			return finished, err
 		}
 		if row.State != Active && row.State != Parked {
 			offset = max(0, row.Size)
-			return settled, nil
+			return finished, nil
 		}
-		staged, err := s.trusted(ctx, l, row)
+		staged, err := a.loadVerified(ctx, l, row)
 		if drive.IsKind(err, drive.NotFound) {
-			return s.arrows.missing(ctx, l, row, err)
+			return a.transitions.checkMissing(ctx, l, row, err)
 		}
 		offset = row.prefix(staged.Parts, staged.Tails)
-		return settled, err
+		return finished, err
 	})
 	if row.State == Active {
-		row.Active = max(row.Active, s.now())
+		row.Active = max(row.Active, a.now())
 	}
 	return row, offset, err
 }
 
 // loadVerified returns the staged parts, verified if a power loss may have taken some. The caller
 // holds the state lock.
-func (s *filler) trusted(ctx context.Context, l *live, row Row) (blob.Staged, error) {
-	staged, err := s.staging.Load(ctx, row.Ref())
+func (a *appender) loadVerified(ctx context.Context, l *liveUpload, row Row) (blob.Staged, error) {
+	staged, err := a.staging.Load(ctx, row.Ref())
 	if err != nil || !staged.Suspect {
 		return staged, err
 	}
-	if staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
-		l.forget()
+	if staged, err = a.staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
+		l.invalidate()
 	}
 	return staged, err
 }
@@ -158,17 +158,17 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 
 // prepare makes an upload ready to be filled and returns its offset. The caller holds the append
 // lock; writers of other instances are fenced.
-func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (row Row, offset drive.ByteSize, err error) {
-	err = attempts(func() (out outcome, err error) {
-		at, ready, err := l.standing(who)
+func (a *appender) prepare(ctx context.Context, who drive.Who, l *liveUpload) (row Row, offset drive.ByteSize, err error) {
+	err = withRetry(func() (out outcome, err error) {
+		at, ready, err := l.cachedPosition(who)
 		row, offset = at.row, at.offset
 		switch {
 		case err != nil:
-			return settled, err
+			return finished, err
 		case !ready:
-			return again, s.wake(ctx, who, l.id)
-		case s.shared:
-			offset, out, err = s.standShared(ctx, l, at)
+			return retry, a.makeReady(ctx, who, l.id)
+		case a.shared:
+			offset, out, err = a.syncShared(ctx, l, at)
 		}
 		return out, err
 	})
@@ -176,33 +176,33 @@ func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (row Row, of
 }
 
 // cachedState is the cached state of an upload that is to be filled.
-type stance struct {
+type cachedState struct {
 	row     Row
 	offset  drive.ByteSize
 	writers int
 }
 
 // cachedPosition returns the cached state. If ready is false the caller must call makeReady first.
-func (l *live) standing(who drive.Who) (at stance, ready bool, err error) {
+func (l *liveUpload) cachedPosition(who drive.Who) (at cachedState, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	may := true
 	if l.loaded {
-		if may, err = l.mayLocked(who); err != nil {
-			return stance{}, false, err
+		if may, err = l.authorizedLocked(who); err != nil {
+			return cachedState{}, false, err
 		}
 	}
 	switch {
-	case l.shut == refusing:
-		return stance{}, false, l.why
+	case l.admission == admitRefuse:
+		return cachedState{}, false, l.refusal
 	case !l.ready() || !may:
-		return stance{}, false, nil
+		return cachedState{}, false, nil
 	}
-	return stance{l.row, l.offsetLocked(), len(l.writers)}, true, nil
+	return cachedState{l.row, l.offsetLocked(), len(l.writers)}, true, nil
 }
 
 // offsetLocked is prefix over the cached parts; it stops at the first gap. The caller holds l.mu.
-func (l *live) offsetLocked() drive.ByteSize {
+func (l *liveUpload) offsetLocked() drive.ByteSize {
 	for n := 0; ; n++ {
 		p, ok := l.parts[n]
 		if ok && p.Size == l.row.PartSize {
@@ -217,25 +217,25 @@ func (l *live) offsetLocked() drive.ByteSize {
 
 // syncShared reads the offset from the staging. If another instance writes to the upload, it fences
 // that instance and returns retry, because the client is connected here now.
-func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
-	staged, err := s.staging.Load(ctx, at.row.Ref())
+func (a *appender) syncShared(ctx context.Context, l *liveUpload, at cachedState) (drive.ByteSize, outcome, error) {
+	staged, err := a.staging.Load(ctx, at.row.Ref())
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		out, err := s.receiver.vanished(ctx, l, at.row, err, false)
+		out, err := a.receiver.stagingGone(ctx, l, at.row, err, false)
 		return 0, out, err
 	case err != nil:
-		return 0, settled, err
+		return 0, finished, err
 	case staged.Writing > at.writers:
-		l.refuse(at.row.Gen)
-		return 0, again, nil
+		l.noteFenced(at.row.Gen)
+		return 0, retry, nil
 	}
 	for _, p := range staged.Parts {
-		l.learn(p, false)
+		l.addRemotePart(p, false)
 	}
 	for _, p := range staged.Tails {
-		l.learn(p, true)
+		l.addRemotePart(p, true)
 	}
-	return at.row.prefix(staged.Parts, staged.Tails), settled, nil
+	return at.row.prefix(staged.Parts, staged.Tails), finished, nil
 }
 
 // DeclareSize sets the length of a file that was begun with unknown size. Repeating the same size
@@ -244,72 +244,72 @@ func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.Byt
 // Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull,
 // BadRequest {field size} (smaller than what has arrived, or another one was declared before).
 func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
-	return s.filler.declareSize(ctx, who, id, size)
+	return s.appender.declareSize(ctx, who, id, size)
 }
 
 // declareSize implements Sessions.DeclareSize.
-func (s *filler) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
-	end, err := l.takeOver(ctx, func() {})
+func (a *appender) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
+	l := a.table.acquire(id)
+	defer a.table.release(l)
+	end, err := l.lockAppend(ctx, func() {})
 	if err != nil {
 		return err
 	}
 	defer end()
-	return s.declare(ctx, who, l, size)
+	return a.declare(ctx, who, l, size)
 }
 
 // declare is declareSize for a caller that holds the append lock.
-func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
-	return attempts(func() (outcome, error) {
-		row, offset, err := s.stand(ctx, who, l)
+func (a *appender) declare(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error {
+	return withRetry(func() (outcome, error) {
+		row, offset, err := a.prepare(ctx, who, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
 		switch {
 		case row.Size == size:
-			return settled, s.closeTail(ctx, who, l, row, size)
+			return finished, a.closeTail(ctx, who, l, row, size)
 		case row.Size != blob.UnknownSize:
-			return settled, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
+			return finished, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
 		case size < offset:
-			return settled, drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
+			return finished, drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
 		case size > row.MaxSize():
-			return settled, drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
+			return finished, drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
 		}
-		return again, s.commitSize(ctx, who, l, row, size)
+		return retry, a.commitSize(ctx, who, l, row, size)
 	})
 }
 
 // commitSize writes the length into the row under a new gen, which fences writers that assume an
 // unknown length. It does nothing if the upload has changed; the caller checks again anyway.
-func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
-	if err := l.takeTurn(ctx); err != nil {
+func (a *appender) commitSize(ctx context.Context, who drive.Who, l *liveUpload, was Row, size drive.ByteSize) error {
+	if err := l.lockState(ctx); err != nil {
 		return err
 	}
-	defer l.giveTurn()
-	row, err := s.table.loadFor(ctx, who, l)
+	defer l.unlockState()
+	row, err := a.table.loadAuthorized(ctx, who, l)
 	if err != nil || row.Gen != was.Gen || row.State != Active {
 		return err
 	}
 	more := max(0, size-row.Reserved)
-	if err := s.receiver.disk.Reserve(ctx, row.Account, more); err != nil {
+	if err := a.receiver.disk.Reserve(ctx, row.Account, more); err != nil {
 		return err
 	}
-	defer s.receiver.disk.Release(row.Account, more)
-	l.pause()
-	defer l.open()
+	defer a.receiver.disk.Release(row.Account, more)
+	l.pauseParts()
+	defer l.admitParts()
 	if err := l.drain(ctx, true); err != nil {
 		return err
 	}
-	l.refuse(row.Gen)
-	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen); err != nil {
+	l.noteFenced(row.Gen)
+	if _, err := a.staging.Fence(ctx, row.Ref(), row.Gen); err != nil {
 		return err
 	}
 	next := row
 	next.Size, next.Reserved = size, size
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved})
-	if err == nil && out == settled {
-		s.sched.arm(ctx, next)
+	next, out, err := a.transitions.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved})
+	if err == nil && out == finished {
+		a.sched.arm(ctx, next)
 	}
 	return err
 }
@@ -317,7 +317,7 @@ func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row
 // closeTail turns the tail that ends an upload of size bytes into its last part; it does nothing if
 // there is no such tail. Such a tail exists if the length was unknown when its last bytes came. The
 // caller holds the append lock.
-func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
+func (a *appender) closeTail(ctx context.Context, who drive.Who, l *liveUpload, row Row, size drive.ByteSize) error {
 	n, at := int(size/row.PartSize), size%row.PartSize
 	l.mu.Lock()
 	tail, ok := l.tails[n]
@@ -325,9 +325,9 @@ func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row,
 	if !ok || tail.Size != at {
 		return nil
 	}
-	f := &filling{s: s, l: l, who: who, offset: size, partSize: row.PartSize, stop: func() {}}
-	return attempts(func() (outcome, error) {
-		_, out, err := f.extend(ctx, &piece{stopped: func() error { return nil }}, at)
+	f := &appendRun{appender: a, upload: l, who: who, offset: size, partSize: row.PartSize, stop: func() {}}
+	return withRetry(func() (outcome, error) {
+		_, out, err := f.extend(ctx, &partBody{stopped: func() error { return nil }}, at)
 		return out, err
 	})
 }
@@ -339,15 +339,15 @@ func (r Row) endsInTail(staged blob.Staged) bool {
 }
 
 // closeTailAt is closeTail for a caller without the append lock.
-func (s *filler) closeAt(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
-	end, err := l.takeOver(ctx, func() {})
+func (a *appender) closeTailAt(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error {
+	end, err := l.lockAppend(ctx, func() {})
 	if err != nil {
 		return err
 	}
 	defer end()
-	row, _, err := s.stand(ctx, who, l)
+	row, _, err := a.prepare(ctx, who, l)
 	if err != nil {
 		return err
 	}
-	return s.closeTail(ctx, who, l, row, size)
+	return a.closeTail(ctx, who, l, row, size)
 }

@@ -10,35 +10,35 @@ import (
 type outcome uint8
 
 const (
-	settled outcome = iota // the attempt is complete
-	again                  // a concurrent change won and nothing of the request was used: try again with the new state
+	finished outcome = iota // the attempt is complete
+	retry                   // a concurrent change won and nothing of the request was used: try again with the new state
 )
 
 // maxAttempts bounds how often a request retries after concurrent changes of its upload.
 const maxAttempts = 4
 
 // withRetry runs try until it returns finished or an error; errBusy after maxAttempts.
-func attempts(try func() (outcome, error)) error {
+func withRetry(try func() (outcome, error)) error {
 	for range maxAttempts {
-		if out, err := try(); err != nil || out == settled {
+		if out, err := try(); err != nil || out == finished {
 			return err
 		}
 	}
-	return comeAgain()
+	return errBusy()
 }
 
 // errBusy returns the InProgress error that tells the client to retry: the upload kept changing
 // under concurrent requests.
-func comeAgain() error { return drive.Fail(drive.InProgress, "retry_after", 1) }
+func errBusy() error { return drive.Fail(drive.InProgress, "retry_after", 1) }
 
 // errStale rolls back a transaction whose row has changed since it was read. retryIfStale converts
 // it right after the transaction.
-var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
+var errStale = drive.Fail(drive.InProgress, "retry_after", 1)
 
 // retryIfStale maps errStale to retry, so that the caller reads the row again and repeats its work.
-func unlessLost(err error) (outcome, error) {
-	if errors.Is(err, errLost) {
-		return again, nil
+func retryIfStale(err error) (outcome, error) {
+	if errors.Is(err, errStale) {
+		return retry, nil
 	}
-	return settled, err
+	return finished, err
 }

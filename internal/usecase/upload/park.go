@@ -14,36 +14,36 @@ import (
 // sealing one. It returns timer.Later if the timer must fire again. It is idempotent per (key,
 // gen).
 func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
-	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
+	return s.onTimer(ctx, f, func(l *liveUpload, row Row) (outcome, error) {
 		switch row.State {
 		case Active:
 			return s.park(ctx, l, row)
 		case Sealing:
 			s.sealer.startSeal(l, row)
-			return settled, timer.Later(sealRetry) // if the seal fails undecided it is redone; if it ends, this timer is cancelled
+			return finished, timer.Later(sealRetry) // if the seal fails undecided it is redone; if it ends, this timer is cancelled
 		case Parked:
 			if row.Reason != "" { // a final upload parked by an older version, whose abandon timer was armed for longer
 				s.sched.arm(ctx, row)
 			}
 		case Reclaiming, Done, Gone:
 		}
-		return settled, nil
+		return finished, nil
 	})
 }
 
 // onTimer runs act on the row that a timer was armed for, under the state lock. It ignores timers
 // of another gen, except for handleStaleTimer.
-func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) (outcome, error)) error {
-	return inTurn(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *live) (outcome, error) {
+func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *liveUpload, row Row) (outcome, error)) error {
+	return withStateLock(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *liveUpload) (outcome, error) {
 		row, err := s.table.load(ctx, l)
 		switch {
 		case drive.IsKind(err, drive.NotFound):
-			return settled, nil
+			return finished, nil
 		case err != nil:
-			return settled, err
+			return finished, err
 		case row.Gen != f.Gen:
-			s.stale(ctx, row, f)
-			return settled, nil
+			s.handleStaleTimer(ctx, row, f)
+			return finished, nil
 		}
 		return act(l, row)
 	})
@@ -52,11 +52,11 @@ func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live,
 // handleStaleTimer handles a timer of an older gen. Such a timer fires only if the change that made
 // it stale was not completed, because a reply was lost or the process stopped. It arms the row's
 // timers or removes the staging, and leaves the row unchanged.
-func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
+func (s *Sessions) handleStaleTimer(ctx context.Context, row Row, f timer.Fired) {
 	switch {
 	case row.Gen < f.Gen:
 	case row.State == Done, row.State == Gone:
-		s.arrows.clear(ctx, row)
+		s.transitions.cleanUp(ctx, row)
 	default:
 		s.sched.arm(ctx, row)
 	}
@@ -64,24 +64,24 @@ func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 
 // park is the transition active ⇒ parked. The caller holds the state lock. It returns timer.Later
 // if the upload is busy.
-func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) {
-	if wait, busy, err := s.lively(ctx, l, row); err != nil {
-		return settled, err
+func (s *Sessions) park(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
+	if wait, busy, err := s.isBusy(ctx, l, row); err != nil {
+		return finished, err
 	} else if busy {
-		return settled, timer.Later(wait)
+		return finished, timer.Later(wait)
 	}
-	if l.pause() { // a part began after the check
-		l.open()
-		return settled, timer.Later(s.sched.idle(row))
+	if l.pauseParts() { // a part began after the check
+		l.admitParts()
+		return finished, timer.Later(s.sched.idle(row))
 	}
-	defer l.open()
-	staged, err := s.arrows.fence(ctx, l, row)
+	defer l.admitParts()
+	staged, err := s.transitions.fence(ctx, l, row)
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
-	now, err := s.clocks.ofRows(ctx)
+	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
 	next := row
 	next.State = Parked
@@ -94,18 +94,18 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) 
 	if s.lastPart(staged, now) > row.Active { // a part arrived since the resume
 		next.Resumes = 0 // it has come here or elsewhere since the resume
 	}
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
-	if err != nil || out == again {
+	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
+	if err != nil || out == retry {
 		return out, err
 	}
 	s.sched.arm(ctx, next)
-	return settled, nil
+	return finished, nil
 }
 
 // isBusy reports whether the upload is still active, and when to check again. With a shared staging
 // it asks the journal for the activity of other instances.
-func (s *Sessions) lively(ctx context.Context, l *live, row Row) (wait time.Duration, yes bool, err error) {
-	now, err := s.clocks.ofRows(ctx)
+func (s *Sessions) isBusy(ctx context.Context, l *liveUpload, row Row) (wait time.Duration, yes bool, err error) {
+	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
 		return 0, false, err
 	}

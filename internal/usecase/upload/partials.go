@@ -11,16 +11,16 @@ import (
 
 // checkArrived returns PartsMissing {upload} if bytes of a partial upload are missing. It only
 // reads, so requests that fill an upload continue.
-func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
+func (c *concatenator) checkArrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
 	for _, id := range partials {
-		row, err := findRow(ctx, s.db, id)
-		if err = asPartial(who, id, row, err); err != nil {
+		row, err := findRow(ctx, c.db, id)
+		if err = partialError(who, id, row, err); err != nil {
 			return err
 		}
 		if row.State != Active && row.State != Parked {
 			return nil // readPartials reports its state
 		}
-		staged, err := s.staging.Load(ctx, row.Ref())
+		staged, err := c.staging.Load(ctx, row.Ref())
 		switch {
 		case err != nil && !drive.IsKind(err, drive.NotFound):
 			return err
@@ -33,7 +33,7 @@ func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.U
 
 // partialError returns BadRequest {field partials} if the upload named by the request is not found
 // or is not a partial upload of the caller; otherwise err. row and err are the result of findRow.
-func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
+func partialError(who drive.Who, id drive.UploadID, row Row, err error) error {
 	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
 		return drive.Bad("partials", drive.Unknown, "sent", id)
 	}
@@ -43,7 +43,7 @@ func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
 // lockPartials locks all partial uploads of j within this process and drains their writers. It
 // locks in the order of ids, so that two Concats cannot deadlock. The caller must call release,
 // also on an error.
-func (s *concats) takePartials(ctx context.Context, j *joining) (release func(), err error) {
+func (c *concatenator) lockPartials(ctx context.Context, j *concatRun) (release func(), err error) {
 	var undo []func()
 	release = func() {
 		for _, f := range slices.Backward(undo) {
@@ -52,20 +52,20 @@ func (s *concats) takePartials(ctx context.Context, j *joining) (release func(),
 	}
 	inOrder := slices.SortedFunc(slices.Values(j.partials), func(a, b drive.UploadID) int { return bytes.Compare(a[:], b[:]) })
 	for _, id := range inOrder {
-		l := s.table.enter(id)
-		undo = append(undo, func() { s.table.leave(l) })
+		l := c.table.acquire(id)
+		undo = append(undo, func() { c.table.release(l) })
 		j.lives[id] = l
-		end, err := l.takeOver(ctx, func() {})
+		end, err := l.lockAppend(ctx, func() {})
 		if err != nil {
 			return release, err
 		}
 		undo = append(undo, end)
-		if err := l.takeTurn(ctx); err != nil {
+		if err := l.lockState(ctx); err != nil {
 			return release, err
 		}
-		undo = append(undo, l.giveTurn)
-		l.pause()
-		undo = append(undo, l.open)
+		undo = append(undo, l.unlockState)
+		l.pauseParts()
+		undo = append(undo, l.admitParts)
 		if err := l.drain(ctx, true); err != nil {
 			return release, err
 		}
@@ -75,59 +75,59 @@ func (s *concats) takePartials(ctx context.Context, j *joining) (release func(),
 
 // readPartials checks that the partial uploads are complete and fences them. It sets j.found if
 // they were joined before, or j.tail to an upload whose last part must be closed first.
-func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (out outcome, err error) {
+func (c *concatenator) readPartials(ctx context.Context, who drive.Who, j *concatRun) (out outcome, err error) {
 	for i, id := range j.partials {
-		row, err := s.table.load(ctx, j.lives[id])
-		if err = asPartial(who, id, row, err); err != nil {
-			return settled, err
+		row, err := c.table.load(ctx, j.lives[id])
+		if err = partialError(who, id, row, err); err != nil {
+			return finished, err
 		}
 		if row.State == Gone && row.Reason == ReasonJoined && i == 0 {
-			j.found, err = s.findFinal(ctx, j.partials)
-			return settled, err
+			j.found, err = c.findFinal(ctx, j.partials)
+			return finished, err
 		}
 		if row.State != Active && row.State != Parked {
-			return settled, row.ended()
+			return finished, row.ended()
 		}
-		staged, out, err := s.closed(ctx, j.lives[id], row)
-		if err != nil || out == again {
+		staged, out, err := c.fencePartial(ctx, j.lives[id], row)
+		if err != nil || out == retry {
 			return out, err
 		}
 		if row.endsInTail(staged) {
 			j.tail = row
-			return settled, nil
+			return finished, nil
 		}
 		if err := row.checkParts(staged.Parts); err != nil {
-			return settled, err
+			return finished, err
 		}
 		j.rows[id] = row
 		j.final.Size += row.Size
 	}
-	return settled, nil
+	return finished, nil
 }
 
 // closePartialTail turns the tail of a partial upload of size bytes into its last part.
-func (s *concats) closePartial(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
-	return s.closeTail(ctx, who, l, size)
+func (c *concatenator) closePartialTail(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
+	l := c.table.acquire(id)
+	defer c.table.release(l)
+	return c.closeTail(ctx, who, l, size)
 }
 
 // fencePartial fences a partial upload's gen, so that nothing writes to it any more, and returns
 // its durable staging.
-func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, outcome, error) {
+func (c *concatenator) fencePartial(ctx context.Context, l *liveUpload, row Row) (blob.Staged, outcome, error) {
 	if row.Size == blob.UnknownSize {
-		return blob.Staged{}, settled, drive.Fail(drive.PartsMissing, "upload", row.ID)
+		return blob.Staged{}, finished, drive.Fail(drive.PartsMissing, "upload", row.ID)
 	}
-	l.refuse(row.Gen)
-	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)
+	l.noteFenced(row.Gen)
+	staged, err := c.staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
-		if staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen); err == nil {
-			l.forget()
+		if staged, err = c.staging.Verify(ctx, row.Ref(), row.Gen); err == nil {
+			l.invalidate()
 		}
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		out, err := s.arrows.missing(ctx, l, row, err)
+		out, err := c.transitions.checkMissing(ctx, l, row, err)
 		return blob.Staged{}, out, err
 	}
-	return staged, settled, err
+	return staged, finished, err
 }

@@ -35,20 +35,20 @@ func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.
 	if err != nil {
 		return tree.Placed{}, err
 	}
-	return placed, p.drop(ctx, tx, row, placed)
+	return placed, p.releaseDropped(ctx, tx, row, placed)
 }
 
 // file describes the file for the tree, with the given content.
 func (r Row) file(blobID drive.BlobID) tree.File {
 	return tree.File{
 		Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base, Blob: blobID, Size: r.Size, MTime: r.MTime, Mime: r.Mime,
-		By: r.User, Who: drive.Who{User: r.User, Tokens: r.demand.tokens},
+		By: r.User, Who: drive.Who{User: r.User, Tokens: r.conditions.tokens},
 	}
 }
 
 // withTarget returns the row with a changed target; zero arguments keep the current one. For a
 // replace it reads the version that is there now. It fails if the parent does not exist.
-func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
+func (p *placer) withTarget(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
 	if parent.IsZero() && name == "" && conflict == "" {
 		return row, nil
 	}
@@ -64,12 +64,12 @@ func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name d
 	if conflict != "" {
 		row.Conflict = conflict
 	}
-	return row, p.base(ctx, p.db, &row)
+	return row, p.setBase(ctx, p.db, &row)
 }
 
 // setBase sets row.Base to the version at the target if the conflict rule is replace, otherwise to
 // zero.
-func (p *placer) base(ctx context.Context, q sqldb.Querier, row *Row) error {
+func (p *placer) setBase(ctx context.Context, q sqldb.Querier, row *Row) error {
 	row.Base = drive.VersionID{}
 	if row.Conflict != drive.ConflictReplace {
 		return nil
@@ -82,7 +82,7 @@ func (p *placer) base(ctx context.Context, q sqldb.Querier, row *Row) error {
 }
 
 // releaseDropped releases the contents and the quota of the versions that a replace dropped.
-func (p *placer) drop(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
+func (p *placer) releaseDropped(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
 	if len(placed.Dropped) == 0 {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (p *placer) drop(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Pl
 }
 
 // finish places the file and writes the row in state done.
-func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
+func (p *placer) finish(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
 	placed, err := p.place(ctx, tx, row, blobID)
 	if err != nil {
 		return Row{}, err
@@ -107,7 +107,7 @@ func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.B
 	next := row
 	next.State, next.Node, next.Reserved, next.Held, next.Challenge = Done, placed.Node.ID, 0, 0, nil
 	next.Ended, next.placed = p.clocks.now(), &placed.Node
-	if next, err = change(ctx, tx, row, next); err != nil {
+	if next, err = updateRow(ctx, tx, row, next); err != nil {
 		return Row{}, err
 	}
 	return next, p.emit(ctx, tx, stream.UploadDone, next)
@@ -124,7 +124,7 @@ type event struct {
 
 // emitTransition publishes the event of a transition that transitions.commit writes. finish
 // publishes UploadDone itself.
-func (p *placer) tell(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
+func (p *placer) emitTransition(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
 	switch {
 	case was.State == Active && next.State == Parked:
 		return p.emit(ctx, tx, stream.UploadParked, next)

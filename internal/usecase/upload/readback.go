@@ -19,7 +19,7 @@ import (
 // other than BLAKE3, and the sums of parts whose journal was lost. It is for stagings whose parts
 // cannot be read earlier; it runs after Seal and before the file is visible (P3). It returns n with
 // the results, or DigestMismatch.
-func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
+func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealRun) (content.New, error) {
 	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
 	if len(aliases) == 0 && !lost {
 		return n, nil
@@ -28,8 +28,8 @@ func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n c
 	if err != nil {
 		return n, err
 	}
-	r := &readBack{file: file, row: row, hash: digest.NewRunning(aliases...), read: &run.read, buf: make([]byte, readBackBuffer)}
-	parts, err = r.all(ctx, parts)
+	r := &sealedReader{file: file, row: row, hash: digest.NewRunning(aliases...), read: &run.read, buf: make([]byte, sealedBuffer)}
+	parts, err = r.readAll(ctx, parts)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return n, err
 	}
@@ -50,10 +50,10 @@ func (s *sealer) readable(parts []blob.Part) bool {
 	return readableParts(s.staging) && !slices.ContainsFunc(parts, unread)
 }
 
-const readBackBuffer = 1 << 20 // bytes per ranged read: stores deliver this size at full speed
+const sealedBuffer = 1 << 20 // bytes per ranged read: stores deliver this size at full speed
 
 // sealedReader reads sealed content sequentially and hashes it.
-type readBack struct {
+type sealedReader struct {
 	file blob.Object
 	row  Row
 	hash *digest.Running
@@ -62,11 +62,11 @@ type readBack struct {
 }
 
 // readAll reads all parts and returns them with unknown sums filled in.
-func (r *readBack) all(ctx context.Context, parts []blob.Part) ([]blob.Part, error) {
+func (r *sealedReader) readAll(ctx context.Context, parts []blob.Part) ([]blob.Part, error) {
 	known := slices.Clone(parts)
 	r.read.Store(0)
 	for i := range known {
-		if err := r.part(ctx, &known[i]); err != nil {
+		if err := r.readPart(ctx, &known[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (r *readBack) all(ctx context.Context, parts []blob.Part) ([]blob.Part, err
 }
 
 // readPart reads and checks one part, and sets its sums if they were unknown.
-func (r *readBack) part(ctx context.Context, p *blob.Part) error {
+func (r *sealedReader) readPart(ctx context.Context, p *blob.Part) error {
 	from := drive.ByteSize(p.N) * r.row.PartSize
 	body := blob.NewBody(io.NewSectionReader(r.file, int64(from), int64(p.Size)), blob.BodyOptions{
 		N: p.N, Offset: from, Size: p.Size, Session: p.Session,
@@ -104,7 +104,7 @@ func (r *readBack) part(ctx context.Context, p *blob.Part) error {
 }
 
 // withoutAlgos returns set without the given algorithms.
-func without(set digest.Set, algos []digest.Algo) digest.Set {
+func withoutAlgos(set digest.Set, algos []digest.Algo) digest.Set {
 	rest := maps.Clone(set)
 	for _, a := range algos {
 		delete(rest, a)
@@ -114,7 +114,7 @@ func without(set digest.Set, algos []digest.Algo) digest.Set {
 
 // keepSealTimer postpones the timer that would restart the seal, so that no other instance reads
 // the same bytes again. The caller must call end.
-func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
+func (s *sealer) keepSealTimer(ctx context.Context, row Row) (end func()) {
 	if !s.shared {
 		return func() {}
 	}
@@ -154,21 +154,21 @@ func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Tim
 		case <-wait.C:
 		case <-timeout:
 			wait.Stop()
-			return row, settled, nil
+			return row, finished, nil
 		case <-ctx.Done():
 			wait.Stop()
-			return row, settled, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+			return row, finished, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 		}
 		now, err := findRow(ctx, s.db, row.ID)
 		switch {
 		case err != nil:
-			return row, settled, err
+			return row, finished, err
 		case now.State == Done:
-			return now, settled, nil
+			return now, finished, nil
 		case now.State == Reclaiming || now.State == Gone:
-			return now, settled, now.ended()
+			return now, finished, now.ended()
 		case now.State != Sealing:
-			return now, again, nil
+			return now, retry, nil
 		}
 	}
 }

@@ -22,10 +22,10 @@ const (
 // Cancel ends an upload and deletes its bytes. It is no error if the upload is gone already;
 // WrongState if it is sealing or done.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
-	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
-		row, err := s.table.loadFor(ctx, who, l)
+	return withStateLock(ctx, &s.table, id, func(l *liveUpload) (outcome, error) {
+		row, err := s.table.loadAuthorized(ctx, who, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
 		return s.reclaim(context.WithoutCancel(ctx), l, row, ReasonCancelled)
 	})
@@ -34,7 +34,7 @@ func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID)
 // OnAbandon handles a fired abandon timer. It reclaims the upload only if the row's last activity
 // is old enough too and holdoff allows it; otherwise it returns timer.Later.
 func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
-	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
+	return s.onTimer(ctx, f, func(l *liveUpload, row Row) (outcome, error) {
 		switch row.State {
 		case Active, Parked:
 			return s.expire(ctx, l, row)
@@ -42,38 +42,38 @@ func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 			return s.finishReclaim(ctx, l, row)
 		case Sealing, Done, Gone:
 		}
-		return settled, nil
+		return finished, nil
 	})
 }
 
 // expire reclaims an upload whose time is over, or returns timer.Later with the remaining wait.
-func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error) {
-	now, err := s.clocks.ofRows(ctx)
+func (s *Sessions) expire(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
+	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
 	due, reason := row.Created.Add(s.sched.maxAge(row)), ReasonTooOld
 	if quiet := row.Active.Add(s.sched.abandon(row)); row.State == Parked && quiet < due {
 		due, reason = quiet, ReasonAbandoned
 	}
-	if wait := max(due.Sub(now), s.holdoff.wait()); wait > 0 {
-		return settled, timer.Later(min(wait, longestWait))
+	if wait := max(due.Sub(now), s.holdoff.remaining()); wait > 0 {
+		return finished, timer.Later(min(wait, longestWait))
 	}
 	if s.opt.Kept != nil && !row.isEmpty() { // retention uses a clock that cannot jump
-		if wait := due.Sub(s.clocks.kept()); wait > 0 {
-			return settled, timer.Later(min(wait, reclaimHold))
+		if wait := due.Sub(s.clocks.retentionTime()); wait > 0 {
+			return finished, timer.Later(min(wait, reclaimHold))
 		}
 	}
-	if wait, err := s.holdoff.waitForAll(ctx, now); err != nil {
-		return settled, err
+	if wait, err := s.holdoff.sharedRemaining(ctx, now); err != nil {
+		return finished, err
 	} else if wait > 0 {
-		return settled, timer.Later(wait)
+		return finished, timer.Later(wait)
 	}
 	if reason == ReasonAbandoned {
-		if wait, err := s.filled(ctx, l, row, now); err != nil {
-			return settled, err
+		if wait, err := s.unrecordedParts(ctx, l, row, now); err != nil {
+			return finished, err
 		} else if wait > 0 {
-			return settled, timer.Later(wait)
+			return finished, timer.Later(wait)
 		}
 	}
 	return s.reclaim(ctx, l, row, reason)
@@ -83,11 +83,11 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error
 // than its row. That happens if the journal's server lost the fence of the park and an instance
 // that missed the park continued. unrecordedParts fences again, so that the next part resumes the
 // upload and is charged.
-func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time) (time.Duration, error) {
+func (s *Sessions) unrecordedParts(ctx context.Context, l *liveUpload, row Row, now drive.Time) (time.Duration, error) {
 	if !s.caps.Shared {
 		return 0, nil
 	}
-	staged, err := s.arrows.fence(ctx, l, row)
+	staged, err := s.transitions.fence(ctx, l, row)
 	last := s.lastPart(staged, now)
 	if err != nil || last <= row.Active || sum(staged) == 0 {
 		return 0, err
@@ -97,18 +97,18 @@ func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time)
 
 // reclaim is the transition active or parked ⇒ reclaiming ⇒ gone. The caller holds the state lock.
 // It may be repeated at any point.
-func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) (outcome, error) {
+func (s *Sessions) reclaim(ctx context.Context, l *liveUpload, row Row, reason string) (outcome, error) {
 	switch row.State {
 	case Gone:
-		return settled, nil
+		return finished, nil
 	case Reclaiming:
 		return s.finishReclaim(ctx, l, row)
 	case Sealing, Done:
-		return settled, row.ended()
+		return finished, row.ended()
 	case Active, Parked:
 	}
 	next, out, err := s.beginReclaim(ctx, l, row, reason)
-	if err != nil || out == again {
+	if err != nil || out == retry {
 		return out, err
 	}
 	return s.finishReclaim(ctx, l, next)
@@ -116,44 +116,44 @@ func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string)
 
 // beginReclaim ends all writers, fences the staging, and charges the held bytes until they are
 // deleted.
-func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason string) (Row, outcome, error) {
-	l.close(drive.Fail(drive.Gone, "reason", reason))
-	defer l.open()
+func (s *Sessions) beginReclaim(ctx context.Context, l *liveUpload, row Row, reason string) (Row, outcome, error) {
+	l.refuseParts(drive.Fail(drive.Gone, "reason", reason))
+	defer l.admitParts()
 	if err := l.drain(ctx, true); err != nil {
-		return Row{}, settled, err
+		return Row{}, finished, err
 	}
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, reason, 0
 	if row.State == Active {
-		staged, err := s.arrows.close(ctx, l, row)
+		staged, err := s.transitions.fenceForReclaim(ctx, l, row)
 		if err != nil {
-			return Row{}, settled, err
+			return Row{}, finished, err
 		}
 		next.Held = min(staged.Held, row.Reserved)
 	}
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
-	if err != nil || out == again {
+	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
+	if err != nil || out == retry {
 		return Row{}, out, err
 	}
 	s.sched.arm(ctx, next)
-	return next, settled, nil
+	return next, finished, nil
 }
 
 // finishReclaim deletes the bytes, then refunds their charge.
-func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (outcome, error) {
-	if err := s.arrows.unstore(ctx, row.ID); err != nil {
-		return settled, err
+func (s *Sessions) finishReclaim(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
+	if err := s.transitions.removeContent(ctx, row.ID); err != nil {
+		return finished, err
 	}
 	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
-		return settled, err
+		return finished, err
 	}
 	want := row
 	want.State, want.Held, want.Challenge, want.Ended = Gone, 0, nil, s.clocks.now()
-	next, out, err := s.arrows.commit(ctx, l, row, want, quota.Move{Unfinished: -row.Held})
-	if err != nil || out == again {
+	next, out, err := s.transitions.commit(ctx, l, row, want, quota.Move{Unfinished: -row.Held})
+	if err != nil || out == retry {
 		return out, err
 	}
 	s.sched.disarm(ctx, next)
-	s.joins.remove(ctx, next.ID) // inputs of a final upload that failed
-	return settled, nil
+	s.merger.removeJoined(ctx, next.ID) // inputs of a final upload that failed
+	return finished, nil
 }

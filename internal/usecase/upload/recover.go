@@ -16,10 +16,10 @@ const (
 
 // LostTimers tells this instance that the timer queue lost its entries. Timers start no reclaim for
 // an hour, so that clients can return first.
-func (s *Sessions) LostTimers() { s.holdoff.lost() }
+func (s *Sessions) LostTimers() { s.holdoff.noteLocal() }
 
 // NoteLoss is LostTimers for all instances: it records the loss in the database.
-func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.note(ctx) }
+func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
 
 // Recover arms the timers of every upload that has not ended and lets interrupted seals and
 // reclaims continue. The caller runs it in the background after each start and after a loss of
@@ -31,7 +31,7 @@ func (s *Sessions) Recover(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("recover uploads in state %s: %w", state, err)
 			}
-			if err := s.sched.armAgain(ctx, page); err != nil {
+			if err := s.sched.rearm(ctx, page); err != nil {
 				return err
 			}
 			if len(page) < pageSize {
@@ -40,7 +40,7 @@ func (s *Sessions) Recover(ctx context.Context) error {
 			after = page[len(page)-1].ID
 		}
 	}
-	return s.joins.removeEnded(ctx)
+	return s.merger.removeEnded(ctx)
 }
 
 // pageOf returns up to pageSize rows in a state, ordered by id, with ids greater than after.
@@ -52,7 +52,7 @@ func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID
 // PurgeEnded deletes the rows of uploads that ended more than 7 days ago, and expired counts of
 // refused claims, in batches.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
-	limit := s.clocks.kept().Add(-keepEnded)
+	limit := s.clocks.retentionTime().Add(-keepEnded)
 	for {
 		var n, m int64
 		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -61,14 +61,14 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
-			m, err = s.claims.Forget(ctx, tx, s.clocks.kept())
+			m, err = s.claims.Forget(ctx, tx, s.clocks.retentionTime())
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("purge ended uploads: %w", err)
 		}
 		if n < pageSize && m < pageSize {
-			return s.joins.removeEnded(ctx)
+			return s.merger.removeEnded(ctx)
 		}
 	}
 }
@@ -118,14 +118,14 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 // Another instance may finish a reclaim that this one began.
 func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (reset bool, err error) {
 	begun := false
-	err = inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
+	err = withStateLock(ctx, &s.table, id, func(l *liveUpload) (outcome, error) {
 		row, err := s.table.load(ctx, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
 		if row.State != Active && row.State != Parked && (!begun || row.Reason != ReasonReset) {
 			reset = false
-			return settled, nil
+			return finished, nil
 		}
 		begun, reset = true, true
 		return s.reclaim(ctx, l, row, ReasonReset)

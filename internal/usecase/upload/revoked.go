@@ -17,8 +17,8 @@ func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Upload
 		return nil
 	}
 	if err == nil {
-		if _, err = s.gate.check(ctx, who, &row); drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-			_, _, err = s.filler.offset(ctx, who, id) // checks again under the state lock and reclaims the upload
+		if _, err = s.auth.authorize(ctx, who, &row); drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+			_, _, err = s.appender.offset(ctx, who, id) // checks again under the state lock and reclaims the upload
 		}
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden, drive.Gone) {

@@ -54,15 +54,15 @@ type Row struct {
 	Active      drive.Time // last activity recorded in the database
 	Ended       drive.Time
 
-	guest  bool       // the request's user belongs to another account; not stored
-	placed *tree.Node // the file as the finishing transaction left it; neither stored nor cached
-	demand demand     // of the completing request; neither stored nor cached
+	guest      bool       // the request's user belongs to another account; not stored
+	placed     *tree.Node // the file as the finishing transaction left it; neither stored nor cached
+	conditions conditions // of the completing request; neither stored nor cached
 }
 
 // conditions are the preconditions and lock tokens that a completing request hands to the
 // transaction that creates the file. They are not stored: a seal that is redone after a crash
 // checks only the row.
-type demand struct {
+type conditions struct {
 	expect tree.Expect
 	tokens drive.Tokens // lock tokens of the request; empty if the request's user is not the uploader
 }
@@ -76,7 +76,7 @@ func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.H
 
 // errPartial returns the WrongState error for a request that a partial upload cannot fulfil: to be
 // completed, or to be moved.
-func (r Row) hasNoPlace() error {
+func (r Row) errPartial() error {
 	return drive.Wrap(errors.New("the upload is a partial one"), drive.WrongState, "state", r.State.Public())
 }
 
@@ -195,7 +195,7 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 // updateRow performs a transition: it overwrites the row that still has was's id, state, gen and
 // reserved with next, sets gen to was.Gen+1, and returns the written row. It returns errStale if
 // the row has changed. The caller makes the ledger move in the same transaction.
-func change(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
+func updateRow(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
 	next.Gen = was.Gen + 1
 	n, err := tx.Exec(ctx, `UPDATE uploads SET parent_id = ?, name = ?, conflict = ?, base = ?, size = ?, mtime = ?, mime = ?, digests = ?, state = ?,
 		gen = ?, reserved = ?, held = ?, received = ?, resumes = ?, challenge = ?, node_id = ?, reason = ?, active_at = ?, ended_at = ?
@@ -207,7 +207,7 @@ func change(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
 		return Row{}, fmt.Errorf("change upload %s from %s to %s: %w", was.ID, was.State, next.State, err)
 	}
 	if n == 0 {
-		return Row{}, errLost
+		return Row{}, errStale
 	}
 	return next, nil
 }

@@ -22,12 +22,12 @@ const (
 // schedule computes and arms the timers of uploads. They follow from the row alone, so each writer
 // of a row arms them, and a start arms all of them.
 type schedule struct {
-	queue     Timers
-	quiet     time.Duration // Options.Idle
-	abandoned time.Duration // Options.Abandon
-	oldest    time.Duration // Options.MaxAge
-	holdoff   *holdoff
-	log       *slog.Logger
+	queue        Timers
+	idleAfter    time.Duration // Options.Idle
+	abandonAfter time.Duration // Options.Abandon
+	maxAgeLimit  time.Duration // Options.MaxAge
+	holdoff      *holdoff
+	log          *slog.Logger
 }
 
 func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
@@ -36,10 +36,10 @@ func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Aban
 // idle returns the quiet time after which the upload is parked. It doubles with each consecutive
 // resume without a part, so that fruitless resumes cost ever fewer transactions.
 func (s *schedule) idle(r Row) time.Duration {
-	idle := s.quiet
+	idle := s.idleAfter
 	for range min(r.Resumes, 16) {
 		if idle *= 2; idle >= maxIdle {
-			return max(maxIdle, s.quiet)
+			return max(maxIdle, s.idleAfter)
 		}
 	}
 	return idle
@@ -48,30 +48,30 @@ func (s *schedule) idle(r Row) time.Duration {
 // abandon returns how long a parked upload is kept.
 func (s *schedule) abandon(r Row) time.Duration {
 	if r.isEmpty() {
-		return min(emptyAbandon, s.abandoned)
+		return min(emptyAbandon, s.abandonAfter)
 	}
-	return s.abandoned
+	return s.abandonAfter
 }
 
 // maxAge returns the age at which an open upload is reclaimed.
 func (s *schedule) maxAge(r Row) time.Duration {
-	return max(s.oldest, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
+	return max(s.maxAgeLimit, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
 }
 
 // expiresAt returns when the upload is reclaimed without further activity, not before holdoff ends.
 // For an ended upload it returns when the row is purged.
-func (s *schedule) expires(r Row) drive.Time {
+func (s *schedule) expiresAt(r Row) drive.Time {
 	last := r.Created.Add(s.maxAge(r))
 	switch r.State {
 	case Active:
-		last = min(last, r.Active.Add(s.idle(r)+s.abandoned))
+		last = min(last, r.Active.Add(s.idle(r)+s.abandonAfter))
 	case Parked:
 		last = min(last, r.Active.Add(s.abandon(r)))
 	case Done, Gone: // until it is purged
 		return r.Ended.Add(keepEnded)
 	case Sealing, Reclaiming:
 	}
-	return max(last, s.holdoff.until())
+	return max(last, s.holdoff.endsAt())
 }
 
 // entries returns the timers of a row: a park timer while active or sealing, and an abandon timer
@@ -129,7 +129,7 @@ func (s *schedule) disarm(ctx context.Context, r Row) {
 
 // armRecheck arms a timer of the old gen after a change of unknown outcome (Unavailable or in
 // doubt), so that handleStaleTimer checks the row soon. It ignores other errors.
-func (s *schedule) doubt(ctx context.Context, was Row, err error) {
+func (s *schedule) armRecheck(ctx context.Context, was Row, err error) {
 	if !drive.IsKind(err, drive.Unavailable) && !sqldb.MaybeWritten(err) {
 		return
 	}
@@ -140,14 +140,14 @@ func (s *schedule) doubt(ctx context.Context, was Row, err error) {
 
 // rearm arms the timers of rows read from the database. Seals are due at once; the other timers are
 // spread by a jitter.
-func (s *schedule) armAgain(ctx context.Context, rows []Row) error {
+func (s *schedule) rearm(ctx context.Context, rows []Row) error {
 	var all []timer.Entry
 	for _, r := range rows {
 		for _, e := range s.entries(r) {
 			if r.State == Sealing && e.Key.Kind == timer.Park {
 				e.Idle = 0
 			} else {
-				e.Idle += rand.N(min(maxJitter, s.quiet/4+1))
+				e.Idle += rand.N(min(maxJitter, s.idleAfter/4+1))
 			}
 			all = append(all, e)
 		}

@@ -42,45 +42,45 @@ type Complete struct {
 // which tree.IsStale holds. Others: NotFound, Gone, BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	v, created, err = s.sealer.complete(ctx, who, id, c)
-	return v.as(who), created, err
+	return v.redactFor(who), created, err
 }
 
 // complete implements Sessions.Complete.
 func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
+	l := s.table.acquire(id)
+	defer s.table.release(l)
 	timeout := time.NewTimer(s.wait)
 	defer timeout.Stop()
-	if err := l.quietAppend(ctx); err != nil {
+	if err := l.stopAppend(ctx); err != nil {
 		return View{}, false, err
 	}
-	err = attempts(func() (out outcome, err error) {
+	err = withRetry(func() (out outcome, err error) {
 		at, err := s.beginSeal(ctx, who, id, c)
 		switch {
 		case err != nil:
-			return settled, err
+			return finished, err
 		case at.tail:
-			return again, s.closeTail(ctx, who, l, at.row.Size)
+			return retry, s.closeTail(ctx, who, l, at.row.Size)
 		}
-		if at.row, out, err = s.awaitSeal(ctx, at, timeout.C); err != nil || out == again {
+		if at.row, out, err = s.awaitSeal(ctx, at, timeout.C); err != nil || out == retry {
 			return out, err
 		}
-		v, created, err = s.viewSeal(ctx, at)
-		return settled, err
+		v, created, err = s.sealView(ctx, at)
+		return finished, err
 	})
 	return v, created, err
 }
 
 // sealState is the result of an attempt to begin a seal.
-type sealBegun struct {
-	run  *sealing // the seal to await; nil: the upload is done, or another instance seals it
+type sealState struct {
+	run  *sealRun // the seal to await; nil: the upload is done, or another instance seals it
 	row  Row
 	tail bool // not begun: the last part is still a tail and must be closed first
 }
 
 // sealView builds the view after the wait for a seal. created reports whether the awaited seal
 // created the file.
-func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
+func (s *sealer) sealView(ctx context.Context, at sealState) (View, bool, error) {
 	v, err := s.views.of(ctx, s.db, at.row)
 	if err != nil {
 		return View{}, false, err
@@ -96,50 +96,50 @@ func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error)
 
 // awaitSeal waits for the seal until timeout, after which it returns the row still sealing. It
 // returns retry if the upload is open again and the seal must be begun anew.
-func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, outcome, error) {
+func (s *sealer) awaitSeal(ctx context.Context, at sealState, timeout <-chan time.Time) (Row, outcome, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
 		return s.watchSeal(ctx, at.row, timeout)
 	case at.run == nil:
-		return at.row, settled, nil
+		return at.row, finished, nil
 	}
 	select {
 	case <-at.run.done:
 		return at.run.row, at.run.out, at.run.err
 	case <-timeout:
-		return at.row, settled, nil
+		return at.row, finished, nil
 	case <-ctx.Done():
-		return at.row, settled, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+		return at.row, finished, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
 
 // beginSeal is the transition active or parked ⇒ sealing. If another instance seals the upload, run
 // stays nil; should that instance die, a timer restarts the seal.
-func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (at sealBegun, err error) {
-	err = inTurn(ctx, s.table, id, func(l *live) (out outcome, err error) {
-		row, err := s.table.loadFor(ctx, who, l)
+func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (at sealState, err error) {
+	err = withStateLock(ctx, s.table, id, func(l *liveUpload) (out outcome, err error) {
+		row, err := s.table.loadAuthorized(ctx, who, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
-		row.demand = c.demand(who, row)
-		at = sealBegun{row: row}
+		row.conditions = c.conditions(who, row)
+		at = sealState{row: row}
 		switch row.State {
 		case Done:
-			return settled, nil
+			return finished, nil
 		case Sealing:
-			if _, running := s.finished(l); !s.shared || running {
+			if _, running := s.runningSeal(l); !s.shared || running {
 				at.run = s.startSeal(l, row)
 			}
-			return settled, nil
+			return finished, nil
 		case Reclaiming, Gone:
-			return settled, row.ended()
+			return finished, row.ended()
 		case Active, Parked:
 		}
 		if row.isPartial() {
-			return settled, row.hasNoPlace()
+			return finished, row.errPartial()
 		}
-		if err := s.table.gate.mayGo(ctx, who, row, c.Parent, c.Conflict); err != nil {
-			return settled, err
+		if err := s.table.auth.mayMove(ctx, who, row, c.Parent, c.Conflict); err != nil {
+			return finished, err
 		}
 		at, out, err = s.sealOpen(ctx, l, row, c)
 		return out, err
@@ -148,29 +148,29 @@ func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID
 }
 
 // sealOpen is beginSeal for an upload that is active or parked.
-func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, outcome, error) {
-	l.close(drive.Fail(drive.WrongState, "state", Sealing.Public()))
-	defer l.open()
+func (s *sealer) sealOpen(ctx context.Context, l *liveUpload, row Row, c Complete) (sealState, outcome, error) {
+	l.refuseParts(drive.Fail(drive.WrongState, "state", Sealing.Public()))
+	defer l.admitParts()
 	if err := l.drain(ctx, false); err != nil {
-		return sealBegun{}, settled, err
+		return sealState{}, finished, err
 	}
 	was := row.Gen
-	asked := row.demand
+	asked := row.conditions
 	row, err := s.table.load(ctx, l)
-	row.demand = asked
+	row.conditions = asked
 	switch {
 	case err != nil:
-		return sealBegun{}, settled, err
+		return sealState{}, finished, err
 	case row.Gen != was: // the last parts may have enlarged the reservation
-		return sealBegun{}, again, nil
+		return sealState{}, retry, nil
 	}
-	next, err := s.completed(ctx, row, c)
+	next, err := s.applyComplete(ctx, row, c)
 	if err != nil {
-		return sealBegun{}, settled, err
+		return sealState{}, finished, err
 	}
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && next.endsInTail(staged) {
-		return sealBegun{row: next, tail: true}, settled, nil
+		return sealState{row: next, tail: true}, finished, nil
 	}
 	if err == nil {
 		err = next.checkParts(staged.Parts)
@@ -179,27 +179,27 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 		staged, err = s.closeStaged(ctx, l, row, next)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		out, err := s.arrows.missing(ctx, l, row, err)
-		return sealBegun{}, out, err
+		out, err := s.transitions.checkMissing(ctx, l, row, err)
+		return sealState{}, out, err
 	}
 	if err != nil {
-		return sealBegun{}, settled, err
+		return sealState{}, finished, err
 	}
 	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
 	next.Reserved = max(row.Reserved, next.Size)
 	move := quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}
-	next, out, err := s.arrows.commitWith(ctx, l, row, next, move, func(ctx context.Context, tx *sqldb.Tx) error { return s.expected(ctx, tx, row) })
-	if err != nil || out == again {
-		return sealBegun{}, out, err
+	next, out, err := s.transitions.commitWith(ctx, l, row, next, move, func(ctx context.Context, tx *sqldb.Tx) error { return s.checkExpected(ctx, tx, row) })
+	if err != nil || out == retry {
+		return sealState{}, out, err
 	}
 	s.sched.arm(ctx, next)
-	return sealBegun{run: s.startSeal(l, next), row: next}, settled, nil
+	return sealState{run: s.startSeal(l, next), row: next}, finished, nil
 }
 
 // conditions returns the request's preconditions. Lock tokens count only if the caller is the
 // uploader.
-func (c Complete) demand(who drive.Who, row Row) demand {
-	d := demand{expect: c.Expect}
+func (c Complete) conditions(who drive.Who, row Row) conditions {
+	d := conditions{expect: c.Expect}
 	if who.User == row.User {
 		d.tokens = who.Tokens
 	}
@@ -207,25 +207,25 @@ func (c Complete) demand(who drive.Who, row Row) demand {
 }
 
 // checkExpected checks, within a transaction, the precondition of the completing request.
-func (s *sealer) expected(ctx context.Context, tx *sqldb.Tx, row Row) error {
-	if row.demand.expect.IsEmpty() {
+func (s *sealer) checkExpected(ctx context.Context, tx *sqldb.Tx, row Row) error {
+	if row.conditions.expect.IsEmpty() {
 		return nil
 	}
 	if err := s.ledger.Lock(ctx, tx, row.Account); err != nil {
 		return err
 	}
-	return row.demand.expect.Check(ctx, tx, s.tree)
+	return row.conditions.expect.Check(ctx, tx, s.tree)
 }
 
 // closeStaged fences the staging of an upload that is about to be sealed as next, and checks that
 // all parts are there. If it fails after the fence, the next part reopens the upload under a new
 // gen.
-func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
-	l.refuse(row.Gen)
+func (s *sealer) closeStaged(ctx context.Context, l *liveUpload, row, next Row) (blob.Staged, error) {
+	l.noteFenced(row.Gen)
 	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
 		if staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
-			l.adopt(row, staged)
+			l.setStaged(row, staged)
 		}
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.
 
 // applyComplete returns the row with the changes of c. Errors: BadRequest {field size}, TooLarge,
 // and those of a new target.
-func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error) {
+func (s *sealer) applyComplete(ctx context.Context, row Row, c Complete) (Row, error) {
 	next := row
 	switch {
 	case row.Size == blob.UnknownSize && c.Size == nil:
@@ -248,10 +248,10 @@ func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error
 	case c.Size != nil && *c.Size != row.Size:
 		return Row{}, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", *c.Size)
 	}
-	next.Digests = merge(row.Digests, c.Digests)
+	next.Digests = mergeDigests(row.Digests, c.Digests)
 	setIf(&next.MTime, c.MTime)
 	setIf(&next.Mime, c.Mime)
-	return s.placer.moved(ctx, next, c.Parent, c.Name, c.Conflict)
+	return s.placer.withTarget(ctx, next, c.Parent, c.Name, c.Conflict)
 }
 
 // setIf assigns value to field unless value is zero.
@@ -263,7 +263,7 @@ func setIf[T comparable](field *T, value T) {
 }
 
 // mergeDigests returns the union of a and b; b wins.
-func merge(a, b digest.Set) digest.Set {
+func mergeDigests(a, b digest.Set) digest.Set {
 	all := digest.Set{}
 	maps.Copy(all, a)
 	maps.Copy(all, b)
@@ -305,7 +305,7 @@ func (r Row) checkParts(parts []blob.Part) error {
 }
 
 // runningSeal returns the last seal of an upload, nil if none, and whether it still runs.
-func (s *sealer) finished(l *live) (*sealing, bool) {
+func (s *sealer) runningSeal(l *liveUpload) (*sealRun, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seal == nil {
@@ -321,25 +321,25 @@ func (s *sealer) finished(l *live) (*sealing, bool) {
 
 // startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds
 // the state lock.
-func (s *sealer) startSeal(l *live, row Row) *sealing {
+func (s *sealer) startSeal(l *liveUpload, row Row) *sealRun {
 	return s.startSealIn(l, row, s.disk.Room(row.Account))
 }
 
 // startSealIn is startSeal with disk space already reserved in room, which the seal takes over.
-func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
-	if run, running := s.finished(l); running {
+func (s *sealer) startSealIn(l *liveUpload, row Row, room *disk.Room) *sealRun {
+	if run, running := s.runningSeal(l); running {
 		room.Close()
 		return run
 	}
-	run := &sealing{done: make(chan struct{}), row: row, room: room}
+	run := &sealRun{done: make(chan struct{}), row: row, room: room}
 	l.mu.Lock()
 	l.seal = run
 	l.mu.Unlock()
-	held := s.table.enter(l.id) // keeps the liveUpload cached until the seal ends
+	held := s.table.acquire(l.id) // keeps the liveUpload cached until the seal ends
 	s.work.run(func(ctx context.Context) {
-		defer s.table.leave(held)
+		defer s.table.release(held)
 		defer close(run.done)
-		defer s.keepSeal(ctx, row)()
+		defer s.keepSealTimer(ctx, row)()
 		defer run.room.Close()
 		run.row, run.out, run.err = s.sealSafely(ctx, l, row, run)
 		if run.err != nil {
@@ -351,12 +351,12 @@ func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 
 // sealSafely is seal with panics turned into errors. Otherwise a restart would redo the same seal
 // and crash again. After a panic the cached state is invalidated.
-func (s *sealer) sealSafely(ctx context.Context, l *live, row Row, run *sealing) (left Row, out outcome, err error) {
+func (s *sealer) sealSafely(ctx context.Context, l *liveUpload, row Row, run *sealRun) (left Row, out outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.ErrorContext(ctx, "seal of an upload panicked; a timer retries it", "upload", row.ID, "panic", p, "stack", string(debug.Stack()))
-			l.forget()
-			left, out, err = row, settled, fmt.Errorf("panic in a seal: %v", p)
+			l.invalidate()
+			left, out, err = row, finished, fmt.Errorf("panic in a seal: %v", p)
 		}
 	}()
 	return s.seal(ctx, l, row, run)

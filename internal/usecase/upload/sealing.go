@@ -20,7 +20,7 @@ import (
 )
 
 // sealRun is a running or ended seal.
-type sealing struct {
+type sealRun struct {
 	done chan struct{}
 	read atomic.Int64 // bytes read for declared digests
 	room *disk.Room   // disk space for the copies of a Concat
@@ -33,30 +33,30 @@ type sealing struct {
 
 // sealer turns uploads into files: it starts seals, runs them, and waits for them.
 type sealer struct {
-	db      *sqldb.DB
-	tree    *tree.Tree
-	ledger  quota.Ledger
-	content content.Content
-	inspect content.Inspector
-	staging blob.Staging
-	table   *table
-	sched   *schedule
-	clocks  clocks
-	arrows  *arrows
-	placer  *placer
-	views   *views
-	follow  *followers
-	joins   *joins
-	disk    *disk.Promises
-	work    *background
-	shared  bool
-	wait    time.Duration // Options.SealWait
-	log     *slog.Logger
+	db          *sqldb.DB
+	tree        *tree.Tree
+	ledger      quota.Ledger
+	content     content.Content
+	inspect     content.Inspector
+	staging     blob.Staging
+	table       *liveTable
+	sched       *schedule
+	clocks      clocks
+	transitions *transitions
+	placer      *placer
+	views       *views
+	hashers     *hashers
+	merger      *merger
+	disk        *disk.Promises
+	work        *background
+	shared      bool
+	wait        time.Duration // Options.SealWait
+	log         *slog.Logger
 
-	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
-	reclaimed func(ctx context.Context, l *live, row Row) (outcome, error)                 // finishes the reclaim of an upload in state reclaiming
+	closeTail     func(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
+	finishReclaim func(ctx context.Context, l *liveUpload, row Row) (outcome, error)                 // finishes the reclaim of an upload in state reclaiming
 
-	misses misses
+	missing missTracker
 }
 
 // seal takes an upload from sealing to done, or back to active. It can be repeated after a crash at
@@ -69,12 +69,12 @@ type sealer struct {
 //	commit    content row, node, ledger and state in one transaction; only the first finds state sealing and its gen
 //	remove    removes the journal; the auditor removes a staging without an open row
 //
-// Errors that the client cannot fix leave the upload sealing, and the park timer retries. Lost bytes
-// end the upload; with a shared staging only once they stay missing for lostAfter.
-func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, outcome, error) {
+// Errors that the client cannot fix leave the upload sealing, and the park timer retries. Lost
+// bytes end the upload; with a shared staging only once they stay missing for lostAfter.
+func (s *sealer) seal(ctx context.Context, l *liveUpload, row Row, run *sealRun) (Row, outcome, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
 	if drive.IsKind(err, drive.PartsMissing) { // a final upload, whose parts must be joined first
-		if err = s.joins.join(ctx, row, run, err); err == nil {
+		if err = s.merger.join(ctx, row, run, err); err == nil {
 			parts, n, err = s.verify(ctx, l, row, run)
 		}
 	}
@@ -82,7 +82,7 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 		err = s.tree.CheckPlace(ctx, s.db, row.Account, row.place())
 	}
 	if err == nil {
-		err = lost(s.staging.Seal(ctx, row.Ref(), row.Size))
+		err = markBytesLost(s.staging.Seal(ctx, row.Ref(), row.Size))
 	}
 	if err == nil && !s.readable(parts) {
 		n, err = s.readSealed(ctx, row, parts, n, run)
@@ -90,43 +90,43 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 	if err == nil {
 		err = s.inspect.Prepare(ctx, &n)
 	}
-	if turnErr := l.takeTurn(ctx); turnErr != nil {
-		return row, settled, turnErr
+	if turnErr := l.lockState(ctx); turnErr != nil {
+		return row, finished, turnErr
 	}
-	defer l.giveTurn()
+	defer l.unlockState()
 	if !errors.Is(err, errBytesLost) {
-		s.misses.forget(row.ID)
+		s.missing.reset(row.ID)
 	}
-	left, out := row, settled
+	left, out := row, finished
 	if err == nil {
-		if left, out, err = s.publish(ctx, l, row, n); err == nil && out == settled {
-			s.arrows.clear(ctx, left)
-			return left, settled, nil
+		if left, out, err = s.publish(ctx, l, row, n); err == nil && out == finished {
+			s.transitions.cleanUp(ctx, left)
+			return left, finished, nil
 		}
 	}
 	if err != nil {
-		left, out, err = s.notSealed(ctx, l, row, err)
+		left, out, err = s.handleSealError(ctx, l, row, err)
 	}
-	if out == again {
-		return s.overtaken(ctx, l)
+	if out == retry {
+		return s.reloadSealed(ctx, l)
 	}
-	return left, settled, err
+	return left, finished, err
 }
 
 // handleSealError decides what becomes of an upload whose seal failed: it is ended, reopened, or
 // left sealing.
-func (s *sealer) notSealed(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
+func (s *sealer) handleSealError(ctx context.Context, l *liveUpload, row Row, cause error) (Row, outcome, error) {
 	switch {
-	case errors.Is(cause, errBytesLost) && s.shared && !s.misses.lost(row.ID, s.clocks.now()):
+	case errors.Is(cause, errBytesLost) && s.shared && !s.missing.missingTooLong(row.ID, s.clocks.now()):
 		cause = drive.Wrap(cause, drive.Unavailable)
 	case errors.Is(cause, errBytesLost):
-		s.misses.forget(row.ID)
-		out, err := s.lose(ctx, l, row, cause)
+		s.missing.reset(row.ID)
+		out, err := s.reclaimLost(ctx, l, row, cause)
 		return row, out, err
-	case clientsFault(cause):
+	case isClientError(cause):
 		return s.unseal(ctx, l, row, cause)
 	}
-	return row, settled, cause
+	return row, finished, cause
 }
 
 // errBytesLost marks errors by which the staging reports that the bytes are missing. A missing row
@@ -134,7 +134,7 @@ func (s *sealer) notSealed(ctx context.Context, l *live, row Row, cause error) (
 var errBytesLost = errors.New("the bytes are in neither place")
 
 // markBytesLost adds errBytesLost to a NotFound error of the staging.
-func lost(err error) error {
+func markBytesLost(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return errors.Join(err, errBytesLost)
 	}
@@ -143,36 +143,36 @@ func lost(err error) error {
 
 // reloadSealed returns the state of an upload whose seal a concurrent request has finished; retry
 // if the upload is open again.
-func (s *sealer) overtaken(ctx context.Context, l *live) (Row, outcome, error) {
+func (s *sealer) reloadSealed(ctx context.Context, l *liveUpload) (Row, outcome, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {
-		return row, settled, err
+		return row, finished, err
 	}
 	switch row.State {
 	case Active, Parked:
-		return row, again, nil
+		return row, retry, nil
 	case Reclaiming, Gone:
-		return row, settled, row.ended()
+		return row, finished, row.ended()
 	case Sealing, Done:
 	}
-	return row, settled, nil
+	return row, finished, nil
 }
 
 // isClientError reports whether the client can fix the error and complete again.
-func clientsFault(err error) bool {
+func isClientError(err error) bool {
 	return tree.IsStale(err) || drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
 }
 
 // verify loads the parts, computes their digests and compares the declared ones, as far as the
 // staging can be read before the seal. Errors: DigestMismatch, PartsMissing, errBytesLost.
-func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
+func (s *sealer) verify(ctx context.Context, l *liveUpload, row Row, run *sealRun) ([]blob.Part, content.New, error) {
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && staged.Suspect { // a power loss occurred since the seal began
 		staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen)
 	}
 	if err != nil {
-		return nil, content.New{}, lost(err)
+		return nil, content.New{}, markBytesLost(err)
 	}
 	if err := row.checkParts(staged.Parts); err != nil {
 		return nil, content.New{}, err
@@ -184,10 +184,10 @@ func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]
 	computed := digest.Set{digest.Blake3: n.Sum[:]}
 	aliases := row.Digests.Aliases()
 	if !s.readable(staged.Parts) {
-		return staged.Parts, n, without(row.Digests, aliases).Check(computed)
+		return staged.Parts, n, withoutAlgos(row.Digests, aliases).Check(computed)
 	}
 	if len(aliases) > 0 {
-		if n.Aliases, err = s.follow.sums(ctx, l, row, &run.read); err != nil {
+		if n.Aliases, err = s.hashers.sums(ctx, l, row, &run.read); err != nil {
 			return nil, content.New{}, err
 		}
 		maps.Copy(computed, n.Aliases)
@@ -217,25 +217,25 @@ func summarize(row Row, parts []blob.Part) content.New {
 
 // publish is the transition sealing ⇒ done, which makes the file visible. Its bytes are complete,
 // verified and durable (P3).
-func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (Row, outcome, error) {
-	return s.arrows.write(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
+func (s *sealer) publish(ctx context.Context, l *liveUpload, row Row, n content.New) (Row, outcome, error) {
+	return s.transitions.writeTx(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
 			return Row{}, err
 		}
-		if err := row.demand.expect.Check(ctx, tx, s.tree); err != nil {
+		if err := row.conditions.expect.Check(ctx, tx, s.tree); err != nil {
 			return Row{}, err
 		}
 		id, _, err := s.content.Attach(ctx, tx, n)
 		if err != nil {
 			return Row{}, err
 		}
-		return s.placer.done(ctx, tx, row, id)
+		return s.placer.finish(ctx, tx, row, id)
 	})
 }
 
 // unseal is the transition sealing ⇒ active, keeping all parts, after an error that the client can
 // fix. On success it returns that error, cause.
-func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
+func (s *sealer) unseal(ctx context.Context, l *liveUpload, row Row, cause error) (Row, outcome, error) {
 	var staged blob.Staged
 	var err error
 	if !s.shared { // with a shared staging, the next part reopens it (see reopen): another instance may have been first
@@ -244,41 +244,41 @@ func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row
 		}
 	}
 	if err != nil {
-		return row, settled, err
+		return row, finished, err
 	}
-	now, err := s.clocks.ofRows(ctx)
+	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
-		return row, settled, err
+		return row, finished, err
 	}
 	next := row
 	next.State, next.Active = Active, now
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{})
-	if err != nil || out == again {
+	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{})
+	if err != nil || out == retry {
 		return row, out, err
 	}
 	l.touch(s.clocks.now())
 	if !s.shared {
-		l.adopt(next, staged)
+		l.setStaged(next, staged)
 	}
 	s.sched.arm(ctx, next)
-	return next, settled, cause
+	return next, finished, cause
 }
 
 // reclaimLost reclaims an upload whose bytes are missing, and returns Gone {reason lost}.
-func (s *sealer) lose(ctx context.Context, l *live, row Row, cause error) (outcome, error) {
+func (s *sealer) reclaimLost(ctx context.Context, l *liveUpload, row Row, cause error) (outcome, error) {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
-	if err == nil && out == settled {
+	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
+	if err == nil && out == finished {
 		s.sched.arm(ctx, next)
 		s.log.ErrorContext(ctx, "bytes of a sealing upload are missing from the store; the upload was ended", "upload", row.ID, "error", cause)
-		out, err = s.reclaimed(ctx, l, next)
+		out, err = s.finishReclaim(ctx, l, next)
 	}
 	switch {
 	case err != nil:
-		return settled, errors.Join(cause, err)
-	case out == again:
-		return again, nil
+		return finished, errors.Join(cause, err)
+	case out == retry:
+		return retry, nil
 	}
-	return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+	return finished, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }

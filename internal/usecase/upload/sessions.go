@@ -129,32 +129,32 @@ type Sessions struct {
 	clocks  clocks
 	sched   schedule
 	holdoff holdoff
-	resumes limiters
+	resumes resumeLimiter
 	disk    *disk.Promises
 	claims  *claim.Desk
-	table   table
-	gate    *gate
+	table   liveTable
+	auth    *authorizer
 	work    background
 
-	arrows arrows
-	placer placer
-	views  views
-	follow followers
-	joins  joins
+	transitions transitions
+	placer      placer
+	views       views
+	hashers     hashers
+	merger      merger
 
-	receiver *receiver
-	filler   *filler
-	sealer   *sealer
-	beginner *beginner
-	concats  *concats
-	verifier *verifier
-	small    *smallFiles
+	receiver     *receiver
+	appender     *appender
+	sealer       *sealer
+	creator      *creator
+	concatenator *concatenator
+	verifier     *answerVerifier
+	smallFiles   *smallFiles
 }
 
 // New returns Sessions over the given services. It starts nothing: requests, timers and Recover do.
 func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
-	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
+	s.clocks = clocks{process: s.opt.Now, database: s.opt.Clock, retention: s.opt.Kept}
 	if s.Access == nil {
 		s.Access = access.New(access.Options{DB: s.DB, Now: s.opt.Now})
 	}
@@ -170,50 +170,50 @@ func (s *Sessions) compose() {
 	s.holdoff = holdoff{
 		db: s.DB, clocks: s.clocks, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now(),
 	}
-	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, holdoff: &s.holdoff, log: log}
-	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
+	s.sched = schedule{queue: s.Timers, idleAfter: s.opt.Idle, abandonAfter: s.opt.Abandon, maxAgeLimit: s.opt.MaxAge, holdoff: &s.holdoff, log: log}
+	s.resumes = resumeLimiter{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.disk = disk.New(s.Store, s.opt.MinFree, s.opt.Rows)
 	s.claims = claim.New(s.inspect, claim.Options{
 		Off:     func() bool { return s.opt.Instant() == ScopeOff },
 		OwnOnly: func() bool { return s.opt.Instant() == ScopeUser }, Max: s.opt.InstantMax, Now: s.clocks.now,
 	})
-	s.gate = &gate{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, end: s.reclaim}
-	s.table = table{
-		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, gate: s.gate, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{},
+	s.auth = &authorizer{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, reclaim: s.reclaim}
+	s.table = liveTable{
+		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, auth: s.auth, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*liveUpload{},
 	}
 	if shared {
-		s.table.keepFor, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
+		s.table.evictAfter, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
 	}
 	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
-	s.arrows = arrows{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.Hold, tell: s.placer.tell, log: log}
-	s.verifier = &verifier{sessions: s, running: map[drive.UploadID]bool{}}
+	s.transitions = transitions{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.Hold, emit: s.placer.emitTransition, log: log}
+	s.verifier = &answerVerifier{sessions: s, running: map[drive.UploadID]bool{}}
 	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared, verifier: s.verifier}
-	s.follow = followers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
-	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: log}
+	s.hashers = hashers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
+	s.merger = merger{db: s.DB, staging: s.Staging, removeContent: s.transitions.removeContent, restored: s.opt.Restored, log: log}
 	s.receiver = &receiver{
-		table: &s.table, db: s.DB, ledger: s.Ledger, staging: s.Staging, disk: s.disk, sched: &s.sched, follow: &s.follow,
-		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: shared, wake: s.wakeFor,
+		table: &s.table, db: s.DB, ledger: s.Ledger, staging: s.Staging, disk: s.disk, sched: &s.sched, hashers: &s.hashers,
+		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: shared, makeReady: s.makeReady,
 	}
-	s.filler = &filler{
-		table: &s.table, db: s.DB, staging: s.Staging, receiver: s.receiver, arrows: &s.arrows, sched: &s.sched,
-		now: s.clocks.now, shared: shared, log: log, wake: s.wakeFor,
+	s.appender = &appender{
+		table: &s.table, db: s.DB, staging: s.Staging, receiver: s.receiver, transitions: &s.transitions, sched: &s.sched,
+		now: s.clocks.now, shared: shared, log: log, makeReady: s.makeReady,
 	}
 	s.sealer = &sealer{
 		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, inspect: s.inspect, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
-		arrows: &s.arrows, placer: &s.placer, views: &s.views, follow: &s.follow, joins: &s.joins, disk: s.disk, work: &s.work,
-		shared: shared, wait: s.opt.SealWait, log: log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
+		transitions: &s.transitions, placer: &s.placer, views: &s.views, hashers: &s.hashers, merger: &s.merger, disk: s.disk, work: &s.work,
+		shared: shared, wait: s.opt.SealWait, log: log, closeTail: s.appender.closeTailAt, finishReclaim: s.finishReclaim,
 	}
-	s.beginner = &beginner{
+	s.creator = &creator{
 		db: s.DB, ledger: s.Ledger, tree: s.Tree, content: s.Content, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched,
-		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, gate: s.gate, hold: s.arrows.hold,
+		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, auth: s.auth, checkAlive: s.transitions.checkAlive,
 		maxOpen: s.opt.MaxOpen, partBytes: s.opt.PartSize, log: log,
 	}
-	s.concats = &concats{
+	s.concatenator = &concatenator{
 		db: s.DB, ledger: s.Ledger, tree: s.Tree, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched, clocks: s.clocks,
-		arrows: &s.arrows, placer: &s.placer, views: &s.views, beginner: s.beginner, sealer: s.sealer,
-		readable: s.caps.ReadableParts, closeTail: s.filler.closeAt,
+		transitions: &s.transitions, placer: &s.placer, views: &s.views, creator: s.creator, sealer: s.sealer,
+		readable: s.caps.ReadableParts, closeTail: s.appender.closeTailAt,
 	}
-	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.gate, s.arrows.hold, s.placer.drop))
+	s.smallFiles = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.auth, s.transitions.checkAlive, s.placer.releaseDropped))
 }
 
 // Close interrupts running seals between two steps and waits for them; Recover resumes them after
@@ -228,7 +228,7 @@ func (s *Sessions) Close() error {
 const maxLimiters = 10_000
 
 // resumeLimiter limits the rate of resumes per account. It is safe for concurrent use.
-type limiters struct {
+type resumeLimiter struct {
 	mu    sync.Mutex
 	limit rate.Limit
 	burst int
@@ -236,7 +236,7 @@ type limiters struct {
 }
 
 // allow counts a resume of an account; Rate {retry_after} if there were too many.
-func (l *limiters) allow(account drive.AccountID, now time.Time) error {
+func (l *resumeLimiter) allow(account drive.AccountID, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lim := l.all[account]

@@ -106,7 +106,7 @@ func TestConcatDiesOnS3(t *testing.T) {
 			t.Parallel()
 			s, fate, left := dyingOnS3(t)
 			for n, came := 1, true; came && !t.Failed(); n++ {
-				p := cut(t, s, 1000, 2*mib+5)
+				p := cutError(t, s, 1000, 2*mib+5)
 				fate.Set(uploadtest.Rule{N: n, How: how, Point: "staging."})
 				_, _ = join(t, s.Sessions, p)
 				s.Settle()
@@ -228,7 +228,7 @@ func TestAppendOnS3(t *testing.T) {
 func TestConcatOnS3(t *testing.T) {
 	t.Parallel()
 	a, b, at := onS3(t)
-	p := cut(t, a, 1000, 9*mib, 5)
+	p := cutError(t, a, 1000, 9*mib, 5)
 	v, err := join(t, b.Sessions, p)
 	if err != nil {
 		t.Fatal(err)

@@ -37,14 +37,14 @@ func leastPartSize(c blob.Caps) drive.ByteSize {
 
 // refreshRow replaces the cached row by a newly read one. If gen or state differ, or nothing is
 // cached, it invalidates the cache and returns false.
-func (l *live) renew(row Row) (Row, bool) {
+func (l *liveUpload) refreshRow(row Row) (Row, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.loaded:
 		return row, false
 	case l.row.Gen != row.Gen || l.row.State != row.State:
-		l.forgetLocked()
+		l.invalidateLocked()
 		return row, false
 	}
 	row.Resumes = min(row.Resumes, l.row.Resumes) // a part received here has reset it
@@ -54,25 +54,25 @@ func (l *live) renew(row Row) (Row, bool) {
 
 // addRemotePart caches a part or tail that another instance received, and raises the limit by its
 // size.
-func (l *live) learn(part blob.Part, tail bool) {
+func (l *liveUpload) addRemotePart(part blob.Part, tail bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.parts == nil {
 		return
 	}
 	before := l.received
-	l.enterLocked(part, tail)
+	l.putPartLocked(part, tail)
 	l.limit += l.received - before
 	l.promiseLocked()
 }
 
 // lastActive returns when the upload was last active, at most now. now is the current row time.
-func (s *Sessions) lastActive(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
+func (s *Sessions) lastActive(l *liveUpload, row Row, staged blob.Staged, now drive.Time) drive.Time {
 	return min(now, s.lastSeen(l, row, staged, now))
 }
 
 // lastSeen is lastActive without that bound: it may exceed now if a clock ran ahead.
-func (s *Sessions) lastSeen(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
+func (s *Sessions) lastSeen(l *liveUpload, row Row, staged blob.Staged, now drive.Time) drive.Time {
 	return max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now))
 }
 

@@ -25,13 +25,13 @@ type smallFiles struct {
 	generation int64 // distinguishes file names across starts: see Options
 	committer  *committer
 
-	putting sync.Map      // names of files that are being written
-	puts    atomic.Uint32 // counter for file names; starts at a random number
+	writing sync.Map      // names of files that are being written
+	written atomic.Uint32 // counter for file names; starts at a random number
 }
 
 func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *committer) *smallFiles {
 	f := &smallFiles{Parts: parts, disk: promises, generation: generation, committer: c}
-	f.puts.Store(rand.Uint32())
+	f.written.Store(rand.Uint32())
 	return f
 }
 
@@ -39,62 +39,62 @@ func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *co
 // up before.
 func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick bool) (Stored, error) {
 	if !quick {
-		if err := f.fits(ctx, w.row); err != nil {
+		if err := f.checkQuota(ctx, w.row); err != nil {
 			return Stored{}, err
 		}
 	}
-	a, err := f.bring(ctx, w, quick, body)
+	a, err := f.storeContent(ctx, w, quick, body)
 	if err != nil {
 		return Stored{}, err
 	}
-	f.publish(ctx, []*arrival{a})
+	f.publish(ctx, []*pendingFile{a})
 	return a.stored(), a.err()
 }
 
 // storeContent stores the content of a file for publish. If the store prefers it, the content of a
 // tiny file becomes durable only in publish, together with others.
-func (f *smallFiles) bring(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*arrival, error) {
+func (f *smallFiles) storeContent(ctx context.Context, w wholeFile, quick bool, body io.Reader) (*pendingFile, error) {
 	if little := f.Store.Caps().Little; little == 0 || w.row.Size > little {
-		return f.store(ctx, w, arrival{quick: quick, may: w.may}, body, storing{put: f.Store.Put})
+		return f.store(ctx, w, pendingFile{quick: quick, condition: w.condition}, body, storeMethod{put: f.Store.Put})
 	}
-	return f.store(ctx, w, arrival{quick: quick, laid: true, may: w.may}, body, f.laying(false))
+	return f.store(ctx, w, pendingFile{quick: quick, needsSync: true, condition: w.condition}, body, f.lazyMethod(false))
 }
 
 // storeMethod selects how content is written to the store.
-type storing struct {
+type storeMethod struct {
 	put  func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
 	name func(own string, size drive.ByteSize) string // computes the file name; nil: own is used as it is
 }
 
 // lazyMethod returns the method that writes through Store.Lay: the content is not durable until
 // Settle. many hints that more files follow.
-func (f *smallFiles) laying(many bool) storing {
-	return storing{name: f.Store.Name, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+func (f *smallFiles) lazyMethod(many bool) storeMethod {
+	return storeMethod{name: f.Store.Name, put: func(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 		return f.Store.Lay(ctx, name, body, many)
 	}}
 }
 
 // store writes the content of a file to the store and verifies its declared digests. a carries
 // preset fields of the result. The caller must pass the result to publish or drop.
-func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.Reader, how storing) (*arrival, error) {
+func (f *smallFiles) store(ctx context.Context, w wholeFile, a pendingFile, body io.Reader, how storeMethod) (*pendingFile, error) {
 	row := w.row
 	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
 		return nil, err
 	}
-	file := f.name(row.ID)
+	file := f.fileName(row.ID)
 	if how.name != nil {
 		file = how.name(file, row.Size)
 	}
-	f.putting.Store(file, struct{}{})
+	f.writing.Store(file, struct{}{})
 	stored := false
 	defer func() {
 		if !stored { // also on panic
-			f.done(row, file)
+			f.releaseFile(row, file)
 		}
 	}()
 	hash := digest.NewRunning(row.Digests.Aliases()...)
 	if len(row.Digests.Aliases()) > 0 {
-		body = &tee{body, hash}
+		body = &hashTee{body, hash}
 	}
 	part, err := how.put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
 	if err != nil {
@@ -112,39 +112,39 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 
 // releaseFile ends the protection that store gave a file: it releases the disk promise and lets the
 // auditor inspect the file.
-func (f *smallFiles) done(row Row, file string) {
-	f.putting.Delete(file)
+func (f *smallFiles) releaseFile(row Row, file string) {
+	f.writing.Delete(file)
 	f.disk.Release(row.Account, row.Size)
 }
 
 // publish makes files of one account visible. Each succeeds or fails alone: see its err. The
 // contents of refused files are removed.
-func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
+func (f *smallFiles) publish(ctx context.Context, all []*pendingFile) {
 	ctx = context.WithoutCancel(ctx) // the bytes are stored; a disconnected client may ask for the result later
 	f.committer.commit(ctx, all)
 	for _, a := range all {
 		if err := a.err(); err != nil && !sqldb.MaybeWritten(err) { // otherwise the row may exist, and the auditor decides
-			a.end(errors.Join(err, f.drop(ctx, a)))
+			a.finish(errors.Join(err, f.drop(ctx, a)))
 			continue
 		}
-		f.done(a.row, a.content.File)
+		f.releaseFile(a.row, a.content.File)
 	}
 }
 
 // drop removes the content of a file that will not be published.
-func (f *smallFiles) drop(ctx context.Context, a *arrival) error {
-	defer f.done(a.row, a.content.File)
+func (f *smallFiles) drop(ctx context.Context, a *pendingFile) error {
+	defer f.releaseFile(a.row, a.content.File)
 	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
 }
 
 // dropAll is drop for many files.
-func (f *smallFiles) dropAll(ctx context.Context, all []*arrival) error {
+func (f *smallFiles) dropAll(ctx context.Context, all []*pendingFile) error {
 	var errs []error
 	for some := range slices.Chunk(all, blob.MaxRemoved) {
 		names := make([]string, len(some))
 		for i, a := range some {
 			names[i] = a.content.File
-			defer f.done(a.row, a.content.File)
+			defer f.releaseFile(a.row, a.content.File)
 		}
 		_, err := f.Store.RemoveAll(context.WithoutCancel(ctx), names)
 		errs = append(errs, err)
@@ -158,14 +158,14 @@ const perDirectory = 512
 // fileName returns the name of the content file for an upload id. The store chooses the directory
 // by the last byte, so that byte is a counter instead of random: files that arrive together share a
 // directory, and one directory sync serves several.
-func (f *smallFiles) name(id drive.UploadID) string {
-	id[len(id)-1] = byte(f.puts.Add(1) / perDirectory)
+func (f *smallFiles) fileName(id drive.UploadID) string {
+	id[len(id)-1] = byte(f.written.Add(1) / perDirectory)
 	return fmt.Sprintf("put-%d-%s", f.generation, id)
 }
 
 // checkQuota refuses a file early that exceeds the account's quota. The transaction checks again
 // and decides.
-func (f *smallFiles) fits(ctx context.Context, row Row) error {
+func (f *smallFiles) checkQuota(ctx context.Context, row Row) error {
 	balance, err := f.Ledger.Get(ctx, f.DB, row.Account)
 	if err == nil && row.Size > balance.Available() {
 		err = balance.Refused(row.Size)
@@ -174,12 +174,12 @@ func (f *smallFiles) fits(ctx context.Context, row Row) error {
 }
 
 // hashTee feeds the bytes read from r to the hashes of declared digests.
-type tee struct {
+type hashTee struct {
 	r    io.Reader
 	hash *digest.Running
 }
 
-func (t *tee) Read(p []byte) (int, error) {
+func (t *hashTee) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if _, hashErr := t.hash.WriteAt(p[:n], t.hash.Offset()); hashErr != nil {
 		return n, hashErr

@@ -13,63 +13,63 @@ import (
 
 // liveTable holds the liveUploads of this process. An active upload's stays cached; any other is
 // removed when its last user releases it.
-type table struct {
+type liveTable struct {
 	db      *sqldb.DB
 	staging blob.Staging
 	disk    *disk.Promises // disk space promised to uploads; each liveUpload holds a share
 	shared  bool           // other instances may change what is cached: see shared.go
 	order   *lockOrder
-	gate    *gate
+	auth    *authorizer
 
 	mu  sync.Mutex
-	all map[drive.UploadID]*live
+	all map[drive.UploadID]*liveUpload
 
 	// evictAfter is how long an unused active upload stays cached if another instance may park
 	// it; zero: until this instance parks it.
-	keepFor time.Duration
-	now     func() drive.Time
-	swept   drive.Time
+	evictAfter time.Duration
+	now        func() drive.Time
+	swept      drive.Time
 }
 
 // acquire returns the liveUpload of an id, creating it if needed, and takes a reference. The caller
 // must call release.
-func (t *table) enter(id drive.UploadID) *live {
+func (t *liveTable) acquire(id drive.UploadID) *liveUpload {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.all[id]
 	if l == nil {
-		l = &live{id: id, of: t, turn: make(chan struct{}, 1), writers: map[int]*partWriter{}}
-		l.turn <- struct{}{}
+		l = &liveUpload{id: id, table: t, stateLock: make(chan struct{}, 1), writers: map[int]*partWriter{}}
+		l.stateLock <- struct{}{}
 		t.all[id] = l
 	}
-	l.users++
+	l.refs++
 	return l
 }
 
 // release returns a reference of acquire. The last one evicts an upload that is not active.
-func (t *table) leave(l *live) {
+func (t *liveTable) release(l *liveUpload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && !l.keep() {
+	if l.refs--; l.refs == 0 && !l.keepCached() {
 		delete(t.all, l.id)
 	}
-	if t.keepFor > 0 {
+	if t.evictAfter > 0 {
 		t.sweepLocked(l)
 	}
 }
 
 // sweepLocked evicts the uploads unused for evictAfter, at most once per evictAfter. just was
 // released now.
-func (t *table) sweepLocked(just *live) {
+func (t *liveTable) sweepLocked(just *liveUpload) {
 	now := t.now()
 	just.used = now
-	if now.Sub(t.swept) < t.keepFor {
+	if now.Sub(t.swept) < t.evictAfter {
 		return
 	}
 	t.swept = now
 	for id, l := range t.all {
-		if l.users == 0 && now.Sub(l.used) >= t.keepFor {
-			l.forget()
+		if l.refs == 0 && now.Sub(l.used) >= t.evictAfter {
+			l.invalidate()
 			delete(t.all, id)
 		}
 	}
@@ -77,7 +77,7 @@ func (t *table) sweepLocked(just *live) {
 
 // load returns the current row. If needed it reads the row, and for an active upload the journal,
 // into l. With a shared staging the row is always read again. The caller holds the state lock.
-func (t *table) load(ctx context.Context, l *live) (Row, error) {
+func (t *liveTable) load(ctx context.Context, l *liveUpload) (Row, error) {
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded
 	l.mu.Unlock()
@@ -88,14 +88,14 @@ func (t *table) load(ctx context.Context, l *live) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	if row, ok := l.renew(row); ok {
+	if row, ok := l.refreshRow(row); ok {
 		return row, nil
 	}
 	if row.State != Active {
 		l.setRow(row)
 		return row, nil
 	}
-	return row, t.read(l, row, func() (blob.Staged, error) {
+	return row, t.readStaged(l, row, func() (blob.Staged, error) {
 		staged, err := t.staging.Load(ctx, row.Ref())
 		if drive.IsKind(err, drive.NotFound) {
 			return blob.Staged{}, nil // staging lost: the upload can still be parked and cancelled
@@ -105,19 +105,19 @@ func (t *table) load(ctx context.Context, l *live) (Row, error) {
 }
 
 // loadAuthorized is load for a request: NotFound or Forbidden if who may not continue the upload.
-func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (row Row, err error) {
-	err = attempts(func() (outcome, error) {
+func (t *liveTable) loadAuthorized(ctx context.Context, who drive.Who, l *liveUpload) (row Row, err error) {
+	err = withRetry(func() (outcome, error) {
 		if row, err = t.load(ctx, l); err != nil {
-			return settled, err
+			return finished, err
 		}
-		return t.gate.let(ctx, who, l, &row)
+		return t.auth.authorizeOrReclaim(ctx, who, l, &row)
 	})
 	return row, err
 }
 
 // readStaged caches row and the journal content that from returns. If a part is accepted meanwhile
 // it reads again; otherwise that part would look missing.
-func (t *table) read(l *live, row Row, from func() (blob.Staged, error)) error {
+func (t *liveTable) readStaged(l *liveUpload, row Row, from func() (blob.Staged, error)) error {
 	for {
 		l.mu.Lock()
 		before := l.accepts
@@ -126,7 +126,7 @@ func (t *table) read(l *live, row Row, from func() (blob.Staged, error)) error {
 		if err != nil {
 			return err
 		}
-		if l.adoptIf(before, row, staged) {
+		if l.setStagedIf(before, row, staged) {
 			return nil
 		}
 	}

@@ -45,7 +45,7 @@ func (v View) Row() Row { return v.row }
 // Get returns one upload that the caller may continue. Errors: NotFound, Gone {reason}.
 func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
 	v, err := s.views.get(ctx, who, id)
-	return v.as(who), err
+	return v.redactFor(who), err
 }
 
 // ListParts returns the received parts, ordered by number. Errors: NotFound, Gone, WrongState
@@ -64,18 +64,18 @@ type views struct {
 	db       *sqldb.DB
 	tree     *tree.Tree
 	staging  blob.Staging
-	table    *table
+	table    *liveTable
 	sched    *schedule
 	clocks   clocks
 	shared   bool
-	verifier *verifier
+	verifier *answerVerifier
 }
 
 // of builds the view of a row without its received parts.
 func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
 		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
-		ExpiresAt: vs.sched.expires(r), row: r,
+		ExpiresAt: vs.sched.expiresAt(r), row: r,
 	}
 	if r.Size == blob.UnknownSize {
 		v.Parts, v.MaxSize = 0, r.MaxSize()
@@ -159,11 +159,11 @@ func (vs *views) parts(ctx context.Context, who drive.Who, id drive.UploadID) ([
 // peek returns the row and the received parts, and changes nothing. A missing staging yields no
 // parts.
 func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Row, []blob.Part, error) {
-	l := vs.table.enter(id)
-	defer vs.table.leave(l)
+	l := vs.table.acquire(id)
+	defer vs.table.release(l)
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded && l.row.State == Active
-	if may, err := l.mayLocked(who); err != nil || !may {
+	if may, err := l.authorizedLocked(who); err != nil || !may {
 		loaded = false
 	}
 	parts := l.sortedParts()
@@ -177,7 +177,7 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 		if row, err = findRow(ctx, vs.db.For(who.Account), id); err != nil {
 			return Row{}, nil, err
 		}
-		if _, err := vs.table.gate.check(ctx, who, &row); err != nil {
+		if _, err := vs.table.auth.authorize(ctx, who, &row); err != nil {
 			return Row{}, nil, err
 		}
 		if !row.State.Open() {
@@ -196,7 +196,7 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 }
 
 // sortedParts returns the cached parts ordered by number. The caller holds l.mu.
-func (l *live) sortedParts() []blob.Part {
+func (l *liveUpload) sortedParts() []blob.Part {
 	parts := make([]blob.Part, 0, len(l.parts))
 	for _, p := range l.parts {
 		parts = append(parts, p)

@@ -11,11 +11,11 @@ import (
 // makeReady prepares an upload for parts: it loads the row, resumes a parked upload, renews a gen
 // that the staging refuses, and verifies suspect parts. It fails with WrongState or Gone if the
 // upload accepts no parts.
-func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, id drive.UploadID) error {
-	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
-		row, err := s.table.loadFor(ctx, who, l)
+func (s *Sessions) makeReady(ctx context.Context, who drive.Who, id drive.UploadID) error {
+	return withStateLock(ctx, &s.table, id, func(l *liveUpload) (outcome, error) {
+		row, err := s.table.loadAuthorized(ctx, who, l)
 		if err != nil {
-			return settled, err
+			return finished, err
 		}
 		switch row.State {
 		case Active:
@@ -24,7 +24,7 @@ func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, id drive.UploadID
 			return s.resume(ctx, l, row)
 		case Sealing, Done, Reclaiming, Gone:
 		}
-		return settled, row.ended()
+		return finished, row.ended()
 	})
 }
 
@@ -39,46 +39,46 @@ func (r Row) ended() error {
 
 // refresh repairs an active upload. If the staging refuses its gen, it writes a new one; if a power
 // loss may have taken parts, it verifies them.
-func (s *Sessions) refresh(ctx context.Context, l *live, row Row) (outcome, error) {
+func (s *Sessions) refresh(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
 	l.mu.Lock()
-	refused, suspect := l.refused >= row.Gen, l.suspect
+	refused, suspect := l.fenced >= row.Gen, l.suspect
 	l.mu.Unlock()
 	if refused {
-		if err := s.arrows.reopen(ctx, row); err != nil {
-			return settled, err
+		if err := s.transitions.reopen(ctx, row); err != nil {
+			return finished, err
 		}
-		next, out, err := s.arrows.commit(ctx, l, row, row, quota.Move{})
-		if err != nil || out == again {
+		next, out, err := s.transitions.commit(ctx, l, row, row, quota.Move{})
+		if err != nil || out == retry {
 			return out, err
 		}
 		s.sched.arm(ctx, next)
 		row = next
 	}
 	if !suspect {
-		return settled, nil
+		return finished, nil
 	}
-	return settled, s.table.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
+	return finished, s.table.readStaged(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
 }
 
 // resume is the transition parked ⇒ active. It reserves the declared size again in one transaction.
 // Errors: Quota, DiskFull, Rate (too many resumes), Gone (too old, bytes lost).
-func (s *Sessions) resume(ctx context.Context, l *live, row Row) (outcome, error) {
+func (s *Sessions) resume(ctx context.Context, l *liveUpload, row Row) (outcome, error) {
 	if err := s.resumes.allow(row.Account, s.opt.Now()); err != nil {
-		return settled, err
+		return finished, err
 	}
-	now, err := s.clocks.ofRows(ctx)
+	now, err := s.clocks.rowTime(ctx)
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
 	if row.Created.Add(s.sched.maxAge(row)) <= now {
-		return settled, drive.Fail(drive.Gone, "reason", ReasonTooOld)
+		return finished, drive.Fail(drive.Gone, "reason", ReasonTooOld)
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
 	if drive.IsKind(err, drive.NotFound) { // bytes removed from outside: the abandon timer ends the upload
-		return s.arrows.missing(ctx, l, row, err)
+		return s.transitions.checkMissing(ctx, l, row, err)
 	}
 	if err != nil {
-		return settled, err
+		return finished, err
 	}
 	next := row
 	next.State, next.Reason, next.Held, next.Active = Active, "", 0, now // older versions set a reason on parked rows
@@ -89,18 +89,18 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) (outcome, error
 	next.Resumes = row.Resumes + 1 // reset by the next accepted part
 	promise := max(0, next.Reserved-sum(staged))
 	if err := s.disk.Reserve(ctx, row.Account, promise); err != nil {
-		return settled, err
+		return finished, err
 	}
-	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
+	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
 	s.disk.Release(row.Account, promise) // from here on the liveUpload's own promise counts
-	if err != nil || out == again {
+	if err != nil || out == retry {
 		return out, err
 	}
 	l.touch(s.clocks.now())
-	l.adopt(next, staged)
+	l.setStaged(next, staged)
 	s.sched.arm(ctx, next)
 	if staged.Suspect {
 		return s.refresh(ctx, l, next)
 	}
-	return settled, nil
+	return finished, nil
 }

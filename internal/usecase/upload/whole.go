@@ -68,13 +68,13 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 		case errors.Is(err, io.EOF):
 			p.Size, f.row.Size, body = drive.ByteSize(got), drive.ByteSize(got), bytes.NewReader((*buf)[:got])
 		case err != nil:
-			return Stored{}, cut(err)
+			return Stored{}, cutError(err)
 		default:
 			body = Ending(io.MultiReader(bytes.NewReader((*buf)[:got]), body), body)
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
-		return s.small.put(ctx, f, body, quick)
+		return s.smallFiles.put(ctx, f, body, quick)
 	}
 	n, created, err := s.putLarge(ctx, who, f, body)
 	if drive.IsKind(err, drive.NotFound) && p.Place != "" && len(p.Path) == 0 {
@@ -91,11 +91,11 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 
 // wholeFile is a file to be stored: the request, and its target in the account that it goes to.
 type wholeFile struct { // the original request
-	asked Begin     // acts on begin's account
-	who   drive.Who // asked, with its target in that account
-	begin Begin
-	row   Row
-	may   Condition // checked within the transaction; nil: none
+	asked     Begin     // acts on begin's account
+	who       drive.Who // asked, with its target in that account
+	begin     Begin
+	row       Row
+	condition Condition // checked within the transaction; nil: none
 }
 
 // newFile authorizes and checks a request to store a file. Unless the file is quick, it looks up
@@ -105,14 +105,14 @@ func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f who
 		p.Conflict = drive.ConflictReplace
 	}
 	f.asked = Begin{Place: p.Place, Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	if f.who, f.begin, err = s.gate.enter(ctx, who, f.asked); err != nil {
+	if f.who, f.begin, err = s.auth.authorizeBegin(ctx, who, f.asked); err != nil {
 		return wholeFile{}, err
 	}
-	f.may = p.expecting(s.Tree)
-	f.row, err = s.beginner.newRow(f.who, f.begin)
+	f.condition = p.expecting(s.Tree)
+	f.row, err = s.creator.newRow(f.who, f.begin)
 	if err == nil && !p.quick() {
 		p.Path = f.begin.Path
-		f.row.Base, err = s.look(ctx, f.row, p)
+		f.row.Base, err = s.lookUp(ctx, f.row, p)
 	}
 	return f, err
 }
@@ -153,7 +153,7 @@ func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 
 // cutError returns BadRequest {field body, reason cut} for a body that could not be read to its
 // end. It returns a *drive.Error unchanged.
-func cut(err error) error {
+func cutError(err error) error {
 	if _, known := errors.AsType[*drive.Error](err); known {
 		return err
 	}
@@ -162,7 +162,7 @@ func cut(err error) error {
 
 // lookUp finds the version at the target, calls p.Check, and checks that the target is usable. It
 // returns a zero id if nothing is there.
-func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionID, error) {
+func (s *Sessions) lookUp(ctx context.Context, row Row, p PutFile) (drive.VersionID, error) {
 	there, err := s.Tree.Resolve(ctx, s.DB, row.Account, p.Path)
 	found := &there
 	if drive.IsKind(err, drive.NotFound) {
@@ -198,8 +198,8 @@ func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, bod
 		if err == nil && v.row.Base != base && b.Conflict == drive.ConflictReplace {
 			err = drive.Fail(drive.VersionChanged)
 		}
-		if err == nil && f.may != nil {
-			err = f.may(ctx, tx, nil)
+		if err == nil && f.condition != nil {
+			err = f.condition(ctx, tx, nil)
 		}
 		return v, err
 	})
@@ -218,13 +218,13 @@ func (s *Sessions) putLarge(ctx context.Context, who drive.Who, f wholeFile, bod
 
 // sendAll sends the body as parts of the upload and completes it.
 func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests digest.Set, body io.Reader) (View, error) {
-	sent := &counter{r: body}
+	sent := &countingReader{r: body}
 	in := bufio.NewReader(sent)
 	for n := 0; ; n++ {
 		if _, err := in.Peek(1); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return View{}, cut(err)
+			return View{}, cutError(err)
 		}
 		p := PutPart{N: n, Size: v.row.partLength(n)}
 		if v.Size == nil {
@@ -252,12 +252,12 @@ func Ending(r, body io.Reader) io.Reader {
 }
 
 // countingReader counts the bytes read.
-type counter struct {
+type countingReader struct {
 	r io.Reader
 	n drive.ByteSize
 }
 
-func (c *counter) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += drive.ByteSize(n)
 	return n, err
@@ -266,6 +266,6 @@ func (c *counter) Read(p []byte) (int, error) {
 // Putting reports whether this process is writing a content file of that name; the auditor then
 // skips the file.
 func (s *Sessions) Putting(file string) bool {
-	_, ok := s.small.putting.Load(file)
+	_, ok := s.smallFiles.writing.Load(file)
 	return ok
 }

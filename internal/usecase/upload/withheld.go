@@ -28,28 +28,28 @@ type withheld struct {
 }
 
 // runVerified stores a body whose bytes count only if all of them match the declared digest.
-func (f *filling) verified(ctx context.Context, body io.Reader) error {
-	err := f.run(ctx, io.TeeReader(body, f.a.Verify))
+func (r *appendRun) runVerified(ctx context.Context, body io.Reader) error {
+	err := r.run(ctx, io.TeeReader(body, r.request.Verify))
 	if err == nil {
-		err = f.a.Verify.Verify()
+		err = r.request.Verify.Verify()
 	}
-	f.offset = f.a.Offset
-	for i, w := range f.withheld {
+	r.offset = r.request.Offset
+	for i, w := range r.withheld {
 		if err == nil {
-			err = f.enter(ctx, w)
+			err = r.commitWithheld(ctx, w)
 		} else {
 			w.Discard(ctx)
 			w.tail.Close()
 		}
-		f.l.endPart(w.e.N, w.w)
-		f.withheld[i] = withheld{}
+		r.upload.unregisterWriter(w.e.N, w.w)
+		r.withheld[i] = withheld{}
 	}
 	return err
 }
 
 // withhold writes a piece without journaling it.
-func (f *filling) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
-	h, err := f.s.staging.Withhold(ctx, row.Ref(), e, body)
+func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
+	h, err := r.appender.staging.Withhold(ctx, row.Ref(), e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
@@ -57,19 +57,19 @@ func (f *filling) withhold(ctx context.Context, row Row, e blob.Extend, body blo
 	if part.Size == e.Whole { // this part is complete; there may be thousands
 		tail.Close() // nothing follows in this part: there may be thousands
 	}
-	f.withheld = append(f.withheld, withheld{h, e, row, tail, w})
+	r.withheld = append(r.withheld, withheld{h, e, row, tail, w})
 	return part, nil
 }
 
 // commitWithheld journals a withheld piece and advances the offset.
-func (f *filling) enter(ctx context.Context, w withheld) error {
+func (r *appendRun) commitWithheld(ctx context.Context, w withheld) error {
 	part := w.Part()
 	if err := w.Enter(context.WithoutCancel(ctx)); err != nil {
 		w.tail.Close()
-		_, err = f.s.receiver.notStaged(ctx, f.l, w.row, err, true)
+		_, err = r.appender.receiver.handleWriteError(ctx, r.upload, w.row, err, true)
 		return err
 	}
-	f.took(ctx, part, w.e, w.tail, w.w)
-	f.offset = endOf(part, f.partSize)
+	r.noteStored(ctx, part, w.e, w.tail, w.w)
+	r.offset = endOf(part, r.partSize)
 	return nil
 }

@@ -15,14 +15,14 @@ const lostAfter = 15 * time.Minute
 
 // missTracker records since when this instance has not found the bytes of uploads. It is safe for
 // concurrent use.
-type misses struct {
+type missTracker struct {
 	mu    sync.Mutex
 	since map[drive.UploadID]drive.Time
 }
 
 // missingTooLong records that an upload's bytes were not found, and reports whether they have been
 // missing for lostAfter.
-func (m *misses) lost(id drive.UploadID, now drive.Time) bool {
+func (m *missTracker) missingTooLong(id drive.UploadID, now drive.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	since, known := m.since[id]
@@ -37,7 +37,7 @@ func (m *misses) lost(id drive.UploadID, now drive.Time) bool {
 }
 
 // reset forgets an upload, because its bytes were found or are no longer needed.
-func (m *misses) forget(id drive.UploadID) {
+func (m *missTracker) reset(id drive.UploadID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.since, id)

@@ -16,13 +16,13 @@ const ReasonRevoked = "revoked"
 
 // authorizer decides who may begin or continue an upload. An upload belongs to its account; within
 // a shared space, a guest's upload can be continued only by that guest.
-type gate struct {
-	db     *sqldb.DB
-	access *access.Access
-	tree   *tree.Tree
-	now    func() drive.Time
-	log    *slog.Logger
-	end    func(ctx context.Context, l *live, row Row, reason string) (outcome, error) // Sessions.reclaim
+type authorizer struct {
+	db      *sqldb.DB
+	access  *access.Access
+	tree    *tree.Tree
+	now     func() drive.Time
+	log     *slog.Logger
+	reclaim func(ctx context.Context, l *liveUpload, row Row, reason string) (outcome, error) // Sessions.reclaim
 }
 
 // permit is a guest's right to continue an upload, as read from the database.
@@ -34,34 +34,34 @@ type permit struct {
 }
 
 // permitTTL is how long a permit is trusted while changes by other instances are unknown.
-const trustPermit = 5 * time.Second
+const permitTTL = 5 * time.Second
 
 // fresh reports whether a permit may still be used. It does not access the database.
-func (g *gate) holds(p permit) bool {
-	now := g.now()
+func (auth *authorizer) fresh(p permit) bool {
+	now := auth.now()
 	if p.read == 0 || p.until != 0 && p.until <= now {
 		return false
 	}
-	if stamp, known := g.access.Stamp(); known && p.known {
+	if stamp, known := auth.access.Stamp(); known && p.known {
 		return stamp == p.stamp
 	}
-	return now.Sub(p.read) < trustPermit
+	return now.Sub(p.read) < permitTTL
 }
 
 // authorizedLocked reports whether who may continue the cached upload. false means that the
 // database must be asked; NotFound that the upload belongs to another user. The caller holds l.mu.
-func (l *live) mayLocked(who drive.Who) (bool, error) {
+func (l *liveUpload) authorizedLocked(who drive.Who) (bool, error) {
 	switch {
 	case l.row.Account == who.Account:
 		return true, nil
 	case l.row.User != who.User:
 		return false, drive.Fail(drive.NotFound)
 	}
-	return l.of.gate.holds(l.permit), nil
+	return l.table.auth.fresh(l.permit), nil
 }
 
 // requiredUse returns the right that is needed to place a file under conflict rule c.
-func useOf(c drive.Conflict) access.Use {
+func requiredUse(c drive.Conflict) access.Use {
 	if c == drive.ConflictReplace {
 		return access.Replace
 	}
@@ -70,7 +70,7 @@ func useOf(c drive.Conflict) access.Use {
 
 // authorize checks in the database whether who may continue an upload, and sets row.guest. Errors:
 // NotFound, Forbidden.
-func (g *gate) check(ctx context.Context, who drive.Who, row *Row) (permit, error) {
+func (auth *authorizer) authorize(ctx context.Context, who drive.Who, row *Row) (permit, error) {
 	switch {
 	case row.Account == who.Account:
 		return permit{}, nil
@@ -78,68 +78,68 @@ func (g *gate) check(ctx context.Context, who drive.Who, row *Row) (permit, erro
 		return permit{}, drive.Fail(drive.NotFound)
 	}
 	row.guest = true
-	p := permit{read: g.now()}
-	p.stamp, p.known = g.access.Stamp() // read before the right, so that a concurrent change invalidates the permit
-	pass, err := g.access.Enter(ctx, g.db, who, row.Parent, useOf(row.Conflict))
+	p := permit{read: auth.now()}
+	p.stamp, p.known = auth.access.Stamp() // read before the right, so that a concurrent change invalidates the permit
+	pass, err := auth.access.Enter(ctx, auth.db, who, row.Parent, requiredUse(row.Conflict))
 	p.until = pass.Until
 	return p, err
 }
 
 // authorizeOrReclaim is authorize for a caller that holds the state lock. If the sender has lost
 // the right, it reclaims the upload and frees its reservation.
-func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) (outcome, error) {
-	p, err := g.check(ctx, who, row)
+func (auth *authorizer) authorizeOrReclaim(ctx context.Context, who drive.Who, l *liveUpload, row *Row) (outcome, error) {
+	p, err := auth.authorize(ctx, who, row)
 	if err == nil {
 		l.mu.Lock()
 		l.permit = p
 		l.mu.Unlock()
-		return settled, nil
+		return finished, nil
 	}
 	lost := row.guest && drive.IsKind(err, drive.NotFound, drive.Forbidden)
 	if !lost || row.State != Active && row.State != Parked {
-		return settled, err
+		return finished, err
 	}
-	if trashed, failed := access.Trashed(ctx, g.access, g.db, who, row.Parent, useOf(row.Conflict)); failed != nil || trashed {
-		return settled, err // the upload continues once its folder is restored
+	if trashed, failed := access.Trashed(ctx, auth.access, auth.db, who, row.Parent, requiredUse(row.Conflict)); failed != nil || trashed {
+		return finished, err // the upload continues once its folder is restored
 	}
-	switch out, ended := g.end(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
+	switch out, ended := auth.reclaim(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
 	case ended != nil: // its timers end it later
-		g.log.WarnContext(ctx, "upload of a sender without access could not be ended; its timers end it later", "upload", row.ID, "error", ended)
-	case out == again:
-		return again, nil
+		auth.log.WarnContext(ctx, "upload of a sender without access could not be ended; its timers end it later", "upload", row.ID, "error", ended)
+	case out == retry:
+		return retry, nil
 	}
-	return settled, err
+	return finished, err
 }
 
 // authorizeBegin checks that who may begin b. It returns a Who that acts on the target account, and
 // b with a target within that account. Errors: NotFound, Forbidden.
-func (g *gate) enter(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
+func (auth *authorizer) authorizeBegin(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
 	switch {
 	case b.Kind == Partial, b.Path != nil && b.Place == "":
 		return who, b, nil
 	case b.Path != nil:
-		return g.enterPath(ctx, who, b)
+		return auth.authorizePath(ctx, who, b)
 	}
-	pass, err := g.access.Enter(ctx, g.db, who, b.Parent, useOf(b.Conflict))
+	pass, err := auth.access.Enter(ctx, auth.db, who, b.Parent, requiredUse(b.Conflict))
 	if err == nil && pass.Who.Guest && b.Conflict == drive.ConflictReplace {
-		err = g.enterThere(ctx, who, pass.Who.Account, b.Parent, b.Name)
+		err = auth.authorizeReplace(ctx, who, pass.Who.Account, b.Parent, b.Name)
 	}
 	return pass.Who, b, err
 }
 
 // authorizeReplace checks the right to replace an existing file, which may have grants of its own.
-func (g *gate) enterThere(ctx context.Context, who drive.Who, account drive.AccountID, parent drive.NodeID, name drive.Name) error {
-	there, found, err := g.tree.Child(ctx, g.db, account, parent, name)
+func (auth *authorizer) authorizeReplace(ctx context.Context, who drive.Who, account drive.AccountID, parent drive.NodeID, name drive.Name) error {
+	there, found, err := auth.tree.Child(ctx, auth.db, account, parent, name)
 	if err != nil || !found {
 		return err
 	}
-	_, err = g.access.Enter(ctx, g.db, who, there.ID, access.Replace)
+	_, err = auth.access.Enter(ctx, auth.db, who, there.ID, access.Replace)
 	return err
 }
 
 // mayPut checks, in the publishing transaction, that a guest may put a file at its target. The
 // target may have moved since authorizeBegin.
-func (g *gate) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Target) error {
+func (auth *authorizer) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Target) error {
 	if !row.guest {
 		return nil
 	}
@@ -147,13 +147,13 @@ func (g *gate) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Tar
 	if !at.There.ID.IsZero() && row.Conflict == drive.ConflictReplace {
 		node = at.There.ID
 	}
-	_, err := g.access.Enter(ctx, q, drive.Who{User: row.User, Account: row.Account, Guest: true}, node, useOf(row.Conflict))
+	_, err := auth.access.Enter(ctx, q, drive.Who{User: row.User, Account: row.Account, Guest: true}, node, requiredUse(row.Conflict))
 	return err
 }
 
 // mayPutAll is mayPut for new files. It checks each combination of user, folder and conflict rule
 // once.
-func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, at []tree.Target) error {
+func (auth *authorizer) mayPutAll(ctx context.Context, q sqldb.Querier, all []*pendingFile, at []tree.Target) error {
 	type key struct {
 		user     drive.UserID
 		folder   drive.NodeID
@@ -165,7 +165,7 @@ func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, a
 		if !a.row.guest || asked[k] {
 			continue
 		}
-		if err := g.mayPut(ctx, q, a.row, at[i]); err != nil {
+		if err := auth.mayPut(ctx, q, a.row, at[i]); err != nil {
 			return err
 		}
 		asked[k] = true
@@ -175,12 +175,12 @@ func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, a
 
 // authorizePath is authorizeBegin for a path in another drive. The right at the deepest existing
 // folder decides.
-func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
-	to, err := g.access.Find(ctx, g.db, who, drive.Address{Place: b.Place, Path: b.Path})
+func (auth *authorizer) authorizePath(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
+	to, err := auth.access.Find(ctx, auth.db, who, drive.Address{Place: b.Place, Path: b.Path})
 	if err != nil {
 		return who, b, err
 	}
-	last, rest, err := g.tree.Deepest(ctx, g.db, to.Account, to.Path)
+	last, rest, err := auth.tree.Deepest(ctx, auth.db, to.Account, to.Path)
 	if err != nil {
 		return who, b, err
 	}
@@ -188,7 +188,7 @@ func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who
 	if len(rest) == 0 && b.Conflict != drive.ConflictReplace && !last.IsRoot() {
 		at = last.Parent // the name is taken: the folder decides
 	}
-	pass, err := g.access.Enter(ctx, g.db, who, at, useOf(b.Conflict))
+	pass, err := auth.access.Enter(ctx, auth.db, who, at, requiredUse(b.Conflict))
 	if err == nil && len(rest) > 1 && !b.Parents {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -198,7 +198,7 @@ func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who
 
 // mayMove checks that an upload may get another target folder; NotFound if its sender may not see
 // the folder. A zero parent or empty c keeps the current value.
-func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.NodeID, c drive.Conflict) error {
+func (auth *authorizer) mayMove(ctx context.Context, who drive.Who, row Row, parent drive.NodeID, c drive.Conflict) error {
 	own := row.Account == who.Account
 	if parent.IsZero() && (own || c == "") {
 		return nil
@@ -209,7 +209,7 @@ func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.N
 	if c == "" {
 		c = row.Conflict
 	}
-	pass, err := g.access.Enter(ctx, g.db, who, parent, useOf(c))
+	pass, err := auth.access.Enter(ctx, auth.db, who, parent, requiredUse(c))
 	if err == nil && !own && pass.Who.Account != row.Account {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -217,7 +217,7 @@ func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.N
 }
 
 // redactFor returns the view as shown to who: a guest sees the folder's id instead of its path.
-func (v View) as(who drive.Who) View {
+func (v View) redactFor(who drive.Who) View {
 	if v.row.Account != who.Account && !v.row.Account.IsZero() {
 		v.Path = v.row.guestPath()
 	}

@@ -9,28 +9,28 @@ import (
 
 // pendingSync is a running Store.Settle call that makes lazily stored contents durable while the
 // transaction that publishes them runs. The transaction must await the result before it commits.
-type settling struct {
+type pendingSync struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
 // syncWait is how long a transaction waits for contents to become durable. A waiting transaction
 // holds SQLite's only writer or the locks of an account.
-const lateAfter = 20 * time.Millisecond
+const syncWait = 20 * time.Millisecond
 
 // errSyncPending reports that contents were not durable within syncWait.
-var errLate = errors.New("contents are not durable yet")
+var errSyncPending = errors.New("contents are not durable yet")
 
 // startSync starts to make durable those files of all that are not yet. The work ignores
 // cancellation of ctx; the caller must call wait.
-func (c *committer) settle(ctx context.Context, all []*arrival) *settling {
+func (c *committer) startSync(ctx context.Context, all []*pendingFile) *pendingSync {
 	var names []string
 	for _, a := range all {
-		if a.laid {
+		if a.needsSync {
 			names = append(names, a.content.File)
 		}
 	}
-	s := &settling{done: make(chan struct{})}
+	s := &pendingSync{done: make(chan struct{})}
 	if len(names) == 0 {
 		close(s.done)
 		return s
@@ -48,20 +48,20 @@ func (c *committer) settle(ctx context.Context, all []*arrival) *settling {
 }
 
 // wait blocks until the contents are durable and returns the error of making them so.
-func (s *settling) wait() error {
+func (s *pendingSync) wait() error {
 	<-s.done
 	return s.err
 }
 
 // waitFor is wait for at most limit. On timeout it returns errSyncPending: the caller rolls back,
 // calls wait and runs its transaction again.
-func (s *settling) inTime(limit time.Duration) error {
+func (s *pendingSync) waitFor(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-s.done:
 		return s.err
 	case <-timer.C:
-		return errLate
+		return errSyncPending
 	}
 }
