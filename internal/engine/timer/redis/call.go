@@ -14,28 +14,30 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// call is one run of a script on one shard.
+// call is one run of a script on one shard: the request, then the reply or the error.
 type call struct {
-	script *script
-	shard  *shard
-	keys   []string
-	args   []any // those after the prelude's
-	quiet  bool  // a loss that it finds is known
-	lost   bool  // it found one
+	script    *script
+	shard     *shard
+	keys      []string
+	args      []any // arguments after those of the prelude
+	lossKnown bool  // the caller handles a loss found by this call
+	lost      bool  // set if the call found a loss
 
 	reply
 	err error
 }
 
-// reply is what all scripts return; rest is the script's own.
+// reply is the reply of a script: the shard's clock in ms, and the elements that depend on the
+// script.
 type reply struct {
 	now  int64
 	rest []any
 }
 
-// next reads "when the first comes up": never for -1.
+// next returns the first element, the time in ms at which a timer is next reached; never for -1.
 func (r *reply) next() int64 { return orNever(r.number(0)) }
 
+// orNever returns ms, or never if ms is negative.
 func orNever(ms int64) int64 {
 	if ms < 0 {
 		return never
@@ -43,6 +45,7 @@ func orNever(ms int64) int64 {
 	return ms
 }
 
+// number returns element i as an integer, or -1 if it is missing or not a number.
 func (r *reply) number(i int) int64 {
 	if i >= len(r.rest) {
 		return -1
@@ -59,6 +62,7 @@ func (r *reply) number(i int) int64 {
 	return -1
 }
 
+// text returns element i as a string, or "" if it is missing or of another type.
 func (r *reply) text(i int) string {
 	if i >= len(r.rest) {
 		return ""
@@ -67,6 +71,7 @@ func (r *reply) text(i int) string {
 	return s
 }
 
+// list returns element i as a list, or nil if it is missing or of another type.
 func (r *reply) list(i int) []any {
 	if i >= len(r.rest) {
 		return nil
@@ -75,6 +80,7 @@ func (r *reply) list(i int) []any {
 	return l
 }
 
+// texts returns element i as a list of strings.
 func (r *reply) texts(i int) []string {
 	l := r.list(i)
 	out := make([]string, 0, len(l))
@@ -85,14 +91,14 @@ func (r *reply) texts(i int) []string {
 	return out
 }
 
-// run makes calls in one pipeline. A server that does not know a script gets all of them, and the
-// calls that it refused are made again; they did nothing. It returns the first error; each call has
-// its own.
+// run executes calls in one pipeline and sets reply or err of each. It loads missing scripts into
+// the servers and repeats refused calls, which had no effect. It repeats calls without a reply once
+// (see retriable). It returns the first error.
 func (q *Queue) run(ctx context.Context, calls ...*call) error {
 	todo := calls
 	for try := range maxRuns {
 		q.pipeline(ctx, todo)
-		if todo = again(todo, try == 0); len(todo) == 0 {
+		if todo = retriable(todo, try == 0); len(todo) == 0 {
 			break
 		}
 		if redis.HasErrorPrefix(todo[0].err, "NOSCRIPT") {
@@ -110,14 +116,14 @@ func (q *Queue) run(ctx context.Context, calls ...*call) error {
 	return first
 }
 
-// maxRuns is how often a call is made: once, once more over a new connection, and after scripts
-// were loaded.
+// maxRuns bounds the attempts of a call: the first, one over a new connection, and those after
+// loading scripts.
 const maxRuns = 4
 
-// again lists the calls to make again: those that the server refused because it has not got their
-// script, or, after the first try, those that got no reply. All but a lease may be made twice; what
-// a lease took without a reply is regained by the next.
-func again(calls []*call, first bool) []*call {
+// retriable returns the calls to repeat: those whose server lacks the script and, after the first
+// attempt, those without a reply. A lease is never repeated; the next lease recovers the timers
+// that a lost reply contained.
+func retriable(calls []*call, first bool) []*call {
 	var noScript, noReply []*call
 	for _, c := range calls {
 		switch {
@@ -130,17 +136,18 @@ func again(calls []*call, first bool) []*call {
 	return append(noScript, noReply...)
 }
 
+// pipeline sends calls in one pipeline and sets reply or err of each.
 func (q *Queue) pipeline(ctx context.Context, calls []*call) {
 	pipe, cmds := q.client.Pipeline(), make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		cmds[i] = pipe.EvalSha(ctx, c.script.sha, c.keys, append(q.header(c.shard), c.args...)...)
 	}
-	_, err := pipe.Exec(ctx) // also the first error of a command
+	_, err := pipe.Exec(ctx) // err is also the first error of a command
 	for i, c := range calls {
 		c.err = nil
 		v, cmdErr := cmds[i].Result()
 		if cmdErr == nil && v == nil {
-			cmdErr = err // never sent
+			cmdErr = err // the command was never sent
 		}
 		if c.err = cmdErr; c.err == nil {
 			c.err = q.read(c, v)
@@ -148,10 +155,10 @@ func (q *Queue) pipeline(ctx context.Context, calls []*call) {
 	}
 }
 
-// header makes the arguments that every script begins with.
+// header returns the arguments common to all scripts; lua/prelude.lua describes them.
 func (q *Queue) header(sh *shard) []any {
 	now := q.opt.Now()
-	epoch, reckoned := sh.knows(now)
+	epoch, reckoned := sh.epochAndClock(now)
 	guess, clock := "", ""
 	if reckoned > 0 {
 		guess = strconv.FormatInt(reckoned, 10)
@@ -162,7 +169,8 @@ func (q *Queue) header(sh *shard) []any {
 	return []any{epoch, newEpoch(), guess, now.UnixMilli(), clock}
 }
 
-// read takes a reply apart and notes what it says of the shard.
+// read parses a reply, updates the epoch and clock of the shard, and records losses and clock
+// steps.
 func (q *Queue) read(c *call, v any) error {
 	list, ok := v.([]any)
 	if !ok || len(list) < 3 {
@@ -171,10 +179,10 @@ func (q *Queue) read(c *call, v any) error {
 	r := reply{rest: list}
 	epoch, now, stepped := r.text(0), r.number(1), r.number(2)
 	c.now, c.rest = now, list[3:]
-	if c.shard.learns(epoch, now, q.opt.Now()) {
+	if c.shard.observe(epoch, now, q.opt.Now()) {
 		q.count.Losses.Add(1)
 		c.lost = true
-		if !c.quiet {
+		if !c.lossKnown {
 			q.lossSeen.Store(true)
 		}
 	}
@@ -185,7 +193,7 @@ func (q *Queue) read(c *call, v any) error {
 	return nil
 }
 
-// load brings the scripts to every master.
+// load loads all scripts into every master.
 func (q *Queue) load(ctx context.Context) error {
 	one := func(ctx context.Context, c redis.Scripter) error {
 		for _, s := range scripts() {
@@ -207,14 +215,15 @@ func (q *Queue) load(ctx context.Context) error {
 	return nil
 }
 
-// passing are errors of a server that will work again.
-var passing = []string{
+// transient lists the prefixes of errors of a server that will recover.
+var transient = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "OOM", "NOREPLICAS", "MISCONF", "BUSY", "NOSCRIPT", "ERR max number of clients",
 	"UNKILLABLE", "MOVED", "ASK",
 }
 
-// classify turns an error of the client into ours: what the server will not do is Internal (a
-// mistake of ours, or a missing right), all else is that it cannot be reached.
+// classify turns an error of the client library into a drive.Error. A refused command (a bug, or a
+// missing permission) becomes Internal, everything else Unavailable. Drive errors and nil stay
+// unchanged.
 func classify(err error) error {
 	var ours *drive.Error
 	if err == nil || errors.As(err, &ours) {
@@ -225,7 +234,7 @@ func classify(err error) error {
 	if !errors.As(err, &said) || errors.As(err, &network) {
 		return drive.Wrap(err, drive.Unavailable)
 	}
-	for _, p := range passing {
+	for _, p := range transient {
 		if strings.HasPrefix(said.Error(), p) {
 			return drive.Wrap(err, drive.Unavailable)
 		}

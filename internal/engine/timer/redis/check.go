@@ -12,12 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSkew is how far the clocks of the server and of this process may be apart without a word: the
-// queue corrects what is more only where it can tell.
+// maxSkew is the difference between server clock and local clock from which Check adds a note.
 const maxSkew = 5 * time.Second
 
-// Check asks the servers whether they can keep timers. An error refuses the start; notes are worth
-// a line each in the log.
+// Check checks that the servers are suitable for timers. An error must prevent the start; the
+// caller should log each note.
 func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
 	var mu sync.Mutex
 	one := func(ctx context.Context, c *redis.Client, cluster bool) error {
@@ -38,9 +37,10 @@ func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
 	if err != nil {
 		return notes, err
 	}
-	return notes, q.announce(ctx, 0) // the layout
+	return notes, q.announce(ctx, 0) // checks the layout
 }
 
+// checkServer checks one server and returns its notes.
 func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) ([]string, error) {
 	text, err := c.Info(ctx, "server", "memory", "persistence", "replication").Result()
 	if err != nil {
@@ -52,7 +52,7 @@ func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) 
 		return nil, fmt.Errorf("redis %s: %w", c.Options().Addr, classify(err))
 	}
 	s := server{addr: c.Options().Addr, info: parseInfo(text), skew: clock.Sub(sent.Add(q.opt.Now().Sub(sent) / 2))}
-	notes, err := s.judge(cluster)
+	notes, err := s.verify(cluster)
 	if err == nil && q.opt.Sentinel != "" && c.ConfigGet(ctx, "min-replicas-to-write").Val()["min-replicas-to-write"] == "0" {
 		notes = append(notes, fmt.Sprintf("redis %s goes on alone when it is cut off from its replica, and what it acknowledges then is lost when the "+
 			"Sentinels have made another one the master; set min-replicas-to-write 1", s.addr))
@@ -60,13 +60,14 @@ func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) 
 	return notes, err
 }
 
-// server is what a server says of itself.
+// server is the state that a server reports.
 type server struct {
 	addr string
 	info map[string]string
-	skew time.Duration // its clock less ours
+	skew time.Duration // server clock minus local clock
 }
 
+// parseInfo parses the "name:value" lines of INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -77,8 +78,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// judge returns what is worth saying of a server, and why it cannot be used.
-func (s *server) judge(cluster bool) (notes []string, err error) {
+// verify returns notes about the server, or an error if it cannot be used.
+func (s *server) verify(cluster bool) (notes []string, err error) {
 	major, _, _ := strings.Cut(s.info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)
 	mode := s.info["redis_mode"]

@@ -1,34 +1,33 @@
-// Package redis is the timer queue that instances share: Redis 7 alone, behind Sentinel, or a
+// Package redis is a timer queue that instances share: Redis 7 alone, behind Sentinel, or a
 // Cluster.
 //
-// It may be emptied at any moment: it is not the truth. It then says so by a new epoch, and its
-// owner arms again.
+// Redis may lose all timers at any moment; it is not the source of truth. The queue then reports a
+// new epoch, and the owner arms its timers again.
 //
-//	{smartdrive:t17}:meta            HASH  epoch, run id of the server, clock: high-water mark and shift     one a shard
-//	{smartdrive:t17}:park:st         HASH  id ─► state, 55 bytes: all that is known, the slice included      one a shard and kind,
-//	{smartdrive:t17}:park:m29384652  ZSET  id ─► comes up at: a slice of a minute; h489744: of an hour       and so the rest
-//	{smartdrive:t17}:park:dir        ZSET  slice ─► its beginning: those that are not empty
-//	{smartdrive:t17}:park:inf        ZSET  id ─► when it is delivered again: what is leased
-//	{smartdrive:t17}:park:ev         HASH  id ─► the fired timer, frozen, with its token
-//	{smartdrive:timers}:live         ZSET  instance ─► until when it counts as alive
+//	{smartdrive:t17}:meta            HASH  epoch, run id of the server, clock: high-water mark and shift     one per shard
+//	{smartdrive:t17}:park:st         HASH  id ─► state, 55 bytes: the whole timer, including its slice       one per shard and kind,
+//	{smartdrive:t17}:park:m29384652  ZSET  id ─► index time: slice of one minute; h489744: of one hour       also the keys below
+//	{smartdrive:t17}:park:dir        ZSET  slice ─► its first ms: the slices that are not empty
+//	{smartdrive:t17}:park:inf        ZSET  id ─► time of redelivery: the leased timers
+//	{smartdrive:t17}:park:ev         HASH  id ─► the timer as it fired, with its token
+//	{smartdrive:timers}:live         ZSET  instance ─► time until which it counts as alive
 //
-// 64 shards by hash of the key, each under one hash tag, so that it lives on one server. Every
-// change is one Lua script that declares all its keys; whoever calls it does not know in which
-// slice a timer is, so it declares those that it guesses, and a script that needs another one
-// leaves the timer alone and names the slice: the next call has it. docs/formats/redis.md has the
-// bytes.
+// The timers are spread over 64 shards by hash of the key. All keys of a shard have one hash tag,
+// and so are on one server. Every change is one Lua script that declares all its keys. The caller
+// does not know the slice of a timer and declares the probable ones. If a script needs another
+// slice, it leaves the timer unchanged and returns the slice's name for the next call.
+// docs/formats/redis.md describes the bytes.
 //
-// A touch stores last and nothing else. Touches are gathered for a short window and sent pipelined;
-// the index entry is a lower bound that is corrected when it comes up.
+// A touch only stores last. Touches are collected for a short window and sent in one pipeline. The
+// index entry is a lower bound of the due time and is corrected when it is reached.
 //
-// Clock: TIME of the server, plus a shift, never below the high-water mark that the shard stores.
-// Each call says what its caller reckons the clock to be; a server whose clock is more than a
-// minute off that (a fail-over to one that is a day ahead) is taken for a server with a wrong
-// clock: the shift makes up for it, so that all ages stay what they were and nothing fires early
-// (T1), and Options.Stepped is told. A server that was restarted or replaced (another run id or
-// replication id) may have lost the end of its log: that counts as a loss, and is found before
-// anything fires.
+// Clock: TIME of the server plus a shift, never below the high-water mark that the shard stores.
+// Each call sends the time that the caller expects. If a server's clock is more than a minute off
+// (a fail-over to a server that is a day ahead), the script corrects the shift. All ages then stay
+// the same, nothing fires early (T1), and Options.Stepped is called. A restarted or replaced server
+// (another run id or replication id) may have lost the end of its log. The scripts treat this as a
+// loss and detect it before they deliver a timer.
 //
-// Shards are shared out among the instances that lease, by rendezvous hashing. Nothing depends on
-// it: a lease is atomic.
+// The instances that lease divide the shards by rendezvous hashing. Correctness does not depend on
+// the division: a lease is atomic.
 package redis

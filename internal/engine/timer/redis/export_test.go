@@ -6,4 +6,4 @@ import "github.com/redis/go-redis/v9"
 func (q *Queue) Client() redis.UniversalClient { return q.client }
 
 // Distrust makes every Lease ask all shards: time does not pass by itself in tests.
-func (q *Queue) Distrust() { q.trust = 0 }
+func (q *Queue) Distrust() { q.pollAfter = 0 }

@@ -15,7 +15,7 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 		return timer.State{}, drive.Fail(drive.NotFound)
 	}
 	sh := q.shardOf(key)
-	names := sh.lanes[key.Kind].names
+	names := sh.kinds[key.Kind].names
 	c := &call{script: showScript, shard: sh, keys: []string{sh.meta, names[0], names[2], names[3]}, args: []any{string(key.ID[:])}}
 	if err := q.run(ctx, c); err != nil {
 		return timer.State{}, fmt.Errorf("show timer %s: %w", key, err)
@@ -48,8 +48,8 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	return s, nil
 }
 
-// Pending implements timer.Inspector. It walks over all timers, a thousand in a call, on the
-// servers: some seconds of their time for a million. A timer that is armed or goes meanwhile may be
+// Pending implements timer.Inspector. It scans all timers on the servers, a thousand per call: a
+// million take some seconds of server time. Timers that are added or removed during the scan may be
 // counted or not.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
 	shards, err := q.countShards(ctx, q.shards)
@@ -65,7 +65,7 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, erro
 	return all, nil
 }
 
-// countShards walks over the timers of some shards, and returns those of each.
+// countShards scans the timers of shards and returns the counts of each shard.
 func (q *Queue) countShards(ctx context.Context, shards []*shard) ([]sums, error) {
 	type walk struct {
 		*call
@@ -77,7 +77,7 @@ func (q *Queue) countShards(ctx context.Context, shards []*shard) ([]sums, error
 	for i, sh := range shards {
 		all[i] = sums{}
 		for _, k := range timer.Kinds() {
-			c := &call{script: countScript, shard: sh, keys: []string{sh.meta, sh.lanes[k].names[0]}, args: []any{"0"}}
+			c := &call{script: countScript, shard: sh, keys: []string{sh.meta, sh.kinds[k].names[0]}, args: []any{"0"}}
 			walks = append(walks, walk{c, k, all[i]})
 		}
 	}

@@ -15,16 +15,16 @@ func TestAReplyThatTwoLossesOvertookTeachesNothing(t *testing.T) {
 		lost  bool
 		knows string
 	}{{"a", false, "a"}, {"b", true, "b"}, {"c", true, "c"}, {"a", false, "c"}, {"b", false, "c"}, {"c", false, "c"}, {"d", true, "d"}, {"c", false, "d"}} {
-		lost := sh.learns(step.epoch, int64(i+1), now)
-		if epoch, _ := sh.knows(now); lost != step.lost || epoch != step.knows {
+		lost := sh.observe(step.epoch, int64(i+1), now)
+		if epoch, _ := sh.epochAndClock(now); lost != step.lost || epoch != step.knows {
 			t.Errorf("step %d, epoch %s: lost %t, known is %s", i, step.epoch, lost, epoch)
 		}
 	}
-	if _, clock := sh.knows(now); clock != 7 {
+	if _, clock := sh.epochAndClock(now); clock != 7 {
 		t.Errorf("the clock is that of reply %d", clock)
 	}
 	for range 10 * maxFormer {
-		sh.learns(newEpoch(), 1, now)
+		sh.observe(newEpoch(), 1, now)
 	}
 	if len(sh.former) > maxFormer {
 		t.Errorf("%d epochs are remembered", len(sh.former))

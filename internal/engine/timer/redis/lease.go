@@ -13,48 +13,50 @@ import (
 )
 
 const (
-	// maxRounds bounds how often one Lease asks: what it leaves then is asked for by the next one.
+	// maxRounds bounds the rounds of calls in one Lease; the next Lease continues.
 	maxRounds = 8
-	// maxPerCall bounds what one script takes: nothing else runs on the server meanwhile.
+	// maxPerCall bounds the timers of one script call, because the server does nothing else
+	// meanwhile.
 	maxPerCall = 500
 
-	// The width is how many shards are asked at a time (D4). It doubles when those that were asked
-	// had less than there was room for and others wait, so that what is due in many shards is not
-	// late for the sake of the first ones. It halves when they had more: a few calls that bring
-	// many cost the server much less than many that bring few, and it is time of the server that a
-	// backlog lacks.
+	// The width is the number of shards asked in one round (D4). It doubles when the asked
+	// shards returned less than requested and other shards wait, so that those are not late. It
+	// halves when the asked shards were full: in a backlog the server's time is scarce, and few
+	// large calls cost less than many small ones.
 	firstWidth = 8
 
-	// reverify is how often an idle shard's server is asked who it is; before something fires it is
-	// asked always.
+	// reverify is the interval for checking the server identity of an idle shard. Before a
+	// delivery the identity is always checked.
 	reverify = time.Second
 
-	// broken is how long a shard is left alone whose last call failed, while others have something.
-	broken = time.Second
+	// failurePause is the time for which a failed shard is skipped while other shards have due
+	// timers.
+	failurePause = time.Second
 )
 
-// Lease implements timer.Queue. Of the shards that this instance owns it asks those where something
-// comes up and those that it has not asked for MaxWait.
+// Lease implements timer.Queue. It asks the shards that may have due timers: those owned by this
+// instance, those it armed itself, and those not polled for a while. It fails with the error of
+// Run's layout check, if any.
 func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	b := timer.Batch{Now: drive.TimeOf(q.opt.Now())}
 	if !kind.Known() || limit <= 0 {
 		return b, drive.Fail(drive.Internal, "kind", uint8(kind), "limit", limit)
 	}
-	if err := q.owners.refuses(); err != nil {
+	if err := q.owners.layoutError(); err != nil {
 		return b, err
 	}
-	q.owners.begin()
-	if err := q.greet(ctx); err != nil {
+	q.owners.join()
+	if err := q.loadEpochs(ctx); err != nil {
 		return b, err
 	}
-	l := leasing{q: q, kind: kind, limit: limit, hold: hold, batch: &b}
+	l := leaseRun{q: q, kind: kind, limit: limit, hold: hold, batch: &b}
 	for range maxRounds {
 		more, err := l.round(ctx)
 		if err != nil {
 			return b, err
 		}
 		if l.lost {
-			b.Wait = time.Millisecond // its owner is told before more fires
+			b.Wait = time.Millisecond // the owner must learn of the loss before more timers fire
 			break
 		}
 		if !more {
@@ -65,15 +67,15 @@ func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time
 	return b, q.afterLoss(ctx, &b)
 }
 
-// afterLoss finishes a batch: after a loss it learns the epochs of all shards before it tells, so
-// that one loss is told once.
+// afterLoss sets the epoch of a batch. After a loss it first fetches the epochs of all shards, so
+// that one loss is reported as one new epoch.
 func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
-	if first := !q.told.Swap(true); first && q.lossSeen.Load() {
-		b.Epoch, b.Wait = q.epoch.Load(), time.Millisecond // a loss is told as a difference: this is what it will differ from
+	if first := !q.epochReported.Swap(true); first && q.lossSeen.Load() {
+		b.Epoch, b.Wait = q.epoch.Load(), time.Millisecond // report the old epoch first: the engine detects a loss by a change
 		return nil
 	}
 	if q.lossSeen.Swap(false) {
-		err := q.hello(ctx, true)
+		err := q.fetchEpochs(ctx, true)
 		q.epoch.Store(rand64() | 1)
 		if err != nil && len(b.Fired) == 0 {
 			return err
@@ -83,62 +85,64 @@ func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	return nil
 }
 
-// greet learns the epochs of all shards before the first lease: a loss can be told only from what
-// was there before.
-func (q *Queue) greet(ctx context.Context) error {
-	if q.greeted.Load() {
+// loadEpochs fetches the epochs of all shards before the first lease. Without them a later loss
+// could not be detected.
+func (q *Queue) loadEpochs(ctx context.Context) error {
+	if q.epochsLoaded.Load() {
 		return nil
 	}
-	q.greeting.Lock()
-	defer q.greeting.Unlock()
-	if q.greeted.Load() {
+	q.epochsMu.Lock()
+	defer q.epochsMu.Unlock()
+	if q.epochsLoaded.Load() {
 		return nil
 	}
-	if err := q.hello(ctx, false); err != nil {
+	if err := q.fetchEpochs(ctx, false); err != nil {
 		return err
 	}
-	q.greeted.Store(true)
+	q.epochsLoaded.Store(true)
 	return nil
 }
 
-// hello asks all shards for their epochs. Quiet is who tells of a loss itself.
-func (q *Queue) hello(ctx context.Context, quiet bool) error {
+// fetchEpochs fetches the epochs of all shards. With lossKnown set, a loss found now is not
+// reported again.
+func (q *Queue) fetchEpochs(ctx context.Context, lossKnown bool) error {
 	calls := make([]*call, len(q.shards))
 	for i, sh := range q.shards {
-		calls[i] = &call{script: helloScript, shard: sh, keys: []string{sh.meta}, quiet: quiet}
+		calls[i] = &call{script: helloScript, shard: sh, keys: []string{sh.meta}, lossKnown: lossKnown}
 	}
 	return q.run(ctx, calls...)
 }
 
-// leasing is one Lease under way.
-type leasing struct {
+// leaseRun is the state of one Lease.
+type leaseRun struct {
 	q     *Queue
 	kind  timer.Kind
 	limit int
 	hold  time.Duration
 	batch *timer.Batch
-	asked bool // once
-	lost  bool // a shard of those asked
-	more  bool // there are more shards to ask than were asked in this round
+	asked bool // a round was made
+	lost  bool // a called shard had lost its timers
+	more  bool // more shards have due timers than the last round asked
 }
 
-// ask is what one shard is asked for.
-type ask struct {
+// request is the lease request to one shard.
+type request struct {
 	shard *shard
-	wait  int64 // ms until something comes up; negative, as it is overdue: the order of asking
-	room  int
-	check bool
+	wait  int64 // ms until a timer is reached; negative when overdue. Shards are asked in this order
+	room  int   // timers to lease at most
+	check bool  // verify the identity of the server
 }
 
-// round asks the shards that may have something, the oldest first, and reports whether to go on.
-func (l *leasing) round(ctx context.Context) (bool, error) {
+// round asks the most overdue shards once and adds their timers to the batch. It reports whether
+// another round is useful. An error is returned only if the batch is empty.
+func (l *leaseRun) round(ctx context.Context) (bool, error) {
 	room := l.limit - len(l.batch.Fired)
-	asks := l.due(room)
-	if room == 0 || len(asks) == 0 {
+	requests := l.due(room)
+	if room == 0 || len(requests) == 0 {
 		return false, nil
 	}
-	calls := make([]*call, len(asks))
-	for i, a := range asks {
+	calls := make([]*call, len(requests))
+	for i, a := range requests {
 		calls[i] = l.call(&a)
 	}
 	l.asked = true
@@ -146,99 +150,101 @@ func (l *leasing) round(ctx context.Context) (bool, error) {
 	for _, c := range calls {
 		if c.err == nil {
 			l.lost = l.lost || c.lost
-			if took := l.took(c); took != nil && err == nil {
-				err = took
+			if addErr := l.addReply(c); addErr != nil && err == nil {
+				err = addErr
 			}
 		} else {
-			l.missed(c, true)
-			c.shard.breaks(l.kind, l.q.opt.Now())
+			l.noteLostReply(c, true)
+			c.shard.markFailed(l.kind, l.q.opt.Now())
 		}
 	}
-	l.adapt(asks, calls)
+	l.adapt(requests, calls)
 	if err != nil && len(l.batch.Fired) > 0 {
-		return false, nil // what is leased is to be delivered; the next lease meets the error again
+		return false, nil // deliver the leased timers; the next lease meets the error again
 	}
 	return err == nil, err
 }
 
-// due lists whom to ask. Of the room each gets its share: those that are asked only because nothing
-// is known of them come last, and may get none.
-func (l *leasing) due(room int) []ask {
+// due returns the requests of the next round and divides room among them. Shards polled without a
+// known due timer come last and may get no room.
+func (l *leaseRun) due(room int) []request {
 	now := l.q.opt.Now()
-	var known, broke, unknown []ask
+	var known, failed, unknown []request
 	for _, sh := range l.q.shards {
 		o := sh.outlook(l.kind, now)
-		a := ask{shard: sh, wait: o.wait, check: o.check}
+		a := request{shard: sh, wait: o.wait, check: o.check}
 		switch {
-		case o.wait <= 0 && (o.mine || l.q.owners.owns(sh.number)) && o.broke.IsZero():
+		case o.wait <= 0 && (o.reliable || l.q.owners.owns(sh.number)) && o.failedAt.IsZero():
 			known = append(known, a)
-		case o.wait <= 0 && (o.mine || l.q.owners.owns(sh.number)):
-			broke = append(broke, a)
-		case !l.asked && now.Sub(o.asked) >= l.q.owners.trust(sh.number, l.q.trust):
+		case o.wait <= 0 && (o.reliable || l.q.owners.owns(sh.number)):
+			failed = append(failed, a)
+		case !l.asked && now.Sub(o.asked) >= l.q.owners.pollAfter(sh.number, l.q.pollAfter):
 			unknown = append(unknown, a)
 		}
 	}
-	known = l.withBroken(known, broke, now)
-	slices.SortStableFunc(known, func(a, b ask) int { return cmp.Compare(a.wait, b.wait) })
+	known = l.withFailed(known, failed, now)
+	slices.SortStableFunc(known, func(a, b request) int { return cmp.Compare(a.wait, b.wait) })
 	width := int(l.q.widths[l.kind].Load())
 	l.more = len(known) > min(width, room)
 	known = known[:min(len(known), width, room)]
-	asks := append(known, unknown...)
-	for i := range asks {
-		share := room / (len(asks) - i)
+	requests := append(known, unknown...)
+	for i := range requests {
+		share := room / (len(requests) - i)
 		if i < len(known) {
 			share = (room + len(known) - i - 1) / (len(known) - i)
 		}
-		asks[i].room = min(share, maxPerCall)
-		room -= asks[i].room
+		requests[i].room = min(share, maxPerCall)
+		room -= requests[i].room
 	}
-	return asks
+	return requests
 }
 
-// withBroken adds shards whose last call failed. While others have something only one of them is
-// asked, and not at once: those of a server that is away are the most overdue, would fill the
-// width, and would let each round wait for them.
-func (l *leasing) withBroken(known, broke []ask, now time.Time) []ask {
+// withFailed adds failed shards to the known ones. While other shards have due timers, it adds only
+// one, and only after failurePause. Otherwise the shards of an unreachable server, always the most
+// overdue, would fill every round and delay it.
+func (l *leaseRun) withFailed(known, failed []request, now time.Time) []request {
 	if len(known) == 0 {
-		return broke
+		return failed
 	}
-	for _, a := range broke {
-		if since := now.Sub(a.shard.outlook(l.kind, now).broke); since >= broken || since < 0 {
+	for _, a := range failed {
+		if since := now.Sub(a.shard.outlook(l.kind, now).failedAt); since >= failurePause || since < 0 {
 			return append(known, a)
 		}
 	}
 	return known
 }
 
-// outlook is what is known of a shard.
+// outlook is what this process expects of one kind in a shard.
 type outlook struct {
-	wait  int64     // ms until something comes up
-	mine  bool      // this process armed it
-	asked time.Time // when it was
-	broke time.Time // when its last call failed; zero: it did not
-	check bool      // its server is to be verified
+	wait     int64     // ms until a timer is reached
+	reliable bool      // wait is reliable although another instance may own the shard
+	asked    time.Time // time of the last lease
+	failedAt time.Time // time of the last failed call; zero: it succeeded
+	check    bool      // the identity of the server must be verified
 }
 
+// outlook returns the expectation for kind k at time now.
 func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	l := &sh.lanes[k]
+	l := &sh.kinds[k]
 	wait := l.next
 	if l.next != never {
 		wait = l.next - sh.clockLocked(now)
 	}
-	return outlook{wait, l.mine, l.asked, l.broke, now.Sub(sh.verified) >= reverify}
+	return outlook{wait, l.reliable, l.asked, l.failedAt, now.Sub(sh.verified) >= reverify}
 }
 
-func (l *leasing) call(a *ask) *call {
+// call builds the LEASE call for a. It takes over the names of the calls whose replies were lost.
+func (l *leaseRun) call(a *request) *call {
 	now := l.q.opt.Now()
 	clock := l.q.clockOf(a.shard, now)
 	codes := []string{minuteSlice(clock - minute), minuteSlice(clock), minuteSlice(clock + minute), hourSlice(clock)}
 	a.shard.mu.Lock()
-	lane := &a.shard.lanes[l.kind]
-	codes = append(codes, lane.heads...)
-	lost := lane.lost
-	lane.lost = ""
+	state := &a.shard.kinds[l.kind]
+	codes = append(codes, state.heads...)
+	lost := state.lost
+	state.lost = ""
 	check := 0
 	if a.check {
 		check, a.shard.verified = 1, now
@@ -246,58 +252,60 @@ func (l *leasing) call(a *ask) *call {
 	a.shard.mu.Unlock()
 	var name [callLen]byte
 	_, _ = rand.Read(name[:]) // never fails
-	name[0] |= 1              // it begins the tokens, and a token is not 0
+	name[0] |= 1              // the name is the start of the tokens, and a token is not 0
 	return &call{
 		script: leaseScript, shard: a.shard, keys: a.shard.keys(l.kind, codes),
 		args: []any{a.room, ceilMs(l.hold), string(name[:]), l.q.opt.Instance, check, lost},
 	}
 }
 
-// maxLost bounds the calls that are remembered because their replies never came; what older ones
-// leased comes back after its hold.
+// maxLost bounds the stored names of calls with a lost reply. Timers of older calls return after
+// their lease expires.
 const maxLost = 16 * callLen
 
-const callLen = 6 // bytes of a call's name
+const callLen = 6 // bytes of the name of a call
 
-// missed notes a call without a reply: what it may have leased is asked for by the next one, under
-// its name.
-func (l *leasing) missed(c *call, all bool) {
+// noteLostReply stores the names of calls whose leases the next call must recover: the names that c
+// carried and, with all set, c itself.
+func (l *leaseRun) noteLostReply(c *call, all bool) {
 	lost, name := c.args[5].(string), c.args[2].(string)
 	if !all {
 		name = ""
 	}
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	lane := &c.shard.lanes[l.kind]
-	lane.lost += lost + name
-	if n := len(lane.lost); n > maxLost {
-		lane.lost = lane.lost[n-maxLost:]
+	state := &c.shard.kinds[l.kind]
+	state.lost += lost + name
+	if n := len(state.lost); n > maxLost {
+		state.lost = state.lost[n-maxLost:]
 	}
-	lane.next = min(lane.next, c.shard.clockLocked(l.q.opt.Now()))
+	state.next = min(state.next, c.shard.clockLocked(l.q.opt.Now()))
 }
 
-func (sh *shard) breaks(k timer.Kind, now time.Time) {
+// markFailed records a failed call for kind k.
+func (sh *shard) markFailed(k timer.Kind, now time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.lanes[k].broke = now
+	sh.kinds[k].failedAt = now
 }
 
-// took takes a reply of LEASE into the batch.
-func (l *leasing) took(c *call) error {
+// addReply adds the reply of a LEASE call to the batch and updates the expectation of the shard.
+func (l *leaseRun) addReply(c *call) error {
 	now, b := l.q.opt.Now(), l.batch
 	needs, heads := c.texts(1), c.texts(3)
 	c.shard.mu.Lock()
-	lane := &c.shard.lanes[l.kind]
-	lane.next, lane.asked, lane.heads = c.next(), now, append(heads, needs...)
-	lane.mine = lane.next <= c.now // due, and its owner has not taken it
-	lane.broke = time.Time{}
+	state := &c.shard.kinds[l.kind]
+	state.next, state.asked, state.heads = c.next(), now, append(heads, needs...)
+	state.reliable = state.next <= c.now // still due: the owner of the shard has not leased it
+	state.failedAt = time.Time{}
 	c.shard.mu.Unlock()
 	b.Early += int(c.number(2))
 	fired := c.texts(4)
 	if len(fired) > 0 && len(b.Fired) == 0 {
 		b.Now = drive.Time(c.now)
 	}
-	// Shards on servers whose clocks were found wrong have clocks of their own: one batch has one.
+	// Shards on servers with corrected clocks have different clocks: convert all times to one
+	// clock per batch.
 	shift := b.Now.Sub(drive.Time(c.now))
 	if shift.Abs() < time.Minute {
 		shift = 0
@@ -316,18 +324,18 @@ func (l *leasing) took(c *call) error {
 		b.Fired = append(b.Fired, f)
 	}
 	if c.number(5) > 0 {
-		l.missed(c, false)
+		l.noteLostReply(c, false)
 	}
 	return nil
 }
 
-// adapt lets the width follow what a round brought.
-func (l *leasing) adapt(asks []ask, calls []*call) {
+// adapt adjusts the width to the result of a round.
+func (l *leaseRun) adapt(requests []request, calls []*call) {
 	full, drained := 0, 0
 	for i, c := range calls {
 		switch {
-		case c.err != nil || asks[i].room == 0:
-		case len(c.texts(4))/2 == asks[i].room:
+		case c.err != nil || requests[i].room == 0:
+		case len(c.texts(4))/2 == requests[i].room:
 			full++
 		default:
 			drained++
@@ -342,23 +350,25 @@ func (l *leasing) adapt(asks []ask, calls []*call) {
 	}
 }
 
-// wait is how long nothing will come up in the shards of this instance, as far as is known.
-func (l *leasing) wait() time.Duration {
+// wait returns the time until a timer may be reached in the shards of this instance, at most
+// MaxWait.
+func (l *leaseRun) wait() time.Duration {
 	now, wait := l.q.opt.Now(), l.q.opt.MaxWait
 	for _, sh := range l.q.shards {
 		o := sh.outlook(l.kind, now)
-		if o.wait == never || !o.mine && !l.q.owners.owns(sh.number) {
+		if o.wait == never || !o.reliable && !l.q.owners.owns(sh.number) {
 			continue
 		}
 		least := time.Duration(0)
-		if !o.broke.IsZero() {
-			least = max(0, min(broken, broken-now.Sub(o.broke)))
+		if !o.failedAt.IsZero() {
+			least = max(0, min(failurePause, failurePause-now.Sub(o.failedAt)))
 		}
 		wait = min(wait, max(least, time.Duration(o.wait)*time.Millisecond))
 	}
 	return wait
 }
 
+// rand64 returns a random number.
 func rand64() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

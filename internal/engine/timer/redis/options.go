@@ -12,36 +12,37 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Options configure a Queue. Addrs is needed; the zero value of every other field is its default.
+// Options configure a Queue. Addrs is required; the zero value of every other field means its
+// default.
 type Options struct {
-	Addrs    []string // host:port; of a cluster or of Sentinels several
+	Addrs    []string // host:port; several for a cluster or for Sentinels
 	User     string
 	Password string
 	DB       int
-	Sentinel string // the name of the master that the Sentinels at Addrs watch
+	Sentinel string // name of the master that the Sentinels at Addrs watch; "" = no Sentinel
 	Cluster  bool
 	TLS      bool
 
-	// Namespace begins the names of all keys ("smartdrive").
+	// Namespace is the prefix of all keys (default "smartdrive").
 	Namespace string
-	// Instance is who leases, as it is shown (a random name).
+	// Instance is the name of this instance in leases and announcements (default: random).
 	Instance string
-	// Shards is how many shards there are (64). It is stored: a queue with another number refuses
-	// to work.
+	// Shards is the number of shards (default 64). Redis stores it; a queue with another number
+	// refuses to lease.
 	Shards int
-	// MaxWait is how long an engine sleeps at most, and so how late a timer may be that another
-	// instance armed or how long a loss may go unseen (1 s).
+	// MaxWait is the longest sleep of an engine (default 1 s). It bounds the delay of a timer
+	// armed by another instance, and the time that a loss stays unnoticed.
 	MaxWait time.Duration
-	// Window is how long touches are gathered before they are sent (20 ms).
+	// Window is the time for which touches are collected before they are sent (default 20 ms).
 	Window time.Duration
-	// Stepped is told when the clock of a server has jumped by more than a minute; by is negative
-	// for back. Timers are not affected. It is called by whoever calls the queue, once for all
-	// shards, and must not call it.
+	// Stepped is called when a server's clock jumped by more than a minute; by is negative for
+	// a jump back. Timers are not affected. The queue calls it once for all shards, inside
+	// another call, so Stepped must not call the queue.
 	Stepped func(by time.Duration)
 
-	// Now is the clock of this process (time.Now).
+	// Now is the clock of this process (default time.Now).
 	Now func() time.Time
-	// Clock stands for the servers' clock, in tests; nil is the servers' own.
+	// Clock replaces the servers' clock in tests; nil uses the servers' own.
 	Clock func() time.Time
 }
 
@@ -53,6 +54,7 @@ const (
 	defaultWindow    = 20 * time.Millisecond
 )
 
+// setDefaults replaces zero values by their defaults.
 func (o *Options) setDefaults() {
 	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
 	if o.Instance == "" {
@@ -72,24 +74,26 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// quiet takes the place of the library's log, which tells on stderr of each dial that failed: the
-// errors say it.
-type quiet struct{}
+// noLog replaces the log of the client library, which writes every failed dial to stderr. The
+// errors contain the same information.
+type noLog struct{}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+// Printf discards a log line.
+func (noLog) Printf(context.Context, string, ...any) {}
 
-var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
+// disableClientLog installs noLog once.
+var disableClientLog = sync.OnceFunc(func() { redis.SetLogger(noLog{}) })
 
-// client connects lazily: nothing is sent before the first call.
+// client returns a client that connects on first use.
 func (o *Options) client() redis.UniversalClient {
-	silence()
+	disableClientLog()
 	opt := &redis.UniversalOptions{
 		Addrs: o.Addrs, Username: o.User, Password: o.Password, DB: o.DB, MasterName: o.Sentinel, IsClusterMode: o.Cluster,
 		Protocol: 2, DisableIdentity: true,
-		MaxRetries:  -1, // Queue.run knows which calls may be made twice
+		MaxRetries:  -1, // Queue.run decides which calls are repeated
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-		// Notices of maintenance need RESP3 and a subscription a connection; servers that know them
-		// are not what this is for.
+		// Maintenance notifications need RESP3 and a subscription per connection, and are
+		// not supported here.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if o.TLS {

@@ -29,15 +29,15 @@ func TestShardsOfADeadServerHideNoOthers(t *testing.T) {
 	q.widths[kind].Store(firstWidth)
 	for n := range dead + 3 {
 		sh := newShard("test", n)
-		sh.lanes[kind].mine, sh.lanes[kind].next = true, sh.clockLocked(now)
+		sh.kinds[kind].reliable, sh.kinds[kind].next = true, sh.clockLocked(now)
 		if n < dead {
-			sh.lanes[kind].next -= 1000
-			sh.breaks(kind, now)
+			sh.kinds[kind].next -= 1000
+			sh.markFailed(kind, now)
 		}
 		q.shards = append(q.shards, sh)
 	}
 	asked := func() (healthy, broken int) {
-		l := leasing{q: q, kind: kind}
+		l := leaseRun{q: q, kind: kind}
 		for _, a := range l.due(100) {
 			if a.shard.number < dead {
 				broken++
@@ -50,17 +50,17 @@ func TestShardsOfADeadServerHideNoOthers(t *testing.T) {
 	for _, c := range []struct {
 		later           time.Duration
 		healthy, broken int
-	}{{0, 3, 0}, {broken, 3, 1}} {
+	}{{0, 3, 0}, {failurePause, 3, 1}} {
 		now = now.Add(c.later)
 		if healthy, broken := asked(); healthy != c.healthy || broken != c.broken {
 			t.Errorf("after %v it asks %d and %d that failed", c.later, healthy, broken)
 		}
 	}
 	for _, sh := range q.shards[dead:] {
-		sh.lanes[kind].next = never
-		sh.lanes[kind].asked = now
+		sh.kinds[kind].next = never
+		sh.kinds[kind].asked = now
 	}
-	q.trust = time.Hour // of the others nothing is to be asked
+	q.pollAfter = time.Hour // of the others nothing is to be asked
 	if healthy, broken := asked(); healthy != 0 || broken != firstWidth {
 		t.Errorf("alone it asks %d and %d that failed", healthy, broken)
 	}

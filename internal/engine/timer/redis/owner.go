@@ -15,78 +15,82 @@ import (
 )
 
 const (
-	// alive is how long an instance counts among the owners after it was heard of; it is heard
-	// three times as often.
-	alive     = 6 * time.Second
-	announces = alive / 3
-	// patience is after how many MaxWaits a shard of another instance is looked at: for timers that
-	// its owner does not deliver.
-	patience = 5
+	// aliveFor is the time for which an instance counts as an owner after its announcement.
+	aliveFor      = 6 * time.Second
+	announceEvery = aliveFor / 3
+	// foreignFactor is the number of MaxWaits after which the shard of another instance is
+	// polled, in case its owner does not deliver.
+	foreignFactor = 5
 )
 
-// owners shares out the shards among the instances that lease, by rendezvous hashing: each shard
-// goes to the instance whose hash with it is the greatest, so that one that comes or goes moves
-// only its own. While nothing is known of others, this instance owns them all.
+// owners divides the shards among the leasing instances by rendezvous hashing: a shard belongs to
+// the instance with the greatest hash over name and shard. An instance that starts or stops so
+// moves only its own shards. While the other instances are unknown, this instance owns all shards.
 type owners struct {
-	leases atomic.Bool   // this instance leases, so it is one of them
-	joins  chan struct{} // it has begun to
+	leases atomic.Bool   // this instance leases, so it is an owner
+	joins  chan struct{} // closed when leases becomes true
 	mu     sync.RWMutex
-	mine   []bool // nil = all
+	owned  []bool // by shard number; nil = all
 	names  []string
-	layout error // the queue in Redis is not ours to work with
+	layout error // the queue in Redis has a layout that this process cannot use
 }
 
+// owns reports whether this instance owns the shard.
 func (o *owners) owns(shard int) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return o.mine == nil || o.mine[shard]
+	return o.owned == nil || o.owned[shard]
 }
 
-// trust is how long a shard may go without being asked.
-func (o *owners) trust(shard int, own time.Duration) time.Duration {
+// pollAfter returns the time after which a shard is polled without a known due timer: own for an
+// owned shard, a multiple for others.
+func (o *owners) pollAfter(shard int, own time.Duration) time.Duration {
 	if o.owns(shard) {
 		return own
 	}
-	return patience * own
+	return foreignFactor * own
 }
 
-func (o *owners) refuses() error {
+// layoutError returns the error of an unusable layout, or nil.
+func (o *owners) layoutError() error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.layout
 }
 
-// begin makes this instance one of the owners.
-func (o *owners) begin() {
+// join makes this instance one of the owners.
+func (o *owners) join() {
 	if !o.leases.Swap(true) {
 		close(o.joins)
 	}
 }
 
-// share takes in who is alive.
-func (o *owners) share(self string, names []string, shards int) {
-	mine := make([]bool, shards)
-	for n := range mine {
-		mine[n] = owner(names, n) == self
+// assign computes the shards of instance self from the names of the live instances.
+func (o *owners) assign(self string, names []string, shards int) {
+	owned := make([]bool, shards)
+	for n := range owned {
+		owned[n] = owner(names, n) == self
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mine, o.names = mine, names
+	o.owned, o.names = owned, names
 }
 
-func (o *owners) unknown() {
+// reset makes this instance own all shards, because the live instances are unknown.
+func (o *owners) reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mine, o.names = nil, nil
+	o.owned, o.names = nil, nil
 }
 
+// owner returns the name of the instance that owns the shard.
 func owner(names []string, shard int) string {
 	best, most := "", uint64(0)
 	for _, name := range names {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(name + "/" + strconv.Itoa(shard)))
 		v := h.Sum64()
-		v = (v ^ v>>31) * 0x9e3779b97f4a7c15 // FNV alone spreads short suffixes badly
+		v = (v ^ v>>31) * 0x9e3779b97f4a7c15 // FNV alone distributes short suffixes badly
 		if v ^= v >> 29; best == "" || v > most || v == most && name < best {
 			best, most = name, v
 		}
@@ -94,25 +98,25 @@ func owner(names []string, shard int) string {
 	return best
 }
 
-// Run sends touches and keeps this instance among the owners, until ctx is done. It returns an
-// error only if the timers in Redis are laid out in a way that this process cannot work with.
+// Run sends touches and announces this instance to the other owners until ctx is done. It returns a
+// BadRequest error if the timers in Redis have a layout that this process cannot use.
 func (q *Queue) Run(ctx context.Context) error {
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sender.Go(func() { q.sendTouches(ctx) })
-	tick, joins := time.NewTicker(announces), q.owners.joins
+	tick, joins := time.NewTicker(announceEvery), q.owners.joins
 	defer tick.Stop()
 	for {
-		if err := q.announce(ctx, alive); drive.IsKind(err, drive.BadRequest) {
+		if err := q.announce(ctx, aliveFor); drive.IsKind(err, drive.BadRequest) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 			defer cancel()
-			_ = q.announce(last, 0) // or it is forgotten a little later
+			_ = q.announce(last, 0) // on failure the announcement expires soon
 			return nil
 		case <-joins:
 			joins = nil
@@ -121,7 +125,9 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// announce says that this instance lives for so long, and learns who else does.
+// announce announces this instance for the duration long and updates the owners. With long 0, or
+// before the first lease, it only checks the layout. A wrong layout fails with BadRequest and makes
+// every later Lease fail.
 func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 	if !q.owners.leases.Load() {
 		long = 0
@@ -129,9 +135,9 @@ func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 	prefix := "{" + q.opt.Namespace + ":timers}:"
 	layout := fmt.Sprintf("format=%d shards=%d", format, len(q.shards))
 	args := []any{q.opt.Instance, long.Milliseconds(), layout}
-	list, err := announceScript.alone(ctx, q.client, []string{prefix + "live", prefix + "layout"}, args)
+	list, err := announceScript.runGlobal(ctx, q.client, []string{prefix + "live", prefix + "layout"}, args)
 	if err != nil || len(list) == 0 {
-		q.owners.unknown()
+		q.owners.reset()
 		return err
 	}
 	if list[0] != layout {
@@ -142,13 +148,13 @@ func (q *Queue) announce(ctx context.Context, long time.Duration) error {
 		return err
 	}
 	if long > 0 {
-		q.owners.share(q.opt.Instance, list[1:], len(q.shards))
+		q.owners.assign(q.opt.Instance, list[1:], len(q.shards))
 	}
 	return nil
 }
 
-// alone runs a script that belongs to no shard.
-func (s *script) alone(ctx context.Context, c redis.UniversalClient, keys []string, args []any) ([]string, error) {
+// runGlobal runs a script that uses no shard, loading it if necessary.
+func (s *script) runGlobal(ctx context.Context, c redis.UniversalClient, keys []string, args []any) ([]string, error) {
 	v, err := c.EvalSha(ctx, s.sha, keys, args...).StringSlice()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		v, err = c.Eval(ctx, s.text, keys, args...).StringSlice()
@@ -159,31 +165,32 @@ func (s *script) alone(ctx context.Context, c redis.UniversalClient, keys []stri
 	return v, nil
 }
 
-// Owners returns the instances that share the shards, and how many of them are this one's; nil
-// while that is not known.
+// Owners returns the instances that share the shards, and how many shards this instance owns; nil
+// and 0 while unknown.
 func (q *Queue) Owners() (names []string, own int) {
 	q.owners.mu.RLock()
 	defer q.owners.mu.RUnlock()
-	for _, mine := range q.owners.mine {
-		if mine {
+	for _, owned := range q.owners.owned {
+		if owned {
 			own++
 		}
 	}
 	return append([]string(nil), q.owners.names...), own
 }
 
-// steps reports clocks that jumped: all shards of a server find it, one after the other.
-type steps struct {
+// stepDedup deduplicates reports of clock steps: every shard of a server finds the same step.
+type stepDedup struct {
 	mu   sync.Mutex
 	last time.Time
 	by   time.Duration
 }
 
-// sameStep is how long after a report another one of about the same size is taken for the same
-// jump.
+// sameStep bounds the time between two reports, and the difference of their sizes, for which they
+// count as one step.
 const sameStep = time.Minute
 
-func (s *steps) report(by time.Duration, now time.Time, stepped func(time.Duration)) {
+// report calls stepped unless the step was reported before. stepped may be nil.
+func (s *stepDedup) report(by time.Duration, now time.Time, stepped func(time.Duration)) {
 	s.mu.Lock()
 	known := now.Sub(s.last) < sameStep && (by-s.by).Abs() < sameStep
 	if !known {

@@ -17,25 +17,25 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Queue is a timer.Queue in Redis. It is safe for concurrent use. Its touches go out, and its
-// instance counts among those that share the shards, while Run runs.
+// Queue is a timer.Queue in Redis. It is safe for concurrent use. Only while Run runs are touches
+// sent and does the instance share in the shards.
 type Queue struct {
-	opt    Options
-	client redis.UniversalClient
-	shards []*shard
-	trust  time.Duration // how long a lane is not asked again when nothing is known to come up
+	opt       Options
+	client    redis.UniversalClient
+	shards    []*shard
+	pollAfter time.Duration // time after which a shard without a known due timer is polled
 
-	epoch    atomic.Uint64 // of the queue as a whole, in this process
-	lossSeen atomic.Bool   // and not told yet
-	told     atomic.Bool   // an engine knows epoch
-	greeting sync.Mutex
-	greeted  atomic.Bool
-	steps    steps
-	owners   owners
-	touches  touches
-	widths   []atomic.Int32 // by kind: how many shards are asked at a time
-	count    Counters
-	sampler  sampler
+	epoch         atomic.Uint64 // epoch of the whole queue as reported by this process
+	lossSeen      atomic.Bool   // a loss was found and not reported yet
+	epochReported atomic.Bool   // an engine has received epoch
+	epochsMu      sync.Mutex
+	epochsLoaded  atomic.Bool
+	steps         stepDedup
+	owners        owners
+	touches       touches
+	widths        []atomic.Int32 // by kind: shards asked per round
+	count         Counters
+	sampler       sampler
 }
 
 var (
@@ -44,11 +44,11 @@ var (
 	_ timer.Sampler   = (*Queue)(nil)
 )
 
-// New returns a queue. It connects when it is first used.
+// New returns a queue. It connects on first use. The caller must call Close.
 func New(opt Options) *Queue {
 	opt.setDefaults()
 	kinds := len(timer.Kinds()) + 1
-	q := &Queue{opt: opt, client: opt.client(), trust: opt.MaxWait, widths: make([]atomic.Int32, kinds)}
+	q := &Queue{opt: opt, client: opt.client(), pollAfter: opt.MaxWait, widths: make([]atomic.Int32, kinds)}
 	q.epoch.Store(rand.Uint64() | 1)
 	for n := range opt.Shards {
 		sh := newShard(opt.Namespace, n)
@@ -62,13 +62,13 @@ func New(opt Options) *Queue {
 	return q
 }
 
-// Close ends all connections. Nothing may be called afterwards.
+// Close closes all connections. The queue cannot be used afterwards.
 func (q *Queue) Close() error { return q.client.Close() }
 
-// MaxWait is the longest Wait that a Lease returns.
+// MaxWait returns the longest Wait that a Lease returns.
 func (q *Queue) MaxWait() time.Duration { return q.opt.MaxWait }
 
-// shardOf returns where a key lives. The hash is part of the format.
+// shardOf returns the shard of a key. The hash is part of the stored format.
 func (q *Queue) shardOf(k timer.Key) *shard {
 	a, b := binary.LittleEndian.Uint64(k.ID[:8]), binary.LittleEndian.Uint64(k.ID[8:])
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15^uint64(k.Kind)<<56, b^0xe7037ed1a0b428db)
@@ -76,7 +76,7 @@ func (q *Queue) shardOf(k timer.Key) *shard {
 	return q.shards[(hi^lo)%uint64(len(q.shards))]
 }
 
-// batch is what one script call carries: items of one shard and kind, no id twice.
+// batch holds the items of one script call: one shard and kind, each id once.
 type batch struct {
 	shard  *shard
 	kind   timer.Kind
@@ -84,36 +84,39 @@ type batch struct {
 	slices []string
 }
 
-// maxItems bounds a batch: Lua's stack holds some thousands, and nothing else runs on the server
+// maxItems bounds a batch: Lua's stack holds some thousands, and the server does nothing else
 // meanwhile.
 const maxItems = 500
 
-// batcher sorts items into batches.
+// batcher groups items into batches.
 type batcher struct {
 	q    *Queue
 	all  []*batch
-	open map[laneID]*batch
+	open map[shardKind]*batch
 	seen map[timer.Key]bool
 }
 
-type laneID struct {
+// shardKind identifies one kind in one shard.
+type shardKind struct {
 	shard int
 	kind  timer.Kind
 }
 
+// newBatcher returns an empty batcher.
 func (q *Queue) newBatcher() *batcher {
-	return &batcher{q: q, open: map[laneID]*batch{}, seen: map[timer.Key]bool{}}
+	return &batcher{q: q, open: map[shardKind]*batch{}, seen: map[timer.Key]bool{}}
 }
 
-// add puts an item into a batch; codes are of the slices that it may need. A key that came before
-// must be sent after: then it reports false, and the batches so far are to be applied first.
+// add adds an item to a batch; codes are the slices that the item may need. It returns false if an
+// earlier item has the same key. The caller must then apply all batches and add the item to a new
+// batcher.
 func (b *batcher) add(k timer.Key, item string, codes []string) bool {
 	if b.seen[k] {
 		return false
 	}
 	b.seen[k] = true
 	sh := b.q.shardOf(k)
-	id := laneID{sh.number, k.Kind}
+	id := shardKind{sh.number, k.Kind}
 	x := b.open[id]
 	if x == nil || len(x.items) == maxItems {
 		x = &batch{shard: sh, kind: k.Kind}
@@ -127,6 +130,7 @@ func (b *batcher) add(k timer.Key, item string, codes []string) bool {
 	return true
 }
 
+// appendNew appends code unless codes contains it.
 func appendNew(codes []string, code string) []string {
 	if slices.Contains(codes, code) {
 		return codes
@@ -134,12 +138,12 @@ func appendNew(codes []string, code string) []string {
 	return append(codes, code)
 }
 
-// maxTries bounds how often a batch is sent again with more slices: each time it learns all that it
-// lacked, but another process may move the same timers meanwhile.
+// maxTries bounds how often a batch is repeated with more slices. Each reply names all missing
+// slices, but another process may move the timers meanwhile.
 const maxTries = 8
 
-// apply runs a script over batches until each item was done. It returns when the first timer of all
-// comes up, by the shard's reckoned clock at the time: in how long.
+// apply runs script s on batches until every item is done. It returns the time until the first of
+// the timers is reached, timer.Never if none is pending. It fails with Unavailable after maxTries.
 func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Duration, error) {
 	wait := timer.Never
 	for range maxTries {
@@ -158,10 +162,10 @@ func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Du
 				continue
 			}
 			if next := calls[i].next(); next != never {
-				b.shard.expect(b.kind, next)
+				b.shard.noteNext(b.kind, next)
 				wait = min(wait, time.Duration(max(next-calls[i].now, 0))*time.Millisecond)
 			}
-			if b.rest(&calls[i].reply) {
+			if b.keepUnfinished(&calls[i].reply) {
 				again = append(again, b)
 			}
 		}
@@ -173,8 +177,9 @@ func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Du
 	return wait, drive.Fail(drive.Unavailable)
 }
 
-// rest keeps the items that lacked a slice, which it has then. It reports whether there are any.
-func (b *batch) rest(r *reply) bool {
+// keepUnfinished adds the slices requested by the reply and keeps only the items to repeat. It
+// reports whether any remain.
+func (b *batch) keepUnfinished(r *reply) bool {
 	for _, code := range r.texts(1) {
 		b.slices = appendNew(b.slices, code)
 	}
@@ -201,7 +206,7 @@ func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
 	now, b := q.opt.Now(), q.newBatcher()
 	for i := range entries {
 		x := &entries[i]
-		item, codes := armed(x, now), q.armSlices(x, now)
+		item, codes := encodeEntry(x, now), q.armSlices(x, now)
 		if b.add(x.Key, item, codes) {
 			continue
 		}
@@ -214,6 +219,7 @@ func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
 	return q.arm(ctx, b.all)
 }
 
+// arm applies batches of encoded entries.
 func (q *Queue) arm(ctx context.Context, batches []*batch) error {
 	if _, err := q.apply(ctx, armScript, batches); err != nil {
 		return fmt.Errorf("arm: %w", err)
@@ -221,7 +227,7 @@ func (q *Queue) arm(ctx context.Context, batches []*batch) error {
 	return nil
 }
 
-// armSlices guesses where an entry comes up.
+// armSlices returns the slices in which an entry will probably be indexed.
 func (q *Queue) armSlices(x *timer.Entry, now time.Time) []string {
 	last := q.clockOf(q.shardOf(x.Key), now)
 	first := last
@@ -237,14 +243,14 @@ func (q *Queue) armSlices(x *timer.Entry, now time.Time) []string {
 		at, span = min(at, first+ceilMs(x.Max)), min(span, x.Max)
 	}
 	if span >= time.Hour {
-		return []string{hourSlice(at), hourSlice(at + slack)}
+		return []string{hourSlice(at), hourSlice(at + clockSlack)}
 	}
-	return []string{minuteSlice(at), minuteSlice(at + slack)}
+	return []string{minuteSlice(at), minuteSlice(at + clockSlack)}
 }
 
-// clockOf reckons a shard's clock, by the wall clock while nothing is known.
+// clockOf returns the expected clock of a shard in ms, or the wall clock before the first reply.
 func (q *Queue) clockOf(sh *shard, now time.Time) int64 {
-	if _, clock := sh.knows(now); clock > 0 {
+	if _, clock := sh.epochAndClock(now); clock > 0 {
 		return clock
 	}
 	return now.UnixMilli()
@@ -262,7 +268,7 @@ func (q *Queue) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 		if err := q.run(ctx, c); err != nil {
 			return fmt.Errorf("cancel: %w", err)
 		}
-		if !b.rest(&c.reply) {
+		if !b.keepUnfinished(&c.reply) {
 			return nil
 		}
 	}
@@ -286,13 +292,13 @@ func (q *Queue) Settle(ctx context.Context, outcomes []timer.Outcome) (time.Dura
 		var codes []string
 		if o.Verdict == timer.Snooze {
 			at := q.clockOf(q.shardOf(o.Key), now) + ceilMs(min(max(o.In, 0), timer.MaxDelay))
-			codes = []string{minuteSlice(at), minuteSlice(at + slack), hourSlice(at)}
+			codes = []string{minuteSlice(at), minuteSlice(at + clockSlack), hourSlice(at)}
 		}
-		if !b.add(o.Key, ended(o), codes) {
+		if !b.add(o.Key, encodeOutcome(o), codes) {
 			if err := flush(); err != nil {
 				return wait, fmt.Errorf("settle: %w", err)
 			}
-			b.add(o.Key, ended(o), codes)
+			b.add(o.Key, encodeOutcome(o), codes)
 		}
 	}
 	if err := flush(); err != nil {

@@ -8,13 +8,14 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// sampleRounds is how many samples go over all shards: of a million timers each one reads some
-// 60,000.
+// sampleRounds is the number of samples that cover all shards: of a million timers each sample
+// scans about 60,000.
 const sampleRounds = 16
 
-// sums are the timers of a shard, or of several.
+// sums are the counts of timers by kind, of one or several shards.
 type sums map[timer.Kind]timer.Horizon
 
+// add adds more to the counts of kind.
 func (s sums) add(kind timer.Kind, more timer.Horizon) {
 	h := s[kind]
 	h.Minute += more.Minute
@@ -25,22 +26,23 @@ func (s sums) add(kind timer.Kind, more timer.Horizon) {
 	s[kind] = h
 }
 
-// sampler keeps what was counted of each shard, and counts some of them again each time.
+// sampler caches the counts of each shard. Each sample recounts some shards.
 type sampler struct {
-	mu     sync.Mutex // no call is made under it
-	shards []sums     // nil: none was counted yet
-	next   int
+	mu     sync.Mutex // not held during calls
+	shards []sums     // by shard; nil before the first count
+	next   int        // first shard of the next sample
 }
 
 // Sample implements timer.Sampler. The first sample counts all shards, each later one a sixteenth
 // of them.
 func (q *Queue) Sample(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
-	return q.sampler.take(len(q.shards), func(from, to int) ([]sums, error) { return q.countShards(ctx, q.shards[from:to]) })
+	return q.sampler.refresh(len(q.shards), func(from, to int) ([]sums, error) { return q.countShards(ctx, q.shards[from:to]) })
 }
 
-// take counts the shards whose turn it is. If that fails they come again with the next sample.
-func (s *sampler) take(shards int, count func(from, to int) ([]sums, error)) (sums, error) {
-	from, to := s.turn(shards)
+// refresh recounts the next range of shards and returns the totals. After an error the next call
+// counts the same range.
+func (s *sampler) refresh(shards int, count func(from, to int) ([]sums, error)) (sums, error) {
+	from, to := s.nextRange(shards)
 	fresh, err := count(from, to)
 	if err != nil {
 		return nil, fmt.Errorf("count the timers of shards %d to %d: %w", from, to-1, err)
@@ -61,7 +63,8 @@ func (s *sampler) take(shards int, count func(from, to int) ([]sums, error)) (su
 	return all, nil
 }
 
-func (s *sampler) turn(shards int) (from, to int) {
+// nextRange returns the shards to count: all before the first count.
+func (s *sampler) nextRange(shards int) (from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shards == nil {

@@ -17,7 +17,7 @@ func TestSamplesGoOverTheShardsInTurn(t *testing.T) {
 	counted, broken := 0, error(nil)
 	take := func() int64 {
 		t.Helper()
-		all, err := s.take(shards, func(from, to int) (list []sums, err error) {
+		all, err := s.refresh(shards, func(from, to int) (list []sums, err error) {
 			for n := from; n < to; n++ {
 				list = append(list, sums{timer.Park: {Day: timers[n]}})
 				counted++

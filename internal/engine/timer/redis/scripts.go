@@ -1,7 +1,7 @@
 package redis
 
 import (
-	"crypto/sha1" //nolint:gosec // what EVALSHA names scripts by
+	"crypto/sha1" // EVALSHA identifies scripts by SHA-1
 	"embed"
 	"encoding/hex"
 	"strings"
@@ -10,15 +10,16 @@ import (
 //go:embed lua
 var sources embed.FS
 
-// script is a Lua script; servers know it by the SHA-1 of its text.
+// script is a Lua script; servers identify it by the SHA-1 of its text.
 type script struct{ name, text, sha string }
 
+// load reads a script from the embedded files: the parts, then the file of its name.
 func load(name string, parts ...string) *script {
 	var all strings.Builder
 	for _, part := range append(parts, name) {
 		b, err := sources.ReadFile("lua/" + part + ".lua")
 		if err != nil {
-			panic(err) // it is in the binary
+			panic(err) // the file is embedded
 		}
 		all.Write(b)
 	}
@@ -39,7 +40,7 @@ var (
 	announceScript = load("announce")
 )
 
-// scripts are all of them.
+// scripts returns all scripts.
 func scripts() []*script {
 	return []*script{
 		armScript, cancelScript, leaseScript, settleScript, touchScript, showScript, countScript, helloScript, announceScript,

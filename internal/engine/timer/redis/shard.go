@@ -14,49 +14,51 @@ import (
 
 const never = math.MaxInt64 // as a time
 
-// shard is what this process knows of one shard. Times are of the shard's clock.
+// shard is the state that this process keeps for one shard. Times are of the shard's clock, in ms.
 type shard struct {
 	number int
-	name   string // "17/64"
+	name   string // number of the shard and of all shards: "17/64"
 	prefix string // "{smartdrive:t17}:"
 	meta   string
 
 	mu       sync.Mutex
-	epoch    string    // "" = not known yet
-	former   []string  // those before it, the last ones
-	base     int64     // the clock as of at, by the monotonic clock of this process
-	at       time.Time //
-	verified time.Time // when the server's run was last asked for
-	lanes    []lane    // by kind
+	epoch    string   // "" = not known yet
+	former   []string // the latest earlier epochs
+	base     int64    // the shard's clock at the time at; 0 = not known yet
+	at       time.Time
+	verified time.Time   // time of the last identity check
+	kinds    []kindState // by timer.Kind
 	touched  map[timer.Key]struct{}
 }
 
-// lane is one kind in one shard.
-type lane struct {
-	names []string // of st, dir, inf, ev
-	slice string   // begins the names of its slices
-	next  int64    // when something comes up, as far as is known
-	asked time.Time
-	mine  bool      // next is known to be right: whoever owns the shard, it may be asked then
-	heads []string  // the oldest slices
-	lost  string    // names of the LEASE calls whose replies never came
-	broke time.Time // when the last call failed; zero: it did not
+// kindState is the state of one kind in one shard.
+type kindState struct {
+	names    []string  // keys of st, dir, inf, ev
+	slice    string    // prefix of the slice keys
+	next     int64     // time in ms at which a timer is expected to be reached; never = none known
+	asked    time.Time // time of the last lease
+	reliable bool      // next is reliable: ask the shard then, even if another instance owns it
+	heads    []string  // oldest slices
+	lost     string    // concatenated names of the LEASE calls whose replies were lost
+	failedAt time.Time // time of the last failed call; zero: it succeeded
 }
 
+// newShard returns shard n with the key names of its namespace.
 func newShard(namespace string, n int) *shard {
 	sh := &shard{number: n, prefix: fmt.Sprintf("{%s:t%d}:", namespace, n), touched: map[timer.Key]struct{}{}}
 	sh.meta = sh.prefix + "meta"
-	sh.lanes = make([]lane, len(timer.Kinds())+1)
+	sh.kinds = make([]kindState, len(timer.Kinds())+1)
 	for _, k := range timer.Kinds() {
 		p := sh.prefix + k.String() + ":"
-		sh.lanes[k] = lane{names: []string{p + "st", p + "dir", p + "inf", p + "ev"}, slice: p, next: never}
+		sh.kinds[k] = kindState{names: []string{p + "st", p + "dir", p + "inf", p + "ev"}, slice: p, next: never}
 	}
 	return sh
 }
 
-// keys are those of a script that works on the index.
+// keys returns the keys of a script that uses the index of kind k: the fixed ones, then each slice
+// once.
 func (sh *shard) keys(k timer.Kind, slices []string) []string {
-	l := &sh.lanes[k]
+	l := &sh.kinds[k]
 	keys := append([]string{sh.meta}, l.names...)
 	seen := map[string]bool{}
 	for _, code := range slices {
@@ -68,13 +70,14 @@ func (sh *shard) keys(k timer.Kind, slices []string) []string {
 	return keys
 }
 
-// knows is the epoch and the reckoned clock; "" and 0 while nothing is known.
-func (sh *shard) knows(now time.Time) (epoch string, reckoned int64) {
+// epochAndClock returns the epoch and the expected clock; "" and 0 before the first reply.
+func (sh *shard) epochAndClock(now time.Time) (epoch string, reckoned int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.epoch, sh.clockLocked(now)
 }
 
+// clockLocked returns the expected clock of the shard in ms, or 0 before the first reply.
 func (sh *shard) clockLocked(now time.Time) int64 {
 	if sh.base == 0 {
 		return 0
@@ -82,13 +85,14 @@ func (sh *shard) clockLocked(now time.Time) int64 {
 	return sh.base + now.Sub(sh.at).Milliseconds()
 }
 
-// maxFormer is how many epochs a reply may come too late for: a shard was lost as often meanwhile.
+// maxFormer bounds the stored earlier epochs, and so how late a reply from before a loss is
+// recognized.
 const maxFormer = 16
 
-// learns takes in what a reply says. It reports whether the shard was lost since the last one. A
-// reply that was overtaken by the one that told of a loss teaches nothing: no epoch comes back for
-// good, since a server that has lost one is not what it was, and begins another.
-func (sh *shard) learns(epoch string, clock int64, now time.Time) (lost bool) {
+// observe updates epoch and clock from a reply. It reports whether the shard was lost since the
+// last reply. A reply of a former epoch was overtaken and is ignored: an epoch never returns, since
+// a server that lost it starts a new one.
+func (sh *shard) observe(epoch string, clock int64, now time.Time) (lost bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if slices.Contains(sh.former, epoch) {
@@ -104,15 +108,16 @@ func (sh *shard) learns(epoch string, clock int64, now time.Time) (lost bool) {
 	return lost
 }
 
-// expect notes that something of this process comes up at next.
-func (sh *shard) expect(k timer.Kind, next int64) {
+// noteNext records that a timer armed or settled by this process is reached at next.
+func (sh *shard) noteNext(k timer.Kind, next int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if l := &sh.lanes[k]; next < l.next {
-		l.next, l.mine = next, true
+	if l := &sh.kinds[k]; next < l.next {
+		l.next, l.reliable = next, true
 	}
 }
 
+// newEpoch returns a random epoch.
 func newEpoch() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// What the scripts pack, big-endian; times and spans are ms. A layout that changes takes another
-// format number.
+// Encodings shared with the scripts, big-endian; times and durations are in ms. A changed layout
+// needs a new format number.
 //
 //	state  format << 4 | flags (1), gen (8), account (16), idle (6), max (6), first (6), last (6), at (6), push-backs (4, or none: 0)
 //	fired  token (8), gen (8), account (16), first (6), last (6), due (6), attempt (4), delivery (4), call (6), holder (up to a zero
@@ -22,18 +22,18 @@ import (
 const (
 	format     = 1
 	stateLen   = 55
-	countLen   = 4 // behind the state: a timer that was pushed back
+	countLen   = 4 // appended to the state of a timer that was pushed back
 	firedLen   = 64
-	placeLen   = 12 // behind the holder: zero byte, push-backs, at, by the hour. Absent in what an older release froze
+	placeLen   = 12 // appended to the holder: zero byte, push-backs, index time, coarse. Older releases did not write it
 	flagLeased = 1
 	flagCoarse = 4
 
-	// maxGen is what Lua's numbers, which are doubles, can hold.
+	// maxGen is the greatest integer that Lua's numbers (doubles) represent exactly.
 	maxGen = 1<<53 - 1
 	maxInt = 1<<48 - 1 // of 6 bytes; as ms 8,900 years
 )
 
-// state is a timer as the shard keeps it.
+// state is a timer as stored in the shard. Times and durations are in ms.
 type state struct {
 	leased, coarse       bool
 	gen                  int64
@@ -45,6 +45,7 @@ type state struct {
 
 var errFormat = errors.New("a timer in Redis is not of the format of this version")
 
+// parseState decodes a stored state; another length or format fails with errFormat.
 func parseState(s string) (st state, err error) {
 	if len(s) != stateLen && len(s) != stateLen+countLen || s[0]>>4 != format {
 		return st, errFormat
@@ -59,6 +60,7 @@ func parseState(s string) (st state, err error) {
 	return st, nil
 }
 
+// due returns the due time in ms, not before the index time.
 func (st *state) due() int64 {
 	due := st.last + st.idle
 	if st.max > 0 {
@@ -67,7 +69,8 @@ func (st *state) due() int64 {
 	return max(due, st.indexed)
 }
 
-// parseFired reads what was frozen when a timer fired, and who leased it last.
+// parseFired decodes a fired timer and the name of the instance that last leased it. A short value
+// fails with errFormat.
 func parseFired(s string) (f timer.Fired, holder string, err error) {
 	if len(s) < firedLen {
 		return f, "", errFormat
@@ -87,9 +90,11 @@ func parseFired(s string) (f timer.Fired, holder string, err error) {
 	return f, holder, nil
 }
 
-// fields reads big-endian fields off the front of a string that is long enough.
+// fields is a string of big-endian fields; its methods remove a field from the front. The caller
+// must check the length.
 type fields string
 
+// uint removes an n-byte integer.
 func (f *fields) uint(n int) (v uint64) {
 	for _, b := range []byte((*f)[:n]) {
 		v = v<<8 | uint64(b)
@@ -98,22 +103,25 @@ func (f *fields) uint(n int) (v uint64) {
 	return v
 }
 
+// ms removes a 6-byte time in ms.
 func (f *fields) ms() int64 { return int64(f.uint(6)) }
 
+// id removes a 16-byte id.
 func (f *fields) id() (id [16]byte) {
 	copy(id[:], *f)
 	*f = (*f)[16:]
 	return id
 }
 
+// append6 appends v as 6 bytes, limited to 0 and maxInt.
 func append6(b []byte, v int64) []byte {
 	v = min(max(v, 0), maxInt)
 	return append(binary.BigEndian.AppendUint16(b, uint16(v>>32)), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 }
 
-// armed packs an entry. Its times become ages, because the server's clock is another one than the
-// truth's.
-func armed(x *timer.Entry, now time.Time) string {
+// encodeEntry encodes an entry for ARM. Times become ages, because the server's clock differs from
+// the clock of the owner's rows.
+func encodeEntry(x *timer.Entry, now time.Time) string {
 	age := func(t drive.Time) int64 { return max(now.UnixMilli()-int64(t), 0) }
 	last := int64(0)
 	if x.Last != 0 {
@@ -128,30 +136,34 @@ func armed(x *timer.Entry, now time.Time) string {
 	return string(append6(append6(append6(append6(b, ceilMs(x.Idle)), ceilMs(x.Max)), last), first))
 }
 
-func ended(o *timer.Outcome) string {
+// encodeOutcome encodes an outcome for SETTLE.
+func encodeOutcome(o *timer.Outcome) string {
 	b := append(make([]byte, 0, 35), o.Key.ID[:]...)
 	b = append(binary.BigEndian.AppendUint64(b, o.Token), byte(o.Verdict))
 	b = append6(b, ceilMs(min(max(o.In, 0), timer.MaxDelay)))
 	return string(binary.BigEndian.AppendUint32(b, uint32(max(o.Attempt, 0))))
 }
 
-// ceilMs rounds up, so that nothing fires early (T1).
+// ceilMs converts d to ms and rounds up, so that nothing fires early (T1).
 func ceilMs(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-// Slices. A short timer is indexed by the minute, one of an hour or more by the hour.
+// A timer of less than an hour is indexed by the minute, a longer one by the hour.
 const (
 	minute = int64(time.Minute / time.Millisecond)
 	hour   = int64(time.Hour / time.Millisecond)
 
-	// slack is how far a guess of the server's clock may be off before a slice is guessed wrong;
-	// that costs one more call.
-	slack = int64(time.Second / time.Millisecond)
+	// clockSlack is the error allowed when the caller predicts the server's clock. A greater
+	// error costs one more call for the right slice.
+	clockSlack = int64(time.Second / time.Millisecond)
 )
 
+// minuteSlice returns the code of the minute slice that contains ms.
 func minuteSlice(ms int64) string { return "m" + strconv.FormatInt(ms/minute, 10) }
-func hourSlice(ms int64) string   { return "h" + strconv.FormatInt(ms/hour, 10) }
 
-// sliceName is how a slice is shown: "2026-11-20 23:54", or "2026-11-20 23h".
+// hourSlice returns the code of the hour slice that contains ms.
+func hourSlice(ms int64) string { return "h" + strconv.FormatInt(ms/hour, 10) }
+
+// sliceName returns the slice for display: "2026-11-20 23:54", or "2026-11-20 23h" for an hour.
 func (st *state) sliceName() string {
 	at := time.UnixMilli(st.indexed).UTC()
 	if st.coarse {

@@ -54,11 +54,11 @@ func TestPacking(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_700_000_000_000)
 	x := timer.Entry{Key: timer.Key{Kind: timer.Park}, Gen: -5, Idle: time.Nanosecond, Max: timer.MaxDelay, Last: 1, First: drive.TimeOf(now)}
-	if n := len(armed(&x, now)); n != 64 {
+	if n := len(encodeEntry(&x, now)); n != 64 {
 		t.Errorf("an armed timer has %d bytes, the script reads 64", n)
 	}
 	o := timer.Outcome{Key: x.Key, Token: 1, Verdict: timer.Retry, In: timer.MaxDelay * 2, Attempt: -1}
-	if n := len(ended(&o)); n != 35 {
+	if n := len(encodeOutcome(&o)); n != 35 {
 		t.Errorf("an outcome has %d bytes, the script reads 35", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s := server{addr: "a:1", info: maps.Clone(good), skew: test.skew}
 		s.info[test.field] = test.value
-		notes, err := s.judge(test.cluster)
+		notes, err := s.verify(test.cluster)
 		if (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			t.Errorf("%s: %v", test.name, err)
 		}

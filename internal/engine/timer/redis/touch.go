@@ -10,31 +10,31 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Counters is what a queue has done since it began. All fields only grow.
+// Counters counts the work of a queue since its start. All fields only grow.
 type Counters struct {
-	Touches     atomic.Int64 // Touch was called
-	Coalesced   atomic.Int64 // touches that another one of the same window stood for
-	Dropped     atomic.Int64 // touches that were given up: the server was away for long
-	Flushes     atomic.Int64 // windows that were sent
-	Republished atomic.Int64 // timers that were leased again: a lease ran out, or a retry
-	Losses      atomic.Int64 // shards found empty, or on another server
+	Touches     atomic.Int64 // calls of Touch
+	Coalesced   atomic.Int64 // touches coalesced with another touch of the same key in the window
+	Dropped     atomic.Int64 // touches discarded because too many waited for an unreachable server
+	Flushes     atomic.Int64 // windows sent
+	Republished atomic.Int64 // deliveries after the first: expired leases and retries
+	Losses      atomic.Int64 // shards found empty, or on a restarted or replaced server
 	Steps       atomic.Int64 // clocks found off by more than a minute
 }
 
 // Counters returns the counters of the queue.
 func (q *Queue) Counters() *Counters { return &q.count }
 
-// maxTouched bounds the touches that wait in a shard for a server that does not answer; 64 shards
-// of them are some 200 MB.
+// maxTouched bounds the touches per shard that wait for an unreachable server; in 64 shards about
+// 200 MB.
 const maxTouched = 16384
 
-// touches gathers what was touched, in the shards, and knows whether there is anything.
+// touches coordinates the flushes; the touched keys are in the shards.
 type touches struct {
-	wake    chan struct{} // something was touched since the last flush began
-	sending sync.Mutex    // one flush at a time; then what comes meanwhile makes the next one
+	wake    chan struct{} // a key was touched since the last flush began
+	sending sync.Mutex    // allows one flush at a time; later touches form the next one
 }
 
-// Touch implements timer.Queue. It stores the key; Run sends it.
+// Touch implements timer.Queue. It stores the key; Run sends it at the end of the window.
 func (q *Queue) Touch(key timer.Key) {
 	if !key.Kind.Known() {
 		return
@@ -61,8 +61,8 @@ func (q *Queue) Touch(key timer.Key) {
 	}
 }
 
-// Flush sends what was touched until now. What cannot be sent is kept for the next time: the touch
-// is then later, never lost.
+// Flush sends all stored touches. Touches that fail are stored again for the next flush, which then
+// counts them as later activity.
 func (q *Queue) Flush(ctx context.Context) error {
 	q.touches.sending.Lock()
 	defer q.touches.sending.Unlock()
@@ -93,14 +93,16 @@ func (q *Queue) Flush(ctx context.Context) error {
 	return nil
 }
 
+// touchCall returns the TOUCH call for keys of one shard and kind.
 func touchCall(sh *shard, kind timer.Kind, keys []timer.Key) *call {
 	args := make([]any, len(keys))
 	for i := range keys {
 		args[i] = string(keys[i].ID[:])
 	}
-	return &call{script: touchScript, shard: sh, keys: []string{sh.meta, sh.lanes[kind].names[0]}, args: args}
+	return &call{script: touchScript, shard: sh, keys: []string{sh.meta, sh.kinds[kind].names[0]}, args: args}
 }
 
+// takeTouched removes and returns the touched keys of the shard by kind.
 func (sh *shard) takeTouched() map[timer.Kind][]timer.Key {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -115,6 +117,7 @@ func (sh *shard) takeTouched() map[timer.Kind][]timer.Key {
 	return kinds
 }
 
+// putBack stores keys as touched again.
 func (sh *shard) putBack(keys []timer.Key) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -123,7 +126,7 @@ func (sh *shard) putBack(keys []timer.Key) {
 	}
 }
 
-// sendTouches sends windows until ctx is done, then what is left.
+// sendTouches flushes touches once per window until ctx is done, then once more.
 func (q *Queue) sendTouches(ctx context.Context) {
 	window := time.NewTimer(q.opt.Window)
 	defer window.Stop()
@@ -132,7 +135,7 @@ func (q *Queue) sendTouches(ctx context.Context) {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 			defer cancel()
-			_ = q.Flush(last) // what is lost with it is activity of the last window: the handler asks the truth
+			_ = q.Flush(last) // an error loses activity of the last window only; the handler checks the database
 			return
 		case <-q.touches.wake:
 		}
@@ -153,7 +156,7 @@ const (
 	retouchPause = 500 * time.Millisecond
 )
 
-// retouch sees to it that what was put back is sent although nothing is touched.
+// retouch pauses, then schedules a flush of the touches that were stored again.
 func (q *Queue) retouch(ctx context.Context, pause *time.Timer) {
 	pause.Reset(retouchPause)
 	select {
