@@ -8,39 +8,43 @@ import (
 )
 
 const (
-	// wobble is how far wall and monotonic clock may drift apart before times are shown by the new
-	// difference: below, times that were handed out twice would differ by a rounding.
-	wobble = 2 // milliseconds
-	// alarm is the step of the wall clock that is reported.
-	alarm = 60_000 // milliseconds
+	// maxDrift is the drift between wall and monotonic clock, in milliseconds, up to which shown
+	// times keep their old difference. A correction of a smaller drift would show one time with
+	// different roundings.
+	maxDrift = 2
+	// reportedStep is the step of the wall clock, in milliseconds, from which Stepped is called.
+	reportedStep = 60_000
 )
 
-// clock counts ticks: Unix milliseconds at the start of the queue plus the monotonic time since.
-// They never go back.
+// clock counts ticks: Unix milliseconds at the start of the queue plus monotonic time since then.
+// Ticks never decrease.
 type clock struct {
-	read    func() (wall time.Time, since time.Duration)
-	base    int64 // nanoseconds
+	read func() (wall time.Time, since time.Duration)
+	base int64 // wall clock at the start, in nanoseconds
+	// high is the greatest tick returned so far.
 	high    atomic.Int64
-	shift   atomic.Int64 // wall - ticks, milliseconds
+	shift   atomic.Int64 // wall clock minus ticks, milliseconds
 	stepped func(by time.Duration)
 }
 
+// newClock returns a clock that starts at now(). stepped may be nil.
 func newClock(now func() time.Time, stepped func(time.Duration)) *clock {
 	begun := now()
 	c := &clock{base: begun.UnixNano(), stepped: stepped}
 	c.read = func() (time.Time, time.Duration) {
 		t := now()
-		return t, t.Sub(begun) // monotonic where both readings have it
+		return t, t.Sub(begun) // monotonic if both times have a monotonic reading
 	}
 	return c
 }
 
-// tick returns the present tick.
+// tick returns the current tick.
 func (c *clock) tick() int64 {
 	_, since := c.read()
 	return c.advance(since)
 }
 
+// advance returns the tick for the time since the start, never less than an earlier tick.
 func (c *clock) advance(since time.Duration) int64 {
 	t := (c.base + int64(since)) / int64(time.Millisecond)
 	for {
@@ -54,24 +58,24 @@ func (c *clock) advance(since time.Duration) int64 {
 	}
 }
 
-// sync is tick, and takes notice of a wall clock that was set.
+// sync returns the current tick. It adjusts to a changed wall clock and reports large steps.
 func (c *clock) sync() int64 {
 	wall, since := c.read()
 	t := c.advance(since)
 	was := c.shift.Load()
 	by := wall.UnixMilli() - t - was
-	if by > wobble || by < -wobble {
-		if c.shift.CompareAndSwap(was, was+by) && (by > alarm || by < -alarm) && c.stepped != nil {
+	if by > maxDrift || by < -maxDrift {
+		if c.shift.CompareAndSwap(was, was+by) && (by > reportedStep || by < -reportedStep) && c.stepped != nil {
 			c.stepped(time.Duration(by) * time.Millisecond)
 		}
 	}
 	return t
 }
 
-// show turns a tick into the wall clock's time, by the present difference.
+// show converts a tick to wall-clock time by the present difference.
 func (c *clock) show(tick int64) drive.Time { return drive.Time(tick + c.shift.Load()) }
 
-// place turns the wall clock's time into a tick, not after now; zero becomes other.
+// place converts wall-clock time to a tick, at most now. A zero t returns other.
 func (c *clock) place(t drive.Time, other, now int64) int64 {
 	if t == 0 {
 		return other

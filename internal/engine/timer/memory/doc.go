@@ -1,20 +1,20 @@
 // Package memory is the timer queue of a single process.
 //
-// It forgets everything when the process ends: the owner arms its timers again from its rows, which
-// are the truth. While the process lives it loses nothing, so its epoch does not change.
+// All timers are lost when the process ends; the owner then arms its timers again from its rows.
+// While the process lives the queue loses nothing, so its epoch stays the same.
 //
 //	queue    64 shards by hash of the key, each with one RWMutex
 //	  shard  table: open addressing, hash ─► entry          4 B a slot, at most 3/4 full
-//	         slab:  entries of 72 B in chunks of 256        never moved, so an entry is named by an int32
+//	         slab:  entries of 72 B in chunks of 256        never moved, so an int32 identifies an entry
 //	         heaps: one per kind, of int32, by plan.at      4 B
-//	         leases: what is fired and not settled          only these hold more
+//	         leases: timers fired and not settled           only these need more memory
 //
-// A touch is a look-up under the shared lock and one atomic write of entry.last; the heap is not
-// moved. Chunks are kept when their timers are gone: the queue holds the memory of the most timers
-// that it ever had, under 100 bytes each.
+// A touch is a look-up under the read lock and one atomic write of entry.last; the heap does not
+// change. Chunks are never freed: the queue keeps the memory of its greatest number of timers, less
+// than 100 bytes each.
 //
-// Clock: the queue counts by the monotonic clock. A step of the wall clock, or a machine that
-// slept, has no effect on any timer (T1): ages are kept, and the times that come out are those of
-// the stepped clock. Steps of over a minute are reported (Options.Stepped). Asleep, a machine
-// receives no activity either, so that time counts for nobody.
+// Clock: the queue uses the monotonic clock. A step of the wall clock or a suspended machine
+// affects no timer (T1). Ages stay the same, and returned times are converted to the new wall clock. Steps
+// of more than a minute are reported (Options.Stepped). Suspended time counts for no timer: a
+// suspended machine receives no activity either.
 package memory

@@ -1,23 +1,23 @@
 package memory
 
-// The heap of a lane holds entry numbers by plan.at, and entry.pos is the way back. It is written
-// out because container/heap costs an interface call per comparison.
+// Each kind has a binary min-heap of entry numbers by plan.at; entry.pos is the index in it.
+// container/heap would cost an interface call per comparison.
 
-// moveLocked gives an entry a new place in time.
+// moveLocked sets the heap time of entry n to tick at.
 func (s *shard) moveLocked(n int32, at int64) {
 	s.plan(n).at = at
 	e := s.entry(n)
-	l := &s.lanes[e.kind]
+	l := &s.heaps[e.kind]
 	if !s.upLocked(l.heap, e.pos) {
 		s.downLocked(l.heap, e.pos)
 	}
 	s.publishLocked(l)
 }
 
-// removeLocked takes an entry out of its heap.
+// removeLocked removes entry n from its heap.
 func (s *shard) removeLocked(n int32) {
 	e := s.entry(n)
-	l := &s.lanes[e.kind]
+	l := &s.heaps[e.kind]
 	pos, last := e.pos, int32(len(l.heap)-1)
 	s.swapLocked(l.heap, pos, last)
 	l.heap = l.heap[:last]
@@ -27,7 +27,8 @@ func (s *shard) removeLocked(n int32) {
 	s.publishLocked(l)
 }
 
-func (s *shard) publishLocked(l *lane) {
+// publishLocked updates next after a change of its heap.
+func (s *shard) publishLocked(l *kindHeap) {
 	next := int64(never)
 	if len(l.heap) > 0 {
 		next = s.plan(l.heap[0]).at
@@ -37,12 +38,13 @@ func (s *shard) publishLocked(l *lane) {
 	}
 }
 
+// swapLocked swaps two heap elements and updates their entries.
 func (s *shard) swapLocked(h []int32, i, j int32) {
 	h[i], h[j] = h[j], h[i]
 	s.entry(h[i]).pos, s.entry(h[j]).pos = i, j
 }
 
-// upLocked reports whether the entry moved.
+// upLocked restores the heap order upwards from index i, and reports whether the element moved.
 func (s *shard) upLocked(h []int32, i int32) bool {
 	from := i
 	for i > 0 {
@@ -56,6 +58,7 @@ func (s *shard) upLocked(h []int32, i int32) bool {
 	return i != from
 }
 
+// downLocked restores the heap order downwards from index i.
 func (s *shard) downLocked(h []int32, i int32) {
 	for {
 		child := 2*i + 1

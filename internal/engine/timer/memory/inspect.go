@@ -22,7 +22,7 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	st := timer.State{
 		Key: key, Gen: p.gen, Account: p.owner, First: show(p.first), Last: show(e.last.Load()), Indexed: show(p.at), Leased: e.leased,
 		Idle: time.Duration(p.idle) * time.Millisecond, Max: time.Duration(p.max) * time.Millisecond,
-		Due: show(max(p.at, s.due(n))), PushBacks: p.moved.Load(), Shard: s.name,
+		Due: show(max(p.at, s.due(n))), PushBacks: p.pushBacks.Load(), Shard: s.name,
 	}
 	if st.PushBacks > 0 {
 		st.LastPushBack = st.Last
@@ -33,8 +33,8 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	return st, nil
 }
 
-// Pending implements timer.Inspector. It walks over all timers, one shard under its shared lock at
-// a time: some 10 ms for a million.
+// Pending implements timer.Inspector. It scans all timers, one shard at a time under the read lock:
+// about 10 ms per million.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
 	now := q.clock.sync()
 	sums := make(map[timer.Kind]timer.Horizon, len(timer.Kinds()))
@@ -51,10 +51,11 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, erro
 	return sums, nil
 }
 
+// count adds the timers of kind to sum.
 func (s *shard) count(kind timer.Kind, now int64, sum *timer.Horizon) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, n := range s.lanes[kind].heap {
+	for _, n := range s.heaps[kind].heap {
 		if s.entry(n).leased {
 			sum.Leased++
 			continue

@@ -16,25 +16,25 @@ const (
 	numShards = 1 << shardBits
 )
 
-// Options configure a Queue; the zero value is complete.
+// Options configure a Queue; the zero value is valid.
 type Options struct {
-	// Now is the clock (time.Now). Readings without a monotonic part, of tests, may step: back has
-	// no effect, forward is time that passes.
+	// Now is the clock (default time.Now). Times without a monotonic reading, used in tests, may
+	// jump: a jump back has no effect, a jump forward counts as elapsed time.
 	Now func() time.Time
-	// Stepped is told when the wall clock was set by more than a minute, or the machine slept; by
-	// is negative for back. Timers are not affected. It is called by whoever calls the queue, and
-	// must not call it.
+	// Stepped is called after the wall clock was set by more than a minute or the machine was
+	// suspended; by is negative for a jump back. Timers are not affected. It runs inside a call of
+	// the queue, so it must not call the queue.
 	Stepped func(by time.Duration)
 }
 
-// Queue is a timer.Queue in the memory of the process. It is safe for concurrent use and its calls
-// do not fail, but for entries that no queue takes.
+// Queue is a timer.Queue in process memory. It is safe for concurrent use. Its calls fail only for
+// invalid arguments.
 type Queue struct {
-	clock  *clock
-	tokens atomic.Uint64
-	epoch  atomic.Uint64
-	turns  []atomic.Uint32 // per kind: the shard where the next Lease begins
-	shards [numShards]shard
+	clock     *clock
+	tokens    atomic.Uint64
+	epoch     atomic.Uint64
+	nextShard []atomic.Uint32 // by kind: the shard at which the next Lease starts
+	shards    [numShards]shard
 }
 
 var (
@@ -48,7 +48,7 @@ func New(opt Options) *Queue {
 		opt.Now = time.Now
 	}
 	kinds := len(timer.Kinds()) + 1
-	q := &Queue{clock: newClock(opt.Now, opt.Stepped), turns: make([]atomic.Uint32, kinds)}
+	q := &Queue{clock: newClock(opt.Now, opt.Stepped), nextShard: make([]atomic.Uint32, kinds)}
 	q.tokens.Store(rand.Uint64())
 	q.epoch.Store(rand.Uint64() | 1)
 	for i := range q.shards {
@@ -58,13 +58,13 @@ func New(opt Options) *Queue {
 	return q
 }
 
-// shard returns where a key lives, and its hash.
+// shard returns the shard and the hash of a key.
 func (q *Queue) shard(k timer.Key) (*shard, uint64) {
 	h := hash(k)
 	return &q.shards[h>>(64-shardBits)], h
 }
 
-// token returns a new name for a lease.
+// token returns a new lease token, never 0.
 func (q *Queue) token() uint64 {
 	for {
 		if t := q.tokens.Add(1); t != 0 {
@@ -85,7 +85,7 @@ func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
 		x := &entries[i]
 		s, h := q.shard(x.Key)
 		s.mu.Lock()
-		now := q.clock.tick() // under the lock: a touch that came before, and found another entry or none, is not later (T1)
+		now := q.clock.tick() // read under the lock: an earlier touch, which found another entry or none, must not be later (T1)
 		last := q.clock.place(x.Last, now, now)
 		s.armLocked(h, x, q.clock.place(x.First, last, last), last)
 		s.mu.Unlock()
@@ -106,7 +106,7 @@ func (q *Queue) Touch(key timer.Key) {
 	e := s.entry(n)
 	for last := e.last.Load(); last < now; last = e.last.Load() {
 		if e.last.CompareAndSwap(last, now) {
-			s.plan(n).moved.Add(1)
+			s.plan(n).pushBacks.Add(1)
 			break
 		}
 	}
@@ -126,26 +126,26 @@ func (q *Queue) Cancel(_ context.Context, key timer.Key, gen int64) error {
 	return nil
 }
 
-// Lease implements timer.Queue. Shards take turns at being first, so that none starves in a
-// backlog.
+// Lease implements timer.Queue. It starts at the shard where the last full batch ended, so that a
+// backlog starves no shard.
 func (q *Queue) Lease(_ context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	now := q.clock.sync()
 	b := timer.Batch{Now: q.clock.show(now), Epoch: q.epoch.Load()}
 	if !kind.Known() || limit <= 0 {
 		return b, drive.Fail(drive.Internal, "kind", uint8(kind), "limit", limit)
 	}
-	next, from := int64(never), q.turns[kind].Load()
+	next, from := int64(never), q.nextShard[kind].Load()
 	for i := range uint32(numShards) {
 		s := &q.shards[(from+i)%numShards]
-		if len(b.Fired) < limit && s.lanes[kind].next.Load() <= now {
+		if len(b.Fired) < limit && s.heaps[kind].next.Load() <= now {
 			s.mu.Lock()
 			s.leaseLocked(q, kind, now, now+ceilMs(hold), limit, &b)
 			s.mu.Unlock()
 			if len(b.Fired) == limit {
-				q.turns[kind].Store(from + i)
+				q.nextShard[kind].Store(from + i)
 			}
 		}
-		next = min(next, s.lanes[kind].next.Load())
+		next = min(next, s.heaps[kind].next.Load())
 	}
 	b.Wait = wait(next, now)
 	return b, nil
@@ -163,7 +163,7 @@ func (q *Queue) Settle(_ context.Context, outcomes []timer.Outcome) (time.Durati
 	return wait(next, now), nil
 }
 
-// wait is how long to wait for next.
+// wait returns the time from now until next; timer.Never for never.
 func wait(next, now int64) time.Duration {
 	if next == never {
 		return timer.Never
@@ -171,14 +171,13 @@ func wait(next, now int64) time.Duration {
 	return time.Duration(max(next-now, 0)) * time.Millisecond
 }
 
-// Forget drops all timers and says so by a new epoch, as a queue does that lost its memory: for
-// drills and tests. What is armed meanwhile may be dropped or not; the epoch changes last, so that
-// what is armed because of it stays.
+// Forget drops all timers and then changes the epoch, to simulate a loss in drills and tests.
+// Timers armed during the call may be dropped; those armed after the new epoch is visible are kept.
 func (q *Queue) Forget() {
 	for i := range q.shards {
 		s := &q.shards[i]
 		s.mu.Lock()
-		s.init(len(s.lanes))
+		s.init(len(s.heaps))
 		s.mu.Unlock()
 	}
 	q.epoch.Store(rand.Uint64() | 1)

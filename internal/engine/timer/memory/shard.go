@@ -11,41 +11,47 @@ import (
 )
 
 const (
-	chunkLen = 256           // entries: 24,576 bytes, a size class of the allocator
+	chunkLen = 256           // entries; a chunk has 24,576 bytes, a size class of the allocator
 	never    = math.MaxInt64 // as a tick
 )
 
-// entry is one timer: what a touch reads and writes. Two of them fill a cache line; what a touch
-// does not need is elsewhere. All but last change under the shard's lock.
+// entry is the part of a timer that a touch reads and writes; plan is the rest. Two entries fill a
+// cache line. All fields but last change only under the shard's write lock.
 type entry struct {
 	id     [16]byte
-	last   atomic.Int64 // tick; grows under the shared lock too
-	pos    int32        // place in the heap; of a free entry, the number of the next free one
+	last   atomic.Int64 // tick; also raised under the read lock
+	pos    int32        // index in the heap; of a free entry, the number of the next free entry
 	kind   timer.Kind
 	leased bool
 }
 
-// plan is the rest of a timer.
+// plan is the part of a timer that a touch does not need.
 type plan struct {
-	at    int64 // its place in time: pending, a lower bound of due (or a snooze); leased, when it is delivered again
-	first int64 // tick
-	gen   int64
-	idle  int64 // milliseconds, rounded up
-	max   int64 // milliseconds, rounded up; 0 = no cap
-	owner drive.AccountID
-	moved atomic.Int64 // touches that moved last; grows under the shared lock too
+	at        int64 // tick, the heap's order: of a pending timer the end of a snooze or a lower bound of due; of a leased timer the time of redelivery
+	first     int64 // tick
+	gen       int64
+	idle      int64 // milliseconds, rounded up
+	max       int64 // milliseconds, rounded up; 0 = no cap
+	owner     drive.AccountID
+	pushBacks atomic.Int64 // touches that raised last; also raised under the read lock
 }
 
+// chunk is a block of timers; entry n and plan n belong together.
 type chunk struct {
 	entries [chunkLen]entry
 	plans   [chunkLen]plan
 }
 
+// key returns the key of the timer.
 func (e *entry) key() timer.Key { return timer.Key{Kind: e.kind, ID: e.id} }
 
+// entry returns entry n. The number n is valid until the entry is dropped.
 func (s *shard) entry(n int32) *entry { return &s.chunks[n/chunkLen].entries[n%chunkLen] }
-func (s *shard) plan(n int32) *plan   { return &s.chunks[n/chunkLen].plans[n%chunkLen] }
 
+// plan returns the plan of entry n.
+func (s *shard) plan(n int32) *plan { return &s.chunks[n/chunkLen].plans[n%chunkLen] }
+
+// due returns the due tick of entry n by its present touches.
 func (s *shard) due(n int32) int64 {
 	e, p := s.entry(n), s.plan(n)
 	due := e.last.Load() + p.idle
@@ -55,47 +61,52 @@ func (s *shard) due(n int32) int64 {
 	return due
 }
 
-// lease is a timer that has fired, frozen. Its times are ticks.
+// lease is a timer as of the moment it fired. Its times are ticks.
 type lease struct {
 	gen              int64
 	owner            drive.AccountID
 	first, last, due int64
 	attempt          int
-	moved            int64
+	pushBacks        int64
 	delivery         int
 	token            uint64
-	touched          atomic.Bool // since it fired
+	touched          atomic.Bool // touched since it fired
 }
 
-// lane is the heap of one kind and when its first entry comes up, which is read without the lock.
-type lane struct {
+// kind holds the timers of one kind: a heap of entry numbers, and the tick of its first entry for
+// readers without the lock.
+type kindHeap struct {
 	heap []int32
 	next atomic.Int64
 }
 
+// shard holds a part of the timers. mu guards all fields but kind.next and the atomic fields of
+// entries.
 type shard struct {
 	name   string // "17/64"
 	mu     sync.RWMutex
 	table  table
 	chunks []*chunk
-	free   int32 // first free entry; -1 = none
-	lanes  []lane
+	free   int32 // number of the first free entry; -1 = none
+	heaps  []kindHeap
 	leases map[int32]*lease
-	_      [64]byte // keeps the locks of neighbours on different cache lines
+	_      [64]byte // keeps the locks of adjacent shards on different cache lines
 }
 
+// init empties the shard and makes heaps for the given number of kinds.
 func (s *shard) init(kinds int) {
 	s.table, s.chunks, s.free, s.leases = table{}, nil, -1, map[int32]*lease{}
-	if s.lanes == nil {
-		s.lanes = make([]lane, kinds)
+	if s.heaps == nil {
+		s.heaps = make([]kindHeap, kinds)
 	}
-	for i := range s.lanes {
-		s.lanes[i].heap = nil
-		s.lanes[i].next.Store(never)
+	for i := range s.heaps {
+		s.heaps[i].heap = nil
+		s.heaps[i].next.Store(never)
 	}
 }
 
-// addLocked makes an empty entry for a key; the caller fills it and places it.
+// addLocked adds an empty entry for key k with hash h and returns its number. The caller must fill
+// it and set its time with moveLocked.
 func (s *shard) addLocked(h uint64, k timer.Key) int32 {
 	if s.free < 0 {
 		s.addChunkLocked()
@@ -106,12 +117,13 @@ func (s *shard) addLocked(h uint64, k timer.Key) int32 {
 	e.id, e.kind, e.leased = k.ID, k.Kind, false
 	s.plan(n).at = never
 	s.linkLocked(h, n)
-	heap := &s.lanes[k.Kind].heap
+	heap := &s.heaps[k.Kind].heap
 	e.pos = int32(len(*heap))
 	*heap = append(*heap, n)
 	return n
 }
 
+// addChunkLocked adds one chunk of free entries.
 func (s *shard) addChunkLocked() {
 	c, from := new(chunk), int32(len(s.chunks)*chunkLen)
 	for i := range c.entries {
@@ -121,7 +133,7 @@ func (s *shard) addChunkLocked() {
 	s.chunks, s.free = append(s.chunks, c), from
 }
 
-// dropLocked removes an entry.
+// dropLocked removes entry n, with hash h, and its lease.
 func (s *shard) dropLocked(h uint64, n int32) {
 	e := s.entry(n)
 	s.releaseLocked(n)
@@ -130,6 +142,7 @@ func (s *shard) dropLocked(h uint64, n int32) {
 	e.pos, s.free = s.free, n
 }
 
+// releaseLocked ends the lease of entry n, if any.
 func (s *shard) releaseLocked(n int32) {
 	if e := s.entry(n); e.leased {
 		e.leased = false
@@ -137,7 +150,7 @@ func (s *shard) releaseLocked(n int32) {
 	}
 }
 
-// armLocked applies Queue.Arm to one entry. last and first are ticks.
+// armLocked applies Queue.Arm to one entry with hash h. last and first are ticks.
 func (s *shard) armLocked(h uint64, x *timer.Entry, first, last int64) {
 	n := s.findLocked(h, x.Key)
 	isNew := n < 0
@@ -156,21 +169,22 @@ func (s *shard) armLocked(h uint64, x *timer.Entry, first, last int64) {
 	}
 	s.releaseLocked(n)
 	p.gen, p.owner, p.first, p.idle, p.max = x.Gen, x.Account, first, ceilMs(x.Idle), ceilMs(x.Max)
-	p.moved.Store(0)
+	p.pushBacks.Store(0)
 	e.last.Store(last)
 	s.moveLocked(n, s.due(n))
 }
 
-// ceilMs rounds up, so that nothing fires early (T1).
+// ceilMs converts d to milliseconds and rounds up, so that nothing fires early (T1).
 func ceilMs(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-// scanLimit bounds how many entries one lease looks at under the lock, so that a crowd of touched
-// timers that come up together does not hold back the touches.
+// scanLimit bounds the entries that one lease examines under the lock, so that many touched timers
+// reached at once do not block touches.
 const scanLimit = 1024
 
-// leaseLocked fires what is due, to at most limit in all in fired, and counts what came up early.
+// leaseLocked leases due timers of kind k until tick until, up to limit in b.Fired, and adds the
+// entries reached early to b.Early.
 func (s *shard) leaseLocked(q *Queue, k timer.Kind, now, until int64, limit int, b *timer.Batch) {
-	l := &s.lanes[k]
+	l := &s.heaps[k]
 	for range scanLimit {
 		if len(l.heap) == 0 || len(b.Fired) == limit {
 			break
@@ -189,25 +203,27 @@ func (s *shard) leaseLocked(q *Queue, k timer.Kind, now, until int64, limit int,
 	}
 }
 
-// fireLocked freezes a pending timer, or delivers a leased one again.
+// fireLocked leases entry n, or delivers its lease again, and returns the delivery. The caller must
+// move the entry.
 func (s *shard) fireLocked(q *Queue, n int32) timer.Fired {
 	e, f := s.entry(n), s.leases[n]
 	if !e.leased {
 		p := s.plan(n)
 		f = &lease{
 			gen: p.gen, owner: p.owner, first: p.first, last: e.last.Load(), due: max(p.at, s.due(n)), token: q.token(),
-			moved: p.moved.Load(),
+			pushBacks: p.pushBacks.Load(),
 		}
 		s.leases[n], e.leased = f, true
 	}
 	f.delivery++
 	return timer.Fired{
 		Key: e.key(), Gen: f.gen, Account: f.owner, First: q.clock.show(f.first), Last: q.clock.show(f.last), Due: q.clock.show(f.due),
-		Attempt: f.attempt, Delivery: f.delivery, Token: f.token, PushBacks: f.moved, Shard: s.name,
+		Attempt: f.attempt, Delivery: f.delivery, Token: f.token, PushBacks: f.pushBacks, Shard: s.name,
 	}
 }
 
-// settleLocked applies one outcome. It returns when the timer comes up next; never if it is gone.
+// settleLocked applies one outcome. It returns the tick at which the timer is next reached, or
+// never if it was removed or the token is stale.
 func (s *shard) settleLocked(h uint64, o *timer.Outcome, now int64) int64 {
 	n := s.findLocked(h, o.Key)
 	if n < 0 {

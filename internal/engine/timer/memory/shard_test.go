@@ -20,7 +20,7 @@ func TestTimersThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 		}
 	}
 	for i := range q.shards {
-		if s := &q.shards[i]; len(s.chunks) > 1 || len(s.table.slots) > minSlots || cap(s.lanes[timer.Park].heap) > 16 {
+		if s := &q.shards[i]; len(s.chunks) > 1 || len(s.table.slots) > minSlots || cap(s.heaps[timer.Park].heap) > 16 {
 			t.Fatalf("a shard that held one timer at a time has %d chunks, %d slots", len(s.chunks), len(s.table.slots))
 		}
 	}

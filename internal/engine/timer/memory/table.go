@@ -7,12 +7,12 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// The table of a shard maps the hash of a key to the number of its entry: open addressing with
-// linear probing, at most 3/4 full. It is small because a touch of a timer that nobody touched for
-// a while costs what the memory takes to answer, twice: once for the slot, once for the entry.
+// table maps the hash of a key to an entry number: open addressing with linear probing, at most 3/4
+// full. Its size matters: a touch of a timer outside the CPU cache costs two memory accesses, one
+// for the slot and one for the entry.
 //
 //	slot = tag << 24 | number + 1      zero is empty; 2^24 entries a shard, a thousand million in all
-//	hash = shard (6 bits) ... tag (8 bits, from 32) | place (32 bits, as many as the table needs)
+//	hash = shard (6 bits) ... tag (8 bits, from 32) | index (32 bits, as many as the table needs)
 type table struct {
 	slots []uint32
 	used  int
@@ -23,8 +23,7 @@ const (
 	numberBits = 24
 )
 
-// hash spreads a key over 64 bits. Keys are ids made by the server, so nobody can choose them to
-// collide.
+// hash spreads a key over 64 bits. It does not resist chosen collisions: the server makes the ids.
 func hash(k timer.Key) uint64 {
 	a, b := binary.LittleEndian.Uint64(k.ID[:8]), binary.LittleEndian.Uint64(k.ID[8:])
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15^uint64(k.Kind)<<56, b^0xe7037ed1a0b428db)
@@ -32,11 +31,13 @@ func hash(k timer.Key) uint64 {
 	return hi ^ lo
 }
 
+// slotOf returns the slot value for entry n with hash h.
 func slotOf(h uint64, n int32) uint32 { return uint32(h>>32)<<numberBits | uint32(n+1) }
 
+// mask returns the mask that maps a hash to a slot index.
 func (t *table) mask() uint32 { return uint32(len(t.slots) - 1) }
 
-// findLocked returns the number of the entry of a key with hash h; -1 = none.
+// findLocked returns the number of the entry with key k and hash h, or -1.
 func (s *shard) findLocked(h uint64, k timer.Key) int32 {
 	slots := s.table.slots
 	if len(slots) == 0 {
@@ -54,7 +55,7 @@ func (s *shard) findLocked(h uint64, k timer.Key) int32 {
 	return -1
 }
 
-// linkLocked enters a new entry, whose key is set.
+// linkLocked adds entry n with hash h to the table. The entry's key must be set.
 func (s *shard) linkLocked(h uint64, n int32) {
 	t := &s.table
 	if 4*(t.used+1) > 3*len(t.slots) {
@@ -64,6 +65,7 @@ func (s *shard) linkLocked(h uint64, n int32) {
 	t.used++
 }
 
+// put stores a slot value at the first free index for h.
 func (t *table) put(h uint64, slot uint32) {
 	i := uint32(h) & t.mask()
 	for t.slots[i] != 0 {
@@ -72,6 +74,7 @@ func (t *table) put(h uint64, slot uint32) {
 	t.slots[i] = slot
 }
 
+// growLocked doubles the table.
 func (s *shard) growLocked() {
 	old := s.table.slots
 	s.table.slots = make([]uint32, max(minSlots, 2*len(old)))
@@ -82,13 +85,13 @@ func (s *shard) growLocked() {
 	}
 }
 
-// hashLocked returns the hash of the key that a slot stands for.
+// hashLocked returns the hash of the key of the slot's entry.
 func (s *shard) hashLocked(slot uint32) uint64 {
 	return hash(s.entry(int32(slot&(1<<numberBits-1)) - 1).key())
 }
 
-// unlinkLocked takes an entry out and moves back what was pushed along by it, so that no tombstones
-// remain.
+// unlinkLocked removes entry n with hash h from the table. It moves displaced slots back, so that
+// no tombstones are needed.
 func (s *shard) unlinkLocked(h uint64, n int32) {
 	t := &s.table
 	hole := uint32(h) & t.mask()

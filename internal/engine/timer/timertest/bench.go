@@ -12,14 +12,14 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Benchmark measures a queue that reads the real clock: touches, and the lateness of due timers
-// through an Engine.
+// Benchmark measures a queue on the real clock: the cost of touches, and the delay of due timers
+// delivered by an Engine.
 func Benchmark(b *testing.B, open func(b *testing.B) timer.Queue) {
 	b.Run("Touch", func(b *testing.B) { benchTouch(b, open(b)) })
 	b.Run("Due", func(b *testing.B) { BenchmarkDue(b, open(b)) })
 }
 
-// Keys returns n different random keys of kind Park.
+// Keys returns n distinct random keys of kind Park, the same on every call.
 func Keys(n int) []timer.Key {
 	r, keys := rand.New(rand.NewPCG(1, 2)), make([]timer.Key, n)
 	for i := range keys {
@@ -30,7 +30,7 @@ func Keys(n int) []timer.Key {
 	return keys
 }
 
-// ArmAll arms a timer for each key, due in an hour unless touched.
+// ArmAll arms a timer for each key, due after an hour without touches.
 func ArmAll(b *testing.B, q timer.Queue, keys []timer.Key) {
 	b.Helper()
 	batch := make([]timer.Entry, 0, 1000)
@@ -45,8 +45,8 @@ func ArmAll(b *testing.B, q timer.Queue, keys []timer.Key) {
 	}
 }
 
-// benchTouch touches a million pending timers in an order that no cache knows, from all cores,
-// through the engine. The keys themselves are at hand, as a session's is.
+// benchTouch touches a million pending timers through the engine from all cores, in an order that
+// defeats CPU caches. The keys are in memory, as those of upload sessions are.
 func benchTouch(b *testing.B, q timer.Queue) {
 	keys := Keys(1_000_000)
 	ArmAll(b, q, keys)
@@ -66,8 +66,8 @@ func benchTouch(b *testing.B, q timer.Queue) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "touches/s")
 }
 
-// BenchmarkDue lets 10,000 timers a second come due for a second, beside 200,000 others that are
-// pending, and reports how late their handlers began: p99 and worst.
+// BenchmarkDue makes 10,000 timers due over one second, with 200,000 others pending, and reports
+// the delay of their handlers: 99th percentile and maximum.
 func BenchmarkDue(b *testing.B, q timer.Queue) {
 	const perSecond = 10_000
 	ArmAll(b, q, Keys(200_000)[perSecond:])
@@ -82,6 +82,7 @@ func BenchmarkDue(b *testing.B, q timer.Queue) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// dueRound arms keys with gen, delivers them and returns the delay of each.
 func dueRound(b *testing.B, q timer.Queue, keys []timer.Key, gen int64) []time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()

@@ -1,6 +1,6 @@
 package timertest
 
-// contract is the contract of timer.Queue in stories.
+// contract lists the traces for every queue.
 var contract = []trace{
 	{"a timer is due idle after it was armed, and not before (T1)", `
 		arm a gen=1 idle=30s
@@ -309,7 +309,7 @@ var contract = []trace{
 		lease park = a`},
 }
 
-// loss is what a queue that can lose its content must do besides.
+// loss lists the further traces for a queue that implements Forgetter.
 var loss = []trace{
 	{"a queue that lost its content says so by a new epoch, and takes timers again", `
 		arm a gen=3 idle=30s

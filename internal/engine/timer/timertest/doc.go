@@ -1,9 +1,9 @@
-// Package timertest is the conformance suite of timer.Queue: what every adapter must do, told three
-// times.
+// Package timertest is the conformance suite of timer.Queue.
 //
-// The traces are the contract in small stories, each named after the sentence it shows, with what
-// must come out written down. The model is the contract in sixty lines: every step of a trace and
-// of thousands of random histories is done to the queue and to the model, and what they say must
-// agree. The invariants T1 (never early), T2 (never forgotten, and Wait never leads past a due
-// time) and what T3 needs (tokens, redelivery unchanged) are checked in each step.
+// The suite states the contract three times. Traces are short step sequences with their expected
+// results, each named after the sentence of the contract that it shows. The model is a simple
+// implementation: the suite runs every trace step, and thousands of random step sequences, on the
+// queue and on the model, and compares the results. Each step also checks the invariants T1 (never
+// early) and T2 (never lost, and Wait never exceeds the time until the next due timer), and the
+// basis of T3 (tokens, unchanged redelivery).
 package timertest

@@ -9,45 +9,46 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Clock is the virtual clock of a test. The queue under test reads it and nothing else.
+// Clock is the virtual clock of a test. The queue under test must read no other clock.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at a fixed date.
+// NewClock returns a clock at a fixed date.
 func NewClock() *Clock { return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
 
-// Now returns the virtual time; it has no monotonic part.
+// Now returns the virtual time, without a monotonic reading.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves the clock; a negative d is a clock that was set back.
+// Advance moves the clock by d; a negative d sets it back.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// Flusher is a queue that gathers touches; Flush returns when it has received all that were made.
+// Flusher is a queue that collects touches. Flush returns after the queue has received all earlier
+// touches.
 type Flusher interface{ Flush() }
 
-// Forgetter is a queue that can be made to lose all it holds.
+// Forgetter is a queue that can drop all its timers, to simulate a loss.
 type Forgetter interface{ Forget() }
 
-// Capped is a queue that never lets an engine sleep for longer than MaxWait.
+// Capped is a queue whose Wait never exceeds MaxWait.
 type Capped interface{ MaxWait() time.Duration }
 
-// failer is a *testing.T or a *rapid.T.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// harness does each step to a queue and to the model, and compares.
+// harness runs each step on a queue and on the model, and compares the results.
 type harness struct {
 	t     failer
 	tb    *testing.T
@@ -58,6 +59,7 @@ type harness struct {
 	wait  time.Duration // of the last lease
 }
 
+// newHarness opens a queue on a new clock with an empty model.
 func newHarness(t failer, tb *testing.T, open func(*testing.T, *Clock) timer.Queue) *harness {
 	c := NewClock()
 	h := &harness{t: t, tb: tb, clock: c, queue: open(tb, c)}
@@ -67,6 +69,7 @@ func newHarness(t failer, tb *testing.T, open func(*testing.T, *Clock) timer.Que
 
 func driveTime(ms int64) drive.Time { return drive.Time(ms) }
 
+// ok fails the test if err is not nil.
 func (h *harness) ok(err error) {
 	h.t.Helper()
 	if err != nil {
@@ -74,12 +77,13 @@ func (h *harness) ok(err error) {
 	}
 }
 
-// advance moves the clock and, if it was not set back behind what was seen before, the model's.
+// advance moves the clock by d. The model's clock never goes back.
 func (h *harness) advance(d time.Duration) {
 	h.clock.Advance(d)
 	h.model.now = max(h.model.now, h.clock.Now().UnixMilli())
 }
 
+// arm arms entries in queue and model.
 func (h *harness) arm(entries ...timer.Entry) {
 	h.t.Helper()
 	h.ok(h.queue.Arm(h.tb.Context(), entries))
@@ -88,6 +92,7 @@ func (h *harness) arm(entries ...timer.Entry) {
 	}
 }
 
+// touch touches k in queue and model, and flushes the queue.
 func (h *harness) touch(k timer.Key) {
 	h.queue.Touch(k)
 	if q, ok := h.queue.(Flusher); ok {
@@ -96,12 +101,14 @@ func (h *harness) touch(k timer.Key) {
 	h.model.touch(k)
 }
 
+// cancel cancels k in queue and model.
 func (h *harness) cancel(k timer.Key, gen int64) {
 	h.t.Helper()
 	h.ok(h.queue.Cancel(h.tb.Context(), k, gen))
 	h.model.cancel(k, gen)
 }
 
+// settle settles outcomes in queue and model, and checks the returned wait (T2).
 func (h *harness) settle(outcomes ...timer.Outcome) {
 	h.t.Helper()
 	again, err := h.queue.Settle(h.tb.Context(), outcomes)
@@ -114,13 +121,14 @@ func (h *harness) settle(outcomes ...timer.Outcome) {
 	}
 }
 
+// forget drops all timers of queue and model.
 func (h *harness) forget(q Forgetter) {
 	q.Forget()
 	clear(h.model.timers)
 }
 
-// lease leases until the queue has nothing more to say, at most limit timers, and holds what it
-// says against the model.
+// lease leases up to limit timers, until the queue returns no more, and compares each delivery and
+// the wait with the model.
 func (h *harness) lease(kind timer.Kind, limit int, hold time.Duration) []timer.Fired {
 	h.t.Helper()
 	var fired []timer.Fired
@@ -140,6 +148,7 @@ func (h *harness) lease(kind timer.Kind, limit int, hold time.Duration) []timer.
 	return fired
 }
 
+// checkFired compares one delivery with the model, which is changed accordingly.
 func (h *harness) checkFired(kind timer.Kind, got timer.Fired, now drive.Time, hold time.Duration) {
 	h.t.Helper()
 	m := h.model.timers[got.Key]
@@ -166,7 +175,8 @@ func (h *harness) checkFired(kind timer.Kind, got timer.Fired, now drive.Time, h
 	}
 }
 
-// nextToken is the token that a delivery must carry: the present one of a leased timer, else any.
+// nextToken returns the token that a delivery must have: that of the present lease, or got for a
+// new lease.
 func (m *modelTimer) nextToken(got uint64) uint64 {
 	if m.leased {
 		return m.token
@@ -174,9 +184,9 @@ func (m *modelTimer) nextToken(got uint64) uint64 {
 	return got
 }
 
-// checkWait holds the queue to T2: with room left for more, nothing that is due is kept back, and
-// the wait does not lead past the next due time; and to not asking to be asked again at once when
-// nothing is due.
+// checkWait checks T2 after a lease with room left: no due timer was held back, and the wait ends
+// before the next due time. It also fails if the queue asks for an immediate call although nothing
+// is due.
 func (h *harness) checkWait(kind timer.Kind, room int) {
 	h.t.Helper()
 	for k, m := range h.model.timers {
@@ -187,7 +197,7 @@ func (h *harness) checkWait(kind timer.Kind, room int) {
 		if room > 0 && until <= 0 {
 			h.t.Fatalf("T2: %s is due since %v and was not delivered", k, -until)
 		}
-		if h.wait > max(until, time.Millisecond) { // a queue that has to tell of a loss first is asked again after one
+		if h.wait > max(until, time.Millisecond) { // after a loss the queue asks for another call in a millisecond
 			h.t.Fatalf("T2: the queue would sleep %v, %s is due in %v", h.wait, k, until)
 		}
 	}
@@ -196,7 +206,7 @@ func (h *harness) checkWait(kind timer.Kind, room int) {
 	}
 }
 
-// checkShow compares what an Inspector says of a timer with the model.
+// checkShow compares the state that an Inspector returns for k with the model.
 func (h *harness) checkShow(k timer.Key) {
 	h.t.Helper()
 	q, ok := h.queue.(timer.Inspector)
@@ -218,9 +228,9 @@ func (h *harness) checkShow(k timer.Key) {
 	want := timer.State{
 		Key: k, Gen: m.gen, Account: m.account, First: driveTime(m.first), Last: driveTime(m.last), Due: driveTime(m.comesUp()), Indexed: got.Indexed,
 		Idle: time.Duration(m.idle) * time.Millisecond, Max: time.Duration(m.max) * time.Millisecond, Leased: m.leased,
-		PushBacks: m.moved,
+		PushBacks: m.pushBacks,
 	}
-	if m.moved > 0 {
+	if m.pushBacks > 0 {
 		want.LastPushBack = want.Last
 	}
 	if m.leased {
@@ -232,7 +242,7 @@ func (h *harness) checkShow(k timer.Key) {
 	}
 }
 
-// checkPending compares the horizons with the model.
+// checkPending compares the counts that an Inspector returns with the model.
 func (h *harness) checkPending() {
 	h.t.Helper()
 	q, ok := h.queue.(timer.Inspector)

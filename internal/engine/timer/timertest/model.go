@@ -7,26 +7,27 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// model is what a queue must do, without any concern for speed. Times are milliseconds of the
-// queue's clock.
+// model is a reference implementation of timer.Queue. Times are milliseconds of the queue's clock.
 type model struct {
 	now    int64
 	timers map[timer.Key]*modelTimer
 }
 
+// modelTimer is a timer of the model. Fields that begin with f are as of the moment it fired.
 type modelTimer struct {
-	gen                 int64
-	account, fAccount   drive.AccountID
-	idle, max           int64
-	first, last         int64
-	notBefore           int64 // of a snooze; of a lease: when it is delivered again
-	leased, touched     bool
-	token               uint64
-	attempt, delivery   int
-	fFirst, fLast, fDue int64 // frozen when it fired
-	moved, fMoved       int64 // push-backs
+	gen                   int64
+	account, fAccount     drive.AccountID
+	idle, max             int64
+	first, last           int64
+	notBefore             int64 // pending: end of a snooze; leased: time of redelivery
+	leased, touched       bool
+	token                 uint64
+	attempt, delivery     int
+	fFirst, fLast, fDue   int64
+	pushBacks, fPushBacks int64 // push-backs
 }
 
+// due returns the time at which a pending timer is due.
 func (m *modelTimer) due() int64 {
 	due := m.last + m.idle
 	if m.max > 0 {
@@ -35,7 +36,7 @@ func (m *modelTimer) due() int64 {
 	return max(due, m.notBefore)
 }
 
-// comesUp is when a lease must deliver it.
+// comesUp returns the time from which a lease must deliver the timer.
 func (m *modelTimer) comesUp() int64 {
 	if m.leased {
 		return m.notBefore
@@ -43,6 +44,7 @@ func (m *modelTimer) comesUp() int64 {
 	return m.due()
 }
 
+// arm applies Queue.Arm to one entry.
 func (m *model) arm(x timer.Entry) {
 	last, first := m.now, int64(x.First)
 	if x.Last != 0 {
@@ -58,43 +60,46 @@ func (m *model) arm(x timer.Entry) {
 	case held == nil || x.Gen > held.gen || x.Gen == held.gen && held.leased:
 		m.timers[x.Key] = &fresh
 	case x.Gen == held.gen:
-		fresh.first, fresh.last, fresh.moved = min(held.first, fresh.first), max(held.last, fresh.last), held.moved
+		fresh.first, fresh.last, fresh.pushBacks = min(held.first, fresh.first), max(held.last, fresh.last), held.pushBacks
 		m.timers[x.Key] = &fresh
 	}
 }
 
+// touch applies Queue.Touch.
 func (m *model) touch(k timer.Key) {
 	if t := m.timers[k]; t != nil {
 		if t.last < m.now {
 			t.last = m.now
-			t.moved++
+			t.pushBacks++
 		}
 		t.touched = t.leased
 	}
 }
 
+// cancel applies Queue.Cancel.
 func (m *model) cancel(k timer.Key, gen int64) {
 	if t := m.timers[k]; t != nil && t.gen <= gen {
 		delete(m.timers, k)
 	}
 }
 
-// fire makes the delivery of a timer that comes up, and says what it must be.
+// fire leases the timer k, or delivers it again, and returns the expected delivery.
 func (m *model) fire(k timer.Key, token uint64, hold time.Duration) timer.Fired {
 	t := m.timers[k]
 	if !t.leased {
-		t.fAccount, t.fFirst, t.fLast, t.fDue, t.fMoved = t.account, t.first, t.last, t.due(), t.moved
+		t.fAccount, t.fFirst, t.fLast, t.fDue, t.fPushBacks = t.account, t.first, t.last, t.due(), t.pushBacks
 		t.leased, t.touched, t.token, t.attempt, t.delivery = true, false, token, 0, 0
 	}
 	t.delivery++
 	t.notBefore = m.now + hold.Milliseconds()
 	return timer.Fired{
 		Key: k, Gen: t.gen, Account: t.fAccount, Attempt: t.attempt, Delivery: t.delivery, Token: t.token,
-		First: driveTime(t.fFirst), Last: driveTime(t.fLast), Due: driveTime(t.fDue), PushBacks: t.fMoved,
+		First: driveTime(t.fFirst), Last: driveTime(t.fLast), Due: driveTime(t.fDue), PushBacks: t.fPushBacks,
 	}
 }
 
-// settle returns in how long a timer that remains because of it is due.
+// settle applies one outcome. It returns the time until the timer is reached, timer.Never if it was
+// removed or the outcome is stale.
 func (m *model) settle(o timer.Outcome) time.Duration {
 	t := m.timers[o.Key]
 	if t == nil || !t.leased || t.token != o.Token {

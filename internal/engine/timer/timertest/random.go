@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Values of random histories: few enough that they meet.
+// Values for random sequences; there are few, so that steps often concern the same timer.
 var (
 	someKinds = rapid.SampledFrom([]timer.Kind{timer.Park, timer.Park, timer.Abandon})
 	someIdles = rapid.SampledFrom([]time.Duration{0, time.Second, 5 * time.Second, 30 * time.Second})
@@ -19,11 +19,12 @@ var (
 	someSteps = rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 5 * time.Second, 11 * time.Second, time.Minute})
 )
 
+// someKey draws one of a few keys.
 func someKey(t *rapid.T) timer.Key {
 	return timer.Key{Kind: someKinds.Draw(t, "kind"), ID: [16]byte{rapid.ByteRange(0, 3).Draw(t, "id")}}
 }
 
-// random plays one random history.
+// random runs one random sequence of steps.
 func random(t *rapid.T, tb *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	h := newHarness(t, tb, open)
 	var seen []timer.Fired
@@ -63,8 +64,10 @@ func random(t *rapid.T, tb *testing.T, open func(*testing.T, *Clock) timer.Queue
 	t.Repeat(actions)
 }
 
+// someAbsent is a key that no step arms.
 var someAbsent = timer.Key{Kind: timer.Purge}
 
+// someEntry draws an entry for arm.
 func (h *harness) someEntry(t *rapid.T) timer.Entry {
 	x := timer.Entry{
 		Key: someKey(t), Gen: int64(rapid.IntRange(1, 3).Draw(t, "gen")),
@@ -80,7 +83,7 @@ func (h *harness) someEntry(t *rapid.T) timer.Entry {
 	return x
 }
 
-// someOutcome settles the newest lease, or now and then an older one, which may be void.
+// someOutcome draws an outcome for the newest lease, sometimes for an older and possibly void one.
 func someOutcome(t *rapid.T, seen []timer.Fired) timer.Outcome {
 	i := len(seen) - 1 - rapid.IntRange(0, min(3, len(seen)-1)).Draw(t, "back")
 	return timer.Outcome{

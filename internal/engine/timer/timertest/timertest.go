@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Run holds a queue to its contract. open returns an empty queue that reads the given clock.
+// Run runs the conformance suite. open must return an empty queue that reads the clock c.
 func Run(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	t.Helper()
 	Traces(t, open)
@@ -30,12 +30,12 @@ func Run(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	})
 	t.Run("calls that meet disturb each other in nothing", func(t *testing.T) {
 		t.Parallel()
-		testTogether(t, open)
+		testConcurrent(t, open)
 	})
 	Random(t, open)
 }
 
-// Random plays random histories.
+// Random runs random step sequences on queue and model.
 func Random(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	t.Helper()
 	t.Run("whatever happens in whatever order, the queue does what the model does", func(t *testing.T) {
@@ -44,7 +44,7 @@ func Random(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	})
 }
 
-// Traces plays the stories of the contract alone.
+// Traces runs only the traces of the contract, and those of losses if the queue is a Forgetter.
 func Traces(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	t.Helper()
 	traces := contract
@@ -54,22 +54,24 @@ func Traces(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	for _, tr := range traces {
 		t.Run(tr.contract, func(t *testing.T) {
 			t.Parallel()
-			p := &player{harness: newHarness(t, t, open), tokens: map[timer.Key][]uint64{}}
+			p := &traceRunner{harness: newHarness(t, t, open), tokens: map[timer.Key][]uint64{}}
 			p.play(tr.steps)
 		})
 	}
 }
 
-func numbered(i int) timer.Key {
+// numbered returns the i-th key of kind Park.
+func numberedKey(i int) timer.Key {
 	k := timer.Key{Kind: timer.Park}
 	copy(k.ID[:], fmt.Sprintf("timer %d", i))
 	return k
 }
 
+// testLimit checks that a lease respects its limit and the next lease delivers the rest.
 func testLimit(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	h := newHarness(t, t, open)
 	for i := range 100 {
-		h.arm(timer.Entry{Key: numbered(i), Gen: 1, Idle: time.Second})
+		h.arm(timer.Entry{Key: numberedKey(i), Gen: 1, Idle: time.Second})
 	}
 	h.advance(time.Second)
 	seen := map[timer.Key]bool{}
@@ -87,14 +89,15 @@ func testLimit(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	}
 }
 
+// testRefused checks that an invalid entry fails the whole Arm with BadRequest.
 func testRefused(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
-	good := timer.Entry{Key: numbered(0), Gen: 1}
+	good := timer.Entry{Key: numberedKey(0), Gen: 1}
 	for _, bad := range []timer.Entry{
 		{Key: timer.Key{Kind: 0}},
 		{Key: timer.Key{Kind: 200}},
-		{Key: numbered(1), Idle: -1},
-		{Key: numbered(1), Max: -1},
-		{Key: numbered(1), Idle: timer.MaxDelay + 1},
+		{Key: numberedKey(1), Idle: -1},
+		{Key: numberedKey(1), Max: -1},
+		{Key: numberedKey(1), Idle: timer.MaxDelay + 1},
 	} {
 		h := newHarness(t, t, open)
 		if err := h.queue.Arm(t.Context(), []timer.Entry{good, bad}); !drive.IsKind(err, drive.BadRequest) {
@@ -106,21 +109,21 @@ func testRefused(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	}
 }
 
-// testMany arms more timers than any inner table begins with, removes a part in odd order, and
-// wants exactly the rest.
+// testMany arms more timers than any initial table holds, removes some in scattered order, and
+// expects exactly the others.
 func testMany(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	h := newHarness(t, t, open)
 	const n = 5000
 	batch := make([]timer.Entry, 0, n)
 	for i := range n {
-		batch = append(batch, timer.Entry{Key: numbered(i), Gen: 1, Idle: time.Duration(1+i%10) * time.Second})
+		batch = append(batch, timer.Entry{Key: numberedKey(i), Gen: 1, Idle: time.Duration(1+i%10) * time.Second})
 	}
 	h.arm(batch...)
 	for i := 0; i < n; i += 3 {
-		h.cancel(numbered(i*7919%n), 1)
+		h.cancel(numberedKey(i*7919%n), 1)
 	}
 	for i := 0; i < n; i += 11 {
-		h.arm(timer.Entry{Key: numbered(i), Gen: 2, Idle: 20 * time.Second})
+		h.arm(timer.Entry{Key: numberedKey(i), Gen: 2, Idle: 20 * time.Second})
 	}
 	for range 20 {
 		h.advance(time.Second)
