@@ -1,37 +1,36 @@
-// Package stream carries records of what happened from the transaction that made it happen to the
-// consumers that act on it.
+// Package stream carries records of events from the transaction that caused them to the consumers
+// that act on them.
 //
-// A record is written by the transaction of the change it tells of (Publisher), so there is never
-// one without the other. A consumer reads a topic from its own cursor on (Source, Session); Runner
-// hands it the records and settles the outcomes. The embedded adapter is outbox, on tables of the
-// project's database; kafka has topics of Apache Kafka, which a relay fills from the outbox.
-// streamtest is the suite that every adapter passes.
+// The transaction of a change also writes its record (Publisher), so that both commit or neither. A
+// consumer reads a topic from its own cursor (Source, Session). Runner passes the records to the
+// handler and settles the outcomes. The adapter outbox uses tables of the project's database; the
+// adapter kafka uses Kafka topics, filled from the outbox by a relay. streamtest is the conformance
+// suite of the adapters.
 //
-// # What a handler may rely on
+// # Delivery guarantees
 //
-//   - At least once: a record comes again when the process dies between its handler and the step of the cursor, or when the
-//     reply to that step is lost. Handlers are idempotent by source + id, best by a compare-and-set on the row they change.
-//   - Records of one key come in the order in which they were committed, until one fails: a failed record waits on its
-//     delay level while those behind it go on, so across retries there is no order, as with retry topics on Kafka. A
-//     handler that minds compares a seq or a gen. A consumer that handles several records at a time keeps the order of each
-//     key if it handles one of a key at a time.
-//   - Acks are gathered by count and by age (D5): what a crash repeats is at most Batch records or AckAge of them, or the
-//     Window of a consumer that handles several at a time, whose cursor waits for the slowest. Where sessions share, a
-//     rebalance repeats as much.
+//   - At least once: a record is redelivered if the process dies between the handler and the move of the cursor, or if the
+//     reply to that move is lost. Handlers are idempotent by source + id, best by a compare-and-set on the row they change.
+//   - Records of one key are delivered in commit order until one fails. A failed record waits on its delay level while later
+//     records proceed, so retries are out of order, as with retry topics on Kafka. A handler that needs the order compares a
+//     seq or a gen. A consumer that handles several records at once keeps the order of each key with PerKey = 1.
+//   - Acks are settled in batches by count and age (D5). A crash repeats at most Batch records, or those of AckAge. With
+//     Parallel > 1 it repeats at most Window records, since the cursor waits for the slowest. If sessions share partitions, a
+//     rebalance repeats as many.
 //
-// # A record that fails
+// # Failed records
 //
-//	handed over ──fails──► 5 s ──fails──► 1 min ──fails──► 10 min ──fails──► 1 h ──fails──► dead letter
-//	     ▲                                                                                        │
-//	     └───────────────── replay: attempt 0, due now ◄──────────────────────────────────────────┘
+//	delivered ──fails──► 5 s ──fails──► 1 min ──fails──► 10 min ──fails──► 1 h ──fails──► dead letter
+//	     ▲                                                                                     │
+//	     └───────────────── replay: attempt 0, due now ◄───────────────────────────────────────┘
 //
-// An error of kind Unavailable or Stopping is not the record's fault: the consumer pauses, with
-// back-off, and the record keeps its attempt. A panic is a failure. An event that cannot be decoded
-// is a dead letter at once: waiting repairs nothing.
+// An error of kind Unavailable or Stopping is not caused by the record: the consumer pauses with
+// backoff, and the record consumes no attempt. A panic counts as a failure. A record that cannot be
+// decoded becomes a dead letter at once.
 //
-// # What it is not
+// # Limits
 //
-// Not the truth: SQL rows are (T3, P4 rest on compare-and-set, not on a record coming once). Not a
-// clock: timers live in package timer. Dead timers end in the same list of dead letters as dead
-// records (D6).
+// The stream is not the source of truth: the rows in SQL are (T3 and P4 rest on compare-and-set,
+// not on exactly-once delivery). It is not a clock: package timer has the timers. Dead timers and
+// dead records are in the same list of dead letters (D6).
 package stream

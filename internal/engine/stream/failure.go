@@ -8,10 +8,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// MaxFailureText bounds what is kept of an error in bytes; the whole of it is in the log.
+// MaxFailureText bounds the stored text of an error, in bytes; the log has the full text.
 const MaxFailureText = 1 << 10
 
-// FailureOf describes an error. It is for adapters of DeadLetters.Add.
+// FailureOf describes an error for storage. A nil error gives kind Internal without text. Adapters
+// use it in DeadLetters.Add.
 func FailureOf(err error) Failure {
 	if err == nil {
 		return Failure{Kind: drive.Internal.String()}
@@ -23,9 +24,9 @@ func FailureOf(err error) Failure {
 	return Failure{Kind: drive.KindOf(err).String(), Text: strings.ToValidUTF8(text, "")}
 }
 
-// isOutage reports whether an error of a handler says nothing about its record, so that trying the
-// next one is no better. A handler's own time-out does say something: a record that always takes
-// too long would stop its consumer for ever.
+// isOutage reports whether a handler's error is independent of its record, so that other records
+// would fail too. A timeout of the handler itself is not an outage: a record that always times out
+// would otherwise block its consumer forever.
 func isOutage(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true // the consumer is being stopped

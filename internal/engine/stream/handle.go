@@ -10,15 +10,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// errPanic marks the error that replaces a panic of a handler.
 var errPanic = errors.New("panic in a handler")
 
-// handle hands one delivery over and judges the outcome. Its error is an outage: the delivery keeps
-// its place and its attempt.
+// handle runs the handler for one delivery and returns the outcome. An error means an outage: the
+// delivery keeps its place and consumes no attempt.
 func (r *Runner) handle(ctx context.Context, d Delivery) (Outcome, error) {
 	rec, err := d.decode()
 	if err != nil {
 		r.counters.Dead.Add(1)
-		r.log.Error("record cannot be read", "position", d.Position.Offset, "error", err)
+		r.log.Error("record cannot be decoded; it is a dead letter now", "position", d.Position.Offset, "error", err)
 		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}, nil
 	}
 	log := r.log.With("record", rec.ID, "type", string(rec.Type), "subject", rec.Subject, "account", d.Key)
@@ -34,21 +35,22 @@ func (r *Runner) handle(ctx context.Context, d Delivery) (Outcome, error) {
 	return r.fail(d, err, log), nil
 }
 
+// fail counts a failed attempt and returns the outcome: a delay on the next level, or a dead letter
+// after the last.
 func (r *Runner) fail(d Delivery, err error, log *slog.Logger) Outcome {
 	d.Failures++
 	level, ok := levelAfter(r.levels, d.Failures)
 	if !ok {
 		r.counters.Dead.Add(1)
-		log.Error("record is dead", "failures", d.Failures, "error", err)
+		log.Error("record failed its last attempt; it is a dead letter now", "failures", d.Failures, "error", err)
 		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}
 	}
 	r.counters.Retried.Add(1)
-	log.Warn("record failed", "failures", d.Failures, "again_in", level.Delay, "error", err)
+	log.Warn("handling a record failed; it is retried", "failures", d.Failures, "again_in", level.Delay, "error", err)
 	return Outcome{Delivery: d, Verdict: Delay, Level: level, Failure: FailureOf(err)}
 }
 
-// call runs the handler; a panic is an error like any other and must not stop the records behind
-// it.
+// call runs the handler and turns a panic into an error, so that later records are still handled.
 func (r *Runner) call(ctx context.Context, rec Record, log *slog.Logger) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -60,6 +62,8 @@ func (r *Runner) call(ctx context.Context, rec Record, log *slog.Logger) (err er
 	return r.consumer.Handle(ctx, rec)
 }
 
+// decode returns the record of the delivery. It fails if the key is not an account id or the event
+// is invalid.
 func (d Delivery) decode() (Record, error) {
 	var key drive.AccountID
 	if d.Key != "" {

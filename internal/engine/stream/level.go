@@ -2,15 +2,15 @@ package stream
 
 import "time"
 
-// Level is a place where failed records wait, all for the same time, so that the first in is the
-// first due. On Kafka it is the topic "smartdrive.delay.<Name>".
+// Level is a delay level: failed records wait there for the same time, so the first to arrive is
+// the first due. On Kafka it is the topic "smartdrive.delay.<Name>".
 type Level struct {
 	Name  string
 	Delay time.Duration
 }
 
-// The first level outlives a restart of something, the last one a person who is asleep: after it a
-// record has been tried five times over 71 minutes and needs somebody to look at it.
+// The first level outlasts a restart of a dependency, the last a night. After the last, a record
+// has failed five attempts over 71 minutes and needs an administrator.
 var levels = [...]Level{
 	{"5s", 5 * time.Second},
 	{"1m", time.Minute},
@@ -18,11 +18,11 @@ var levels = [...]Level{
 	{"1h", time.Hour},
 }
 
-// Levels returns the levels in the order in which a record passes them.
+// Levels returns a copy of the delay levels, in the order in which a record passes through them.
 func Levels() []Level { return append([]Level(nil), levels[:]...) }
 
-// levelAfter returns where a record waits that has failed so many times (from 1 on); false means
-// that it is dead.
+// levelAfter returns the level after the given number of failures, at least 1. It returns false if
+// no level is left and the record is dead.
 func levelAfter(levels []Level, failures int) (Level, bool) {
 	if failures > len(levels) {
 		return Level{}, false

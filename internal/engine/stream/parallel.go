@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// finished is how a handler ended that ran beside others.
-type finished struct {
+// result is the end of one handler in runParallel.
+type result struct {
 	it  *item
 	out Outcome
 	err error
 }
 
-// handOverParallel hands records over, several at a time, until none is at work and none may be
-// handed over. It polls, settles and puts off meanwhile. After an outage it begins nothing more and
-// waits for what is at work.
-func (r *Runner) handOverParallel(ctx context.Context, stats *Stats) error {
-	results := make(chan finished, r.consumer.Parallel) // so that no handler waits for this loop
+// runParallel handles records of the window, up to Parallel at once, until no handler runs and no
+// record may start. It polls, settles and postpones records meanwhile. After an outage it starts no
+// more handlers, waits for the running ones and returns the error.
+func (r *Runner) runParallel(ctx context.Context, stats *Stats) error {
+	results := make(chan result, r.consumer.Parallel) // buffered, so that no handler waits for this loop
 	working := 0
 	var outage error
 	for {
@@ -33,23 +33,24 @@ func (r *Runner) handOverParallel(ctx context.Context, stats *Stats) error {
 			working++
 			go func() {
 				out, err := r.handle(ctx, it.Delivery)
-				results <- finished{it, out, err}
+				results <- result{it, out, err}
 			}()
 		}
 		if working == 0 {
 			return outage
 		}
-		r.makeRoom()
+		r.postponeBlocked()
 		ended, woken := r.waitForOne(results, stats, &outage)
 		if ended {
 			working--
 		}
-		outage = errors.Join(outage, r.keepGoing(ctx, outage, woken))
+		outage = errors.Join(outage, r.settleAndFill(ctx, outage, woken))
 	}
 }
 
-// waitForOne waits until a handler has ended, or there is something else to do.
-func (r *Runner) waitForOne(results <-chan finished, stats *Stats, outage *error) (ended, woken bool) {
+// waitForOne waits until a handler ends (ended) or it is time to poll or settle (woken). It adds
+// the handler's error to *outage.
+func (r *Runner) waitForOne(results <-chan result, stats *Stats, outage *error) (ended, woken bool) {
 	var ready <-chan struct{}
 	at := r.nextAck()
 	if *outage == nil && r.room() > 0 {
@@ -59,8 +60,8 @@ func (r *Runner) waitForOne(results <-chan finished, stats *Stats, outage *error
 	if r.more && r.room() > 0 && *outage == nil {
 		wait = 0
 	}
-	if !r.blocked.IsZero() {
-		wait = min(wait, blockedFor)
+	if !r.blockedSince.IsZero() {
+		wait = min(wait, maxBlocked)
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -74,13 +75,13 @@ func (r *Runner) waitForOne(results <-chan finished, stats *Stats, outage *error
 	return false, true
 }
 
-// room is how many more records the window takes.
+// room returns how many more records the window accepts.
 func (r *Runner) room() int { return r.consumer.Window - len(r.window.items) }
 
-// keepGoing settles what is due and looks for more while handlers are at work.
-func (r *Runner) keepGoing(ctx context.Context, outage error, woken bool) error {
+// settleAndFill settles due outcomes and polls for more records while handlers run.
+func (r *Runner) settleAndFill(ctx context.Context, outage error, woken bool) error {
 	if r.session == nil {
-		return nil // it was abandoned; what is at work finds out when it ends
+		return nil // the session was discarded; running handlers finish
 	}
 	if err := r.settleDue(ctx); err != nil {
 		return err
@@ -91,20 +92,20 @@ func (r *Runner) keepGoing(ctx context.Context, outage error, woken bool) error 
 	return nil
 }
 
-// blockedFor is how long a full window may stand still before its records are put off: those of a
-// quick handler get their turn.
-const blockedFor = time.Second
+// maxBlocked is the time that a full window may be blocked by busy keys before its records are
+// postponed. It is long enough for quick handlers to finish.
+const maxBlocked = time.Second
 
-// makeRoom puts records off when the window is full and none of it could be handed over for a
-// while.
-func (r *Runner) makeRoom() {
+// postponeBlocked postpones the waiting records if the window has been full of records with busy
+// keys for maxBlocked.
+func (r *Runner) postponeBlocked() {
 	switch {
 	case r.room() > 0 || r.window.next(r.consumer.PerKey) != nil:
-		r.blocked = time.Time{}
-	case r.blocked.IsZero():
-		r.blocked = time.Now()
-	case time.Since(r.blocked) >= blockedFor:
-		r.counters.PutOff.Add(int64(r.window.putOff(r.levels[0], r.now())))
-		r.blocked = time.Time{}
+		r.blockedSince = time.Time{}
+	case r.blockedSince.IsZero():
+		r.blockedSince = time.Now()
+	case time.Since(r.blockedSince) >= maxBlocked:
+		r.counters.PutOff.Add(int64(r.window.postpone(r.levels[0], r.now())))
+		r.blockedSince = time.Time{}
 	}
 }

@@ -9,33 +9,34 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// RecordID identifies a record. Source + id are unique for ever, which is what handlers are
-// idempotent by.
+// RecordID identifies a record. Source + id is globally unique; handlers are idempotent by it.
 type RecordID = drive.ID[ofRecord]
 
+// ofRecord makes RecordID a distinct type.
 type ofRecord struct{}
 
-// Record is one message. Topic and Key travel beside it (columns; on Kafka the message's topic and
-// key), the rest is a CloudEvents 1.0 event in the JSON format: id, source, type, subject, time,
-// data.
+// Record is one message. Topic and Key are stored beside the event (as columns, or as topic and key
+// of a Kafka message). The rest is a CloudEvents 1.0 event in JSON: id, source, type, subject,
+// time, data.
 type Record struct {
 	Topic Topic
-	Key   drive.AccountID // what is kept in order; zero: nothing is
+	Key   drive.AccountID // records of one key stay in order; zero: no order
 	ID    RecordID
-	// Source is "smartdrive/<installation id>". The publisher sets it.
+	// Source is "smartdrive/<installation id>", set by the publisher.
 	Source  string
 	Type    Type
-	Subject string     // the id of what it is about; may be empty
-	Time    drive.Time // of the change; the publisher sets it where it is zero
+	Subject string     // id of the affected object; may be empty
+	Time    drive.Time // time of the change; the publisher sets it if zero
 	Data    json.RawMessage
 }
 
-// MaxEvent is the largest event in bytes: what every intermediary must forward (CloudEvents 1.0.2
-// §Size Limits).
+// MaxEvent is the greatest size of an event in bytes, which every intermediary must forward
+// (CloudEvents 1.0.2 §Size Limits).
 const MaxEvent = 64 << 10
 
-// New makes a record with a fresh id. It is called before the transaction, so that running the
-// transaction again publishes the same record. data becomes the JSON of the event; nil means none.
+// New returns a record with a new id. Call it before the transaction, so that a retried transaction
+// publishes the same record. data is encoded as JSON; nil means no data. It fails only if data
+// cannot be encoded.
 func New(topic Topic, typ Type, key drive.AccountID, subject string, data any) (Record, error) {
 	r := Record{Topic: topic, Key: key, ID: drive.NewID[RecordID](), Type: typ, Subject: subject}
 	if data == nil {
@@ -48,8 +49,8 @@ func New(topic Topic, typ Type, key drive.AccountID, subject string, data any) (
 	return r, nil
 }
 
-// event is the JSON form. Extension attributes are ignored when read; they survive retries, which
-// copy the text.
+// event is the JSON form of a record. Unknown attributes are ignored on reading; retries copy the
+// text and so keep them.
 type event struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"`
@@ -65,11 +66,11 @@ type event struct {
 const (
 	specVersion = "1.0"
 	contentType = "application/json"
-	endOfTime   = drive.Time(253402300800000) // the year 10000, which RFC 3339 cannot write
+	endOfTime   = drive.Time(253402300800000) // the year 10000, which RFC 3339 cannot represent
 )
 
-// Encode checks the record and returns its event. A mistake here is the program's, so the errors
-// are of kind Internal.
+// Encode validates the record and returns its event. Errors are programming errors of kind
+// Internal.
 func (r Record) Encode() ([]byte, error) {
 	if !r.Topic.carries(r.Type) {
 		return nil, fmt.Errorf("topic %q carries no records of type %q", r.Topic, r.Type)
@@ -85,7 +86,7 @@ func (r Record) Encode() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // it would make the event longer than what the caller sees
+	enc.SetEscapeHTML(false) // HTML escapes would make the event longer
 	if err := enc.Encode(e); err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", r.ID, err)
 	}
@@ -96,9 +97,9 @@ func (r Record) Encode() ([]byte, error) {
 	return text, nil
 }
 
-// Decode reads an event; topic and key come from beside it. It takes types it does not know, which
-// a newer release may have written before it was rolled back: what to do with them is the handler's
-// business.
+// Decode parses an event; the caller passes topic and key, which are stored beside the event.
+// Unknown types are accepted, because a newer release may have written them before a rollback; the
+// handler must deal with them.
 func Decode(topic Topic, key drive.AccountID, text []byte) (Record, error) {
 	var e event
 	if err := json.Unmarshal(text, &e); err != nil {
@@ -116,6 +117,7 @@ func Decode(topic Topic, key drive.AccountID, text []byte) (Record, error) {
 	}, nil
 }
 
+// check returns an error if the event is not a valid CloudEvent of this project.
 func (e *event) check() error {
 	switch {
 	case e.SpecVersion != specVersion:

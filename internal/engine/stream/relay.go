@@ -5,49 +5,49 @@ import (
 	"time"
 )
 
-// Sender publishes records that belong to no transaction, because what they tell of is found again
-// when they are lost: a timer that fired stays leased until its record is sent.
+// Sender publishes records outside of transactions, for records that can be recreated: a fired
+// timer stays leased until its record is sent.
 type Sender interface {
-	// Send returns nil when all records are durable. After an error some may be: they are sent
-	// again under the same ids.
+	// Send returns nil when all records are durable. After an error some may be durable; the caller
+	// sends all again under the same ids.
 	Send(ctx context.Context, records ...Record) error
 }
 
-// Backlog is what transactions have published and nobody has sent to a broker yet. A row is found
-// by not being marked, never by its number: numbers become visible out of order where several
-// transactions commit at a time.
+// Backlog contains the committed records that are not sent to the broker yet. Unsent rows are found
+// by a missing mark, never by number, because concurrent transactions make numbers visible out of
+// order.
 type Backlog interface {
-	// Unsent returns at most limit records in the order in which they were published, and at most
-	// limit retries that are due.
+	// Unsent returns up to limit records in the order of their rows, and up to limit due retries.
 	Unsent(ctx context.Context, limit int) ([]Unsent, error)
-	// MarkSent takes them out of the backlog. What is not there any more is not an error.
+	// MarkSent removes records from the backlog. Missing records are ignored.
 	MarkSent(ctx context.Context, sent []Unsent) error
-	// Announced gets a value when this process has published or replayed something. It is a hint.
+	// Announced receives a value after this process published or replayed a record. Signals may be
+	// lost.
 	Announced() <-chan struct{}
-	// Waiting returns how many records and due retries are unsent, and the age of the oldest
+	// Waiting returns the number of unsent records and due retries, and the age of the oldest
 	// record.
 	Waiting(ctx context.Context) (n int64, oldest time.Duration, err error)
 }
 
-// Unsent is a record of the backlog; Position.Offset names its row.
+// Unsent is a record of the backlog; Position.Offset is the id of its row.
 type Unsent struct {
 	Delivery
-	Consumer string // who gets it, for a retry
+	Consumer string // for a retry: the consumer that receives it
 }
 
-// Graveyard takes dead letters over from a log that is drained.
+// Graveyard imports dead letters from a drained log.
 type Graveyard interface {
-	// Inter adds the letters of one partition of a log and moves the mark of that partition behind
-	// them, in one step. Letters at or before the mark are in it already, and so is one whose
-	// consumer has a letter of that event: they add nothing. Letters without a consumer are
-	// messages of other producers, of which two may have one id: each is added. log is different
-	// for a log that was deleted and made again.
+	// Inter inserts the letters of one partition of a log and advances the import mark of the
+	// partition, in one transaction. It skips letters at or before the mark, and letters whose
+	// consumer already has a letter for the event. Letters without a consumer come from other
+	// producers, whose ids may collide: they are always inserted. A log that was deleted and
+	// recreated must have another name.
 	Inter(ctx context.Context, log string, letters []Drained) error
 }
 
-// Drained is a dead letter on its way into the Graveyard.
+// Drained is a dead letter read from a log.
 type Drained struct {
 	DeadLetter
 	Position Position
-	EventID  string // empty where the event cannot be read
+	EventID  string // empty if the event cannot be decoded
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// idlePoll bounds how long a record waits whose wake-up was lost with the reply to its commit.
+	// idlePoll bounds the delay of a record whose wake-up was lost with the reply to its commit.
 	idlePoll = 15 * time.Second
-	// The pauses of an outage, each drawn from the upper half of its bound.
+	// The backoff of an outage: pauses are drawn from the upper half of a bound that doubles.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 )
 
-// Run hands over records until ctx is done, then settles what was handed over and returns nil.
-// Outages are logged and waited out: nothing else ends it.
+// Run handles records until ctx is done, then settles the handled ones. Outages are logged and
+// retried. It always returns nil.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.stop(ctx)
 	bound := firstPause
@@ -25,7 +25,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			pause := bound/2 + rand.N(bound/2)
-			r.log.Warn("consumer pauses", "pause", pause, "error", err)
+			r.log.Warn("consumer paused by an outage; it retries", "pause", pause, "error", err)
 			sleep(ctx, nil, pause)
 			bound = min(2*bound, lastPause)
 		default:
@@ -38,6 +38,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
+// idle returns how long to sleep until next, at most idlePoll. Zero means unknown.
 func (r *Runner) idle(next time.Time) time.Duration {
 	if next.IsZero() {
 		return idlePoll
@@ -45,19 +46,18 @@ func (r *Runner) idle(next time.Time) time.Duration {
 	return min(idlePoll, max(0, next.Sub(r.now())))
 }
 
-// stop settles what was handed over: without it the next start would hand it over again, which is
-// allowed but wasteful.
+// stop settles handled records, so that the next start does not repeat them, and closes the
+// session.
 func (r *Runner) stop(ctx context.Context) {
 	if err := r.settle(ctx); err != nil {
-		r.log.Warn("records that were handled will be handed over again", "error", err)
+		r.log.Warn("handled records were not settled; they are delivered again", "error", err)
 	}
-	if err := r.abandon(); err != nil {
-		r.log.Warn("close a session", "error", err)
+	if err := r.discardSession(); err != nil {
+		r.log.Warn("closing a session failed", "error", err)
 	}
 }
 
-// sleep waits for d, for a wake-up, or for the end of ctx. An outage is slept out whatever is
-// published meanwhile: wake is nil then.
+// sleep waits for d, for a wake-up or for the end of ctx. With a nil wake only the other two count.
 func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,83 +10,82 @@ import (
 	"time"
 )
 
-// Consumer is somebody who acts on the records of a topic.
+// Consumer defines a consumer: the handler for the records of a topic, and its limits.
 type Consumer struct {
-	Name  string // names the cursor: it must stay the same over releases
+	Name  string // names the cursor; must stay the same across releases
 	Topic Topic
-	// Handle acts on one record. It is idempotent by Record.Source + Record.ID; see the package
-	// comment for what its errors mean. It runs in the consumer's loop, one record at a time,
-	// unless Parallel says otherwise.
+	// Handle acts on one record. It must be idempotent by Record.Source + Record.ID; the package
+	// comment explains its errors. Handle runs for one record at a time unless Parallel is greater
+	// than 1.
 	Handle func(ctx context.Context, r Record) error
-	// Start is used when the consumer has no cursor yet.
+	// Start is the initial position of a new consumer.
 	Start Start
-	// Batch is how many records are read at once and how many acks are gathered at most. Default
-	// 100.
+	// Batch limits the records per poll and the unsettled acks. Default 100.
 	Batch int
-	// AckAge is how long an ack may wait for others. Default 1 s.
+	// AckAge is the time that an ack may wait to be settled with others. Default 1 s.
 	AckAge time.Duration
-	// Parallel is how many records are handled at a time. Default 1: all in their order.
+	// Parallel is the number of records handled at once. Default 1: all in order.
 	Parallel int
-	// PerKey is how many of them may be of one key. Default 1: those of a key in their order.
+	// PerKey is how many of them may have the same key. Default 1: in order within a key.
 	PerKey int
-	// Window is how many records are held that are not settled, where Parallel is more than 1: the
-	// records of a busy key delay nobody else's within it. When it is full of them they are put
-	// off. A crash repeats as many. Default 1,024.
+	// Window limits the unsettled records if Parallel is greater than 1. Within the window a busy
+	// key does not delay other keys. When records of busy keys fill the window, they are postponed.
+	// A crash repeats up to Window records. Default 1,024.
 	Window int
 }
 
-// Options configure a Runner. The zero value of each field is its default.
+// Options configure a Runner. The zero value of each field means its default.
 type Options struct {
 	Now        func() time.Time // default time.Now
-	Levels     []Level          // what the Source has; default Levels()
-	SettleTime time.Duration    // what a step of the cursor may take, the wait for the writer included; default 5 s
+	Levels     []Level          // levels of the Source; default Levels()
+	SettleTime time.Duration    // time limit for settling, including the wait for the database's writer; default 5 s
 	Log        *slog.Logger     // default slog.Default
 }
 
-// Counters tell what a Runner did since it was made.
+// Counters counts the work of a Runner since its creation.
 type Counters struct {
 	Handled atomic.Int64 // records whose handler succeeded
-	Retried atomic.Int64 // failures that sent a record to a level
+	Retried atomic.Int64 // failures after which a record went to a level
 	Dead    atomic.Int64 // records that became dead letters
-	Panics  atomic.Int64 // of the handler; each is also Retried or Dead
-	Pauses  atomic.Int64 // times a record was held because something was unavailable
-	PutOff  atomic.Int64 // records put off because their key was busy
-	Moved   atomic.Int64 // records held that another session took over
+	Panics  atomic.Int64 // panics of the handler; each is also counted as Retried or Dead
+	Pauses  atomic.Int64 // deliveries repeated because a dependency was unavailable
+	PutOff  atomic.Int64 // records postponed because their key was busy
+	Moved   atomic.Int64 // records dropped because another session took over their partition
 }
 
-// Stats tell what one RunOnce did.
+// Stats is the result of one RunOnce.
 type Stats struct {
 	Handled, Retried, Dead int
-	More                   bool      // there is probably more to do at once
-	Next                   time.Time // when there is something to do again without being woken; zero: unknown
+	More                   bool      // more records are probably available now
+	Next                   time.Time // time of the next work without a wake-up; zero: unknown
 }
 
-// Runner is the loop of one consumer.
+// Runner runs one consumer.
 type Runner struct {
-	source   Source
-	consumer Consumer
-	now      func() time.Time
-	levels   []Level
-	settling time.Duration // what a step of the cursor may take
-	log      *slog.Logger
-	counters Counters
+	source        Source
+	consumer      Consumer
+	now           func() time.Time
+	levels        []Level
+	settleTimeout time.Duration // time limit for settling
+	log           *slog.Logger
+	counters      Counters
 
-	session Session // nil: to be opened
-	window  window
-	retryAt time.Time // as Poll said
-	more    bool      // Poll probably left something
-	blocked time.Time // since when the window is full of records that wait for their key
+	session      Session // nil: not open
+	window       window
+	retryAt      time.Time // time of the next retry, as returned by Poll
+	more         bool      // the last Poll probably left records
+	blockedSince time.Time // since when the window is full of records with busy keys; zero: it is not
 }
 
 const (
-	defaultBatch  = 100
-	defaultAckAge = time.Second
-	defaultWindow = 1024
-	settleTime    = 5 * time.Second
+	defaultBatch      = 100
+	defaultAckAge     = time.Second
+	defaultWindow     = 1024
+	defaultSettleTime = 5 * time.Second
 )
 
-// NewRunner makes the loop of a consumer. Where the sessions of a Source do not share, only one may
-// run for a consumer and topic at a time.
+// NewRunner returns the Runner of a consumer. If sessions of the Source do not share partitions,
+// only one Runner per consumer and topic may run at a time.
 func NewRunner(source Source, c Consumer, opt Options) *Runner {
 	if c.Batch <= 0 {
 		c.Batch = defaultBatch
@@ -107,22 +106,21 @@ func NewRunner(source Source, c Consumer, opt Options) *Runner {
 		opt.Levels = Levels()
 	}
 	if opt.SettleTime <= 0 {
-		opt.SettleTime = settleTime
+		opt.SettleTime = defaultSettleTime
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	log := opt.Log.With("consumer", c.Name, "topic", string(c.Topic))
-	return &Runner{source: source, consumer: c, now: opt.Now, levels: opt.Levels, settling: opt.SettleTime, log: log}
+	return &Runner{source: source, consumer: c, now: opt.Now, levels: opt.Levels, settleTimeout: opt.SettleTime, log: log}
 }
 
-// Counters returns the counters.
+// Counters returns the live counters.
 func (r *Runner) Counters() *Counters { return &r.counters }
 
-// Consumer returns the name and the topic.
+// Consumer returns the consumer's name and topic.
 func (r *Runner) Consumer() (name string, topic Topic) { return r.consumer.Name, r.consumer.Topic }
 
-// RunOnce hands over what can be handed over now and settles what is due to be settled. An error is
-// never about a record: it is an outage, and the caller waits before it tries again. Not safe for
-// concurrent use.
+// RunOnce handles the available records and settles due outcomes. An error means an outage, never a
+// failed record; the caller must pause before the next call. Not safe for concurrent use.
 func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	var stats Stats
 	if err := r.fill(ctx); err != nil {
@@ -130,9 +128,9 @@ func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	}
 	var outage error
 	if r.consumer.Parallel > 1 {
-		outage = r.handOverParallel(ctx, &stats)
+		outage = r.runParallel(ctx, &stats)
 	} else {
-		outage = r.handOver(ctx, &stats)
+		outage = r.runSequential(ctx, &stats)
 	}
 	if err := r.settleDue(ctx); err != nil {
 		return stats, errors.Join(outage, err)
@@ -142,7 +140,7 @@ func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	return stats, outage
 }
 
-// fill opens the session and polls, unless there is enough in hand.
+// fill opens the session if needed and polls, unless the window has enough records.
 func (r *Runner) fill(ctx context.Context) error {
 	if r.session == nil {
 		sub := Subscription{Consumer: r.consumer.Name, Topic: r.consumer.Topic, Start: r.consumer.Start}
@@ -152,7 +150,7 @@ func (r *Runner) fill(ctx context.Context) error {
 		}
 		r.session = session
 	}
-	r.forgetMoved()
+	r.dropMoved()
 	limit := r.consumer.Batch
 	if r.consumer.Parallel > 1 {
 		limit = min(limit, r.room())
@@ -164,15 +162,15 @@ func (r *Runner) fill(ctx context.Context) error {
 	}
 	batch, next, err := r.session.Poll(ctx, limit)
 	if err != nil {
-		return errors.Join(fmt.Errorf("poll: %w", err), r.abandon())
+		return errors.Join(fmt.Errorf("poll: %w", err), r.discardSession())
 	}
 	r.window.add(batch)
 	r.retryAt, r.more = next, len(batch) >= limit
 	return nil
 }
 
-// forgetMoved drops what another session hands over now.
-func (r *Runner) forgetMoved() {
+// dropMoved drops waiting records whose partition now belongs to another session.
+func (r *Runner) dropMoved() {
 	shared, ok := r.session.(Sharer)
 	if !ok {
 		return
@@ -186,7 +184,9 @@ func (r *Runner) forgetMoved() {
 	})
 }
 
-func (r *Runner) handOver(ctx context.Context, stats *Stats) error {
+// runSequential handles the waiting records one after the other and settles full batches. It
+// returns at an outage.
+func (r *Runner) runSequential(ctx context.Context, stats *Stats) error {
 	for it := r.window.next(1); it != nil; it = r.window.next(1) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("hand over: %w", err)
@@ -196,7 +196,7 @@ func (r *Runner) handOver(ctx context.Context, stats *Stats) error {
 		if err := r.finish(it, out, err, stats); err != nil {
 			return err
 		}
-		if r.gathered() {
+		if r.ackBatchReady() {
 			if err := r.settle(ctx); err != nil {
 				return err
 			}
@@ -205,19 +205,21 @@ func (r *Runner) handOver(ctx context.Context, stats *Stats) error {
 	return nil
 }
 
-// finish notes how the handler of a record ended. Its error is an outage.
+// finish stores the result of a handler. It returns err, an outage, after making the record wait
+// again.
 func (r *Runner) finish(it *item, out Outcome, err error, stats *Stats) error {
 	if err != nil {
 		r.counters.Pauses.Add(1)
 		r.window.end(it, waiting)
 		return err
 	}
-	it.out, it.since = out, r.now()
+	it.out, it.doneAt = out, r.now()
 	r.window.end(it, done)
 	stats.count(out.Verdict)
 	return nil
 }
 
+// count counts one verdict.
 func (s *Stats) count(v Verdict) {
 	switch v {
 	case Ack:

@@ -7,28 +7,30 @@ import (
 	"time"
 )
 
-// gathered reports whether acks have been gathered for long enough, by count or by age.
-func (r *Runner) gathered() bool {
+// ackBatchReady reports whether the unsettled outcomes have reached the limit of count or age.
+func (r *Runner) ackBatchReady() bool {
 	ready := r.window.settleable()
 	return len(ready) >= r.consumer.Batch || r.aged(ready)
 }
 
+// aged reports whether the oldest of ready has reached AckAge.
 func (r *Runner) aged(ready []*item) bool {
 	oldest := r.oldest(ready)
 	return !oldest.IsZero() && r.now().Sub(oldest) >= r.consumer.AckAge
 }
 
+// oldest returns the earliest end of a handler among ready; zero if ready is empty.
 func (r *Runner) oldest(ready []*item) (t time.Time) {
 	for _, it := range ready {
-		if t.IsZero() || it.since.Before(t) {
-			t = it.since
+		if t.IsZero() || it.doneAt.Before(t) {
+			t = it.doneAt
 		}
 	}
 	return t
 }
 
-// settleDue settles what may not wait any longer: only acks of the log may, since a failure that a
-// crash forgets costs an attempt, and a retry that is settled late is handed over twice.
+// settleDue settles if an outcome must not wait longer. Only acks of the log may wait: a crash
+// before settling would lose a failed attempt, or deliver a retry twice.
 func (r *Runner) settleDue(ctx context.Context) error {
 	ready := r.window.settleable()
 	must := len(ready) >= r.consumer.Batch || r.aged(ready)
@@ -41,8 +43,8 @@ func (r *Runner) settleDue(ctx context.Context) error {
 	return r.settle(ctx)
 }
 
-// settle makes outcomes durable, during a stop too: what was done must not be done again without
-// need.
+// settle makes all settleable outcomes durable, also while ctx is done, so that a stop does not
+// repeat work. On error it discards the session.
 func (r *Runner) settle(ctx context.Context) error {
 	ready := r.window.settleable()
 	if len(ready) == 0 || r.session == nil {
@@ -53,18 +55,18 @@ func (r *Runner) settle(ctx context.Context) error {
 	for i, it := range ready {
 		outcomes[i], gone[it] = it.out, true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settling)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settleTimeout)
 	defer cancel()
 	if err := r.session.Settle(ctx, outcomes); err != nil {
-		return errors.Join(fmt.Errorf("settle %d records: %w", len(outcomes), err), r.abandon())
+		return errors.Join(fmt.Errorf("settle %d records: %w", len(outcomes), err), r.discardSession())
 	}
 	r.window.remove(func(it *item) bool { return gone[it] })
 	return nil
 }
 
-// abandon forgets all that is not durable, as a crash would: the next session goes on from the
-// cursor.
-func (r *Runner) abandon() error {
+// discardSession drops all unsettled records and closes the session, with the effect of a crash:
+// the next session starts at the cursor.
+func (r *Runner) discardSession() error {
 	session := r.session
 	r.session, r.window, r.more = nil, window{}, false
 	if session == nil {
@@ -73,7 +75,7 @@ func (r *Runner) abandon() error {
 	return session.Close()
 }
 
-// next is the earlier of the next retry and the time by which pending acks are to be settled.
+// next returns the earlier of the next retry and the time to settle pending acks; zero: none.
 func (r *Runner) next() time.Time {
 	ack := r.nextAck()
 	if ack.IsZero() || !r.retryAt.IsZero() && r.retryAt.Before(ack) {
@@ -82,6 +84,7 @@ func (r *Runner) next() time.Time {
 	return ack
 }
 
+// nextAck returns the time to settle pending acks; zero: none pending.
 func (r *Runner) nextAck() time.Time {
 	oldest := r.oldest(r.window.settleable())
 	if oldest.IsZero() {

@@ -8,148 +8,146 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Publisher writes records. The outbox is in the database in every mode: that is what makes state
-// change and record one.
+// Publisher writes records. The outbox is in the database in every mode, so that change and record
+// commit together.
 type Publisher interface {
-	// Append publishes the records, in this order, if and only if tx commits. It sets Source, and
-	// Time where it is zero. A record whose id was published before is a violation of a unique key
-	// (sqldb.IsDuplicate) and breaks nothing else.
+	// Append publishes the records in this order if and only if tx commits. It sets Source, and a
+	// zero Time. An id that was published before violates a unique key (sqldb.IsDuplicate) and
+	// leaves the transaction usable.
 	Append(ctx context.Context, tx *sqldb.Tx, records ...Record) error
 }
 
-// Source is where consumers get their records.
+// Source opens sessions for consumers.
 type Source interface {
-	// Open begins a session at the consumer's cursor, making the cursor if there is none. What a
-	// second session of the same consumer does to the first is the adapter's: on tables it makes
-	// the first fail at its next Settle (WrongState), and both may hand over the same records; on
-	// Kafka they share the records (Sharer).
+	// Open starts a session at the consumer's cursor and creates a missing cursor. A second session
+	// of the same consumer depends on the adapter. With the outbox, both may deliver the same
+	// records, and the next Settle of the first fails with WrongState. With Kafka, the sessions
+	// share the partitions (Sharer).
 	Open(ctx context.Context, sub Subscription) (Session, error)
 }
 
-// Subscription names a consumer of a topic.
+// Subscription is a consumer of one topic.
 type Subscription struct {
 	Consumer string
 	Topic    Topic
 	Start    Start
 }
 
-// Start says where a consumer begins that has no cursor yet.
+// Start is the initial position of a consumer without a cursor.
 type Start uint8
 
 // The starts.
 const (
-	FromBeginning Start = iota // with the oldest record that is kept
-	FromEnd                    // with the first one published after Open
+	FromBeginning Start = iota // the oldest retained record
+	FromEnd                    // the first record published after Open
 )
 
-// Session reads for one consumer. It is used by one goroutine. After an error of Poll or Settle it
-// is closed and a new one opened, which goes on from what is durable.
+// Session reads for one consumer. It is not safe for concurrent use. After an error of Poll or
+// Settle, the caller must close it and open a new one, which continues at the cursor.
 type Session interface {
-	// Poll returns what may be handed over now: at most limit retries that are due, the earliest
-	// first, then at most limit records that follow the last one this session returned. It moves
-	// nothing that is durable and returns nothing twice. Next is when the earliest retry that still
-	// waits is due; zero when none does, or when Ready will tell.
+	// Poll returns up to limit due retries, the earliest first, then up to limit records after the
+	// last one returned. It changes nothing durable and returns no record twice. next is the time
+	// at which the earliest waiting retry is due; zero if none waits, or if Ready will signal.
 	Poll(ctx context.Context, limit int) (batch []Delivery, next time.Time, err error)
-	// Settle makes outcomes durable: failed records go to their level or to the dead letters, and
-	// then, or in the same step, the cursor passes them all. The outcomes of one partition, and of
-	// its retries, come in the order of Poll without gaps. After an error any of it may have
-	// happened; what has is not lost, and may come again.
+	// Settle makes outcomes durable: failed records move to their level or the dead letters, then
+	// the cursor moves past all outcomes. The outcomes of one partition, and those of its retries,
+	// must be in the order of Poll without gaps. After an error some outcomes may be durable; the
+	// others are redelivered.
 	Settle(ctx context.Context, outcomes []Outcome) error
-	// Ready gets a value when something was published or replayed since the last Poll. It is a hint
-	// and may be missed when the reply to a commit is lost: the caller polls now and then as well.
+	// Ready receives a value after a record was published or replayed since the last Poll. A signal
+	// is lost if the reply to a commit is lost, so the caller must also poll regularly.
 	Ready() <-chan struct{}
-	// Close ends the session. It settles nothing.
+	// Close ends the session without settling.
 	Close() error
 }
 
-// Sharer is a power of sessions that share the records of their consumer with other sessions:
-// partitions move between them. What has moved away is handed over by its new owner; Settle leaves
-// it alone.
+// Sharer is implemented by sessions that share the partitions of their consumer with other
+// sessions. Settle ignores records of a partition that moved away; its new owner redelivers them.
 type Sharer interface {
-	// Holds reports whether the delivery is still this session's.
+	// Holds reports whether the delivery's partition still belongs to this session.
 	Holds(d Delivery) bool
 }
 
-// Position is a place in a log. An adapter without partitions uses 0.
+// Position is a position in a log. Adapters without partitions use partition 0.
 type Position struct {
 	Partition int32
 	Offset    int64
 }
 
-// Delivery is a record on its way to a handler, not decoded yet.
+// Delivery is a record as polled, not yet decoded.
 type Delivery struct {
 	Topic    Topic
-	Key      string // the account's id, or empty
+	Key      string // the account's id; empty: no key
 	Event    []byte
-	Failures int  // how often it has failed
-	Retry    bool // it comes from a level or a replay, and Position counts there
+	Failures int  // failed attempts so far
+	Retry    bool // from a delay level or a replay; Position refers to that log
 	Position Position
-	Hold     uint64 // a Sharer's: the tenure of the partition that it was polled in
+	Hold     uint64 // for a Sharer: the assignment of the partition in which the record was polled
 }
 
-// Verdict is what becomes of a delivery.
+// Verdict says what happens to a delivery.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Ack   Verdict = iota // it is done
-	Delay                // it failed and waits on Outcome.Level
-	Bury                 // it is a dead letter
+	Ack   Verdict = iota // handled
+	Delay                // failed; waits on Outcome.Level
+	Bury                 // becomes a dead letter
 )
 
-// Outcome is a delivery with its verdict.
+// Outcome is a handled delivery with its verdict.
 type Outcome struct {
 	Delivery
 	Verdict Verdict
 	Level   Level   // for Delay
-	Failure Failure // for Delay and Bury; none when the record was only put off, which consumes no attempt
+	Failure Failure // for Delay and Bury; zero if the record was only postponed, which consumes no attempt
 }
 
-// PutOff reports whether the record waits without having failed.
+// PutOff reports whether the record is delayed without a failure.
 func (o Outcome) PutOff() bool { return o.Verdict == Delay && o.Failure == Failure{} }
 
-// Failure says why a handler did not succeed. Kind may be shown to an administrator; Text is
-// internal.
+// Failure describes a failed attempt. Kind may be shown to administrators; Text is internal.
 type Failure struct {
-	Kind string // the code of a drive.Kind
+	Kind string // code of a drive.Kind
 	Text string // at most MaxFailureText bytes
 }
 
-// Lag says how far a consumer is behind.
+// Lag says how far a consumer is behind its topic.
 type Lag struct {
 	Consumer string
 	Topic    Topic
-	Offsets  int64 // newest offset minus cursor: 0 when it has settled everything; at least the number of records
+	Offsets  int64 // newest offset minus cursor, at least the number of unsettled records; 0 = none
 	Waiting  int64 // records on the delay levels
 }
 
-// DeadID identifies a dead letter; they grow with time.
+// DeadID identifies a dead letter. Ids increase with time.
 type DeadID int64
 
-// DeadLetter is a record that needs a person.
+// DeadLetter is a record that failed its last attempt and needs an administrator.
 type DeadLetter struct {
 	ID       DeadID
-	Consumer string // who failed, and who gets it when it is replayed
+	Consumer string // failed consumer, which also receives a replay
 	Topic    Topic
 	Key      string
-	Event    []byte // as it was published; Decode reads it unless that is why it is here
+	Event    []byte // as published; may be invalid
 	Failures int
 	Failure  Failure
 	DiedAt   drive.Time
 }
 
-// DeadLetters is the list of records that nobody could handle.
+// DeadLetters is the list of dead letters.
 type DeadLetters interface {
-	// Add puts a record there that did not come through a Session, such as a timer that fired in
-	// vain. r gets the publisher's Source and Time like one that is appended.
+	// Add stores a record that did not pass through a Session, such as a dead timer. It sets
+	// Source, and a zero Time, as Append does.
 	Add(ctx context.Context, tx *sqldb.Tx, consumer string, r Record, failures int, cause error) error
-	// List returns at most limit letters that are younger than after (0: all), the oldest first.
+	// List returns up to limit letters with ids greater than after (0: from the start), the oldest
+	// first.
 	List(ctx context.Context, limit int, after DeadID) ([]DeadLetter, error)
-	// Get returns one; NotFound when it is not there.
+	// Get returns a letter, or NotFound.
 	Get(ctx context.Context, id DeadID) (DeadLetter, error)
-	// Replay hands it to its consumer again, now, with no failure on its account. NotFound when it
-	// is not there (any more).
+	// Replay delivers a letter to its consumer again, now and with no failed attempts, and removes
+	// it from the list. It fails with NotFound if the letter does not exist.
 	Replay(ctx context.Context, id DeadID) error
-	// Drop deletes it for good. NotFound when it is not there.
+	// Drop deletes a letter permanently. It fails with NotFound if the letter does not exist.
 	Drop(ctx context.Context, id DeadID) error
 }

@@ -2,25 +2,26 @@ package stream
 
 import "slices"
 
-// Topic is a log of records with one meaning. The list is closed: Append refuses others.
+// Topic is a log of records of related types. The list is closed: encoding a record of another
+// topic fails.
 type Topic string
 
-// Type says what happened; it is the CloudEvents attribute of that name. Each belongs to one topic.
+// Type is the CloudEvents type of a record. Each type belongs to one topic.
 type Type string
 
 // The topics.
 const (
-	TopicUploads   Topic = "smartdrive.uploads"   // the arrows of an upload's life
-	TopicPark      Topic = "smartdrive.park"      // fired timers whose work is in the ledger only
+	TopicUploads   Topic = "smartdrive.uploads"   // state changes of uploads
+	TopicPark      Topic = "smartdrive.park"      // fired timers whose work changes only the ledger
 	TopicReclaim   Topic = "smartdrive.reclaim"   // fired timers whose work is I/O
-	TopicExports   Topic = "smartdrive.exports"   // batches of documents that were sealed
-	TopicBundles   Topic = "smartdrive.bundles"   // bundles of documents that were sealed
-	TopicDocuments Topic = "smartdrive.documents" // documents that were taken in
-	TopicNotices   Topic = "smartdrive.notices"   // what somebody is to be told of
+	TopicExports   Topic = "smartdrive.exports"   // exports: sealed, failed, expiring, late
+	TopicBundles   Topic = "smartdrive.bundles"   // sealed bundles of documents
+	TopicDocuments Topic = "smartdrive.documents" // accepted, conflicting and rejected documents
+	TopicNotices   Topic = "smartdrive.notices"   // notifications to send
 )
 
-// The types; the subject is the id of the upload, the bundle, the document or the export, or the
-// key of the timer. What nobody publishes is not listed: a test looks.
+// The types. The subject is the id of the upload, bundle, document or export, or the key of the
+// timer. A test checks that each type is published.
 const (
 	UploadBegun      Type = "upload.begun"
 	UploadParked     Type = "upload.parked"
@@ -31,12 +32,12 @@ const (
 	ReclaimDue       Type = "reclaim.due"
 	BundleSealed     Type = "bundle.sealed"
 	DocumentAccepted Type = "document.accepted"
-	DocumentConflict Type = "document.conflict" // a document came that contradicts this one
-	DocumentRejected Type = "document.rejected" // a document of a bundle was not accepted; the subject is the bundle
+	DocumentConflict Type = "document.conflict" // a document contradicts this accepted one
+	DocumentRejected Type = "document.rejected" // a document of a bundle was rejected; the subject is the bundle
 	ExportSealed     Type = "export.sealed"
-	ExportFailed     Type = "export.failed" // for good
-	ExportEnding     Type = "export.ending" // its zip expires within a day
-	ExportLate       Type = "export.late"   // it runs for longer than expected
+	ExportFailed     Type = "export.failed" // permanently
+	ExportEnding     Type = "export.ending" // the zip expires within a day
+	ExportLate       Type = "export.late"   // the export runs longer than expected
 	NoticeDue        Type = "notice.due"
 )
 
@@ -55,7 +56,8 @@ func Topics() []Topic {
 	return []Topic{TopicUploads, TopicPark, TopicReclaim, TopicBundles, TopicDocuments, TopicExports, TopicNotices}
 }
 
-// Types returns the types of records that a topic carries; none for a topic that does not exist.
+// Types returns the types that a topic carries; nil for an unknown topic.
 func (t Topic) Types() []Type { return slices.Clone(types[t]) }
 
+// carries reports whether the topic carries records of the type.
 func (t Topic) carries(typ Type) bool { return slices.Contains(types[t], typ) }

@@ -2,43 +2,47 @@ package stream
 
 import "time"
 
-// window holds what was polled and is not settled, in the order of Poll.
+// window holds the polled and unsettled records in the order of Poll.
 type window struct {
 	items   []*item
-	running map[string]int // handlers at work for each key
+	running map[string]int // running handlers by key
 }
 
+// state is the progress of a record in the window.
 type state uint8
 
 const (
-	waiting state = iota // not handed over, or handed over in an outage
-	atWork
+	waiting state = iota // not started, or to be repeated after an outage
+	running              // its handler runs
 	done
 )
 
+// item is a record in the window.
 type item struct {
 	Delivery
-	state state
-	out   Outcome
-	since time.Time // done since
+	state  state
+	out    Outcome
+	doneAt time.Time // when state became done
 }
 
-// lane is what is settled in order.
-type lane struct {
+// sequence identifies the records that are settled in order.
+type sequence struct {
 	retry     bool
 	partition int32
 }
 
-func (it *item) lane() lane { return lane{it.Retry, it.Position.Partition} }
+// sequence returns the sequence of the record.
+func (it *item) sequence() sequence { return sequence{it.Retry, it.Position.Partition} }
 
+// add appends polled records.
 func (w *window) add(batch []Delivery) {
 	for _, d := range batch {
 		w.items = append(w.items, &item{Delivery: d})
 	}
 }
 
-// next returns the first record that may be handed over: one whose key has fewer than perKey
-// handlers at work. Records without a key do not wait for each other.
+// next returns the first record that may start: a waiting one whose key has fewer than perKey
+// running handlers. Records without a key are independent. It returns nil if there is none.
 func (w *window) next(perKey int) *item {
 	for _, it := range w.items {
 		if it.state == waiting && (it.Key == "" || w.running[it.Key] < perKey) {
@@ -48,24 +52,27 @@ func (w *window) next(perKey int) *item {
 	return nil
 }
 
+// begin marks the record as running.
 func (w *window) begin(it *item) {
 	if w.running == nil {
 		w.running = map[string]int{}
 	}
-	it.state = atWork
+	it.state = running
 	w.running[it.Key]++
 }
 
+// end sets the state of a running record and frees its key.
 func (w *window) end(it *item, s state) {
 	it.state = s
 	switch n := w.running[it.Key]; {
 	case n > 1:
 		w.running[it.Key] = n - 1
-	default: // the last one, or the window was abandoned meanwhile
+	default: // the last one, or the window was discarded meanwhile
 		delete(w.running, it.Key)
 	}
 }
 
+// count returns the number of records in state s.
 func (w *window) count(s state) (n int) {
 	for _, it := range w.items {
 		if it.state == s {
@@ -75,22 +82,23 @@ func (w *window) count(s state) (n int) {
 	return n
 }
 
-// settleable returns what may be settled, in the order of Poll: of each lane the records before the
-// first that is not done.
+// settleable returns the records that may be settled, in the order of Poll: in each sequence those
+// before the first that is not done.
 func (w *window) settleable() []*item {
 	var ready []*item
-	open := map[lane]bool{}
+	open := map[sequence]bool{}
 	for _, it := range w.items {
 		switch {
 		case it.state != done:
-			open[it.lane()] = true
-		case !open[it.lane()]:
+			open[it.sequence()] = true
+		case !open[it.sequence()]:
 			ready = append(ready, it)
 		}
 	}
 	return ready
 }
 
+// remove removes the records for which gone returns true.
 func (w *window) remove(gone func(*item) bool) {
 	kept := w.items[:0]
 	for _, it := range w.items {
@@ -102,13 +110,12 @@ func (w *window) remove(gone func(*item) bool) {
 	w.items = kept
 }
 
-// putOff ends the wait of records whose keys are busy, so that those of others can come into the
-// window once what is at work before them is settled. They come again after the first level, with
-// no failure on their account.
-func (w *window) putOff(level Level, now time.Time) (n int) {
+// postpone marks the waiting records as delayed on level, without a failure, and returns their
+// number. Records of other keys can then enter the window.
+func (w *window) postpone(level Level, now time.Time) (n int) {
 	for _, it := range w.items {
 		if it.state == waiting {
-			it.state, it.since = done, now
+			it.state, it.doneAt = done, now
 			it.out = Outcome{Delivery: it.Delivery, Verdict: Delay, Level: level}
 			n++
 		}

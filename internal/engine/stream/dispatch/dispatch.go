@@ -14,27 +14,27 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Name is the consumer's, which is also that of dead timers where there is no broker: what died
-// there and is replayed here, or the other way round, finds its handler.
+// Name is the name of the consumers. Dead timers of the engine have the same consumer name, so that
+// a replay works after switching between broker and engine.
 const Name = "timers"
 
-// Arm arms timers; *timer.Engine does.
+// Arm arms timers; *timer.Engine implements it.
 type Arm interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
-// Options configure New. Sender is needed to publish, Handlers and Timers to consume; the zero
-// value of every other field is its default.
+// Options configure New. Publishing requires Sender; consuming requires Handlers and Timers. The
+// zero value of every other field means its default.
 type Options struct {
 	Sender   stream.Sender
 	Handlers map[timer.Kind]timer.Handler
 	Timers   Arm
-	// Limit is how long one handler may take (5 min).
+	// Limit bounds the duration of a handler (default 5 min).
 	Limit time.Duration
-	// Parallel is how many handlers of each topic run in one consumer (16), Reclaims how many
-	// reclaims of one account (2).
+	// Parallel bounds the handlers per topic and consumer (default 16), Reclaims the reclaims of
+	// one account among them (default 2).
 	Parallel, Reclaims int
-	// Traced is told of every step; it must be quick.
+	// Traced receives every step and must return quickly.
 	Traced func(t timer.Trace)
 	Now    func() time.Time // default time.Now
 }
@@ -43,19 +43,19 @@ const (
 	defaultLimit    = 5 * time.Minute
 	defaultParallel = 16
 	defaultReclaims = 2
-	parks           = 4 // of one account at a time: they queue for one row
-	// sendTime is how long a broker may take for a record. It ends long before the lease of the
-	// timer: a handler that overruns that has used up an attempt, and no outage may.
+	parksPerAccount = 4 // parks of one account at a time: they wait for one row
+	// sendTime bounds the time for sending a record. It ends long before the lease, because
+	// exceeding the lease would consume an attempt.
 	sendTime = 30 * time.Second
-	// reclaimWindow is how many reclaims of one account can wait in a consumer without delaying
-	// those of others.
+	// reclaimWindow is the number of reclaims of one account that can wait in a consumer without
+	// delaying other accounts.
 	reclaimWindow = 2048
 )
 
-// Dispatch publishes fired timers and applies them.
+// Dispatch publishes fired timers and handles the published ones.
 type Dispatch struct{ opt Options }
 
-// New makes both ends.
+// New returns a Dispatch.
 func New(opt Options) *Dispatch {
 	if opt.Limit <= 0 {
 		opt.Limit = defaultLimit
@@ -75,9 +75,9 @@ func New(opt Options) *Dispatch {
 	return &Dispatch{opt}
 }
 
-// Publish is the timer.Handler of a scheduler: it returns nil when the timer is on its way and need
-// not fire again. Many at a time share the round trips of the broker, so the engine's Concurrency
-// for these kinds is to be some hundreds.
+// Publish is the timer.Handler of a scheduler. It returns nil when the record of the timer is
+// durable, Unavailable if the broker is not reachable. Concurrent calls share round trips to the
+// broker, so the engine's Concurrency for these kinds should be some hundreds.
 func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	began := d.opt.Now()
 	r, err := Record(f)
@@ -93,14 +93,15 @@ func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	return nil
 }
 
+// trace reports a step to Options.Traced.
 func (d *Dispatch) trace(f timer.Fired, step timer.Step, began time.Time, err error) {
 	d.opt.Traced(timer.Trace{Fired: f, Step: step, Began: began, At: d.opt.Now(), Err: err})
 }
 
-// namespace of the ids of records that tell of fired timers: a random UUID.
+// namespace is the UUID namespace of the ids of these records: a random UUID.
 var namespace = uuid.MustParse("5b8cf1a6-7b8e-4c3c-9d0a-3a0f6f1c2d47")
 
-// Record is the record of a fired timer. The same firing always gives the same id.
+// Record returns the record of a fired timer. Its id depends only on key, gen and token.
 func Record(f timer.Fired) (stream.Record, error) {
 	topic, typ := stream.TopicReclaim, stream.ReclaimDue
 	if f.Key.Kind == timer.Park {
@@ -115,11 +116,11 @@ func Record(f timer.Fired) (stream.Record, error) {
 	return r, nil
 }
 
-// Consumers are those of the two topics. Each worker runs some of each; the broker deals out the
-// accounts.
+// Consumers returns the consumers of the two topics. Every worker runs both; the broker distributes
+// the accounts.
 func (d *Dispatch) Consumers() []stream.Consumer {
 	return []stream.Consumer{
-		{Name: Name, Topic: stream.TopicPark, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: parks},
+		{Name: Name, Topic: stream.TopicPark, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: parksPerAccount},
 		{
 			Name: Name, Topic: stream.TopicReclaim, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: d.opt.Reclaims,
 			Window: reclaimWindow,
@@ -127,19 +128,20 @@ func (d *Dispatch) Consumers() []stream.Consumer {
 	}
 }
 
-// Subscriptions are what the consumers read, for who prepares their topics.
+// Subscriptions returns the subscriptions of the consumers, to create their topics in advance.
 func Subscriptions() []stream.Subscription {
 	return []stream.Subscription{{Consumer: Name, Topic: stream.TopicPark}, {Consumer: Name, Topic: stream.TopicReclaim}}
 }
 
-// Apply hands a fired timer to its handler.
+// Apply runs the handler of the fired timer in a record. A timer without a handler here, or whose
+// handler returned Later, is armed again.
 func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
-	f, err := fired(r)
+	f, err := decodeFired(r)
 	if err != nil {
 		return err
 	}
 	handle := d.opt.Handlers[f.Key.Kind]
-	if handle == nil { // an engine's own, dead and replayed: it fires there
+	if handle == nil { // dead letter of an engine, replayed here: the engine must fire it
 		return d.arm(ctx, timer.Entry{Key: f.Key, Gen: f.Gen, Account: f.Account})
 	}
 	d.trace(f, timer.Consumed, r.Time.Std(), nil)
@@ -151,7 +153,7 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 		d.trace(f, timer.Applied, began, nil)
 		return nil
 	case later:
-		if err := d.arm(ctx, d.again(f, wait)); err != nil {
+		if err := d.arm(ctx, d.rearmEntry(f, wait)); err != nil {
 			return err
 		}
 		d.trace(f, timer.Snoozed, began, nil)
@@ -165,6 +167,7 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	return err
 }
 
+// call runs the handler, limited to Options.Limit. Exceeding the limit gives an Internal error.
 func (d *Dispatch) call(ctx context.Context, handle timer.Handler, f timer.Fired) error {
 	own, cancel := context.WithTimeout(ctx, d.opt.Limit)
 	defer cancel()
@@ -175,10 +178,10 @@ func (d *Dispatch) call(ctx context.Context, handle timer.Handler, f timer.Fired
 	return err
 }
 
-// again is the timer of a handler that wants to look again after wait. It keeps its idle time, so
-// that activity pushes it back by as much as before: last is put where the timer is due after wait.
-// A longer wait than the idle time becomes one.
-func (d *Dispatch) again(f timer.Fired, wait time.Duration) timer.Entry {
+// rearmEntry returns the entry that makes the timer due after wait. It keeps the idle time, so that
+// activity delays the timer as before, and sets last accordingly. If wait is longer than the idle
+// time, wait becomes the idle time.
+func (d *Dispatch) rearmEntry(f timer.Fired, wait time.Duration) timer.Entry {
 	e := timer.Entry{Key: f.Key, Gen: f.Gen, Account: f.Account, Idle: wait}
 	if idle := f.Due.Sub(f.Last); idle > wait {
 		e.Idle, e.Last = idle, drive.TimeOf(d.opt.Now().Add(wait-idle))
@@ -186,8 +189,8 @@ func (d *Dispatch) again(f timer.Fired, wait time.Duration) timer.Entry {
 	return e
 }
 
-// arm is not the record's fault when it fails: a queue that cannot be reached is Unavailable, and
-// the consumer waits for it.
+// arm arms a timer again. If the queue is unreachable, the error is Unavailable and the consumer
+// pauses.
 func (d *Dispatch) arm(ctx context.Context, e timer.Entry) error {
 	if err := d.opt.Timers.Arm(ctx, e); err != nil {
 		return fmt.Errorf("arm timer %s again: %w", e.Key, err)
@@ -195,7 +198,8 @@ func (d *Dispatch) arm(ctx context.Context, e timer.Entry) error {
 	return nil
 }
 
-func fired(r stream.Record) (timer.Fired, error) {
+// decodeFired decodes the fired timer of a record.
+func decodeFired(r stream.Record) (timer.Fired, error) {
 	var f timer.Fired
 	if err := json.Unmarshal(r.Data, &f); err != nil {
 		return timer.Fired{}, fmt.Errorf("decode fired timer %s: %w", r.Subject, err)

@@ -45,7 +45,7 @@ func (a *armed) Arm(_ context.Context, entries ...timer.Entry) error {
 var begin = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
 // fired is a timer of 30 s that is due at begin.
-func fired(kind timer.Kind) timer.Fired {
+func decodeFired(kind timer.Kind) timer.Fired {
 	return timer.Fired{
 		Key: timer.Key{Kind: kind, ID: drive.NewID[[16]byte]()}, Gen: 7, Account: drive.NewID[drive.AccountID](),
 		First: drive.TimeOf(begin.Add(-time.Minute)), Last: drive.TimeOf(begin.Add(-30 * time.Second)), Due: drive.TimeOf(begin),
@@ -66,7 +66,7 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 				steps = append(steps, s.Step)
 			},
 		})
-		f := fired(kind)
+		f := decodeFired(kind)
 		for range 2 {
 			if err := d.Publish(t.Context(), f); err != nil {
 				t.Fatal(err)
@@ -96,14 +96,14 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 func TestWhatCannotBePublishedStaysATimer(t *testing.T) {
 	t.Parallel()
 	d := dispatch.New(dispatch.Options{Sender: &sent{err: drive.Fail(drive.Unavailable)}})
-	if err := d.Publish(t.Context(), fired(timer.Park)); !drive.IsKind(err, drive.Unavailable) {
+	if err := d.Publish(t.Context(), decodeFired(timer.Park)); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestHowAHandlerEnds(t *testing.T) {
 	t.Parallel()
-	f := fired(timer.Park)
+	f := decodeFired(timer.Park)
 	r, err := dispatch.Record(f)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestHowAHandlerEnds(t *testing.T) {
 
 func TestAnEnginesOwnTimerFiresThereAgain(t *testing.T) {
 	t.Parallel()
-	f := fired(timer.Unlink)
+	f := decodeFired(timer.Unlink)
 	r, err := dispatch.Record(f)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestAnEnginesOwnTimerFiresThereAgain(t *testing.T) {
 // A handler that overruns its time reports what its context made fail, which looks like an outage.
 func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 	t.Parallel()
-	r, err := dispatch.Record(fired(timer.Abandon))
+	r, err := dispatch.Record(decodeFired(timer.Abandon))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +190,12 @@ func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 
 func TestARecordThatIsNotATimers(t *testing.T) {
 	t.Parallel()
-	r, err := dispatch.Record(fired(timer.Park))
+	r, err := dispatch.Record(decodeFired(timer.Park))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other, broken := r, r
-	other.Subject = fired(timer.Park).Key.String()
+	other.Subject = decodeFired(timer.Park).Key.String()
 	broken.Data = []byte(`{"Key":"park"}`)
 	for _, r := range []stream.Record{other, broken} {
 		if err := dispatch.New(dispatch.Options{}).Apply(t.Context(), r); err == nil || drive.IsKind(err, drive.Unavailable) {

@@ -1,22 +1,21 @@
-// Package dispatch carries fired timers from the instances that watch the queue to those that do
-// the work, over the stream: what the schedulers publish, the workers take (SOURCES D1, D2).
-// Without a broker nobody needs it: the engine calls the handlers itself.
+// Package dispatch carries fired timers over the stream from the schedulers, the instances that
+// lease timers, to the workers (SOURCES D1, D2). Without a broker the timer engine calls the
+// handlers directly.
 //
 //	queue ──fires──► Engine ──Publish──► smartdrive.park     ──► Consumers ──► timer.Handler ──ok────► done
 //	  ▲                 │                smartdrive.reclaim                          ├──Later──► Arm again, same gen
 //	  │                 └─ durable there: settled Done                              ├──Unavailable: the consumer pauses
 //	  └──────────────────────────── Arm ◄───────────────────────────────────────────┘──fails──► delay levels, dead letters
 //
-// A timer is settled only when its record is durable, so a crash between the two publishes it
-// again: under the same event id, because the id is made of key, gen and the token of the lease.
-// Handlers are idempotent by (key, gen) as ever (T3): a record that comes late, twice, or after the
-// row has moved on finds nothing to do.
+// A timer is settled only after its record is durable. A crash in between publishes the timer again
+// under the same event id, which is derived from key, gen and lease token. Handlers are idempotent
+// by (key, gen) (T3), so a late or repeated record has no effect.
 //
-// Park moves amounts in the ledger only; everything else is I/O and goes the other way, so that no
-// reclaim delays a park. Reclaims are bounded for each account: those of one account wait for each
-// other, not others for them.
+// Park timers only change the ledger and have their own topic, so that the I/O of reclaims does not
+// delay them. The reclaims that run at once for one account are limited; other accounts do not wait
+// for them.
 //
-// Exceptions to "attempts": Unavailable and Stopping consume none, however long the outage. A
-// handler that overruns Limit has failed, whatever it says, or one bad timer would stop its
-// consumer for ever.
+// Unavailable and Stopping consume no attempt, however long the outage. A handler that exceeds
+// Limit has failed, whatever error it returns; otherwise one bad timer would block its consumer
+// forever.
 package dispatch

@@ -19,8 +19,8 @@ var (
 // Announced implements stream.Backlog.
 func (o *Outbox) Announced() <-chan struct{} { return o.announced }
 
-// Unsent implements stream.Backlog. What waits on an embedded level, from before there was a
-// broker, is sent when it is due.
+// Unsent implements stream.Backlog. Retries that wait on a level of the outbox, from before the
+// switch to a broker, are sent when due.
 func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error) {
 	rows, err := o.db.Query(ctx, "SELECT id, topic, `key`, event FROM outbox WHERE sent_at IS NULL ORDER BY id LIMIT ?", limit)
 	log, err := sqldb.Scan(rows, err, func(u *stream.Unsent, scan func(...any) error) error {
@@ -41,7 +41,7 @@ func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error)
 	return append(log, retries...), nil
 }
 
-// MarkSent implements stream.Backlog. Trim deletes marked records by their age; a retry is deleted
+// MarkSent implements stream.Backlog. Trim deletes marked records later; sent retries are deleted
 // at once.
 func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	var log, retries []any
@@ -55,14 +55,14 @@ func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if len(log) > 0 {
 			args := append([]any{o.nowMs()}, log...)
-			if _, err := tx.Exec(ctx, "UPDATE outbox SET sent_at = ? WHERE id IN ("+marks(len(log))+")", args...); err != nil {
+			if _, err := tx.Exec(ctx, "UPDATE outbox SET sent_at = ? WHERE id IN ("+placeholders(len(log))+")", args...); err != nil {
 				return err
 			}
 		}
 		if len(retries) == 0 {
 			return nil
 		}
-		_, err := tx.Exec(ctx, "DELETE FROM deliveries WHERE id IN ("+marks(len(retries))+")", retries...)
+		_, err := tx.Exec(ctx, "DELETE FROM deliveries WHERE id IN ("+placeholders(len(retries))+")", retries...)
 		return err
 	})
 	if err != nil {
@@ -71,8 +71,8 @@ func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	return nil
 }
 
-// marks returns n placeholders.
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+// placeholders returns n placeholders for a statement.
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 // Waiting implements stream.Backlog.
 func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, err error) {
@@ -88,32 +88,32 @@ func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, er
 	return n, max(0, o.nowMs().Sub(created)), nil
 }
 
-// Inter implements stream.Graveyard. The mark moves by compare-and-set, so that of two who drain
-// one partition one finds out.
+// Inter implements stream.Graveyard. It advances the mark by compare-and-set: of two concurrent
+// imports of a partition, one fails with WrongState.
 func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained) error {
 	if len(letters) == 0 {
 		return nil
 	}
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		mark, err := o.mark(ctx, tx, log, letters[0].Position.Partition)
+		position, err := o.position(ctx, tx, log, letters[0].Position.Partition)
 		if err != nil {
 			return err
 		}
 		for _, d := range letters {
-			if d.Position.Offset <= mark {
+			if d.Position.Offset <= position {
 				continue
 			}
-			if err := o.inter(ctx, tx, d); err != nil {
+			if err := o.insertLetter(ctx, tx, d); err != nil {
 				return err
 			}
 		}
 		last := letters[len(letters)-1].Position
-		if last.Offset <= mark {
+		if last.Offset <= position {
 			return nil
 		}
 		n, err := tx.Exec(ctx, "UPDATE drains SET position = ? WHERE log = ? AND shard = ? AND position = ?",
-			last.Offset, log, last.Partition, mark)
-		return moved(n, err)
+			last.Offset, log, last.Partition, position)
+		return requireRow(n, err)
 	})
 	if err != nil {
 		return fmt.Errorf("take over dead letters from %s: %w", log, err)
@@ -121,21 +121,22 @@ func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained
 	return nil
 }
 
-// mark returns how far a partition is drained; -1 when it is new.
-func (o *Outbox) mark(ctx context.Context, tx *sqldb.Tx, log string, shard int32) (mark int64, err error) {
+// drainPosition returns the import mark of a partition; it inserts -1 for a new partition.
+func (o *Outbox) position(ctx context.Context, tx *sqldb.Tx, log string, shard int32) (position int64, err error) {
 	const find = "SELECT position FROM drains WHERE log = ? AND shard = ?"
-	err = tx.QueryRow(ctx, find, log, shard).Scan(&mark)
+	err = tx.QueryRow(ctx, find, log, shard).Scan(&position)
 	if !drive.IsKind(err, drive.NotFound) {
-		return mark, err
+		return position, err
 	}
 	if _, err := tx.InsertNew(ctx, "INSERT INTO drains (log, shard, position) VALUES (?, ?, -1)", log, shard); err != nil {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, find, log, shard).Scan(&mark)
-	return mark, err
+	err = tx.QueryRow(ctx, find, log, shard).Scan(&position)
+	return position, err
 }
 
-func (o *Outbox) inter(ctx context.Context, tx *sqldb.Tx, d stream.Drained) error {
+// insertLetter inserts one imported dead letter unless its event is already there.
+func (o *Outbox) insertLetter(ctx context.Context, tx *sqldb.Tx, d stream.Drained) error {
 	var event any
 	if d.EventID != "" && d.Consumer != "" {
 		event = d.EventID

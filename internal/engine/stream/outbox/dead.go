@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// maxPage is the largest page of List.
+// maxPage is the greatest page size of List.
 const maxPage = 1000
 
 // Add implements stream.DeadLetters.
@@ -18,13 +18,14 @@ func (o *Outbox) Add(ctx context.Context, tx *sqldb.Tx, consumer string, r strea
 	if err != nil {
 		return err
 	}
-	return o.bury(ctx, tx, stream.DeadLetter{
+	return o.insertDead(ctx, tx, stream.DeadLetter{
 		Consumer: consumer, Topic: r.Topic, Key: keyText(r.Key), Event: []byte(event), Failures: failures,
 		Failure: stream.FailureOf(cause),
 	})
 }
 
-func (o *Outbox) bury(ctx context.Context, tx *sqldb.Tx, d stream.DeadLetter) error {
+// insertDead inserts a dead letter with the current time.
+func (o *Outbox) insertDead(ctx context.Context, tx *sqldb.Tx, d stream.DeadLetter) error {
 	_, err := tx.Exec(ctx, "INSERT INTO dead_letters (consumer, topic, `key`, event, failures, kind, error, died_at) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", d.Consumer, string(d.Topic), d.Key, string(d.Event), d.Failures,
 		d.Failure.Kind, d.Failure.Text, o.nowMs())
@@ -36,11 +37,12 @@ func (o *Outbox) bury(ctx context.Context, tx *sqldb.Tx, d stream.DeadLetter) er
 
 const selectDead = "SELECT id, consumer, topic, `key`, event, failures, kind, error, died_at FROM dead_letters "
 
+// scanDead scans a row of selectDead.
 func scanDead(d *stream.DeadLetter, scan func(...any) error) error {
 	return scan(&d.ID, &d.Consumer, &d.Topic, &d.Key, &d.Event, &d.Failures, &d.Failure.Kind, &d.Failure.Text, &d.DiedAt)
 }
 
-// List implements stream.DeadLetters. The limit is cut to 1..1000.
+// List implements stream.DeadLetters. The limit is clamped to 1..1000.
 func (o *Outbox) List(ctx context.Context, limit int, after stream.DeadID) ([]stream.DeadLetter, error) {
 	rows, err := o.db.Query(ctx, selectDead+"WHERE id > ? ORDER BY id LIMIT ?", int64(after), min(max(limit, 1), maxPage))
 	letters, err := sqldb.Scan(rows, err, scanDead)
@@ -92,6 +94,7 @@ func (o *Outbox) Drop(ctx context.Context, id stream.DeadID) error {
 	return nil
 }
 
+// deleteDead deletes a dead letter, or fails with NotFound.
 func deleteDead(ctx context.Context, tx *sqldb.Tx, id stream.DeadID) error {
 	n, err := tx.Exec(ctx, "DELETE FROM dead_letters WHERE id = ?", int64(id))
 	if err == nil && n == 0 {

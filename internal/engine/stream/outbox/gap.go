@@ -10,117 +10,117 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// gaps is how a session knows, on MySQL, that no smaller offset will become visible behind its
-// back. An id is given out when a row is inserted and seen when its transaction commits, so others
-// that are larger may be seen before. A missing id belongs to a transaction that runs, or to
-// nobody: it was rolled back, or its row was trimmed. The session stops before it until
+// gaps tracks, on MySQL, up to which id a session has seen all rows. An id is assigned at insert
+// and becomes visible at commit, so greater ids may be visible earlier. A missing id belongs to a
+// running transaction, or to none after a rollback or a trim. The session stops before a missing id
+// until
 //
 //   - its row appears, or
-//   - it was given out Options.GapTime ago and a locking read of the topic, which meets the rows of transactions that run, finds nothing new.
+//   - it was assigned Options.GapTime ago, and a locking read of the topic, which sees the rows of running transactions, finds no new row.
 //
-// Ids are given out in their order: whoever sees one knows that all smaller ones were given out
-// before. So a rollback delays the consumers by some seconds, many of them by no more than one does
-// (somebody may have one in each second), and nothing is ever passed over. (Where ids go in steps
-// of more than one, as between the primaries of a Galera cluster, every id has a gap before it:
-// such an installation needs a broker.)
+// Ids are assigned in order: a visible id proves that all smaller ones were assigned before. A
+// rollback so delays the consumers by some seconds, and many rollbacks by no more than one, and no
+// record is skipped. (If ids increase by more than one, as between the primaries of a Galera
+// cluster, every id has a gap before it. Such an installation needs a broker.)
 type gaps struct {
-	sure  int64  // every id of the topic up to here is a row that is visible, or never will be one
-	marks []mark // the oldest first; of those that are old enough the last one alone
+	complete   int64       // every id of the topic up to here is visible or will never be
+	watermarks []watermark // the oldest first; only one of them is older than GapTime
 }
 
-// mark is the largest id that was visible at a moment.
-type mark struct {
+// watermark is the greatest id that was visible at a time.
+type watermark struct {
 	top int64
 	at  time.Time
 }
 
-// old is an id up to which all were given out a while ago; 0: none is known.
-func (g *gaps) old(since time.Duration) int64 {
-	for len(g.marks) > 1 && time.Since(g.marks[1].at) >= since {
-		g.marks = g.marks[1:]
+// assignedBefore returns an id up to which all ids were assigned at least age ago; 0: unknown.
+func (g *gaps) assignedBefore(age time.Duration) int64 {
+	for len(g.watermarks) > 1 && time.Since(g.watermarks[1].at) >= age {
+		g.watermarks = g.watermarks[1:]
 	}
-	if len(g.marks) == 0 || time.Since(g.marks[0].at) < since {
+	if len(g.watermarks) == 0 || time.Since(g.watermarks[0].at) < age {
 		return 0
 	}
-	return g.marks[0].top
+	return g.watermarks[0].top
 }
 
 const (
-	gapTime = 5 * time.Second        // Options.GapTime; far longer than from an id's being given out to its row's being locked
-	gapLook = 200 * time.Millisecond // until the session looks again
+	gapTime  = 5 * time.Second        // default of Options.GapTime; far longer than the time between assigning an id and locking its row
+	gapPause = 200 * time.Millisecond // pause before the session reads again
 
-	gapPage  = 1000 // ids that one statement reads
-	gapPages = 10   // of them before it is quicker to wait: those of a topic with little in it have many others' between
+	gapPage  = 1000 // ids per statement
+	gapPages = 10   // statements before waiting is quicker: a quiet topic has many ids of other topics in between
 )
 
-// withoutGaps cuts what was read before the first id that may still become visible, and returns
-// when to look again; zero: when there is something new. inOrder says that the database was SQLite
-// before it was read: there ids commit in order, unless the installation moved to another engine
-// meanwhile.
-func (s *session) withoutGaps(ctx context.Context, log []stream.Delivery, inOrder bool) ([]stream.Delivery, time.Duration, error) {
+// cutAtGap removes from log the records after the first id that may still become visible. It
+// returns the time to wait before the next read; zero: wait for new records. inOrder says that the
+// database was SQLite before the read; SQLite commits ids in order, but the installation may have
+// moved to another engine meanwhile.
+func (s *session) cutAtGap(ctx context.Context, log []stream.Delivery, inOrder bool) ([]stream.Delivery, time.Duration, error) {
 	if inOrder && s.o.db.Dialect() == sqldb.SQLite || len(log) == 0 {
 		return log, 0, nil
 	}
 	g := &s.gaps
-	g.sure = max(g.sure, s.read) // SQLite's were in order
+	g.complete = max(g.complete, s.read) // SQLite's ids were in order
 	to := log[len(log)-1].Position.Offset
-	err := s.closeGaps(ctx, to)
-	if err == nil && g.sure < to {
-		err = s.passOver(ctx, log)
+	err := s.advance(ctx, to)
+	if err == nil && g.complete < to {
+		err = s.skipOldGaps(ctx, log)
 	}
-	if err == nil && g.sure < to {
-		err = s.closeGaps(ctx, to)
+	if err == nil && g.complete < to {
+		err = s.advance(ctx, to)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	safe := slices.IndexFunc(log, func(d stream.Delivery) bool { return d.Position.Offset > g.sure })
+	safe := slices.IndexFunc(log, func(d stream.Delivery) bool { return d.Position.Offset > g.complete })
 	if safe < 0 {
 		return log, 0, nil
 	}
-	return log[:safe], gapLook, nil
+	return log[:safe], gapPause, nil
 }
 
-// closeGaps advances sure, up to an id that is visible, to the first gap or over some pages.
-func (s *session) closeGaps(ctx context.Context, to int64) error {
+// advance advances complete over consecutive ids, to the first gap, up to the visible id to, within
+// gapPages.
+func (s *session) advance(ctx context.Context, to int64) error {
 	g := &s.gaps
-	for page := 0; g.sure < to && page < gapPages; page++ {
-		rows, err := s.o.db.Query(ctx, "SELECT id FROM outbox WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", g.sure, to, gapPage)
+	for page := 0; g.complete < to && page < gapPages; page++ {
+		rows, err := s.o.db.Query(ctx, "SELECT id FROM outbox WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", g.complete, to, gapPage)
 		ids, err := sqldb.Scan(rows, err, func(id *int64, scan func(...any) error) error { return scan(id) })
 		if err != nil {
 			return err
 		}
-		if len(ids) == 0 { // trimmed since: nothing is left to wait for
-			g.sure = to
+		if len(ids) == 0 { // trimmed meanwhile: no id to wait for
+			g.complete = to
 		}
 		for _, id := range ids {
-			if id > g.sure+1 {
+			if id > g.complete+1 {
 				return nil
 			}
-			g.sure = id
+			g.complete = id
 		}
 	}
 	return nil
 }
 
-// passOver advances sure over all gaps that are old enough, up to the end of log, which is what is
-// visible of the topic behind sure.
-func (s *session) passOver(ctx context.Context, log []stream.Delivery) error {
+// skipOldGaps advances complete over all gaps that are older than GapTime, up to the end of log.
+// log must contain all visible rows of the topic after complete.
+func (s *session) skipOldGaps(ctx context.Context, log []stream.Delivery) error {
 	g := &s.gaps
-	if err := s.mark(ctx); err != nil {
+	if err := s.recordWatermark(ctx); err != nil {
 		return err
 	}
-	top := min(g.old(s.o.gapTime), log[len(log)-1].Position.Offset)
-	if top <= g.sure {
+	top := min(g.assignedBefore(s.o.gapTime), log[len(log)-1].Position.Offset)
+	if top <= g.complete {
 		return nil
 	}
 	err := s.o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		lock := "" // of SQLite: the only transaction that writes is this one
+		lock := "" // SQLite needs no lock: this is the only writing transaction
 		if tx.Dialect() == sqldb.MySQL {
 			lock = " FOR UPDATE NOWAIT"
 		}
 		rows, err := tx.Query(ctx, "SELECT id FROM outbox WHERE topic = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?"+lock,
-			string(s.sub.Topic), g.sure, top, len(log)+1)
+			string(s.sub.Topic), g.complete, top, len(log)+1)
 		ids, err := sqldb.Scan(rows, err, func(id *int64, scan func(...any) error) error { return scan(id) })
 		if sqldb.IsLockTimeout(err) {
 			return errFilled
@@ -139,27 +139,27 @@ func (s *session) passOver(ctx context.Context, log []stream.Delivery) error {
 		return nil
 	}
 	if err == nil {
-		g.sure = top
+		g.complete = top
 	}
 	return err
 }
 
-// errFilled says that there is a row in a gap, committed by now or not.
+// errFilled reports that a gap contains a row, committed or not.
 var errFilled = errors.New("the gap is filled")
 
-// mark notes which ids have been given out by now, unless it has just done so.
-func (s *session) mark(ctx context.Context) error {
+// recordWatermark records the greatest visible id, unless the last watermark is very recent.
+func (s *session) recordWatermark(ctx context.Context) error {
 	g := &s.gaps
-	last := len(g.marks) - 1
-	if last >= 0 && time.Since(g.marks[last].at) < min(gapLook, s.o.gapTime) {
+	last := len(g.watermarks) - 1
+	if last >= 0 && time.Since(g.watermarks[last].at) < min(gapPause, s.o.gapTime) {
 		return nil
 	}
 	var top int64
 	if err := s.o.db.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM outbox").Scan(&top); err != nil {
 		return err
 	}
-	if last < 0 || top > g.marks[last].top {
-		g.marks = append(g.marks, mark{top, time.Now()})
+	if last < 0 || top > g.watermarks[last].top {
+		g.watermarks = append(g.watermarks, watermark{top, time.Now()})
 	}
 	return nil
 }

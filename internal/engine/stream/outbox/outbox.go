@@ -1,14 +1,14 @@
-// Package outbox is the stream on one machine: package stream's ports on the tables outbox,
-// cursors, deliveries and dead_letters of the project's database (migration 0008).
+// Package outbox is the stream in the project's database: it implements package stream on the
+// tables outbox, cursors, deliveries and dead_letters (migration 0008).
 //
 //	Append ──tx──► outbox ──Poll, by offset──► handler ──ok────► cursors.position
 //	                                              └────fails──► deliveries (not_before) ──Poll, when due──► handler
 //	                                                                 ▲                └──last level──► dead_letters
 //	                                                                 └──────────────── Replay ────────────────┘
 //
-// Each arrow out of a handler is taken in the one transaction of Settle. Reading by offset is safe
-// where the database has one writer: a smaller offset never becomes visible after a larger one. On
-// MySQL it may: see gaps.
+// Settle makes all results of the handlers durable in one transaction. Reading by offset is safe
+// with a single writer: a smaller offset never becomes visible after a greater one. MySQL has
+// several writers: see gaps.
 package outbox
 
 import (
@@ -27,20 +27,20 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Options configure New. The zero value of each optional field is its default.
+// Options configure New. Source is required; the zero value of every other field means its default.
 type Options struct {
-	Source string           // of every record: "smartdrive/<installation id>"; required
+	Source string           // of every record: "smartdrive/<installation id>"
 	Now    func() time.Time // default time.Now
 	Log    *slog.Logger     // default slog.Default
-	// Relayed says that a relay sends the records to a broker: no consumer reads them here, and
-	// Trim deletes what is sent.
+	// Relayed says that a relay sends the records to a broker. No consumer reads them here, and
+	// Trim deletes sent records.
 	Relayed bool
-	// GapTime is how long consumers wait, on MySQL, for a record whose number was given out and
-	// which is not there; see gaps. Default: 5 s.
+	// GapTime is the time that consumers on MySQL wait for an assigned id whose row is not visible;
+	// see gaps. Default 5 s.
 	GapTime time.Duration
 }
 
-// Outbox publishes records and is the source of its consumers. It is safe for concurrent use.
+// Outbox publishes records and opens sessions of consumers. It is safe for concurrent use.
 type Outbox struct {
 	db       *sqldb.DB
 	source   string
@@ -50,19 +50,19 @@ type Outbox struct {
 	gapTime  time.Duration
 	counters Counters
 
-	announced chan struct{} // something was published or replayed
+	announced chan struct{} // signals that a record was published or replayed
 
-	mu       sync.Mutex
-	sessions map[*session]struct{}  // open ones, to be woken
-	looked   map[stream.Topic]int64 // the id up to which the last Trim looked; 0: it came to the end
-	look     int                    // see trimLook
+	mu          sync.Mutex
+	sessions    map[*session]struct{}  // open sessions, to be woken
+	trimCursors map[stream.Topic]int64 // id at which the last Trim of the topic stopped; 0: at the end
+	examine     int                    // normally trimExamine; changed by tests
 }
 
-// Counters tell what an Outbox did since it was made.
+// Counters counts the work of an Outbox since its creation.
 type Counters struct {
 	Published atomic.Int64 // records whose transaction was committed
-	Replayed  atomic.Int64 // dead letters that were given another chance
-	Trimmed   atomic.Int64 // records that were deleted because of their age
+	Replayed  atomic.Int64 // dead letters replayed
+	Trimmed   atomic.Int64 // records deleted because of their age
 }
 
 var (
@@ -71,7 +71,7 @@ var (
 	_ stream.DeadLetters = (*Outbox)(nil)
 )
 
-// New makes the stream on db.
+// New returns an Outbox on db.
 func New(db *sqldb.DB, opt Options) *Outbox {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -81,15 +81,15 @@ func New(db *sqldb.DB, opt Options) *Outbox {
 	return &Outbox{
 		gapTime: opt.GapTime,
 		db:      db, source: opt.Source, now: opt.Now, log: opt.Log, announced: make(chan struct{}, 1),
-		relayed: opt.Relayed, sessions: map[*session]struct{}{}, looked: map[stream.Topic]int64{}, look: trimLook,
+		relayed: opt.Relayed, sessions: map[*session]struct{}{}, trimCursors: map[stream.Topic]int64{}, examine: trimExamine,
 	}
 }
 
-// Counters returns the counters.
+// Counters returns the live counters.
 func (o *Outbox) Counters() *Counters { return &o.counters }
 
-// appendRows is how many records one statement inserts: five values each, far below what either
-// database takes.
+// appendRows is the number of records per INSERT: five values each, far below the limit of either
+// database.
 const appendRows = 100
 
 // Append implements stream.Publisher.
@@ -102,6 +102,7 @@ func (o *Outbox) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Rec
 	return nil
 }
 
+// appendPage inserts up to appendRows records.
 func (o *Outbox) appendPage(ctx context.Context, tx *sqldb.Tx, records []stream.Record) error {
 	values := make([]any, 0, 5*len(records))
 	for _, r := range records {
@@ -124,6 +125,7 @@ func (o *Outbox) appendPage(ctx context.Context, tx *sqldb.Tx, records []stream.
 	return nil
 }
 
+// encode returns the event of r with Source and Time set.
 func (o *Outbox) encode(r stream.Record) (string, error) {
 	r.Source = o.source
 	if r.Time == 0 {
@@ -133,6 +135,7 @@ func (o *Outbox) encode(r stream.Record) (string, error) {
 	return string(event), err
 }
 
+// published counts and announces a committed record.
 func (o *Outbox) published(r stream.Record) {
 	o.counters.Published.Add(1)
 	o.log.Debug("record published", "topic", string(r.Topic), "record", r.ID, "type", string(r.Type),
@@ -140,6 +143,7 @@ func (o *Outbox) published(r stream.Record) {
 	o.wake(r.Topic)
 }
 
+// wake wakes the relay and the sessions of the topic.
 func (o *Outbox) wake(topic stream.Topic) {
 	signal(o.announced)
 	o.mu.Lock()
@@ -151,14 +155,15 @@ func (o *Outbox) wake(topic stream.Topic) {
 	}
 }
 
+// signal sends without blocking; c must have a buffer of 1.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // nobody has looked since the last time
+	default: // a signal is already pending
 	}
 }
 
-// Lags returns how far every consumer is behind that ever ran, paused and stopped ones included.
+// Lags returns the lag of every consumer that has a cursor, including those that no longer run.
 func (o *Outbox) Lags(ctx context.Context) ([]stream.Lag, error) {
 	rows, err := o.db.Query(ctx, `SELECT consumer, topic,
 		COALESCE((SELECT MAX(id) FROM outbox WHERE topic = c.topic), 0) - position,
@@ -175,8 +180,10 @@ func (o *Outbox) Lags(ctx context.Context) ([]stream.Lag, error) {
 	return lags, nil
 }
 
+// nowMs returns the current time, in milliseconds.
 func (o *Outbox) nowMs() drive.Time { return drive.TimeOf(o.now()) }
 
+// keyText returns the key as stored: "" for zero.
 func keyText(key drive.AccountID) string {
 	if key.IsZero() {
 		return ""

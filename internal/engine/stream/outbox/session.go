@@ -10,14 +10,15 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
+// session implements stream.Session on the tables.
 type session struct {
 	o       *Outbox
 	sub     stream.Subscription
 	ready   chan struct{}
-	settled int64 // the cursor as it is durable
-	read    int64 // the last offset that Poll returned
+	settled int64 // durable position of the cursor
+	read    int64 // last offset returned by Poll
 	gaps    gaps
-	retries map[int64]struct{} // what Poll returned of deliveries and nobody has settled
+	retries map[int64]struct{} // ids of polled and unsettled rows of deliveries
 }
 
 // Open implements stream.Source.
@@ -32,20 +33,21 @@ func (o *Outbox) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	if err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
-	s.read, s.gaps.sure = s.settled, s.settled
+	s.read, s.gaps.complete = s.settled, s.settled
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sessions[s] = struct{}{}
 	return s, nil
 }
 
+// findCursor reads the cursor into position, or fails with NotFound.
 func (o *Outbox) findCursor(ctx context.Context, sub stream.Subscription, position *int64) error {
 	return o.db.QueryRow(ctx, "SELECT position FROM cursors WHERE consumer = ? AND topic = ?",
 		sub.Consumer, string(sub.Topic)).Scan(position)
 }
 
-// createCursor inserts it if it is absent; it is read back by its caller: a cursor that somebody
-// else made meanwhile stays.
+// createCursor inserts a cursor unless one exists. The caller must read the cursor back, because
+// another process may have created it.
 func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) error {
 	return o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var start int64
@@ -88,7 +90,7 @@ func (s *session) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read %s: %w", s.sub.Topic, err)
 	}
-	log, wait, err := s.withoutGaps(ctx, log, inOrder)
+	log, wait, err := s.cutAtGap(ctx, log, inOrder)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("look for gaps in %s: %w", s.sub.Topic, err)
 	}
@@ -104,21 +106,22 @@ func (s *session) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.
 	return append(retries, log...), next, nil
 }
 
-// latest is more than any level puts a record off: what is due later was noted by a clock that was
-// ahead, and is due now.
-const latest = 2 * time.Hour
+// maxDelay exceeds the delay of every level. A retry that is due later was written by a clock that
+// was ahead, and is delivered now.
+const maxDelay = 2 * time.Hour
 
-type waiting struct {
+// retryRow is a row of deliveries.
+type retryRow struct {
 	stream.Delivery
 	notBefore drive.Time
 }
 
-// pollRetries reads one row more than it may return, which tells when to come back, and those that
-// are handed over already.
+// pollRetries returns up to limit due retries that are not in flight, and the time at which the
+// next one is due. It reads one more row than it returns to know that time.
 func (s *session) pollRetries(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	rows, err := s.o.db.Query(ctx, "SELECT id, `key`, event, failures, not_before FROM deliveries "+
 		"WHERE consumer = ? AND topic = ? ORDER BY not_before, id LIMIT ?", s.sub.Consumer, string(s.sub.Topic), limit+1+len(s.retries))
-	all, err := sqldb.Scan(rows, err, func(w *waiting, scan func(...any) error) error {
+	all, err := sqldb.Scan(rows, err, func(w *retryRow, scan func(...any) error) error {
 		w.Topic, w.Retry = s.sub.Topic, true
 		return scan(&w.Position.Offset, &w.Key, &w.Event, &w.Failures, &w.notBefore)
 	})
@@ -131,7 +134,7 @@ func (s *session) pollRetries(ctx context.Context, limit int) ([]stream.Delivery
 		if _, out := s.retries[w.Position.Offset]; out {
 			continue
 		}
-		if len(due) == limit || w.notBefore > now && w.notBefore <= now.Add(latest) {
+		if len(due) == limit || w.notBefore > now && w.notBefore <= now.Add(maxDelay) {
 			return due, w.notBefore.Std(), nil
 		}
 		due = append(due, w.Delivery)

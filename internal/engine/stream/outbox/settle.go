@@ -10,9 +10,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Settle implements stream.Session. The cursor and the rows of retries are compared before they are
-// set, so that an outcome counts once even if a second session of the same consumer hands over the
-// same record.
+// Settle implements stream.Session. It moves the cursor and the rows of retries by compare-and-set.
+// If a second session of the consumer has settled any of the outcomes, it fails with WrongState.
 func (s *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	to := s.settled
 	for _, out := range outcomes {
@@ -21,7 +20,7 @@ func (s *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 		}
 	}
 	err := s.o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.step(ctx, tx, to); err != nil {
+		if err := s.moveCursor(ctx, tx, to); err != nil {
 			return err
 		}
 		for _, out := range outcomes {
@@ -43,23 +42,26 @@ func (s *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	return nil
 }
 
-func (s *session) step(ctx context.Context, tx *sqldb.Tx, to int64) error {
+// moveCursor moves the cursor to the given id, or fails with WrongState if another session moved
+// it.
+func (s *session) moveCursor(ctx context.Context, tx *sqldb.Tx, to int64) error {
 	if to == s.settled {
 		return nil
 	}
 	n, err := tx.Exec(ctx, "UPDATE cursors SET position = ? WHERE consumer = ? AND topic = ? AND position = ?",
 		to, s.sub.Consumer, string(s.sub.Topic), s.settled)
-	return moved(n, err)
+	return requireRow(n, err)
 }
 
+// settleOne moves, reschedules or deletes the row of one outcome.
 func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcome) error {
 	if out.Retry && out.Verdict == stream.Delay {
 		n, err := tx.Exec(ctx, "UPDATE deliveries SET failures = ?, kind = ?, error = ?, not_before = ? WHERE id = ? AND failures = ?",
-			out.Failures, out.Failure.Kind, out.Failure.Text, s.dueAt(out), out.Position.Offset, before(out))
-		return moved(n, err)
+			out.Failures, out.Failure.Kind, out.Failure.Text, s.dueAt(out), out.Position.Offset, failuresBefore(out))
+		return requireRow(n, err)
 	}
 	if out.Retry {
-		if err := moved(tx.Exec(ctx, "DELETE FROM deliveries WHERE id = ?", out.Position.Offset)); err != nil {
+		if err := requireRow(tx.Exec(ctx, "DELETE FROM deliveries WHERE id = ?", out.Position.Offset)); err != nil {
 			return err
 		}
 	}
@@ -72,29 +74,28 @@ func (s *session) settleOne(ctx context.Context, tx *sqldb.Tx, out stream.Outcom
 			out.Failure.Kind, out.Failure.Text, s.dueAt(out))
 		return err
 	case stream.Bury:
-		return s.o.bury(ctx, tx, stream.DeadLetter{
+		return s.o.insertDead(ctx, tx, stream.DeadLetter{
 			Consumer: s.sub.Consumer, Topic: out.Topic, Key: out.Key, Event: out.Event, Failures: out.Failures, Failure: out.Failure,
 		})
 	}
 	return fmt.Errorf("no verdict %d", out.Verdict)
 }
 
-// before is how often the record had failed when it was handed over.
-func before(out stream.Outcome) int {
+// failuresBefore returns the number of failures at the time of delivery.
+func failuresBefore(out stream.Outcome) int {
 	if out.PutOff() {
 		return out.Failures
 	}
 	return out.Failures - 1
 }
 
-// dueAt rounds up: a retry never comes before its level's delay is over.
+// dueAt returns the time of the retry, rounded up, so that no retry is early.
 func (s *session) dueAt(out stream.Outcome) drive.Time {
 	return drive.TimeOf(s.o.now().Add(out.Level.Delay + time.Millisecond - 1))
 }
 
-// moved turns a compare-and-set that found nothing into the end of the session: somebody else has
-// settled it.
-func moved(n int64, err error) error {
+// requireRow turns an update of no row into WrongState: another session has settled the record.
+func requireRow(n int64, err error) error {
 	if err == nil && n == 0 {
 		return drive.Fail(drive.WrongState)
 	}

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	retention = 7 * 24 * time.Hour // as long as a finished upload can be asked for
-	sentKept  = time.Hour          // as long as a transaction may be run again whose reply was lost
-	trimBatch = 500                // rows of one transaction: far below its budget of 50 ms
-	trimLook  = 100_000            // records of a topic, none of them old, that a run reads
+	retention   = 7 * 24 * time.Hour // as long as a finished upload can be queried
+	keepSent    = time.Hour          // as long as a transaction may be retried after a lost reply
+	trimBatch   = 500                // rows per transaction, far below its budget of 50 ms
+	trimExamine = 100_000            // records of a topic that a run examines, if none is old
 )
 
 // Trim deletes records that are older than 7 days and settled by every consumer of their topic, in
-// batches, and returns how many. A consumer that exists no more keeps its topic from being trimmed
-// until Forget. Where a relay sends the records, it deletes those that were sent an hour ago, and
-// no others.
+// batches, and returns their number. A consumer that no longer exists blocks the trimming of its
+// topic until Forget. With a relay, Trim deletes only records sent more than an hour ago.
 func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	if o.relayed {
-		n, err := o.trimSent(ctx, drive.TimeOf(now.Add(-sentKept)))
+		n, err := o.trimSent(ctx, drive.TimeOf(now.Add(-keepSent)))
 		if err != nil {
 			return n, fmt.Errorf("trim what was sent: %w", err)
 		}
@@ -39,7 +38,7 @@ func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	return all, nil
 }
 
-// trimSent deletes batches until one is empty.
+// trimSent deletes batches of sent records until a batch is empty.
 func (o *Outbox) trimSent(ctx context.Context, before drive.Time) (all int64, err error) {
 	for {
 		n, err := o.trimBatch(ctx, before)
@@ -49,28 +48,30 @@ func (o *Outbox) trimSent(ctx context.Context, before drive.Time) (all int64, er
 	}
 }
 
-// settled are the records of a topic that every consumer has settled.
+// settled is the condition for records of a topic that every consumer has settled.
 const settled = "topic = ? AND id <= COALESCE((SELECT MIN(position) FROM cursors WHERE topic = ?), 9223372036854775807)"
 
-// trimTopic deletes what is old.
+// trimTopic deletes settled records of a topic that were created before the given time.
 func (o *Outbox) trimTopic(ctx context.Context, topic stream.Topic, before drive.Time) (int64, error) {
 	old := sqldb.Sweep{
-		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, Look: o.look,
+		Table: "outbox", Time: "created_at", Where: settled, Args: []any{string(topic), string(topic)}, Batch: trimBatch, Look: o.examine,
 	}
-	n, upTo, err := old.Run(ctx, o.db, before, o.lookedUpTo(topic))
+	n, upTo, err := old.Run(ctx, o.db, before, o.trimCursor(topic))
 	o.counters.Trimmed.Add(n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looked[topic] = upTo
+	o.trimCursors[topic] = upTo
 	return n, err
 }
 
-func (o *Outbox) lookedUpTo(topic stream.Topic) int64 {
+// trimCursor returns the id at which the last trim of the topic stopped; 0: it reached the end.
+func (o *Outbox) trimCursor(topic stream.Topic) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.looked[topic]
+	return o.trimCursors[topic]
 }
 
+// trimBatch deletes one batch of records sent before the given time.
 func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err error) {
 	err = o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: "outbox", Key: "id", Where: "sent_at < ?", Args: []any{before}, Limit: trimBatch})
@@ -83,12 +84,12 @@ func (o *Outbox) trimBatch(ctx context.Context, before drive.Time) (n int64, err
 	return n, nil
 }
 
-// Forget ends a consumer that is not coming back: its cursor no longer holds back Trim, and what
-// waited for its retry becomes dead letters, so that nothing is lost unseen.
+// Forget removes a consumer permanently. Its cursor no longer blocks Trim, and its waiting retries
+// become dead letters.
 func (o *Outbox) Forget(ctx context.Context, consumer string, topic stream.Topic) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		// The cursor goes first: a session that is about to add a retry has moved it, or finds that
-		// it is gone.
+		// Delete the cursor first: a session that is about to add a retry must have moved the
+		// cursor before, or fails.
 		if _, err := tx.Exec(ctx, "DELETE FROM cursors WHERE consumer = ? AND topic = ?", consumer, string(topic)); err != nil {
 			return err
 		}
