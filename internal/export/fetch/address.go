@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// special are the special-purpose networks of the IANA registries (RFC 6890 and its updates, as of
-// 2025) that netip does not know by itself. Those of which a registry says that they can be reached
-// are among them, too: nobody keeps documents there, and those that carry an IPv4 address inside
-// could lead back here. Of IPv6 only what IANA has given out as global unicast is public at all.
-var special = []netip.Prefix{
+// specialNetworks lists the special-purpose networks of the IANA registries (RFC 6890 and updates,
+// as of
+// 2025) that netip does not classify. It includes the globally reachable ones, because they hold no
+// documents, and those with an embedded IPv4 address could lead back to this network.
+var specialNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network, RFC 791
 	netip.MustParsePrefix("100.64.0.0/10"),     // shared address space, RFC 6598
 	netip.MustParsePrefix("192.0.0.0/24"),      // IETF protocol assignments, RFC 6890
@@ -35,43 +35,44 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation, RFC 9637
 }
 
-// global is what IANA has given out of IPv6 as global unicast (RFC 4291). Translated, discarded,
-// unique local and site-local addresses are outside of it.
-var global = netip.MustParsePrefix("2000::/3")
+// globalUnicast is the IPv6 range that IANA assigns as global unicast (RFC 4291). Translated,
+// discard-only, unique local and site-local addresses are outside of it.
+var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// isPrivate reports whether an address is not one of the public network.
+// isPrivate reports whether an address is outside of the public internet.
 func isPrivate(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.Is6() && !global.Contains(a) {
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.Is6() && !globalUnicast.Contains(a) {
 		return true
 	}
-	return slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(specialNetworks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Dialer makes connections to addresses of the public network that are not this machine's own, or
-// to any address where private is true.
+// Dialer returns a dial function that connects only to public addresses that are not addresses of
+// this machine. If private is true, the function connects to any address.
 func Dialer(private bool) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if private {
-		return (&net.Dialer{Timeout: dialTime}).DialContext
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
-	return guard{own: net.InterfaceAddrs}.dialer()
+	return dialGuard{ownAddrs: net.InterfaceAddrs}.dialer()
 }
 
-const dialTime = 10 * time.Second // for a connection: far more than the way around the world takes
+const dialTimeout = 10 * time.Second // timeout of a connection attempt
 
-// guard refuses addresses that are not public, and those of this machine.
-type guard struct {
-	resolver *net.Resolver // default: the system's
-	own      func() ([]net.Addr, error)
+// dialGuard refuses connections to non-public addresses and to addresses of this machine.
+type dialGuard struct {
+	resolver *net.Resolver              // nil: the system resolver
+	ownAddrs func() ([]net.Addr, error) // returns the addresses of this machine
 }
 
-func (g guard) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return (&net.Dialer{Timeout: dialTime, Control: g.control, Resolver: g.resolver}).DialContext
+// dialer returns a dial function that checks each resolved address with control.
+func (g dialGuard) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout, Control: g.control, Resolver: g.resolver}).DialContext
 }
 
-// control is asked by the dialer about each address, after the name was looked up and before the
-// connection is made: a name that resolves to something else a moment later leads nowhere else.
-func (g guard) control(_, address string, _ syscall.RawConn) error {
+// control is the net.Dialer.Control hook. It runs for each resolved address before the connection
+// is made, so DNS rebinding cannot bypass the check. It returns errPrivate for a refused address.
+func (g dialGuard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("dial %q: %w", address, err)
@@ -82,10 +83,10 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	return g.checkOwn(at.Addr().Unmap())
 }
 
-// checkOwn refuses the addresses of this machine's interfaces, which may be public ones. They are
-// read for each connection, because they change.
-func (g guard) checkOwn(a netip.Addr) error {
-	all, err := g.own()
+// checkOwn returns errPrivate for an address of this machine's interfaces, which may be public. The
+// addresses are read for each connection, because they change.
+func (g dialGuard) checkOwn(a netip.Addr) error {
+	all, err := g.ownAddrs()
 	if err != nil {
 		return fmt.Errorf("list the addresses of this machine: %w", err)
 	}
@@ -97,12 +98,13 @@ func (g guard) checkOwn(a netip.Addr) error {
 	return nil
 }
 
-// allows reports whether a host is on the list. An entry is a name, "*." and a name for all below
-// it, or either with a port; without one it is for the scheme's own port.
-func allows(list []string, host, port, usual string) bool {
+// hostAllowed reports whether list allows a host and port. An entry is a host name, or "*." and a
+// domain for all its subdomains, optionally with a port. An entry without a port means usual, the
+// default port of the scheme.
+func hostAllowed(list []string, host, port, usual string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, entry := range list {
-		name, wanted := split(entry)
+		name, wanted := splitPort(entry)
 		if wanted == "" {
 			wanted = usual
 		}
@@ -120,8 +122,8 @@ func allows(list []string, host, port, usual string) bool {
 	return false
 }
 
-// split cuts the port off an entry of the list; a literal IPv6 address stands in brackets.
-func split(entry string) (name, port string) {
+// splitPort splits an entry of the list into host and port. IPv6 addresses are in brackets.
+func splitPort(entry string) (name, port string) {
 	entry = strings.ToLower(entry)
 	if i := strings.LastIndexByte(entry, ':'); i >= 0 && !strings.HasSuffix(entry, "]") {
 		entry, port = entry[:i], entry[i+1:]

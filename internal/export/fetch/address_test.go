@@ -37,7 +37,7 @@ func TestSpecialPurposeAddressesAreRefused(t *testing.T) {
 func TestTheMachinesOwnAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	own := []net.Addr{&net.IPNet{IP: net.ParseIP("5.6.7.8"), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("2a01:4f8::2"), Mask: net.CIDRMask(64, 128)}}
-	g := guard{own: func() ([]net.Addr, error) { return own, nil }}
+	g := dialGuard{ownAddrs: func() ([]net.Addr, error) { return own, nil }}
 	for at, refused := range map[string]bool{
 		"5.6.7.8:80": true, "[::ffff:5.6.7.8]:80": true, "[2a01:4f8::2]:443": true, "5.6.7.9:80": false, "[2a01:4f8::3]:443": false,
 	} {
@@ -49,7 +49,7 @@ func TestTheMachinesOwnAddressesAreRefused(t *testing.T) {
 	if err := g.control("tcp", "5.6.7.9:80", nil); !errors.Is(err, errPrivate) {
 		t.Errorf("an address that came later: %v", err)
 	}
-	broken := guard{own: func() ([]net.Addr, error) { return nil, errors.New("no interfaces") }}
+	broken := dialGuard{ownAddrs: func() ([]net.Addr, error) { return nil, errors.New("no interfaces") }}
 	if err := broken.control("tcp", "5.6.7.9:80", nil); err == nil {
 		t.Error("nothing is known of the interfaces, and the connection is made")
 	}
@@ -74,7 +74,7 @@ func TestANameThatChangesItsAnswerIsRefused(t *testing.T) {
 		}
 		return netip.MustParseAddr("127.0.0.1")
 	})
-	g := guard{resolver: resolver, own: func() ([]net.Addr, error) {
+	g := dialGuard{resolver: resolver, ownAddrs: func() ([]net.Addr, error) {
 		return []net.Addr{&net.IPNet{IP: net.ParseIP("5.6.7.8"), Mask: net.CIDRMask(32, 32)}}, nil
 	}}
 	f := New(Options{Hosts: func() []string { return []string{"turning.test:" + port} }, Dial: g.dialer()})

@@ -1,15 +1,14 @@
-// Package fetch gets documents from elsewhere over HTTP, for users who say where from.
+// Package fetch downloads documents over HTTP from addresses that users name.
 //
-// A user who names an address makes this server go there, so it goes only where its administrator
-// allows:
+// A user can make this server connect to an address (SSRF), so it connects only where the
+// administrator allows:
 //
-//	host      on the list, by name and port; without a list nothing is fetched
-//	redirect  at most five, each to a host of the list
-//	address   that a name leads to: none of this network's own, checked when the connection is made, so that a name which says one
-//	          thing now and another then gains nothing
-//	proxy     none: what HTTP_PROXY says is for people's programs
-//	size      refused by the declared length before a byte is read, and by count
-//	time      for the whole document, and between two reads
+//	host      must be on the list, by name and port; without a list nothing is fetched
+//	redirect  at most five, each to a host on the list
+//	address   resolved addresses must not belong to this network; checked when the connection is made, so that DNS rebinding is useless
+//	proxy     none: HTTP_PROXY is ignored
+//	size      a larger declared length is refused before reading; received bytes are counted
+//	time      limits for the whole document, and between two reads
 //
-// Each failure has a class, which says what helps: the same again, another machine, or nothing.
+// Each failure has a class that tells whether a retry helps: here, on another machine, or never.
 package fetch

@@ -9,40 +9,40 @@ import (
 	"syscall"
 )
 
-// Class says what helps against a failure.
+// Class tells whether retrying can help after a failure.
 type Class uint8
 
-// The classes.
+// Classes of failures.
 const (
-	Final     Class = iota // nothing: the document is not there, or may not be fetched
-	Here                   // the same again after a pause
-	Elsewhere              // another machine may have better luck: this one does not get there
+	Final     Class = iota // retrying is useless: the document is missing or must not be fetched
+	Here                   // retry later
+	Elsewhere              // retry on another machine: this one cannot reach the host
 )
 
-// Error says why a document was not fetched. Reason is one of the Reason constants; Err is for the
-// log.
+// Error reports why a document was not fetched. Reason is one of the Reason constants. Err is for
+// the log only.
 type Error struct {
 	Class  Class
 	Reason string
 	Err    error
 }
 
-// The reasons. They are part of the API and of err.txt.
+// Failure reasons. They are part of the API and of err.txt.
 const (
 	NotAllowed  = "not-allowed"  // the host is not on the list
-	Redirected  = "redirected"   // to where it may not go, or too often
-	Private     = "private"      // its address is one of this network
+	Redirected  = "redirected"   // redirected to a host that is not allowed, or too often
+	Private     = "private"      // the host resolves to an address of this network
 	Missing     = "missing"      // 404, 410
 	Refused     = "refused"      // 401, 403 and other 4xx
 	TooLarge    = "too-large"    // longer than allowed
-	Encoded     = "encoded"      // in a Content-Encoding that was not asked for
-	Unreachable = "unreachable"  // no such name, no connection
-	TimedOut    = "timed-out"    // too slow, or silent
+	Encoded     = "encoded"      // has a Content-Encoding, though none was requested
+	Unreachable = "unreachable"  // DNS or connection failure
+	TimedOut    = "timed-out"    // too slow, or no bytes
 	Busy        = "busy"         // 429, 5xx
-	BrokenOff   = "broken-off"   // it ended before its declared length
-	Empty       = "empty"        // no bytes where a PDF was expected
-	NotPDF      = "not-pdf"      // something else where a PDF was expected, such as a page to log in
-	Odd         = "odd-response" // neither of these
+	BrokenOff   = "broken-off"   // ended before the declared length
+	Empty       = "empty"        // no bytes, although a PDF was expected
+	NotPDF      = "not-pdf"      // not a PDF, although one was expected, such as a login page
+	Odd         = "odd-response" // any other status
 )
 
 func (e *Error) Error() string {
@@ -54,16 +54,17 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// errPrivate comes out of the dialer.
+// errPrivate reports that the dialer refused an address.
 var errPrivate = errors.New("an address of this network")
 
-// errStalled is why a read was given up.
+// errStalled reports that no bytes arrived within Options.Stall.
 var errStalled = errors.New("no bytes for too long")
 
-// errSlow is why a read was given up whose bytes come, but too few of them.
+// errSlow reports that the rate within Options.Pace was below minRate.
 var errSlow = errors.New("too few bytes for too long")
 
-// classify says what an error of the client or of a body is. One of this package stays as it is.
+// classify wraps an error of the HTTP client or of a body as *Error. An *Error and context.Canceled
+// are returned unchanged.
 func classify(err error) error {
 	var known *Error
 	var name *net.DNSError
@@ -87,8 +88,8 @@ func classify(err error) error {
 	return &Error{Here, BrokenOff, err}
 }
 
-// ofStatus is the error of a response that is not 200; nil when it is.
-func ofStatus(status int) error {
+// statusError returns the *Error for an HTTP status, or nil for 200.
+func statusError(status int) error {
 	err := fmt.Errorf("status %d %s", status, http.StatusText(status))
 	switch {
 	case status == http.StatusOK:

@@ -14,25 +14,26 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Options configure New. The zero value of each field is its default.
+// Options configures New. A zero field selects its default.
 type Options struct {
-	Hosts   func() []string                                                      // that may be asked: see allows; default: none
-	Private bool                                                                 // also at addresses of this network
+	Hosts   func() []string                                                      // returns the allowed hosts, see allows; default: none
+	Private bool                                                                 // allows addresses of this network
 	MaxSize drive.ByteSize                                                       // of a document; default 256 MiB, at most 1 GiB
-	Time    time.Duration                                                        // for a whole document; default 10 min
-	Stall   time.Duration                                                        // without a byte; default 30 s
-	Pace    time.Duration                                                        // within which minPace must come, again and again; default 1 min
-	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // of tests; default: a dialer that looks at the address
+	Time    time.Duration                                                        // timeout of a whole document; default 10 min
+	Stall   time.Duration                                                        // timeout between two reads; default 30 s
+	Pace    time.Duration                                                        // period in which the average rate must reach minRate; default 1 min
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // set by tests; default: Dialer(Private)
 }
 
-// MaxDocument is the largest MaxSize: content that is kept as one part.
+// MaxDocument is the upper limit of MaxSize: the largest content stored as one part.
 const MaxDocument = drive.GiB
 
+// maxRedirects is the largest number of redirects followed.
 const maxRedirects = 5
 
-// minPace is how many bytes a second must come on average: what senders to this server must keep,
-// too.
-const minPace = 4 << 10
+// minRate is the minimum average rate in bytes per second. Clients that upload to this server must
+// keep the same rate.
+const minRate = 4 << 10
 
 // Fetcher fetches documents. It is safe for concurrent use.
 type Fetcher struct {
@@ -73,20 +74,21 @@ func New(opt Options) *Fetcher {
 	return f
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Check reports what is wrong with an address before anything is fetched: an *Error of class Final,
-// or nil.
+// Check returns an *Error of class Final if the address must not be fetched, or else nil. It does
+// no I/O.
 func (f *Fetcher) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return &Error{Final, NotAllowed, err}
 	}
-	return f.allowed(u)
+	return f.checkURL(u)
 }
 
-func (f *Fetcher) allowed(u *url.URL) error {
+// checkURL returns an *Error unless u is an http or https URL of an allowed host.
+func (f *Fetcher) checkURL(u *url.URL) error {
 	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if usual == "" || u.Hostname() == "" || u.User != nil {
 		return &Error{Final, NotAllowed, errors.New("not an http or https address without a user")}
@@ -95,32 +97,34 @@ func (f *Fetcher) allowed(u *url.URL) error {
 	if port == "" {
 		port = usual
 	}
-	if !allows(f.opt.Hosts(), u.Hostname(), port, usual) {
+	if !hostAllowed(f.opt.Hosts(), u.Hostname(), port, usual) {
 		return &Error{Final, NotAllowed, fmt.Errorf("host %q is not on the list", u.Host)}
 	}
 	return nil
 }
 
+// redirect is the CheckRedirect hook: it returns an *Error for too many redirects or a host that is
+// not allowed.
 func (f *Fetcher) redirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return &Error{Final, Redirected, errors.New("too often")}
 	}
-	if err := f.allowed(r.URL); err != nil {
+	if err := f.checkURL(r.URL); err != nil {
 		return &Error{Final, Redirected, err}
 	}
 	r.Header.Del("Referer")
 	return nil
 }
 
-// Document is one that is being fetched. The caller reads it to its end and closes it.
+// Document is a document being fetched. The caller reads it to the end and closes it.
 type Document struct {
 	io.ReadCloser
-	Size     drive.ByteSize // -1: not declared
-	Modified drive.Time     // zero: not declared
+	Size     drive.ByteSize // -1: unknown
+	Modified drive.Time     // zero: unknown
 }
 
-// Get begins to fetch a document that must be of a kind. Its errors, and those of reading it, are
-// *Error, or the context's when that was cancelled.
+// Get starts to fetch a document of the given kind. Errors of Get and of reading the document are
+// *Error, or the cause of ctx if ctx has ended.
 func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document, error) {
 	if err := f.Check(address); err != nil {
 		return nil, err
@@ -135,12 +139,12 @@ func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document
 	res, err := f.client.Do(req)
 	if err != nil {
 		cancel()
-		return nil, cause(ctx, err)
+		return nil, classifyIn(ctx, err)
 	}
 	doc, err := f.document(ctx, cancel, res)
 	if err != nil {
 		cancel()
-		_ = res.Body.Close() // it is given up
+		_ = res.Body.Close() // discarded
 		return nil, err
 	}
 	whole, err := kind.check(doc.ReadCloser, res.Header)
@@ -151,8 +155,9 @@ func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document
 	return doc, nil
 }
 
+// document checks status, encoding and declared size of a response and wraps its body.
 func (f *Fetcher) document(ctx context.Context, cancel context.CancelFunc, res *http.Response) (*Document, error) {
-	if err := ofStatus(res.StatusCode); err != nil {
+	if err := statusError(res.StatusCode); err != nil {
 		return nil, err
 	}
 	if how := res.Header.Get("Content-Encoding"); how != "" && how != "identity" {
@@ -169,30 +174,31 @@ func (f *Fetcher) document(ctx context.Context, cancel context.CancelFunc, res *
 	return doc, nil
 }
 
-// cause says of an error what it is; when the caller's own context has ended it is that.
-func cause(ctx context.Context, err error) error {
+// classifyIn classifies err. If ctx has ended, it returns the cause of ctx instead.
+func classifyIn(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return classify(err)
 }
 
-// body bounds a document's length and the time between two of its bytes.
+// body limits the length of a document, the time between two reads, and the rate.
 type body struct {
-	explain func(error) error // tells the end of the caller's context from a time-out
-	cancel  context.CancelFunc
-	in      io.ReadCloser
-	left    drive.ByteSize
-	stall   time.Duration
-	pace    time.Duration
-	since   time.Time // when the present stretch of pace began,
-	got     int64     // and what has come in it
-	timer   *time.Timer
-	stalled atomic.Bool
+	classify    func(error) error // maps a read error; tells the end of the caller's context from a timeout
+	cancel      context.CancelFunc
+	in          io.ReadCloser
+	remaining   drive.ByteSize
+	stall       time.Duration
+	ratePeriod  time.Duration
+	periodStart time.Time // start of the current rate period
+	periodBytes int64     // bytes read in this period
+	timer       *time.Timer
+	stalled     atomic.Bool
 }
 
+// newBody wraps a response body. Its stall timer cancels the request.
 func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, opt Options) *body {
-	b := &body{explain: func(err error) error { return cause(ctx, err) }, cancel: cancel, in: in, left: opt.MaxSize, stall: opt.Stall, pace: opt.Pace, since: time.Now()}
+	b := &body{classify: func(err error) error { return classifyIn(ctx, err) }, cancel: cancel, in: in, remaining: opt.MaxSize, stall: opt.Stall, ratePeriod: opt.Pace, periodStart: time.Now()}
 	b.timer = time.AfterFunc(opt.Stall, func() {
 		b.stalled.Store(true)
 		cancel()
@@ -200,36 +206,37 @@ func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, o
 	return b
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. Above the limits it returns an *Error with TooLarge or TimedOut.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
-	if b.left -= drive.ByteSize(n); b.left < 0 {
+	if b.remaining -= drive.ByteSize(n); b.remaining < 0 {
 		return 0, &Error{Final, TooLarge, nil}
 	}
 	if n > 0 {
 		b.timer.Reset(b.stall)
 	}
-	if err == nil && b.slow(n) {
+	if err == nil && b.tooSlow(n) {
 		return 0, &Error{Here, TimedOut, errSlow}
 	}
 	switch {
-	case err == nil || err == io.EOF: //nolint:errorlint // a reader's own, never wrapped
+	case err == nil || err == io.EOF: //nolint:errorlint // readers return io.EOF unwrapped
 		return n, err
 	case b.stalled.Load():
 		return n, &Error{Here, TimedOut, errStalled}
 	}
-	return n, b.explain(err)
+	return n, b.classify(err)
 }
 
-// slow counts what has come, and reports whether it was too little for a whole stretch.
-func (b *body) slow(n int) bool {
-	b.got += int64(n)
-	age := time.Since(b.since)
-	if age < b.pace {
+// tooSlow adds n bytes to the current rate period. At the end of the period it reports whether the
+// rate was below minRate.
+func (b *body) tooSlow(n int) bool {
+	b.periodBytes += int64(n)
+	age := time.Since(b.periodStart)
+	if age < b.ratePeriod {
 		return false
 	}
-	slow := float64(b.got) < minPace*age.Seconds()
-	b.since, b.got = time.Now(), 0
+	slow := float64(b.periodBytes) < minRate*age.Seconds()
+	b.periodStart, b.periodBytes = time.Now(), 0
 	return slow
 }
 

@@ -9,72 +9,73 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Budget is the memory that all readers of a process have together. Each client's answers are
-// grants of it. As it is used up grants become smaller; when nothing is left a client that comes
-// takes a grant away from one that has more of them, or that reads slowly. So those who read
-// slowly, or not at all, keep nobody else from reading.
+// Budget is the memory limit for all readers of a process. Each response holds a grant. Grants
+// shrink as the budget fills up. When it is full, a new client evicts a grant of a client that
+// holds more grants, or of one that reads slowly; so slow readers cannot block others.
 //
-// Grants are few: a budget of 128 MiB has at most 64. Each step may look at all of them.
+// A budget of 128 MiB has at most 64 grants, so each step may iterate over all of them.
 type Budget struct {
-	patience time.Duration
-	evicted  atomic.Int64
+	timeout time.Duration
+	evicted atomic.Int64
 
-	mu      sync.Mutex
-	size    int64 // bytes
-	free    int64
-	grown   int64 // bytes that Grow has given: at most three quarters, so that lists leave room for those who read
-	coming  int64 // bytes of grants that were taken away and not given back yet
-	wanted  int64 // bytes that those who wait need at least
-	grants  map[*Grant]struct{}
-	changed chan struct{} // closed, and replaced, when bytes came back
+	mu         sync.Mutex
+	size       int64 // total bytes
+	free       int64 // bytes in no grant
+	grown      int64 // bytes added by Grow; at most three quarters of size, so that lists leave room for readers
+	reclaiming int64 // bytes of evicted grants that are not closed yet
+	demanded   int64 // least bytes that waiting callers need
+	grants     map[*Grant]struct{}
+	changed    chan struct{} // closed and replaced when bytes are freed
 }
 
 const (
-	// patience is how long a client waits for a grant that was taken away to come back. Its answer
-	// is broken off at once; closing the objects of a store takes a moment.
-	patience = 5 * time.Second
-	// youth is how long a grant is not judged by its rate: a store may be slow at first.
-	youth = 30 * time.Second
-	// slowRate is the rate in bytes a second below which a grant is taken away when there is no
-	// other: 16 times the pace that a client must keep in any case.
+	// grantTimeout is the time to wait until an evicted grant is closed. Its response is aborted at
+	// once; closing the objects of a store takes a moment.
+	grantTimeout = 5 * time.Second
+	// minAge is the age before which the rate of a grant is not judged: a store may be slow at
+	// first.
+	minAge = 30 * time.Second
+	// slowRate is the rate in bytes per second below which a grant may be evicted: 16 times the
+	// minimum rate of a client.
 	slowRate = 64 << 10
-	// portion of what is free that one grant may take: so much stays free that the next ones get
-	// something good, too.
-	portion = 4
+	// maxShare is the divisor of the free bytes that one grant may take, so that the next grants
+	// are not too small.
+	maxShare = 4
 )
 
 // NewBudget returns a budget of size bytes.
 func NewBudget(size drive.ByteSize) *Budget {
-	return &Budget{patience: patience, size: int64(size), free: int64(size), grants: map[*Grant]struct{}{}, changed: make(chan struct{})}
+	return &Budget{timeout: grantTimeout, size: int64(size), free: int64(size), grants: map[*Grant]struct{}{}, changed: make(chan struct{})}
 }
 
-// Evicted is how many grants were taken away so far.
+// Evicted returns the number of grants evicted so far.
 func (b *Budget) Evicted() int64 { return b.evicted.Load() }
 
-// Grant is memory of one answer.
+// Grant is the memory of one response. Bytes is its size. The holder calls Close.
 type Grant struct {
 	Bytes drive.ByteSize
 
-	grown  int64 // of them, by Grow
-	budget *Budget
-	client string
-	since  time.Time
-	sent   atomic.Int64 // bytes
-	over   bool         // taken away
-	end    func()       // breaks the answer off
+	grown   int64 // part of Bytes added by Grow
+	budget  *Budget
+	client  string
+	begun   time.Time
+	sent    atomic.Int64 // bytes sent to the client
+	evicted bool         // evicted
+	abort   func()       // aborts the response; nil: nothing to abort
 }
 
-// Take returns a grant for a client of want bytes, or fewer, but least. When there is nothing it is
-// Unavailable.
+// Take returns a grant of least to want bytes for client. It evicts other grants if needed. It
+// returns Unavailable if no grant can be evicted, or if none is freed within the timeout. A nil
+// Budget is unlimited.
 func (b *Budget) Take(ctx context.Context, client string, least, want drive.ByteSize) (*Grant, error) {
 	if b == nil {
 		return &Grant{Bytes: want}, nil
 	}
-	g := &Grant{budget: b, client: client, since: time.Now()}
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	g := &Grant{budget: b, client: client, begun: time.Now()}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	for {
-		wait, ok := b.tryTake(g, int64(least), int64(want))
+		wait, ok := b.tryAcquire(g, int64(least), int64(want))
 		if ok {
 			return g, nil
 		}
@@ -83,31 +84,32 @@ func (b *Budget) Take(ctx context.Context, client string, least, want drive.Byte
 		}
 		select {
 		case <-wait:
-			b.leave(int64(least))
+			b.stopWaiting(int64(least))
 		case <-ctx.Done():
-			b.leave(int64(least))
+			b.stopWaiting(int64(least))
 			return nil, drive.Wrap(context.Cause(ctx), drive.Unavailable)
 		}
 	}
 }
 
-// tryTake gives g its bytes; or else it returns what to wait for, which the caller leaves then; or
-// nothing.
-func (b *Budget) tryTake(g *Grant, least, want int64) (wait <-chan struct{}, ok bool) {
+// tryAcquire grants g its bytes and reports ok. Otherwise it evicts grants, registers least as
+// wanted and returns a channel that closes when bytes are freed; the caller must call stopWaiting
+// before it tries again. If nothing can be evicted, wait is nil.
+func (b *Budget) tryAcquire(g *Grant, least, want int64) (wait <-chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.free >= least {
-		n := min(want, max(least, b.free/portion))
+		n := min(want, max(least, b.free/maxShare))
 		g.Bytes = drive.ByteSize(n)
 		b.free -= n
 		b.grants[g] = struct{}{}
 		return nil, true
 	}
-	b.wanted += least
-	for b.free+b.coming < b.wanted {
+	b.demanded += least
+	for b.free+b.reclaiming < b.demanded {
 		victim := b.victimLocked(g.client)
 		if victim == nil {
-			b.wanted -= least
+			b.demanded -= least
 			return nil, false
 		}
 		b.evictLocked(victim)
@@ -115,19 +117,20 @@ func (b *Budget) tryTake(g *Grant, least, want int64) (wait <-chan struct{}, ok 
 	return b.changed, false
 }
 
-func (b *Budget) leave(least int64) {
+// stopWaiting removes the bytes of a caller that no longer waits.
+func (b *Budget) stopWaiting(least int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wanted -= least
+	b.demanded -= least
 }
 
-// victimLocked is the grant that a client may have taken away from another one: the slowest of the
-// client that has most grants, if that has two more than the one who comes, who will have at most
-// as many then. Or the slowest of all, if that is slow.
+// victimLocked returns the grant to evict for client, or nil. It is the slowest grant of the client
+// with most grants, if that client has at least two more than client has. Otherwise it is the
+// slowest grant of another client below slowRate.
 func (b *Budget) victimLocked(client string) *Grant {
 	held, most := map[string]int{}, 0
 	for g := range b.grants {
-		if !g.over {
+		if !g.evicted {
 			held[g.client]++
 			most = max(most, held[g.client])
 		}
@@ -137,49 +140,51 @@ func (b *Budget) victimLocked(client string) *Grant {
 		return b.slowestLocked(now, func(g *Grant) bool { return held[g.client] == most })
 	}
 	return b.slowestLocked(now, func(g *Grant) bool {
-		return g.client != client && now.Sub(g.since) >= youth && g.rate(now) < slowRate
+		return g.client != client && now.Sub(g.begun) >= minAge && g.rate(now) < slowRate
 	})
 }
 
+// slowestLocked returns the slowest grant that is not evicted and that among accepts, or nil.
 func (b *Budget) slowestLocked(now time.Time, among func(*Grant) bool) (slowest *Grant) {
 	for g := range b.grants {
-		if !g.over && among(g) && (slowest == nil || g.rate(now) < slowest.rate(now)) {
+		if !g.evicted && among(g) && (slowest == nil || g.rate(now) < slowest.rate(now)) {
 			slowest = g
 		}
 	}
 	return slowest
 }
 
+// evictLocked marks a grant as evicted and aborts its response. Close frees its bytes.
 func (b *Budget) evictLocked(g *Grant) {
-	g.over = true
-	b.coming += int64(g.Bytes)
+	g.evicted = true
+	b.reclaiming += int64(g.Bytes)
 	b.evicted.Add(1)
-	if g.end != nil {
-		g.end()
+	if g.abort != nil {
+		g.abort()
 	}
 }
 
-// rate is what the client has read, in bytes a second.
+// rate returns the bytes per second that the client has read.
 func (g *Grant) rate(now time.Time) float64 {
-	return float64(g.sent.Load()) / max(now.Sub(g.since).Seconds(), 1e-3)
+	return float64(g.sent.Load()) / max(now.Sub(g.begun).Seconds(), 1e-3)
 }
 
-// onEviction says how to break the answer off; nil: there is none any more. It does not wait. It is
-// not called after Close.
+// onEviction sets the function that aborts the response; nil removes it. If the grant is evicted
+// already, it calls end at once. end must not block. It is not called after Close.
 func (g *Grant) onEviction(end func()) {
 	if g.budget == nil {
 		return
 	}
 	g.budget.mu.Lock()
 	defer g.budget.mu.Unlock()
-	g.end = end
-	if g.over && end != nil {
+	g.abort = end
+	if g.evicted && end != nil {
 		end()
 	}
 }
 
-// Within returns a context that ends when the grant is taken away, for what is done before anything
-// is sent; its cause is Unavailable then. The caller calls leave before the grant is used to send.
+// Within returns a context that is cancelled with cause Unavailable when the grant is evicted, for
+// work before sending. The caller calls leave before it uses the grant to send.
 func (g *Grant) Within(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	g.onEviction(func() { end(drive.Fail(drive.Unavailable)) })
@@ -189,15 +194,15 @@ func (g *Grant) Within(ctx context.Context) (_ context.Context, leave func()) {
 	}
 }
 
-// Grow adds n bytes to a grant, as Take would give them to its client. Unavailable: there are none,
-// or the grant was taken away meanwhile.
+// Grow adds n bytes to the grant under the rules of Take. It returns Unavailable if they are not
+// available or the grant was evicted.
 func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	b := g.budget
 	if b == nil {
 		g.Bytes += n
 		return nil
 	}
-	if !b.mayGrow(int64(n)) {
+	if !b.reserveGrowth(int64(n)) {
 		return drive.Fail(drive.Unavailable)
 	}
 	more, err := b.Take(ctx, g.client, n, n)
@@ -211,20 +216,21 @@ func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	delete(b.grants, more)
 	g.Bytes += more.Bytes
 	switch {
-	case g.over && !more.over:
-		b.coming += int64(more.Bytes)
-	case more.over && !g.over:
-		b.coming -= int64(more.Bytes)
+	case g.evicted && !more.evicted:
+		b.reclaiming += int64(more.Bytes)
+	case more.evicted && !g.evicted:
+		b.reclaiming -= int64(more.Bytes)
 		b.evictLocked(g)
 	}
-	if g.over {
+	if g.evicted {
 		return drive.Fail(drive.Unavailable)
 	}
 	return nil
 }
 
-// mayGrow counts n bytes as grown if they may be.
-func (b *Budget) mayGrow(n int64) bool {
+// reserveGrowth adds n to the grown bytes and reports true, unless that exceeds three quarters of
+// the budget.
+func (b *Budget) reserveGrowth(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.grown+n > b.size/4*3 {
@@ -234,7 +240,7 @@ func (b *Budget) mayGrow(n int64) bool {
 	return true
 }
 
-// Shrink gives back what a grant has beyond n bytes.
+// Shrink frees the bytes of the grant above n.
 func (g *Grant) Shrink(n drive.ByteSize) {
 	b := g.budget
 	if b == nil || n >= g.Bytes {
@@ -245,20 +251,21 @@ func (g *Grant) Shrink(n drive.ByteSize) {
 	rest := int64(g.Bytes - n)
 	g.Bytes = n
 	b.free += rest
-	g.giveGrownLocked(rest)
-	if g.over {
-		b.coming -= rest
+	g.releaseGrownLocked(rest)
+	if g.evicted {
+		b.reclaiming -= rest
 	}
-	b.tellLocked()
+	b.notifyLocked()
 }
 
-func (g *Grant) giveGrownLocked(n int64) {
+// releaseGrownLocked subtracts up to n bytes from the grown bytes.
+func (g *Grant) releaseGrownLocked(n int64) {
 	n = min(n, g.grown)
 	g.grown -= n
 	g.budget.grown -= n
 }
 
-// Close gives the bytes back. Only the first call counts.
+// Close frees the bytes of the grant. Further calls do nothing.
 func (g *Grant) Close() {
 	b := g.budget
 	if b == nil {
@@ -271,15 +278,15 @@ func (g *Grant) Close() {
 	}
 	delete(b.grants, g)
 	b.free += int64(g.Bytes)
-	g.giveGrownLocked(g.grown)
-	if g.over {
-		b.coming -= int64(g.Bytes)
+	g.releaseGrownLocked(g.grown)
+	if g.evicted {
+		b.reclaiming -= int64(g.Bytes)
 	}
-	b.tellLocked()
+	b.notifyLocked()
 }
 
-// tellLocked wakes those who wait for bytes.
-func (b *Budget) tellLocked() {
+// notifyLocked wakes all callers that wait for bytes.
+func (b *Budget) notifyLocked() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

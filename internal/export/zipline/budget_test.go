@@ -64,7 +64,7 @@ func TestWhoHasMostGives(t *testing.T) {
 		modest := mustTake(t, b, "modest", 1, 1)
 		modest.sent.Store(1 << 30)
 		modest.onEviction(func() { t.Error("the only answer of a client was broken off") })
-		time.Sleep(youth)
+		time.Sleep(minAge)
 		for i := range 3 {
 			mustTake(t, b, fmt.Sprint("late", i), 1, 1).sent.Store(1 << 30)
 			if n := <-ended; n != i {
@@ -78,8 +78,8 @@ func TestWhoHasMostGives(t *testing.T) {
 		if _, err := b.Take(t.Context(), "greedy", 1, 1); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("who has most got more: %v", err)
 		}
-		if b.Evicted() != 4 || b.wanted != 0 || b.coming != 0 {
-			t.Errorf("%d evicted, %d wanted, %d coming", b.Evicted(), b.wanted, b.coming)
+		if b.Evicted() != 4 || b.demanded != 0 || b.reclaiming != 0 {
+			t.Errorf("%d evicted, %d wanted, %d coming", b.Evicted(), b.demanded, b.reclaiming)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestWhoReadsSlowlyGives(t *testing.T) {
 		ended := make(chan int, 4)
 		for i := range 4 {
 			g := mustTake(t, b, fmt.Sprint(i), 1, 1)
-			g.sent.Store(int64(i) * slowRate / 2 * int64(youth/time.Second))
+			g.sent.Store(int64(i) * slowRate / 2 * int64(minAge/time.Second))
 			g.onEviction(func() {
 				ended <- i
 				go g.Close()
@@ -101,7 +101,7 @@ func TestWhoReadsSlowlyGives(t *testing.T) {
 		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("nobody can be slow yet: %v", err)
 		}
-		time.Sleep(youth)
+		time.Sleep(minAge)
 		for want := range 2 {
 			mustTake(t, b, fmt.Sprint("late", want), 1, 1)
 			if n := <-ended; n != want {
@@ -123,11 +123,11 @@ func TestNobodyWaitsForEver(t *testing.T) {
 			mustTake(t, b, "stuck", 1, 1)
 		}
 		start := time.Now()
-		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) || time.Since(start) != patience {
+		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) || time.Since(start) != grantTimeout {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		if b.free != 0 || b.wanted != 0 || b.coming != 1 {
-			t.Errorf("%d free, %d wanted, %d coming", b.free, b.wanted, b.coming)
+		if b.free != 0 || b.demanded != 0 || b.reclaiming != 1 {
+			t.Errorf("%d free, %d wanted, %d coming", b.free, b.demanded, b.reclaiming)
 		}
 	})
 }
@@ -186,8 +186,8 @@ func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
 	}
 	srv.CloseClientConnections()
 	answered.Wait()
-	if b.free != int64(10*drive.MiB) || b.coming != 0 || s.open.Load() != 0 {
-		t.Errorf("%d free, %d coming, %d objects open", b.free, b.coming, s.open.Load())
+	if b.free != int64(10*drive.MiB) || b.reclaiming != 0 || s.open.Load() != 0 {
+		t.Errorf("%d free, %d coming, %d objects open", b.free, b.reclaiming, s.open.Load())
 	}
 }
 
@@ -250,12 +250,12 @@ func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
 		}()
 		a.Serve(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), s, ServeOptions{Budget: b, Grant: mine})
 	}()
-	if b.coming != int64(minWindow) {
-		t.Errorf("%d bytes are coming", b.coming)
+	if b.reclaiming != int64(minWindow) {
+		t.Errorf("%d bytes are coming", b.reclaiming)
 	}
 	mine.Close()
-	if b.coming != 0 || b.free != int64(minWindow) {
-		t.Errorf("%d coming, %d free", b.coming, b.free)
+	if b.reclaiming != 0 || b.free != int64(minWindow) {
+		t.Errorf("%d coming, %d free", b.reclaiming, b.free)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestAGrantGrowsAndShrinks(t *testing.T) {
 		if g.Bytes != 3 || b.free != 9 || b.grown != 0 {
 			t.Errorf("it has %d bytes, %d are free", g.Bytes, b.free)
 		}
-		time.Sleep(youth) // by the clock of the bubble: from now on it is slow
+		time.Sleep(minAge) // by the clock of the bubble: from now on it is slow
 		broken := false
 		g.onEviction(func() { broken = true })
 		other := make(chan *Grant)
@@ -292,14 +292,14 @@ func TestAGrantGrowsAndShrinks(t *testing.T) {
 			other <- h
 		}()
 		synctest.Wait()
-		if err := g.Grow(t.Context(), 2); !broken || !drive.IsKind(err, drive.Unavailable) || b.coming != int64(g.Bytes) {
-			t.Errorf("one that was taken away has %d bytes, %d are to come: %v", g.Bytes, b.coming, err)
+		if err := g.Grow(t.Context(), 2); !broken || !drive.IsKind(err, drive.Unavailable) || b.reclaiming != int64(g.Bytes) {
+			t.Errorf("one that was taken away has %d bytes, %d are to come: %v", g.Bytes, b.reclaiming, err)
 		}
 		g.Shrink(1)
 		g.Close()
 		(<-other).Close()
-		if b.free != 12 || b.grown != 0 || b.coming != 0 || b.wanted != 0 {
-			t.Errorf("%d are free, %d to come, %d wanted", b.free, b.coming, b.wanted)
+		if b.free != 12 || b.grown != 0 || b.reclaiming != 0 || b.demanded != 0 {
+			t.Errorf("%d are free, %d to come, %d wanted", b.free, b.reclaiming, b.demanded)
 		}
 		var unbounded *Budget
 		u, _ := unbounded.Take(t.Context(), "a", 1, 1)

@@ -9,11 +9,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// checkEntries refuses a manifest that must not become an archive: names that lead out of where
-// they are unpacked, names that are there twice, entries that contradict themselves.
+// checkEntries returns BadName or another error for a manifest that must not become an archive:
+// unsafe or duplicate names, or contradictory entries.
 //
-// It asks no table of Unicode, as SafeNames does: these grow, and a manifest that was sealed once
-// must be laid out for ever.
+// Unlike SafeNames, it uses no Unicode tables: they change, but a manifest once sealed must stay
+// valid for ever.
 func checkEntries(entries []Entry) error {
 	files, folders := make(map[string]bool, len(entries)), map[string]bool{}
 	for i := range entries {
@@ -42,6 +42,7 @@ func checkEntries(entries []Entry) error {
 	return nil
 }
 
+// lowerASCII converts the ASCII letters of s to lower case.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -51,7 +52,7 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// check refuses an entry whose name is not safe or whose members contradict each other.
+// check returns an error for an entry with an unsafe name or contradictory fields.
 func (e *Entry) check() error {
 	switch {
 	case !isSafe(e.Name):
@@ -66,7 +67,7 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// isSafe reports whether a name stays below the directory that it is unpacked to, on Windows, too.
+// isSafe reports whether a name stays inside the directory it is unpacked to, also on Windows.
 func isSafe(name string) bool {
 	if !utf8.ValidString(name) || len(name) > maxParentBytes+drive.MaxNameBytes+1 {
 		return false

@@ -11,31 +11,31 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// pieceSize is the longest stretch of an entry that is read at once, in bytes. An entry up to here
-// is checked as a whole before any byte of it goes out; of a longer one the last piece waits for
-// the check.
+// pieceSize is the largest piece of an entry that is read at once, in bytes. An entry up to this
+// size is verified before any byte is sent; of a longer entry, the last piece is held back until
+// the entry is verified.
 const pieceSize = 1 << 20
 
-// piece is a stretch of an entry on its way through the window.
+// piece is a part of an entry in the window.
 type piece struct {
 	buf   []byte
-	send  []byte        // the part of buf that the reader wants
-	mark  int64         // gives buf back
-	ready chan struct{} // closed when buf is full, and checked as far as it can be, or err is set
+	send  []byte        // the part of buf to deliver; may be empty
+	mark  int64         // argument of window.release that frees buf
+	ready chan struct{} // closed when buf is filled and verified as far as possible, or err is set
 	err   error
 }
 
-// plan says what is to be read of an entry, in offsets into it.
+// plan is the read plan of one entry. Offsets count from the start of the entry.
 type plan struct {
 	entry    int
-	from, to int64 // what is delivered
-	begin    int64 // where reading begins
-	end      int64 // where it ends
-	check    bool  // all of the entry is read
+	from, to int64 // range to deliver
+	begin    int64 // start of the range to read
+	end      int64 // end of the range to read
+	check    bool  // the whole entry is read and its CRC-32 verified
 }
 
-// plan decides what to read of an entry of which [from, to) is wanted.
-func (o *Options) plan(entry int, size, from, to int64) plan {
+// planEntry returns the read plan for the range [from, to) of an entry of the given size.
+func (o *Options) planEntry(entry int, size, from, to int64) plan {
 	p := plan{entry: entry, from: from, to: to, begin: from, end: to}
 	switch {
 	case size <= pieceSize:
@@ -47,7 +47,7 @@ func (o *Options) plan(entry int, size, from, to int64) plan {
 	return p
 }
 
-// piece cuts out of buf, which begins at offset at of the entry, what is wanted.
+// piece returns a piece for buf, which starts at offset at of the entry.
 func (p *plan) piece(buf []byte, at, mark int64) *piece {
 	lo, hi := max(p.from, at), min(p.to, at+int64(len(buf)))
 	send := buf[:0]
@@ -57,14 +57,14 @@ func (p *plan) piece(buf []byte, at, mark int64) *piece {
 	return &piece{buf: buf, send: send, mark: mark, ready: make(chan struct{})}
 }
 
-// dispatch walks over the archive from one offset to another, ahead of whoever reads it: it takes
-// room in the window for piece after piece, in their order, starts a fetch for each entry, and
-// hands the pieces on. It ends with ctx or when there is nothing left, and waits for the fetches.
+// dispatch reads ahead of the reader from offset from to offset to. For each piece in order it
+// acquires memory from the window, starts one fetch per entry, and queues the piece. It returns
+// when ctx ends or nothing is left, after all fetches have ended.
 func (a *Archive) dispatch(ctx context.Context, src Source, from, to int64, r *reader) {
 	defer close(r.queue)
 	defer r.fetches.Wait()
 	slots := make(chan struct{}, r.o.Parallel)
-	for k := a.find(from); k < a.segments(); k++ {
+	for k := a.segmentAt(from); k < a.segments(); k++ {
 		s := a.segment(k)
 		if s.from >= to {
 			return
@@ -72,7 +72,7 @@ func (a *Archive) dispatch(ctx context.Context, src Source, from, to int64, r *r
 		if !a.stored(s) {
 			continue
 		}
-		p := r.o.plan(s.entry, s.to-s.from, max(from, s.from)-s.from, min(to, s.to)-s.from)
+		p := r.o.planEntry(s.entry, s.to-s.from, max(from, s.from)-s.from, min(to, s.to)-s.from)
 		if a.feed(ctx, src, p, slots, r) != nil {
 			return
 		}
@@ -84,7 +84,7 @@ func (a *Archive) stored(s segment) bool {
 	return s.entry >= 0 && s.from < s.to && a.entries[s.entry].Blob != ""
 }
 
-// feed starts the fetch of one entry, and gives it its pieces.
+// feed starts the fetch of one entry and queues its pieces. It returns the error of ctx.
 func (a *Archive) feed(ctx context.Context, src Source, p plan, slots chan struct{}, r *reader) error {
 	select {
 	case slots <- struct{}{}:
@@ -98,7 +98,7 @@ func (a *Archive) feed(ctx context.Context, src Source, p plan, slots chan struc
 		a.fetch(ctx, src, p, work)
 	})
 	for at := p.begin; at < p.end; at += pieceSize {
-		buf, mark, err := r.window.take(ctx, int(min(pieceSize, p.end-at)))
+		buf, mark, err := r.window.acquire(ctx, int(min(pieceSize, p.end-at)))
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (a *Archive) feed(ctx context.Context, src Source, p plan, slots chan struc
 	return nil
 }
 
-// fetch fills the pieces of one entry one after the other. After an error all that come get it.
+// fetch fills the pieces of one entry in order. After an error, all further pieces get that error.
 func (a *Archive) fetch(ctx context.Context, src Source, p plan, work <-chan *piece) {
 	e := &a.entries[p.entry]
 	f := fetcher{plan: p, entry: e, at: p.begin}
@@ -131,26 +131,27 @@ func (a *Archive) fetch(ctx context.Context, src Source, p plan, work <-chan *pi
 	}
 }
 
-// fetcher reads one entry.
+// fetcher reads one entry from the store.
 type fetcher struct {
 	plan
-	entry *Entry
-	obj   blob.Object
-	stop  func() bool   // keeps the end of the context from closing obj, unless it has begun to
-	shut  chan struct{} // closed when the end of the context has closed obj
-	at    int64
-	crc   uint32
+	entry  *Entry
+	obj    blob.Object
+	stop   func() bool   // result of context.AfterFunc: stops the hook that closes obj when ctx ends
+	closed chan struct{} // closed when that hook has closed obj
+	at     int64
+	crc    uint32
 }
 
-// open opens the object. The end of ctx closes it, which is what makes a read that hangs return.
+// open opens the object. When ctx ends, the object is closed, so that a blocked read returns. An
+// object of another size is DigestMismatch.
 func (f *fetcher) open(ctx context.Context, src Source) error {
 	obj, err := src.Open(ctx, f.entry.Blob)
 	if err != nil {
 		return fmt.Errorf("open content: %w", err)
 	}
-	f.obj, f.shut = obj, make(chan struct{})
+	f.obj, f.closed = obj, make(chan struct{})
 	f.stop = context.AfterFunc(ctx, func() {
-		defer close(f.shut)
+		defer close(f.closed)
 		obj.Close()
 	})
 	if obj.Size() != f.entry.Size {
@@ -159,17 +160,19 @@ func (f *fetcher) open(ctx context.Context, src Source) error {
 	return nil
 }
 
+// close closes the object, or waits until the end of ctx has closed it.
 func (f *fetcher) close() {
 	switch {
 	case f.obj == nil:
 	case f.stop():
 		f.obj.Close()
 	default:
-		<-f.shut
+		<-f.closed
 	}
 }
 
-// fill reads the next piece, and with the last one of a whole entry checks it.
+// fill reads the next piece. With the last piece of a whole entry it verifies the CRC-32; a short
+// or wrong content is DigestMismatch.
 func (f *fetcher) fill(buf []byte) error {
 	n, err := f.obj.ReadAt(buf, f.at)
 	if n < len(buf) {

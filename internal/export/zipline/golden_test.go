@@ -68,7 +68,7 @@ func sum(t *testing.T, a *Archive, src Source) hash.Hash {
 	}
 	for i := range a.Len() {
 		if e := a.Entry(i); e.Size > drive.GiB {
-			from, to := a.content(i)
+			from, to := a.contentRange(i)
 			write(drive.ByteSize(from))
 			at = drive.ByteSize(to)
 		}

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Records and fields of the format (PKWARE APPNOTE.TXT 6.3.10 §4.3, §4.4).
+// Record signatures, sizes and fields of the zip format (PKWARE APPNOTE.TXT 6.3.10 §4.3, §4.4).
 const (
 	localSignature     = 0x04034b50
 	centralSignature   = 0x02014b50
@@ -22,19 +22,19 @@ const (
 	locator64    = 20
 	endSize      = 22
 
-	version20 = 20 // needed for folders; what everybody writes for stored files
-	version45 = 45 // needed for ZIP64
+	version20 = 20 // required for folders; the usual value for stored files
+	version45 = 45 // required for ZIP64
 	madeBy    = 3<<8 | version45
 
-	flagUTF8 = 1 << 11 // names are UTF-8; set always, so that no reader guesses
+	flagUTF8 = 1 << 11 // names are UTF-8; always set, so that readers do not guess
 
 	zip64Extra = 0x0001
 	timeExtra  = 0x5455 // "UT", extended timestamp (Info-ZIP)
 
 	fileMode   = 0o100644 << 16
-	folderMode = 0o040755<<16 | 0x10 // 0x10: MS-DOS's bit for a directory
+	folderMode = 0o040755<<16 | 0x10 // 0x10: MS-DOS directory attribute
 
-	max16 = math.MaxUint16 // these two stand for "see the ZIP64 field"
+	max16 = math.MaxUint16 // max16 and max32 mean "see the ZIP64 field"
 	max32 = math.MaxUint32
 )
 
@@ -45,21 +45,25 @@ func (b *buf) u16(v uint16) { *b = binary.LittleEndian.AppendUint16(*b, v) }
 func (b *buf) u32(v uint32) { *b = binary.LittleEndian.AppendUint32(*b, v) }
 func (b *buf) u64(v uint64) { *b = binary.LittleEndian.AppendUint64(*b, v) }
 
-// cap32 is v, or the number that stands for one too large for 32 bits.
+// cap32 returns v, or max32 if v does not fit into 32 bits.
 func cap32(v int64) uint32 { return uint32(min(v, max32)) }
 
+// isBig reports whether v needs a ZIP64 field.
 func isBig(v int64) bool { return v >= max32 }
 
+// localSize returns the length of the local header of e.
 func localSize(e *Entry) int64 {
 	return localFixed + int64(len(e.Name)) + int64(len(localExtra(e)))
 }
 
+// centralSize returns the length of the central header of e, whose local header is at offset start.
 func centralSize(e *Entry, start int64) int64 {
 	return centralFixed + int64(len(e.Name)) + int64(len(centralExtra(e, start)))
 }
 
-// localExtra has both sizes where ZIP64 is needed (§4.5.3: both must be there), else only the time.
-// Newer Javas refuse a ZIP64 field that is not needed (openjdk/jdk#15273).
+// localExtra returns the extra field of a local header: both sizes if ZIP64 is needed (§4.5.3
+// requires both), and the timestamp. Newer Java versions refuse a ZIP64 field that is not needed
+// (openjdk/jdk#15273).
 func localExtra(e *Entry) []byte {
 	var b buf
 	if isBig(int64(e.Size)) {
@@ -71,7 +75,8 @@ func localExtra(e *Entry) []byte {
 	return appendTime(b, e.Time)
 }
 
-// centralExtra has what its record could not hold, and no more.
+// centralExtra returns the extra field of a central header, with only the ZIP64 values that do not
+// fit the record.
 func centralExtra(e *Entry, start int64) []byte {
 	var field, b buf
 	if isBig(int64(e.Size)) {
@@ -89,8 +94,8 @@ func centralExtra(e *Entry, start int64) []byte {
 	return appendTime(b, e.Time)
 }
 
-// appendTime adds the extended timestamp: Unix seconds, so free of any zone. Readers disagree on
-// its sign; before 1970 and after 2038 it is left out, and the DOS time is all there is.
+// appendTime appends the extended timestamp in Unix seconds, which has no time zone. Readers
+// disagree about its sign, so times before 1970 and after 2038 only have the DOS time.
 func appendTime(b buf, t drive.Time) buf {
 	unix := t.Std().Unix()
 	if t == 0 || unix < 0 || unix > math.MaxInt32 {
@@ -98,13 +103,13 @@ func appendTime(b buf, t drive.Time) buf {
 	}
 	b.u16(timeExtra)
 	b.u16(5)
-	b = append(b, 1) // the time of last change is there
+	b = append(b, 1) // the modification time is present
 	b.u32(uint32(unix))
 	return b
 }
 
-// dosTime is the MS-DOS time in UTC, rounded down to its two seconds. The format means local time
-// and does not say whose; UTC makes it the same everywhere.
+// dosTime returns the MS-DOS time in UTC, rounded down to two seconds and clamped to 1980-2107. The
+// format specifies local time without a zone; UTC makes the bytes the same everywhere.
 func dosTime(t drive.Time) (clock, date uint16) {
 	std := t.Std()
 	first, last := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2107, 12, 31, 23, 59, 58, 0, time.UTC)
@@ -119,6 +124,7 @@ func dosTime(t drive.Time) (clock, date uint16) {
 	return clock, date
 }
 
+// versionNeeded returns the minimum version to extract.
 func versionNeeded(zip64 bool) uint16 {
 	if zip64 {
 		return version45
@@ -126,7 +132,7 @@ func versionNeeded(zip64 bool) uint16 {
 	return version20
 }
 
-// appendShared adds the fields that local and central headers have in common, from the flags to the
+// appendShared appends the common fields of local and central headers, from the flags to the
 // lengths.
 func (b *buf) appendShared(e *Entry, extra int) {
 	clock, date := dosTime(e.Time)
@@ -141,6 +147,7 @@ func (b *buf) appendShared(e *Entry, extra int) {
 	b.u16(uint16(extra))
 }
 
+// localHeader returns the local header of an entry.
 func localHeader(e *Entry) []byte {
 	extra := localExtra(e)
 	b := make(buf, 0, localFixed+len(e.Name)+len(extra))
@@ -150,6 +157,7 @@ func localHeader(e *Entry) []byte {
 	return append(append(b, e.Name...), extra...)
 }
 
+// centralHeader returns the central header of entry i.
 func (a *Archive) centralHeader(i int) []byte {
 	e, start := &a.entries[i], a.starts[i]
 	extra := centralExtra(e, start)
@@ -170,8 +178,9 @@ func (a *Archive) centralHeader(i int) []byte {
 	return append(append(b, e.Name...), extra...)
 }
 
-// end returns the end records: the ZIP64 ones only where a number does not fit the old one.
-func (a *Archive) end() []byte {
+// endRecords returns the end records, with the ZIP64 records only if a value does not fit the old
+// record.
+func (a *Archive) endRecords() []byte {
 	n := len(a.entries)
 	from, to := a.starts[n], a.central[n]
 	b := make(buf, 0, end64Size+locator64+endSize)
@@ -190,7 +199,7 @@ func (a *Archive) end() []byte {
 	return b
 }
 
-// appendEnd64 adds the ZIP64 end record and its locator.
+// appendEnd64 appends the ZIP64 end record and its locator.
 func (b *buf) appendEnd64(n uint64, from, to int64) {
 	b.u32(end64Signature)
 	b.u64(end64Size - 12) // without these first 12 bytes

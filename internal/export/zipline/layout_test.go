@@ -127,7 +127,7 @@ func TestZip64OnlyWhereItIsNeeded(t *testing.T) {
 			if u16(local[4:]) != c.needsFirst || u16(last[6:]) != c.needsLast {
 				t.Errorf("needs version %d and %d", u16(local[4:]), u16(last[6:]))
 			}
-			if end64 := len(a.end()) > endSize; end64 != c.end64 {
+			if end64 := len(a.endRecords()) > endSize; end64 != c.end64 {
 				t.Errorf("ZIP64 end record: %v", end64)
 			}
 			z, err := zip.NewReader(seen{t, a, s}, int64(a.Size()))
@@ -154,7 +154,7 @@ func TestManyEntriesHaveAZip64EndRecord(t *testing.T) {
 			entries[i] = Text(fmt.Sprintf("%05d", i), 0, nil)
 		}
 		a := mustLayout(t, entries)
-		if end64 := len(a.end()) > endSize; end64 != (n >= 65_535) {
+		if end64 := len(a.endRecords()) > endSize; end64 != (n >= 65_535) {
 			t.Errorf("%d entries: ZIP64 end record: %v", n, end64)
 		}
 		z, err := zip.NewReader(bytes.NewReader(mustRead(t, a, newShelf(), 0, a.Size(), Options{})), int64(a.Size()))

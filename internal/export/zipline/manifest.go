@@ -23,24 +23,24 @@ import (
 //	  blob or inline    uvarint length, bytes; not with kind 0
 //	crc32               4 bytes, little endian, of everything before
 //
-// There is one encoding of a manifest: numbers are as short as they can be. The ETag is made from
-// these bytes.
+// Each manifest has exactly one encoding: varints are minimal. The ETag is computed from these
+// bytes.
 const manifestMagic = "SDZM\x01"
 
 const (
-	kindNothing = iota
+	kindNone = iota
 	kindBlob
 	kindInline
 )
 
-// minEntryBytes is the shortest encoding of an entry: it bounds what a count may make Decode
-// allocate.
+// minEntryBytes is the length of the shortest encoded entry. It limits the allocation of Decode for
+// a given count.
 const minEntryBytes = 1 + 1 + 1 + 4 + 1
 
-// errManifest is a manifest that Encode did not write.
+// errManifest reports a manifest that Encode did not write.
 var errManifest = errors.New("damaged manifest")
 
-// Encode returns the frozen form of a manifest: what is kept at seal.
+// Encode returns the frozen manifest, as stored when a batch is sealed.
 func Encode(entries []Entry) []byte {
 	b := make([]byte, 0, 16+64*len(entries))
 	b = append(b, manifestMagic...)
@@ -51,6 +51,7 @@ func Encode(entries []Entry) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
+// appendEntry appends the encoded entry.
 func appendEntry(b []byte, e *Entry) []byte {
 	b = appendBytes(b, e.Name)
 	b = append(b, e.kind())
@@ -66,10 +67,12 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return b
 }
 
+// appendBytes appends the length of s and s.
 func appendBytes[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// kind returns the encoded kind of the entry.
 func (e *Entry) kind() byte {
 	switch {
 	case e.Blob != "":
@@ -77,10 +80,10 @@ func (e *Entry) kind() byte {
 	case len(e.Inline) > 0:
 		return kindInline
 	}
-	return kindNothing
+	return kindNone
 }
 
-// Decode reads what Encode wrote; anything else is an error.
+// Decode decodes a manifest. Any bytes that Encode did not write are an error.
 func Decode(b []byte) ([]Entry, error) {
 	if len(b) < len(manifestMagic)+5 || string(b[:len(manifestMagic)]) != manifestMagic {
 		return nil, fmt.Errorf("%w: no manifest of this version", errManifest)
@@ -104,22 +107,24 @@ func Decode(b []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// decoder takes from b. Once something was wrong, bad stays set and everything is zero.
+// decoder consumes b. After an error, bad stays set and all reads return zero values.
 type decoder struct {
 	b    []byte
-	text string // what b is the end of: all names share it
+	text string // string ending with b: all names share its memory
 	bad  bool
 }
 
+// fail marks the input as invalid.
 func (d *decoder) fail() {
 	d.b, d.bad = nil, true
 }
 
+// entry decodes the next entry.
 func (d *decoder) entry(e *Entry) {
 	e.Name = d.string()
-	kind := d.take(1)[0]
+	kind := d.next(1)[0]
 	e.Size = drive.ByteSize(d.uvarint())
-	e.CRC32 = binary.LittleEndian.Uint32(d.take(4))
+	e.CRC32 = binary.LittleEndian.Uint32(d.next(4))
 	e.Time = drive.Time(d.varint())
 	switch kind {
 	case kindBlob:
@@ -132,8 +137,8 @@ func (d *decoder) entry(e *Entry) {
 	}
 }
 
-// take returns the next n bytes, or as many zeros.
-func (d *decoder) take(n int) []byte {
+// next returns the next n bytes, or up to 4 zero bytes if the input is invalid.
+func (d *decoder) next(n int) []byte {
 	if n > len(d.b) {
 		d.fail()
 		return make([]byte, min(n, 4))
@@ -143,15 +148,17 @@ func (d *decoder) take(n int) []byte {
 	return p
 }
 
+// bytes decodes a length and as many bytes, which alias b.
 func (d *decoder) bytes() []byte {
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {
 		d.fail()
 		return nil
 	}
-	return d.take(int(n))
+	return d.next(int(n))
 }
 
+// string is like bytes and returns a substring of text.
 func (d *decoder) string() string {
 	n := len(d.bytes())
 	end := len(d.text) - len(d.b)
@@ -170,7 +177,7 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-// skip goes over a number of n bytes, which must not be written with more than it needs.
+// skip consumes a varint of n bytes, which must be minimal.
 func (d *decoder) skip(n int) {
 	if n <= 0 || n > 1 && d.b[n-1] == 0 {
 		d.fail()

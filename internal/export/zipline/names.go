@@ -11,56 +11,55 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxParentBytes is the longest way to a file in an archive, in bytes and with its slashes; with
-// the file's own name it is 1,023. The format would take 65,535, but no common system unpacks more
-// than 4,096, the directory that it unpacks to included.
+// maxParentBytes is the maximum length of a file's parent path with its slashes; with the file
+// name, paths have at most 1,023 bytes. The format allows 65,535, but no common system unpacks more
+// than 4,096, including the target directory.
 const maxParentBytes = 768
 
-// maxExtension is up to how many bytes, its dot included, count as the extension that stays when a
-// name is shortened.
+// maxExtension is the maximum length, with its dot, of an extension that is kept when a name is
+// shortened.
 const maxExtension = 16
 
-// SafeNames returns for each wanted name the one that it gets in the archive, in the same order. A
-// path has '/' between its folders; one that ends with '/' is a folder. The result is a function of
-// the list, and SafeNames of the result is the result.
+// SafeNames returns a safe, unique name for each wanted name, in the same order. Folders in a path
+// are separated by '/'; a path that ends with '/' is a folder. The result depends only on the list,
+// and SafeNames is idempotent.
 //
-// A name stays as it is unless some system could not hold it: docs/export.md has the rules. The
-// first of several equal names keeps it, the others get " (2)", " (3)"; names are equal when they
-// are so without regard to case and normalisation. A name that others have as a folder is taken,
-// too.
+// A name is changed only if some system cannot store it; docs/export.md has the rules. The first of
+// several equal names is kept, the others get " (2)", " (3)". Names are compared without regard to
+// case and normalisation. A name used as a folder by another entry counts as taken.
 func SafeNames(wanted []string) []string {
 	names := make([]string, len(wanted))
 	d := deduper{taken: make(map[string]bool, len(wanted)), parents: map[string]bool{}, next: map[string]int{}}
 	for i, w := range wanted {
 		names[i] = cleanPath(w)
-		d.takeFolders(names[i])
+		d.reserveFolders(names[i])
 	}
 	var again []int
 	for i, n := range names {
 		if isFolder(n) {
-			continue // it was taken with the folders; the same one twice is dealt with below
+			continue // reserved with the folders; duplicates are handled below
 		}
-		if !d.take(n) {
+		if !d.reserve(n) {
 			again = append(again, i)
 		}
 	}
 	for _, i := range again {
-		names[i] = d.other(names[i])
+		names[i] = d.nextFree(names[i])
 	}
-	d.folders(names)
+	d.dedupeFolders(names)
 	return names
 }
 
 func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
-// deduper knows which folded names are taken, by files and by folders.
+// deduper tracks the folded names used by files and folders.
 type deduper struct {
 	taken   map[string]bool
-	parents map[string]bool // ways to files that takeFolders has seen
-	next    map[string]int  // folded name -> the number to try next
+	parents map[string]bool // parent paths that reserveFolders has processed
+	next    map[string]int  // next number to try, by folded name
 }
 
-// fold returns the same for names that are equal on a system without regard to case and
+// fold returns a key that is equal for names that are the same on a system that ignores case and
 // normalisation.
 func fold(name string) string {
 	for i := range len(name) {
@@ -68,11 +67,11 @@ func fold(name string) string {
 			return drive.Name(name).Fold()
 		}
 	}
-	return strings.ToLower(name) // the same, and many times faster
+	return strings.ToLower(name) // the same result, many times faster
 }
 
-// takeFolders takes all folders on the way to a name. Names may share them.
-func (d *deduper) takeFolders(name string) {
+// reserveFolders reserves all parent folders of a name. Names may share folders.
+func (d *deduper) reserveFolders(name string) {
 	parent, _ := splitPath(name)
 	if d.parents[parent] {
 		return
@@ -85,7 +84,8 @@ func (d *deduper) takeFolders(name string) {
 	}
 }
 
-func (d *deduper) take(name string) bool {
+// reserve reserves a name and reports whether it was free.
+func (d *deduper) reserve(name string) bool {
 	key := fold(name)
 	if d.taken[key] {
 		return false
@@ -94,53 +94,51 @@ func (d *deduper) take(name string) bool {
 	return true
 }
 
-// other takes the first free name with a number. All long names that may meet once they are cut to
-// make room for one share a counter: else each of them would try all numbers again.
-func (d *deduper) other(name string) string {
+// nextFree reserves and returns the first free name with a number. Long names that become equal
+// when shortened share a counter; otherwise each would try all numbers again.
+func (d *deduper) nextFree(name string) string {
 	parent, base := splitPath(name)
 	stem, ext := splitExtension(base)
-	key := fold(parent + cut(stem, drive.MaxNameBytes-len(" (100000)")-len(ext)) + ext)
+	key := fold(parent + truncate(stem, drive.MaxNameBytes-len(" (100000)")-len(ext)) + ext)
 	for n := max(2, d.next[key]); ; n++ {
-		if candidate := numbered(name, n); d.take(candidate) {
+		if candidate := numbered(name, n); d.reserve(candidate) {
 			d.next[key] = n + 1
 			return candidate
 		}
 	}
 }
 
-// folders gives entries for one and the same folder names of their own: an archive has each name
-// once.
-func (d *deduper) folders(names []string) {
+// dedupeFolders renames duplicate entries of one folder: an archive has each name once.
+func (d *deduper) dedupeFolders(names []string) {
 	seen := map[string]bool{}
 	for i, n := range names {
 		if !isFolder(n) {
 			continue
 		}
 		if key := fold(n); seen[key] {
-			names[i] = d.other(strings.TrimSuffix(n, "/")) + "/"
+			names[i] = d.nextFree(strings.TrimSuffix(n, "/")) + "/"
 		} else {
 			seen[key] = true
 		}
 	}
 }
 
-// numbered puts " (n)" before the extension, and shortens what comes before it where there is no
-// room.
+// numbered inserts " (n)" before the extension and shortens the stem if needed.
 func numbered(name string, n int) string {
 	parent, base := splitPath(name)
 	stem, ext := splitExtension(base)
 	suffix := fmt.Sprintf(" (%d)", n)
-	return parent + cut(stem, drive.MaxNameBytes-len(suffix)-len(ext)) + suffix + ext
+	return parent + truncate(stem, drive.MaxNameBytes-len(suffix)-len(ext)) + suffix + ext
 }
 
-// splitPath returns the folders with their last '/', and the rest.
+// splitPath returns the parent path with its trailing '/', and the base name.
 func splitPath(name string) (parent, base string) {
 	i := strings.LastIndexByte(name, '/') + 1
 	return name[:i], name[i:]
 }
 
-// splitExtension cuts a segment before its extension; one that is too long to be meant as such is
-// none.
+// splitExtension splits a base name before its extension. An extension longer than maxExtension
+// counts as part of the stem.
 func splitExtension(base string) (stem, ext string) {
 	if i := strings.LastIndexByte(base, '.'); i > 0 && len(base)-i <= maxExtension {
 		return base[:i], base[i:]
@@ -148,17 +146,17 @@ func splitExtension(base string) (stem, ext string) {
 	return base, ""
 }
 
-// cut shortens s to at most n bytes, between two characters, and leaves neither dot nor space at
-// the end.
-func cut(s string, n int) string {
+// truncate shortens s to at most n bytes at a character boundary and trims trailing dots and
+// spaces.
+func truncate(s string, n int) string {
 	if len(s) > n {
 		s = s[:boundary(s, n)]
 	}
 	return strings.TrimRight(s, ". ")
 }
 
-// boundary is the last place at or before n where s may be cut: between runes, and not before a
-// mark that combines with the one left of it.
+// boundary returns the largest index up to n at which s may be cut: between runes, and not before a
+// combining mark.
 func boundary(s string, n int) int {
 	for n > 0 {
 		r, _ := utf8.DecodeRuneInString(s[n:])
@@ -170,10 +168,10 @@ func boundary(s string, n int) int {
 	return n
 }
 
-const zwj = '\u200d' // joins emoji
+const zwj = '\u200d' // zero-width joiner: joins emoji
 
-// cleanPath makes a safe path. Leading slashes, "." and ".." are left out; what is too long loses
-// folders, the uppermost first.
+// cleanPath returns a safe path. It drops empty segments, "." and "..", and the topmost folders of
+// a path that is too long.
 func cleanPath(wanted string) string {
 	folder := strings.HasSuffix(wanted, "/")
 	var segments []string
@@ -182,7 +180,7 @@ func cleanPath(wanted string) string {
 			segments = append(segments, cleanSegment(s))
 		}
 	}
-	segments = segments[tooDeep(segments):]
+	segments = segments[excessFolders(segments):]
 	name := strings.Join(segments, "/")
 	switch {
 	case name == "" && folder:
@@ -195,8 +193,9 @@ func cleanPath(wanted string) string {
 	return name
 }
 
-// tooDeep is how many of the uppermost folders must go for the others to fit.
-func tooDeep(segments []string) int {
+// excessFolders returns the number of topmost folders to drop so that the rest fits into
+// maxParentBytes.
+func excessFolders(segments []string) int {
 	total, i := 0, max(0, len(segments)-1)
 	for ; i > 0; i-- {
 		if total += len(segments[i-1]) + 1; total > maxParentBytes {
@@ -206,7 +205,7 @@ func tooDeep(segments []string) int {
 	return i
 }
 
-// cleanSegment makes one segment of a path that every common system can hold.
+// cleanSegment returns a path segment that each common system can store.
 func cleanSegment(s string) string {
 	s = norm.NFC.String(strings.Map(safeRune, strings.ToValidUTF8(s, "_")))
 	s = shorten(strings.TrimRight(s, ". "))
@@ -219,18 +218,18 @@ func cleanSegment(s string) string {
 	return s
 }
 
-// shorten cuts a segment to the length that every file system takes; its extension stays.
+// shorten limits a segment to drive.MaxNameBytes and keeps its extension.
 func shorten(s string) string {
 	if len(s) <= drive.MaxNameBytes {
 		return s
 	}
 	stem, ext := splitExtension(s)
-	return cut(stem, drive.MaxNameBytes-len(ext)) + ext
+	return truncate(stem, drive.MaxNameBytes-len(ext)) + ext
 }
 
-// safeRune replaces what Windows refuses, and what makes a name look like another one: control
-// characters, line and paragraph separators, and marks that change the direction of text ("gpj.exe"
-// shown as "exe.jpg").
+// safeRune replaces characters that Windows refuses and characters that disguise a name: control
+// characters, line and paragraph separators, and text direction marks ("gpj.exe" shown as
+// "exe.jpg").
 func safeRune(r rune) rune {
 	switch {
 	case strings.ContainsRune(`<>:"|?*\`, r), unicode.IsControl(r), r == 0xFEFF, r == 0x061C,
@@ -240,7 +239,7 @@ func safeRune(r rune) rune {
 	return r
 }
 
-// isDevice reports whether Windows takes a file of this name for a device, whatever its extension
+// isDevice reports whether Windows treats a file of this name as a device, with any extension
 // (Microsoft: Naming Files, Paths, and Namespaces).
 func isDevice(s string) bool {
 	stem, _, _ := strings.Cut(s, ".")

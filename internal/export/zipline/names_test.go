@@ -71,8 +71,8 @@ func TestSafeNamesOfManyLongOnes(t *testing.T) {
 	}
 	d := deduper{taken: map[string]bool{}, parents: map[string]bool{}, next: map[string]int{}}
 	for _, name := range wanted {
-		if !d.take(name) {
-			d.other(name)
+		if !d.reserve(name) {
+			d.nextFree(name)
 		}
 	}
 	if len(d.next) != 1 {

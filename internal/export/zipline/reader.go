@@ -11,31 +11,33 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Source is where the content of entries comes from; a blob.Store is one.
+// Source opens the contents of entries by blob name; a blob.Store is one. The caller closes the
+// object.
 type Source interface {
 	Open(ctx context.Context, name string) (blob.Object, error)
 }
 
-// Options of a reader. The zero value is the default.
+// Options configures a reader. A zero field selects its default.
 type Options struct {
-	// Window is how many bytes of content may be in memory, read ahead included. Default 12 MiB, at
-	// least 2 MiB.
+	// Window is the maximum number of content bytes in memory, including read-ahead. Default 12
+	// MiB, at least 2 MiB.
 	Window drive.ByteSize
-	// Parallel is how many objects are read at once. Default 64.
+	// Parallel is the number of objects read concurrently. Default 64.
 	Parallel int
-	// Recheck: a range that ends an entry without having begun it reads the beginning, too, to
-	// check the whole, where that is at most so long. Default 64 MiB; negative: however long it is.
+	// Recheck limits the bytes read only for verification: a range that ends an entry but starts
+	// inside it at most Recheck bytes from its start is read from the start. Default 64 MiB;
+	// negative: no limit.
 	Recheck drive.ByteSize
-	// Broken is called once when an entry cannot be delivered as the manifest says, before the
-	// reader fails with the same error. It is not called when the reader's context ended.
+	// Broken is called once when an entry cannot be delivered as in the manifest, before the reader
+	// fails with the same error. It is not called if the reader's context has ended.
 	Broken func(*EntryError)
 }
 
 const (
-	defaultWindow   = 12 * drive.MiB // leaves 4 MiB of the 16 that a stream may cost for stacks, headers and connections
-	minWindow       = 2 * pieceSize  // so that the largest piece always fits; see window
-	defaultParallel = 64             // 1,000 objects of 100 KB in a second, each behind two requests of 20 ms, keep 40 busy
-	defaultRecheck  = 64 * drive.MiB // bounds what the store must read for a range of one byte
+	defaultWindow   = 12 * drive.MiB // leaves 4 MiB of the 16 MiB per stream for stacks, headers and connections
+	minWindow       = 2 * pieceSize  // the largest piece always fits; see window
+	defaultParallel = 64             // 1,000 objects of 100 KB per second, each after two requests of 20 ms, keep 40 busy
+	defaultRecheck  = 64 * drive.MiB // limits the bytes read from the store for a range of one byte
 )
 
 func (o Options) withDefaults() Options {
@@ -53,11 +55,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// EntryError says which entry could not be delivered. Err is NotFound for a missing object,
-// DigestMismatch for one that is damaged or not the one that was sealed, and what the store said
-// otherwise.
+// EntryError reports an entry that could not be delivered. Err is NotFound for a missing object,
+// DigestMismatch for a damaged or different one, and otherwise the error of the store.
 type EntryError struct {
-	Index int // in the manifest
+	Index int // index in the manifest
 	Name  string
 	Err   error
 }
@@ -66,75 +67,77 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %d (%s): %v", e.
 
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// Damaged reports whether the content is gone or wrong for good, as opposed to a store that does
-// not answer.
+// Damaged reports whether the content is permanently missing or wrong, in contrast to an
+// unavailable store.
 func (e *EntryError) Damaged() bool { return drive.IsKind(e.Err, drive.NotFound, drive.DigestMismatch) }
 
-// Open returns the bytes [from, to) of the archive. The reader ends with ctx, and must be closed;
-// it is for one goroutine. It begins to read ahead at once.
+// Open returns a reader for the bytes [from, to) of the archive, which starts to read ahead at
+// once. It fails when ctx ends. The caller closes it. It is not safe for concurrent use.
 func (a *Archive) Open(ctx context.Context, src Source, from, to drive.ByteSize, o Options) io.ReadCloser {
 	from = max(0, min(from, a.Size()))
 	to = max(from, min(to, a.Size()))
-	r := &reader{a: a, o: o.withDefaults(), at: int64(from), to: int64(to), next: a.find(int64(from))}
+	r := &reader{a: a, o: o.withDefaults(), at: int64(from), to: int64(to), next: a.segmentAt(int64(from))}
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.done, r.cause = ctx.Done(), func() error { return context.Cause(ctx) }
-	r.window = takeWindow(a.demand(int64(from), int64(to), &r.o))
+	r.window = getWindow(a.demand(int64(from), int64(to), &r.o))
 	r.queue = make(chan *piece, queueLength)
 	r.dispatcher.Go(func() { a.dispatch(ctx, src, int64(from), int64(to), r) })
 	return r
 }
 
-// queueLength is how many pieces may be in the window at most: it matters for entries of a few
+// queueLength is the maximum number of pieces in the window, which matters for entries of a few
 // bytes.
 const queueLength = 256
 
-// windows keeps the memory of readers of the default size.
-var windows = sync.Pool{New: func() any { b := make([]byte, defaultWindow); return &b }}
+// windowPool pools the buffers of readers with the default window size.
+var windowPool = sync.Pool{New: func() any { b := make([]byte, defaultWindow); return &b }}
 
-func takeWindow(size int64) *window {
+// getWindow returns a window of size bytes, from the pool if it has the default size.
+func getWindow(size int64) *window {
 	if size != int64(defaultWindow) {
 		return newWindow(make([]byte, size))
 	}
-	return newWindow(*windows.Get().(*[]byte))
+	return newWindow(*windowPool.Get().(*[]byte))
 }
 
-// demand is how many bytes of content [from, to) takes from the store, or the whole window where
-// that is less.
+// demand returns the number of content bytes that the range [from, to) reads from the store, at
+// most o.Window.
 func (a *Archive) demand(from, to int64, o *Options) (total int64) {
-	for i := a.find(from) / 2; i < len(a.entries) && a.starts[i] < to && total < int64(o.Window); i++ {
-		lo, hi := a.content(i)
+	for i := a.segmentAt(from) / 2; i < len(a.entries) && a.starts[i] < to && total < int64(o.Window); i++ {
+		lo, hi := a.contentRange(i)
 		if s := (segment{from: lo, to: hi, entry: i}); a.stored(s) && max(from, lo) < min(to, hi) {
-			p := o.plan(i, hi-lo, max(from, lo)-lo, min(to, hi)-lo)
+			p := o.planEntry(i, hi-lo, max(from, lo)-lo, min(to, hi)-lo)
 			total += p.end - p.begin
 		}
 	}
 	return min(total, int64(o.Window))
 }
 
-// reader puts glue and pieces together. Only dispatch and the fetches work beside it.
+// reader joins glue and pieces to the bytes of an archive. Only dispatch and the fetches run
+// concurrently with it.
 type reader struct {
 	a      *Archive
 	o      Options
 	cancel context.CancelFunc
 	done   <-chan struct{}
-	cause  func() error // why done
+	cause  func() error // cause of the context
 
 	window     *window
-	queue      chan *piece // in their order in the archive
+	queue      chan *piece // in order of the archive
 	fetches    sync.WaitGroup
 	dispatcher sync.WaitGroup
 
-	at, to int64
-	next   int    // segment that follows what is in rest
-	left   int64  // bytes of the present entry that are yet to come from the queue
-	coming *piece // out of the queue, and not ready when it was last looked at
-	rest   []byte // known bytes from at on
-	mark   int64  // gives back the memory of rest; 0: it is not in the window
-	err    error
+	at, to    int64
+	next      int    // index of the segment after rest
+	remaining int64  // bytes of the current entry still to be received
+	pending   *piece // received from queue but not ready at the last check
+	rest      []byte // available bytes from offset at
+	mark      int64  // frees the memory of rest; 0: rest is not in the window
+	err       error
 }
 
-// Read implements io.Reader. It returns less than it was asked for rather than wait with bytes in
-// hand.
+// Read implements io.Reader. If it has bytes to return, it returns them instead of waiting for
+// more.
 func (r *reader) Read(p []byte) (n int, err error) {
 	for n < len(p) && r.err == nil {
 		if len(r.rest) == 0 {
@@ -153,19 +156,20 @@ func (r *reader) Read(p []byte) (n int, err error) {
 	return 0, r.err
 }
 
-// errWait: the next bytes are not here yet.
+// errWait reports that the next bytes are not available yet.
 var errWait = errors.New("not yet")
 
-// advance gets the next bytes into rest, which is empty, or at least comes nearer to them.
+// advance fills the empty rest with the next bytes, or makes progress towards them. Without wait it
+// returns errWait instead of blocking.
 func (r *reader) advance(wait bool) error {
 	if r.mark > 0 {
-		r.window.give(r.mark)
+		r.window.release(r.mark)
 		r.mark = 0
 	}
 	switch {
 	case r.at == r.to:
 		return io.EOF
-	case r.left > 0:
+	case r.remaining > 0:
 		return r.receive(wait)
 	}
 	s := r.a.segment(r.next)
@@ -173,7 +177,7 @@ func (r *reader) advance(wait bool) error {
 	lo, hi := max(r.at, s.from)-s.from, min(r.to, s.to)-s.from
 	switch {
 	case r.a.stored(s):
-		r.left = hi - lo
+		r.remaining = hi - lo
 	case s.entry >= 0:
 		r.rest = r.a.entries[s.entry].Inline[lo:hi]
 	default:
@@ -182,27 +186,27 @@ func (r *reader) advance(wait bool) error {
 	return nil
 }
 
-// receive takes the next piece. One that is only there to be checked has nothing to send.
+// receive moves the next piece into rest. A piece that is only verified has nothing to send.
 func (r *reader) receive(wait bool) (err error) {
-	if r.coming == nil {
-		if r.coming, err = r.await(wait); err != nil {
+	if r.pending == nil {
+		if r.pending, err = r.nextPiece(wait); err != nil {
 			return err
 		}
 	}
-	p := r.coming
-	if err := r.full(p, wait); err != nil {
+	p := r.pending
+	if err := r.waitReady(p, wait); err != nil {
 		return err
 	}
 	if p.err != nil {
-		return r.broken(p.err)
+		return r.reportBroken(p.err)
 	}
-	r.coming, r.mark, r.rest = nil, p.mark, p.send
-	r.left -= int64(len(p.send))
+	r.pending, r.mark, r.rest = nil, p.mark, p.send
+	r.remaining -= int64(len(p.send))
 	return nil
 }
 
-// await returns the next piece in the queue.
-func (r *reader) await(wait bool) (*piece, error) {
+// nextPiece returns the next piece of the queue.
+func (r *reader) nextPiece(wait bool) (*piece, error) {
 	select {
 	case p, ok := <-r.queue:
 		if !ok {
@@ -224,8 +228,8 @@ func (r *reader) await(wait bool) (*piece, error) {
 	return nil, r.cause()
 }
 
-// full returns when the bytes of a piece are there.
-func (r *reader) full(p *piece, wait bool) error {
+// waitReady returns when the piece is ready.
+func (r *reader) waitReady(p *piece, wait bool) error {
 	select {
 	case <-p.ready:
 		return nil
@@ -242,9 +246,9 @@ func (r *reader) full(p *piece, wait bool) error {
 	}
 }
 
-// broken reports an entry that cannot be delivered, unless that is only because the reader was told
-// to end.
-func (r *reader) broken(err error) error {
+// reportBroken reports err to Options.Broken and returns it. If the context has ended, it returns
+// the cause of the context instead.
+func (r *reader) reportBroken(err error) error {
 	if cause := r.cause(); cause != nil {
 		return cause
 	}
@@ -254,7 +258,7 @@ func (r *reader) broken(err error) error {
 	return err
 }
 
-// Close ends all reading and waits for it.
+// Close cancels all reads and waits for them.
 func (r *reader) Close() error {
 	r.cancel()
 	r.dispatcher.Wait()
@@ -262,10 +266,11 @@ func (r *reader) Close() error {
 		r.err = errClosed
 	}
 	if r.window != nil && len(r.window.buf) == int(defaultWindow) {
-		windows.Put(&r.window.buf)
+		windowPool.Put(&r.window.buf)
 	}
-	r.window, r.rest, r.coming = nil, nil, nil
+	r.window, r.rest, r.pending = nil, nil, nil
 	return nil
 }
 
+// errClosed is returned by Read after Close.
 var errClosed = errors.New("archive: reader is closed")

@@ -71,8 +71,8 @@ func TestWhatIsNotAsSealedIsNotDelivered(t *testing.T) {
 			all := mustRead(t, a, s, 0, a.Size(), Options{})
 			harm.do(s, entries[1], entries[2])
 			size := a.Size()
-			begins := func(i int) drive.ByteSize { from, _ := a.content(i); return drive.ByteSize(from) }
-			ends := func(i int) drive.ByteSize { _, to := a.content(i); return drive.ByteSize(to) }
+			begins := func(i int) drive.ByteSize { from, _ := a.contentRange(i); return drive.ByteSize(from) }
+			ends := func(i int) drive.ByteSize { _, to := a.contentRange(i); return drive.ByteSize(to) }
 			for _, c := range []struct {
 				from, to, sees drive.ByteSize // sees: no byte from here on may come
 				entry          int
@@ -121,7 +121,7 @@ func TestRecheckHasALimit(t *testing.T) {
 	e := s.put("a", content)
 	a := mustLayout(t, []Entry{e})
 	s.replace(e, flipped(content, 0))
-	_, end := a.content(0)
+	_, end := a.contentRange(0)
 	for _, c := range []struct {
 		recheck drive.ByteSize
 		fails   bool

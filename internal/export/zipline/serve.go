@@ -12,27 +12,27 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ServeOptions say how an archive is sent.
+// ServeOptions configures Serve.
 type ServeOptions struct {
 	Options
-	// Modified is the time of Last-Modified: when it was sealed. Zero: no such header.
+	// Modified is the value of Last-Modified: the time of sealing. Zero: no header.
 	Modified drive.Time
-	// Refuse answers a request whose conditions or ranges cannot be met: Precondition or Range
-	// {size}; or that there is no memory for: Unavailable. nil: in plain text.
+	// Refuse writes the response for an unmet condition (Precondition), an invalid range (Range
+	// with size) or missing memory (Unavailable). nil: plain text.
 	Refuse func(error)
-	// Budget is where the memory of an answer with content comes from, in the name of Client. nil:
-	// it is not bounded.
+	// Budget grants the memory of a response with content to Client. nil: no limit.
 	Budget *Budget
 	Client string
-	// Grant is memory that the caller has taken already, and gives back. nil: Serve takes it.
+	// Grant is memory that the caller holds and closes itself. nil: Serve acquires a grant from
+	// Budget.
 	Grant *Grant
 }
 
-// Serve answers a GET or HEAD with the archive or the ranges of it that were asked for (RFC 9110
-// §13, §14), as http.ServeContent does: several ranges at once are one answer in parts, unless
-// together they are longer than the archive or more than maxRanges; it is then sent whole. Headers
-// that the caller has set stay. When an entry is broken it panics with http.ErrAbortHandler, so
-// that the client sees the connection break before the end.
+// Serve answers a GET or HEAD request with the archive or ranges of it (RFC 9110 §13, §14), like
+// http.ServeContent. Several ranges are sent as multipart. If there are more than maxRanges, or
+// they are longer than the archive, the whole archive is sent. Headers set by the caller are kept.
+// If an entry is broken, Serve panics with http.ErrAbortHandler, so that the client sees the
+// connection break.
 func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o ServeOptions) {
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = r.Clone(r.Context())
@@ -45,12 +45,12 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &content{size: a.size, cancel: cancel}
-	m := &memory{archive: a, content: c, o: &o, grant: o.Grant}
+	m := &responseMemory{archive: a, content: c, o: &o, grant: o.Grant}
 	defer m.close()
-	m.ask = func(least, want drive.ByteSize) (*Grant, error) { return o.Budget.Take(ctx, o.Client, least, want) }
-	m.end = func() {
+	m.request = func(least, want drive.ByteSize) (*Grant, error) { return o.Budget.Take(ctx, o.Client, least, want) }
+	m.abort = func() {
 		cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now()) // there is none under httptest.ResponseRecorder
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now()) // fails with httptest.ResponseRecorder
 	}
 	c.open = func(from, to int64, o Options) io.ReadCloser {
 		return a.Open(ctx, src, drive.ByteSize(from), drive.ByteSize(to), o)
@@ -68,32 +68,32 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 	http.ServeContent(out, r, "", o.Modified.Std(), c)
 }
 
-// memory is the grant of an answer. It is taken when it is known that there is something to send,
-// and how much.
-type memory struct {
+// responseMemory is the grant of a response. It is acquired when the response is known to have
+// content and how much.
+type responseMemory struct {
 	archive *Archive
 	content *content
 	o       *ServeOptions
-	ask     func(least, want drive.ByteSize) (*Grant, error)
-	end     func() // breaks the answer off
+	request func(least, want drive.ByteSize) (*Grant, error)
+	abort   func() // aborts the response
 	grant   *Grant
 }
 
-// take bounds what the content reads ahead.
-func (m *memory) take() (err error) {
+// acquire acquires the grant, unless the caller provided one, and limits the read-ahead to it.
+func (m *responseMemory) acquire() (err error) {
 	if m.grant == nil {
 		need := m.content.demand(m.archive)
-		if m.grant, err = m.ask(min(need, minWindow), need); err != nil {
+		if m.grant, err = m.request(min(need, minWindow), need); err != nil {
 			return err
 		}
-		m.content.bound(m.grant.Bytes)
+		m.content.limitWindow(m.grant.Bytes)
 	}
-	m.grant.onEviction(m.end)
+	m.grant.onEviction(m.abort)
 	return nil
 }
 
-// close gives back what take took; of what the caller took it only lets go.
-func (m *memory) close() {
+// close closes the grant that acquire acquired. A grant of the caller stays open.
+func (m *responseMemory) close() {
 	switch m.grant {
 	case nil:
 	case m.o.Grant:
@@ -103,31 +103,32 @@ func (m *memory) close() {
 	}
 }
 
-func (m *memory) sent(n int) {
+// sent adds n sent bytes to the grant, for its rate.
+func (m *responseMemory) sent(n int) {
 	if m != nil && m.grant != nil {
 		m.grant.sent.Add(int64(n))
 	}
 }
 
-// maxRanges is how many ranges of one request are looked at: for one of a byte up to
-// Options.Recheck may have to be read.
+// maxRanges is the maximum number of ranges in a request: each range of one byte may read up to
+// Options.Recheck bytes.
 const maxRanges = 16
 
-// content is an archive as http.ServeContent wants it: to be sought and read. It opens a reader
-// where reading begins. The lock is there because ServeContent reads several ranges in a goroutine
-// that it does not wait for.
+// content is an archive as io.ReadSeeker for http.ServeContent. It opens a reader at the current
+// offset on the first read. The mutex is needed because ServeContent reads multiple ranges in a
+// goroutine that it does not wait for.
 type content struct {
 	open   func(from, to int64, o Options) io.ReadCloser
 	cancel context.CancelFunc
 	size   int64
-	empty  bool // the answer is another one: there is nothing to read
+	empty  bool // the response has other content: nothing is read
 	o      Options
 
 	mu  sync.Mutex
 	off int64
-	end int64 // where this answer's only range ends; 0: not known, as there are several
+	end int64 // end of the only range; 0: several ranges
 	rd  io.ReadCloser
-	err error // what broke it off
+	err error // the error that broke the response off
 }
 
 // Seek implements io.Seeker.
@@ -141,7 +142,7 @@ func (c *content) Seek(off int64, whence int) (int64, error) {
 		off += c.size
 	}
 	if off != c.off {
-		c.endLocked()
+		c.closeLocked()
 	}
 	c.off = off
 	return off, nil
@@ -168,8 +169,7 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// startLocked opens a reader for the range that begins here. Where its end is not known, little is
-// read ahead.
+// startLocked opens a reader at the current offset. If the end is unknown, it reads little ahead.
 func (c *content) startLocked() io.ReadCloser {
 	if c.end > 0 {
 		return c.open(c.off, c.end, c.o)
@@ -179,32 +179,33 @@ func (c *content) startLocked() io.ReadCloser {
 	return c.open(c.off, c.size, o)
 }
 
-func (c *content) endLocked() {
+// closeLocked closes the current reader.
+func (c *content) closeLocked() {
 	if c.rd != nil {
 		c.rd.Close()
 		c.rd = nil
 	}
 }
 
-// nothing makes all reads end at once.
-func (c *content) nothing() {
+// discard makes all further reads return io.EOF.
+func (c *content) discard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.empty = true
 }
 
-// Close ends all reading, and returns what broke it off.
+// Close cancels all reads and returns the error that broke the response off, or nil.
 func (c *content) Close() error {
 	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.endLocked()
+	c.closeLocked()
 	err := c.err
 	c.err = errClosed
 	return err
 }
 
-// demand is how much memory is good for what is to be read.
+// demand returns the useful amount of memory for the requested range.
 func (c *content) demand(a *Archive) drive.ByteSize {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,15 +216,15 @@ func (c *content) demand(a *Archive) drive.ByteSize {
 	return drive.ByteSize(a.demand(c.off, c.end, &o))
 }
 
-// bound says how much memory there is.
-func (c *content) bound(bytes drive.ByteSize) {
+// limitWindow limits the read-ahead to bytes.
+func (c *content) limitWindow(bytes drive.ByteSize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.o.Window = max(bytes, minWindow)
 }
 
-// until says where the answer ends, which the headers tell.
-func (c *content) until(status int, h http.Header) {
+// setEnd sets the end of the only range from the response headers.
+func (c *content) setEnd(status int, h http.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var first, last, size int64
@@ -234,19 +235,21 @@ func (c *content) until(status int, h http.Header) {
 	}
 }
 
-// writer looks at what http.ServeContent answers: it learns the range, lets Refuse say what was
-// refused, and copies through large buffers.
+// writer wraps the ResponseWriter of http.ServeContent: it reads the range from the headers, calls
+// Refuse for refused requests, and copies through large buffers.
 type writer struct {
 	http.ResponseWriter
 	content *content
-	memory  *memory // nil: nothing is sent
+	memory  *responseMemory // nil: the response has no content
 	refuse  func(error)
 	refused bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteHeader acquires the memory before the headers are sent. A refused status or missing memory
+// is answered by refuse.
 func (w *writer) WriteHeader(status int) {
 	err := error(drive.Fail(drive.Precondition))
 	if status == http.StatusRequestedRangeNotSatisfiable {
@@ -257,30 +260,30 @@ func (w *writer) WriteHeader(status int) {
 		w.refused = true
 		w.refuse(err)
 	default:
-		w.content.until(status, w.Header())
-		if err := w.remember(status); err != nil {
-			w.busy(err)
+		w.content.setEnd(status, w.Header())
+		if err := w.acquireMemory(status); err != nil {
+			w.refuseBusy(err)
 			return
 		}
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
 
-// remember takes the memory of an answer that has content.
-func (w *writer) remember(status int) error {
+// acquireMemory acquires the memory of a response with content.
+func (w *writer) acquireMemory(status int) error {
 	if w.memory == nil || status != http.StatusOK && status != http.StatusPartialContent {
 		return nil
 	}
-	return w.memory.take()
+	return w.memory.acquire()
 }
 
-// busy says that there is no memory, in place of what the answer's header says so far.
-func (w *writer) busy(err error) {
+// refuseBusy answers that there is no memory. It removes the headers of the intended response.
+func (w *writer) refuseBusy(err error) {
 	for _, name := range []string{"Content-Length", "Content-Range", "Content-Disposition", "ETag", "Last-Modified", "Accept-Ranges"} {
 		w.Header().Del(name)
 	}
 	w.refused = true
-	w.content.nothing()
+	w.content.discard()
 	if w.refuse != nil {
 		w.refuse(err)
 		return
@@ -288,7 +291,7 @@ func (w *writer) busy(err error) {
 	w.ResponseWriter.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// Write drops the plain text of what was refused.
+// Write discards the plain text of a refused response.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.refused {
 		return len(p), nil
@@ -298,13 +301,13 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copyBufferSize in bytes: what one write to the connection takes. Headers and small entries share
-// it.
+// copyBufferSize is the size of one write to the connection in bytes. Headers and small entries
+// share a write.
 const copyBufferSize = 128 << 10
 
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
 
-// ReadFrom implements io.ReaderFrom; that of package http would copy in steps of 32 KiB.
+// ReadFrom implements io.ReaderFrom with a larger buffer than the 32 KiB of package http.
 func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)

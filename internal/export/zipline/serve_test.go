@@ -189,7 +189,7 @@ func TestServeABrokenEntry(t *testing.T) {
 	v := serve(t, s, entries)
 	content := noise(2, 3<<20+17)
 	s.replace(entries[4], flipped(content, 7))
-	_, end := v.a.content(4)
+	_, end := v.a.contentRange(4)
 	for _, header := range []string{"", "bytes=100-", "bytes=0-9,200000-3600000", fmt.Sprintf("bytes=%d-%d", end-100, end-1)} {
 		res, body, err := v.do(t, "GET", "Range", header)
 		if err == nil {

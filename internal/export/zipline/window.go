@@ -5,30 +5,29 @@ import (
 	"sync"
 )
 
-// window is the memory of one reader: a ring whose stretches are taken and given back in the same
-// order, so that nothing is allocated while an archive of any length goes through it.
+// window is the memory of one reader: a ring buffer whose ranges are acquired and released in the
+// same order, so that reading an archive of any length allocates nothing.
 //
-//	 tail           head                one goroutine takes, another gives back
+//	tail           head                one goroutine acquires, another releases
 //	  |  in use     |
 //	..[aaaa][bb][cc]............
 type window struct {
 	buf   []byte
-	freed chan struct{} // holds a token when something was given back
+	freed chan struct{} // has a token after a release
 
 	mu         sync.Mutex
-	head, tail int64 // count on and on; the place in buf is the remainder
+	head, tail int64 // grow monotonically; the index in buf is the remainder modulo len(buf)
 }
 
 func newWindow(buf []byte) *window {
 	return &window{buf: buf, freed: make(chan struct{}, 1)}
 }
 
-// take returns n bytes in one piece, and the mark with which they are given back. It waits until
-// there is room, which never comes for more than half of the window, unless it is the first that is
-// taken.
-func (w *window) take(ctx context.Context, n int) (p []byte, mark int64, err error) {
+// acquire acquires n contiguous bytes and the mark to release them. It waits for free space or for
+// the end of ctx. n must not exceed half of the window, unless it is the first acquisition.
+func (w *window) acquire(ctx context.Context, n int) (p []byte, mark int64, err error) {
 	for {
-		if p, mark, ok := w.tryTake(n); ok {
+		if p, mark, ok := w.tryAcquire(n); ok {
 			return p, mark, nil
 		}
 		select {
@@ -39,7 +38,8 @@ func (w *window) take(ctx context.Context, n int) (p []byte, mark int64, err err
 	}
 }
 
-func (w *window) tryTake(n int) (p []byte, mark int64, ok bool) {
+// tryAcquire is take without waiting. ok reports whether the bytes were free.
+func (w *window) tryAcquire(n int) (p []byte, mark int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	size := int64(len(w.buf))
@@ -55,8 +55,8 @@ func (w *window) tryTake(n int) (p []byte, mark int64, ok bool) {
 	return w.buf[at : at+int64(n) : at+int64(n)], end, true
 }
 
-// give gives back everything up to mark.
-func (w *window) give(mark int64) {
+// release releases everything up to mark.
+func (w *window) release(mark int64) {
 	w.mu.Lock()
 	w.tail = mark
 	w.mu.Unlock()
