@@ -8,19 +8,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Below says which children of which folders are wanted. The zero times: of any.
+// Below selects live children of several folders, one page at a time.
 type Below struct {
-	Folders  []drive.NodeID // in the order of their ids
-	From, To drive.Time     // files last changed in [From, To); folders are wanted whatever theirs
+	Folders []drive.NodeID // in ascending order of ids
+	// From and To limit files to those modified in [From, To); zero: no limit. Folders always
+	// match.
+	From, To drive.Time
 
-	// After is the last child of the page before; zero: from the first.
+	// After is the last child of the previous page; zero: the first page.
 	After Node
 	Limit int
 }
 
-// ChildrenOf returns live children of many folders in one statement: those of one folder after the
-// other, in the order of their ids, by name. Folders whose children were read before After may stay
-// in the list.
+// ChildrenOf returns the next page of b with one statement, ordered by folder id and then by name.
+// The caller may leave folders that were already read completely in b.Folders.
 func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node, error) {
 	var args []any
 	for _, id := range b.Folders {
@@ -35,7 +36,7 @@ func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Nod
 	if b.To != 0 {
 		where, args = where+" AND (n.type = ? OR n.mtime >= ? AND n.mtime < ?)", append(args, TypeFolder, b.From, b.To)
 	}
-	if !b.After.ID.IsZero() { // none of a folder before it is asked for
+	if !b.After.ID.IsZero() { // folders before After.Parent are not in args
 		where, args = where+" AND (n.parent_id <> ? OR n.slot > ?)", append(args, b.After.Parent, b.After.Name)
 	}
 	nodes, err := r.queryNodes(ctx, q, where+" ORDER BY n.parent_id, n.slot LIMIT ?", append(args, b.Limit)...)

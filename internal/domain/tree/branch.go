@@ -7,12 +7,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A copy of a folder grows as a branch: its top is trashed and owned by the operation, so nobody
-// sees it, until all of it is there and Reveal shows it at once. A branch that is not wanted any
-// more is purged.
+// A folder is copied as a branch: its top is trashed and owned by the operation, which hides it
+// until Reveal makes the complete copy visible at once. An abandoned branch is purged.
 
-// StartBranch makes the hidden top of a copy of the folder. The place is checked as it is now, and
-// again by Reveal.
+// StartBranch creates the hidden top of a folder's copy. It fails with ParentGone or BadName if the
+// place is not valid; Reveal checks again.
 func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place, below Extent, op drive.OperationID) (Node, error) {
 	if err := t.checkParent(ctx, tx, account, p, below); err != nil {
 		return Node{}, err
@@ -20,7 +19,7 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err := t.opt.Enters(ctx, tx, Folder{account, p.Parent}, tx.Actor()); err != nil {
 		return Node{}, err
 	}
-	seq, err := t.change(ctx, tx, account, 1, 1)
+	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err
 	}
@@ -29,11 +28,10 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return n, t.insert(ctx, tx, Effect{Node: n})
 }
 
-// CopyInto copies nodes, alone, without what is below them, into a folder where their names are
-// free, and returns the copies in the same order. The caller holds a reference for the blob of each
-// file.
+// CopyInto copies nodes, without descendants, into a folder where their names are free, and returns
+// the copies in the same order. The caller has added a reference to the blob of each file.
 func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder drive.NodeID, from []Node, by drive.UserID) ([]Node, error) {
-	last, err := t.change(ctx, tx, account, int64(len(from)), int64(len(from)))
+	last, err := t.allocSeqs(ctx, tx, account, int64(len(from)), int64(len(from)))
 	if err != nil {
 		return nil, err
 	}
@@ -58,22 +56,22 @@ func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return copies, nil
 }
 
-// Reveal shows the branch of an operation at its place, which is the top's parent and name as far
-// as r does not say otherwise. A branch that is shown already stays as it is.
+// Reveal makes the branch of an operation visible, at the top's own parent and name unless r names
+// others. A branch that is already visible is returned unchanged. It fails like Restore.
 func (t *Tree) Reveal(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, top drive.NodeID, r Restore) (Node, error) {
-	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
+	if _, err := t.allocSeqs(ctx, tx, account, 0, 0); err != nil {
 		return Node{}, err
 	}
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", top, account)
 	if err != nil || n.Operation.IsZero() {
 		return n, err
 	}
-	up, err := t.climb(ctx, tx, top)
+	up, err := t.readChain(ctx, tx, top)
 	if err != nil {
 		return Node{}, err
 	}
 	if r.Parent.IsZero() {
 		r.Parent = n.Parent
 	}
-	return t.reveal(ctx, tx, n, up, r)
+	return t.makeLive(ctx, tx, n, up, r)
 }

@@ -8,26 +8,27 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Count returns the number of nodes from the node downwards, trashed ones included, and stops
+// Count returns the number of nodes in the subtree of a node, trashed ones included, and stops
 // counting at limit.
 func (r Reader) Count(ctx context.Context, q sqldb.Querier, id drive.NodeID, limit int64) (int64, error) {
 	n, err := r.count(ctx, q, "SELECT id FROM nodes WHERE id = ?", id, limit)
 	return n, wrap(err, "count below node", id)
 }
 
-// CountTrash is Count for all that is in the account's trash.
+// CountTrash returns the number of nodes in the account's trash, descendants included, and stops
+// counting at limit.
 func (r Reader) CountTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int64) (int64, error) {
 	n, err := r.count(ctx, q, "SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL", account, limit)
 	return n, wrap(err, "count the trash of", account)
 }
 
-// maxWalk is the limit up to which nodes are counted by walking where a recursive statement cannot
-// stop early, or may not: outside of a transaction the next statement may go to another engine than
-// the one before, while an installation moves.
+// maxWalk is the largest limit for which nodes are counted level by level. That is used where a
+// recursive statement cannot stop early, and where the next statement may reach another database
+// because an installation is migrating (outside of a transaction).
 const maxWalk = 10_000
 
-// count counts what the query for the tops finds and what is below it; a top below another one
-// counts once.
+// count counts the nodes that the query tops selects and their descendants, each once, and stops at
+// limit.
 func (r Reader) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
 	stop, args := "", []any{arg}
 	tx, one := q.(*sqldb.Tx)
@@ -35,17 +36,19 @@ func (r Reader) count(ctx context.Context, q sqldb.Querier, tops string, arg any
 	case one && tx.Dialect() == sqldb.SQLite:
 		stop, args = " LIMIT ?", append(args, limit)
 	case limit <= maxWalk:
-		return walkDown(ctx, q, tops, arg, int(limit))
+		return countByLevel(ctx, q, tops, arg, int(limit))
 	}
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id) AS (`+tops+`
 		UNION SELECT n.id FROM sub JOIN nodes n ON n.parent_id = sub.id`+stop+`) SELECT COUNT(*) FROM sub`, args...).Scan(&n)
 	return min(n, limit), err
 }
 
-// walkWidth is how many folders are looked into at a time.
-const walkWidth = 200
+// foldersPerStatement bounds how many folders one statement reads.
+const foldersPerStatement = 200
 
-func walkDown(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int) (int64, error) {
+// countByLevel is count with one statement per foldersPerStatement folders instead of a recursive
+// one.
+func countByLevel(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int) (int64, error) {
 	scan := func(id *drive.NodeID, scan func(...any) error) error { return scan(id) }
 	rows, err := q.Query(ctx, tops+" LIMIT ?", arg, limit)
 	todo, err := sqldb.Scan(rows, err, scan)
@@ -58,7 +61,7 @@ func walkDown(ctx context.Context, q sqldb.Querier, tops string, arg any, limit 
 	}
 	for len(todo) > 0 && len(seen) < limit {
 		var args []any
-		for _, id := range todo[:min(len(todo), walkWidth)] {
+		for _, id := range todo[:min(len(todo), foldersPerStatement)] {
 			args = append(args, id)
 		}
 		todo = slices.Clone(todo[len(args):])

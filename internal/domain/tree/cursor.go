@@ -9,25 +9,28 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// cursor is the place of a reader in a list: the key of the last item it has. It is handed out as
-// base64url of JSON, needs no signature (it can only say where to go on in the reader's own list)
-// and names the list, so that it fits no other.
+// cursor is the position of a reader in a list: the key of the last item it received. Its text form
+// is base64url of JSON. It is not signed, because it only selects where the reader's own list
+// continues. It contains the list's name, so that it is refused for another list.
 type cursor struct {
-	V      int    `json:"v"`
-	List   string `json:"l"`
-	Desc   bool   `json:"d,omitempty"`
-	Number int64  `json:"n"`
-	Text   string `json:"t"`
-	Files  bool   `json:"f,omitempty"` // the folders, which come first, are over
+	V    int    `json:"v"`
+	List string `json:"l"`
+	Desc bool   `json:"d,omitempty"`
+	// first part of the sort key, if numeric
+	Number int64 `json:"n"`
+	// the rest of the sort key
+	Text  string `json:"t"`
+	Files bool   `json:"f,omitempty"` // all folders, which come first, have been listed
 
+	// false: before the first item
 	started bool
 }
 
-// cursorVersion is the version of the format; a cursor of another one is stale.
+// cursorVersion is the format version; a cursor with another version is refused.
 const cursorVersion = 1
 
-// parseCursor reads a cursor of the list; the empty text is the beginning. Anything else than what
-// page gave out for the same list and direction is CursorInvalid.
+// parseCursor parses a cursor; empty text is the start of the list. It fails with CursorInvalid if
+// the cursor is malformed or belongs to another list or direction.
 func parseCursor(text, list string, desc bool) (cursor, error) {
 	want := cursor{V: cursorVersion, List: list, Desc: desc}
 	if text == "" {
@@ -50,15 +53,17 @@ func parseCursor(text, list string, desc bool) (cursor, error) {
 	return c, nil
 }
 
+// String returns the text form of c.
 func (c cursor) String() string {
 	raw, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // numbers and strings always have a JSON form
+		panic(err) // cannot fail: the fields are numbers and strings
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// page cuts what was read, one more than limit, to a page with the cursor for the next.
+// page returns the first limit nodes and, if there are more, a cursor to continue from. key returns
+// the sort key of a node.
 func (c cursor) page(nodes []Node, limit int, key func(Node) (int64, string)) Page {
 	if len(nodes) <= limit {
 		return Page{Items: nodes}

@@ -1,26 +1,26 @@
-// Package tree keeps the nodes of an account: folders and files, the versions of files, the trash,
-// and the feed of changes.
+// Package tree stores the nodes of an account: folders and files, the versions of files, the trash,
+// and the change feed.
 //
-// It is not the owner of content or of the ledger: it takes blob ids and sizes and hands back the
-// versions that it dropped, so that the use case releases content and moves the ledger in the same
-// transaction (Q1: finished is the sum of the sizes of the versions, trash included).
+// It owns neither content nor the ledger. It takes blob ids and sizes, and returns the versions it
+// dropped, so that the caller releases their content and updates the ledger in the same transaction
+// (Q1: finished is the sum of the sizes of the versions, trash included).
 //
-// # Words
+// # Terms
 //
-// A node keeps its id for life. Its slot is its name while it is live, and a value of its own once
-// it is trashed: one live name per folder. Only the top of what was trashed carries the mark; what
-// lies below is not live because of it. rev grows with every change of the node (If-Match), seq is
-// the tree's counter of changes, written on the node by the transaction of the change. What is
-// deleted for good leaves a tombstone.
+// A node keeps its id for life. Its slot is its name while it is live and a unique value once it is
+// trashed; a unique index on (parent, slot) allows one live node per name. Only the top of a
+// trashed subtree has a trash time; its descendants are not live because of it. rev grows with
+// every change of the node (If-Match). seq is the tree's change counter; each change stores the
+// next value on the node. A permanently deleted node leaves a tombstone.
 //
-// # Order
+// # Lock order
 //
-// Every change takes the account's row in trees first (lock order: tree, folder, node): two moves
-// that would make a cycle together run one after the other, and the second one sees the first.
+// Every change first locks the account's row in trees (lock order: tree, folder, node). Two moves
+// that would together create a cycle run one after the other, and the second one sees the first.
 //
 // # Limits
 //
-// Depth and length of paths are checked when a node is placed. For a moved folder the height of
-// what is below is read before the transaction, so two changes at the same moment may exceed the
-// limits a little; nothing depends on them but PathOf, which looks up to maxClimb levels.
+// Depth and path length are checked when a node is placed. The extent of a moved folder is read
+// before the transaction, so concurrent changes may exceed the limits slightly. Only PathOf depends
+// on them, and it reads up to maxLevels levels.
 package tree

@@ -10,27 +10,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// DueKind says what waits to be deleted for good.
+// DueKind names what a due entry lists for permanent deletion.
 type DueKind string
 
-// The kinds.
+// The kinds of due entries.
 const (
-	DueTrash      DueKind = "trash"      // of an account: trashed nodes that no operation owns
-	DueTombstones DueKind = "tombstones" // of an account
-	DueVersions   DueKind = "versions"   // of a file: versions beyond the last KeepVersions
+	DueTrash      DueKind = "trash"      // ID is an account: trashed nodes that no operation owns
+	DueTombstones DueKind = "tombstones" // ID is an account
+	DueVersions   DueKind = "versions"   // ID is a file: versions beyond the last KeepVersions
 )
 
-// Due is one place where something waits.
+// Due is a due entry: an account or a file that has data to delete once its retention period ends.
 type Due struct {
 	Kind    DueKind
-	ID      string // the account's, or the file's
+	ID      string // the account's or the file's
 	Account drive.AccountID
-	Since   drive.Time // for how long at most
+	Since   drive.Time // start of the retention period of the oldest item, or earlier
 }
 
-// note remembers that something begins to wait. What is remembered of the same place already is
-// older, and stays.
-func note(ctx context.Context, tx *sqldb.Tx, d Due) error {
+// addDue inserts a due entry unless the place has one, which is older and stays.
+func addDue(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	_, err := tx.InsertNew(ctx, "INSERT INTO due (kind, id, account_id, since) VALUES (?, ?, ?, ?)", d.Kind, d.ID, d.Account, d.Since)
 	if err != nil {
 		return fmt.Errorf("note %s of %s as due: %w", d.Kind, d.ID, err)
@@ -38,23 +37,27 @@ func note(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	return nil
 }
 
-func (t *Tree) noteTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
+// addDueTrash adds a due entry for the trash of n's account if n is trashed and no operation owns
+// it.
+func (t *Tree) addDueTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	if n.Trashed == 0 || !n.Operation.IsZero() {
 		return nil
 	}
-	return note(ctx, tx, Due{DueTrash, n.Account.String(), n.Account, n.Trashed})
+	return addDue(ctx, tx, Due{DueTrash, n.Account.String(), n.Account, n.Trashed})
 }
 
-func (t *Tree) noteVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
-	since, err := t.oldest(ctx, tx, DueVersions, node.String())
+// addDueVersions adds a due entry for a file with versions beyond the last KeepVersions.
+func (t *Tree) addDueVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
+	since, err := t.oldestDue(ctx, tx, DueVersions, node.String())
 	if err != nil || since == 0 {
 		return err
 	}
-	return note(ctx, tx, Due{DueVersions, node.String(), account, since})
+	return addDue(ctx, tx, Due{DueVersions, node.String(), account, since})
 }
 
-// oldest returns since when the oldest thing of a place waits; 0: nothing does.
-func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id string) (since drive.Time, err error) {
+// oldestDue returns when the oldest deletable item of an account or file began to wait; 0: there is
+// none.
+func (t *Tree) oldestDue(ctx context.Context, q sqldb.Querier, kind DueKind, id string) (since drive.Time, err error) {
 	var query string
 	args := []any{id}
 	switch kind {
@@ -63,7 +66,7 @@ func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id str
 	case DueTombstones:
 		query = "SELECT deleted_at FROM tombstones WHERE account_id = ? ORDER BY seq LIMIT 1"
 	case DueVersions:
-		query = "SELECT created_at FROM versions WHERE " + beyondLast + " ORDER BY id LIMIT 1"
+		query = "SELECT created_at FROM versions WHERE " + notKeptWhere + " ORDER BY id LIMIT 1"
 		args = []any{id, id, t.opt.KeepVersions, id}
 	}
 	err = q.QueryRow(ctx, query, args...).Scan(&since)
@@ -73,19 +76,19 @@ func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id str
 	return since, err
 }
 
-// Overdue is what has waited since before a moment.
+// Overdue selects due entries for ListDue.
 type Overdue struct {
-	Kind    DueKind
+	Kind DueKind
+	// entries whose Since is earlier
 	Before  drive.Time
-	Account drive.AccountID // zero: of all that keep it as long as the server does
+	Account drive.AccountID // zero: all accounts without a retention period of their own
 }
 
-// ListDue returns up to limit places where something is overdue, the longest first, after the one
-// given (the zero Due: from the first). A place may turn out to hold nothing of that age: see
-// Settle.
+// ListDue returns up to limit due entries that match of, oldest first, after the given entry (zero:
+// from the first). An entry may be out of date and list nothing that old; see Settle.
 func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, of Overdue, after Due, limit int) ([]Due, error) {
 	whose, args := "", []any{of.Kind, after.Since, of.Before, after.Since, after.ID}
-	switch days := ownDays[of.Kind]; {
+	switch days := periodColumns[of.Kind]; {
 	case !of.Account.IsZero():
 		whose, args = " AND account_id = ?", append(args, of.Account)
 	case days != "":
@@ -98,18 +101,19 @@ func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, of Overdue, after 
 	})
 }
 
-// ownDays is where a space says for how many days it keeps what waits.
-var ownDays = map[DueKind]string{DueTrash: "trash_days", DueVersions: "version_days"}
+// periodColumns maps a kind to the column in which a space stores its own retention period in days;
+// 0: the server's.
+var periodColumns = map[DueKind]string{DueTrash: "trash_days", DueVersions: "version_days"}
 
-// Keeping is for how long an account keeps what waits.
+// Keeping is an account's own retention period.
 type Keeping struct {
 	Account drive.AccountID
 	Days    int64
 }
 
-// ListKeeping lists the spaces that keep what waits for a time of their own.
+// ListKeeping returns the spaces that have their own retention period for a kind.
 func ListKeeping(ctx context.Context, q sqldb.Querier, kind DueKind) ([]Keeping, error) {
-	days := ownDays[kind]
+	days := periodColumns[kind]
 	if days == "" {
 		return nil, nil
 	}
@@ -117,10 +121,10 @@ func ListKeeping(ctx context.Context, q sqldb.Querier, kind DueKind) ([]Keeping,
 	return sqldb.Scan(rows, err, func(k *Keeping, scan func(...any) error) error { return scan(&k.Account, &k.Days) })
 }
 
-// Settle writes down since when something of the place waits now, or that nothing does any more.
-// The caller holds the lock on the account: what begins to wait meanwhile is seen.
+// Settle updates the due entry of a place after items were deleted, or deletes the entry if no item
+// is left. The caller holds the lock on the account, so that no new item is missed.
 func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
-	since, err := t.oldest(ctx, tx, d.Kind, d.ID)
+	since, err := t.oldestDue(ctx, tx, d.Kind, d.ID)
 	switch {
 	case err != nil:
 	case since == 0:
@@ -134,23 +138,22 @@ func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	return nil
 }
 
-// survey is how far the search for what waits and was not noted has come: in a database of an older
-// version, or when fewer versions are kept than before. It is kept in meta, and starts again
-// after a month.
-type survey struct {
-	Keep     int        `json:"keep"`               // KeepVersions that it is made for
-	Accounts bool       `json:"accounts,omitempty"` // it is through all accounts
-	After    string     `json:"after,omitempty"`    // the last one looked at: an account, then a file
-	Ended    drive.Time `json:"ended,omitempty"`    // when it was through all files, too
+// dueSurvey is the progress of the search for items without a due entry: those written by an older
+// version, or before KeepVersions was reduced. It is stored in meta and starts again after 30 days.
+type dueSurvey struct {
+	Keep     int        `json:"keep"`               // KeepVersions of the current search
+	Accounts bool       `json:"accounts,omitempty"` // all accounts are done; files follow
+	After    string     `json:"after,omitempty"`    // last account, or file, that was searched
+	Ended    drive.Time `json:"ended,omitempty"`    // when the search ended; zero: it is running
 }
 
 const (
-	surveyName  = "due"
-	surveyAgain = 30 * 24 * time.Hour // for what nobody has noted: an instance of an older version may have run beside this one
+	surveyName     = "due"
+	surveyInterval = 30 * 24 * time.Hour // repeated, because an instance of an older version may have run beside this one and added no entries
 )
 
-// Survey does the next step of the search for what waits and is not noted yet, and reports whether
-// there is more. It may end anywhere, be repeated, and run several times at once.
+// Survey does the next step of the search for items without a due entry and reports whether there
+// is more. It may stop anywhere and may be repeated or run concurrently.
 func (t *Tree) Survey(ctx context.Context, db *sqldb.DB) (more bool, err error) {
 	s, err := t.loadSurvey(ctx, db)
 	if err != nil || s.Ended > 0 {
@@ -167,7 +170,7 @@ func (t *Tree) Survey(ctx context.Context, db *sqldb.DB) (more bool, err error) 
 	}
 	return s.Ended == 0, db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, d := range found {
-			if err := note(ctx, tx, d); err != nil {
+			if err := addDue(ctx, tx, d); err != nil {
 				return err
 			}
 		}
@@ -175,13 +178,15 @@ func (t *Tree) Survey(ctx context.Context, db *sqldb.DB) (more bool, err error) 
 	})
 }
 
-func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s survey, err error) {
-	s = survey{Keep: t.opt.KeepVersions}
+// loadSurvey returns the progress of the survey; it is reset if the survey ended surveyInterval
+// ago, and resumes at the files if KeepVersions was reduced.
+func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s dueSurvey, err error) {
+	s = dueSurvey{Keep: t.opt.KeepVersions}
 	if err := meta.Load(ctx, q, surveyName, &s); err != nil {
 		return s, fmt.Errorf("read the survey of what is due: %w", err)
 	}
-	if s.Ended > 0 && s.Ended.Add(surveyAgain) < t.kept() {
-		return survey{Keep: t.opt.KeepVersions}, nil
+	if s.Ended > 0 && s.Ended.Add(surveyInterval) < t.kept() {
+		return dueSurvey{Keep: t.opt.KeepVersions}, nil
 	}
 	if s.Keep > t.opt.KeepVersions && s.Accounts {
 		s.Ended, s.After = 0, ""
@@ -190,29 +195,29 @@ func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s survey, err e
 	return s, nil
 }
 
-func saveSurvey(ctx context.Context, tx *sqldb.Tx, s survey) error {
+func saveSurvey(ctx context.Context, tx *sqldb.Tx, s dueSurvey) error {
 	if err := meta.Save(ctx, tx, surveyName, s); err != nil {
 		return fmt.Errorf("save the survey of what is due: %w", err)
 	}
 	return nil
 }
 
-// How much one step of the survey looks at.
+// Bounds of one survey step.
 const (
-	surveyedAccounts = 500
-	surveyedFiles    = 2000
+	accountsPerStep = 500
+	filesPerStep    = 2000
 )
 
-// surveyAccounts looks at the next accounts.
-func (t *Tree) surveyAccounts(ctx context.Context, q sqldb.Querier, s *survey) (found []Due, err error) {
-	rows, err := q.Query(ctx, "SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?", s.After, surveyedAccounts)
+// surveyAccounts returns due entries for the next accounts and advances s.
+func (t *Tree) surveyAccounts(ctx context.Context, q sqldb.Querier, s *dueSurvey) (found []Due, err error) {
+	rows, err := q.Query(ctx, "SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?", s.After, accountsPerStep)
 	accounts, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range accounts {
 		for _, kind := range []DueKind{DueTrash, DueTombstones} {
-			since, err := t.oldest(ctx, q, kind, a.String())
+			since, err := t.oldestDue(ctx, q, kind, a.String())
 			if err != nil {
 				return nil, err
 			}
@@ -222,15 +227,15 @@ func (t *Tree) surveyAccounts(ctx context.Context, q sqldb.Querier, s *survey) (
 		}
 		s.After = a.String()
 	}
-	if len(accounts) < surveyedAccounts {
+	if len(accounts) < accountsPerStep {
 		s.Accounts, s.After = true, ""
 	}
 	return found, nil
 }
 
-// surveyFiles counts the versions of the next files.
-func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *survey) (found []Due, err error) {
-	rows, err := q.Query(ctx, `SELECT node_id, COUNT(*) FROM versions WHERE node_id > ? GROUP BY node_id ORDER BY node_id LIMIT ?`, s.After, surveyedFiles)
+// surveyFiles returns due entries for the next files with too many versions and advances s.
+func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *dueSurvey) (found []Due, err error) {
+	rows, err := q.Query(ctx, `SELECT node_id, COUNT(*) FROM versions WHERE node_id > ? GROUP BY node_id ORDER BY node_id LIMIT ?`, s.After, filesPerStep)
 	type count struct {
 		node string
 		n    int
@@ -245,7 +250,7 @@ func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *survey) (fou
 			continue
 		}
 		d := Due{Kind: DueVersions, ID: c.node}
-		if d.Since, err = t.oldest(ctx, q, DueVersions, c.node); err == nil && d.Since > 0 {
+		if d.Since, err = t.oldestDue(ctx, q, DueVersions, c.node); err == nil && d.Since > 0 {
 			err = q.QueryRow(ctx, "SELECT account_id FROM nodes WHERE id = ?", c.node).Scan(&d.Account)
 		}
 		switch {
@@ -256,7 +261,7 @@ func (t *Tree) surveyFiles(ctx context.Context, q sqldb.Querier, s *survey) (fou
 			found = append(found, d)
 		}
 	}
-	if len(files) < surveyedFiles {
+	if len(files) < filesPerStep {
 		s.Ended = t.kept()
 	}
 	return found, nil

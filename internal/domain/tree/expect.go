@@ -8,41 +8,41 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Expect lists what a caller has read and decided by, before the transaction that changes
-// something: where a node is, which revision it has, that a name is free, that a lock is held. The
-// use case calls Check in that transaction. The zero value expects nothing.
+// Expect lists what a caller read before a transaction and relies on: the location and revision of
+// nodes, names that are free, locks that are held. The caller of a change passes it, and the change
+// calls Check in its transaction. The zero value expects nothing.
 type Expect struct {
-	Rev   int64          // the revision of the node that is changed; zero: any. Another one is Precondition {current}.
-	Seen  []Seen         // anything else is stale
-	Locks []drive.LockID // locks that are held; one that has ended is stale
+	Rev   int64          // revision of the changed node; zero: any. A mismatch is Precondition {current}.
+	Seen  []Seen         // a mismatch is stale
+	Locks []drive.LockID // locks that must still be held; else stale
 }
 
-// Seen is one node as the caller has read it, or one name that was free.
+// Seen is one node as the caller read it, or a name that was free.
 type Seen struct {
-	Parent drive.NodeID // the folder; zero: the node may be anywhere
+	Parent drive.NodeID // the node's folder; zero: not compared
 	Name   drive.Name   // in Parent
-	Node   drive.NodeID // zero: the name was free
+	Node   drive.NodeID // zero: Name was free in Parent
 
 	Rev     int64           // the node's revision; zero: any
 	Version drive.VersionID // the file's current version; zero: any
 }
 
-// errStale marks the refusal of a change that was decided by what is no longer so.
+// errStale marks the refusal of a change that was based on outdated reads.
 var errStale = errors.New("what the caller has read has changed since")
 
-// IsStale reports whether a change was refused because something has changed since the caller read
-// it. Nothing was written: a caller that can, reads again and decides again.
+// IsStale reports whether a change was refused because data changed since the caller read it.
+// Nothing was written; the caller may read again and retry.
 func IsStale(err error) bool { return errors.Is(err, errStale) }
 
-// IsEmpty reports whether Check has nothing to compare.
+// IsEmpty reports whether Check has nothing to compare; Rev does not count.
 func (e Expect) IsEmpty() bool { return len(e.Seen) == 0 && len(e.Locks) == 0 }
 
-// Check compares what the caller expects with what is there now; Rev is left to the method that
-// changes the node. The transaction has the lock on the ledger of each account that it changes, so
-// that nothing of it moves before the commit. An error that IsStale is of kind Precondition.
+// Check compares the expectations with the database. It fails with an error of kind Precondition
+// that IsStale recognizes. It does not check Rev; the changing method does. The transaction holds
+// the ledger lock of each account it changes, so the result stays valid until commit.
 func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	for _, s := range e.Seen {
-		same, err := s.holds(ctx, q, t.Reader)
+		same, err := s.isUnchanged(ctx, q, t.Reader)
 		if err != nil {
 			return err
 		}
@@ -60,8 +60,8 @@ func (e Expect) Check(ctx context.Context, q sqldb.Querier, t *Tree) error {
 	return err
 }
 
-// holds reports whether things are as they were seen.
-func (s Seen) holds(ctx context.Context, q sqldb.Querier, r Reader) (bool, error) {
+// isUnchanged reports whether the database still matches s.
+func (s Seen) isUnchanged(ctx context.Context, q sqldb.Querier, r Reader) (bool, error) {
 	if s.Node.IsZero() {
 		_, err := r.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ?", s.Parent, s.Name)
 		if drive.IsKind(err, drive.NotFound) {

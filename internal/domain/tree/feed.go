@@ -11,21 +11,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The feed lists every node that is there, and every tombstone, in the order of seq. A replica that
-// applies it from the beginning has the same nodes; a node may come before its parent, and what
-// lies in a trashed folder is not live though it has no mark of its own and does not come again
-// when the folder is restored.
+// The feed lists every existing node and every tombstone in the order of seq. A replica that
+// applies the feed from the beginning has the same nodes. A node may appear before its parent. A
+// descendant of a trashed folder is not live, although it has no trash time, and does not appear
+// again when the folder is restored.
 
-// Position is how far a reader of the feed has come. Its text form is "<seq>", or "<seq>.<base>" on
-// the way through the first reading.
+// Position is a reader's position in the feed. Its text form is "<seq>", or "<seq>.<base>" during
+// the first pass.
 type Position struct {
 	Seq int64
-	// Base is the tree's seq at the moment of the first page, until the reader has come there. Such
-	// a reader misses no tombstone up to it: it was told of no node that was deleted before.
+	// Base is the tree's seq when the reader got its first page; zero once the reader has reached
+	// it. Up to Base the reader needs no tombstones: it was never shown a node deleted before.
 	Base int64
 }
 
-// ParsePosition reads the text form; empty is the beginning.
+// ParsePosition parses the text form; empty is the beginning. It fails with BadRequest if s is
+// malformed.
 func ParsePosition(s string) (p Position, err error) {
 	if s == "" {
 		return Position{}, nil
@@ -41,6 +42,7 @@ func ParsePosition(s string) (p Position, err error) {
 	return p, nil
 }
 
+// parseSeq parses a number that is not negative.
 func parseSeq(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err == nil && n < 0 {
@@ -49,6 +51,7 @@ func parseSeq(s string) (int64, error) {
 	return n, err
 }
 
+// String returns the text form of p.
 func (p Position) String() string {
 	if p.Base == 0 {
 		return strconv.FormatInt(p.Seq, 10)
@@ -56,21 +59,21 @@ func (p Position) String() string {
 	return strconv.FormatInt(p.Seq, 10) + "." + strconv.FormatInt(p.Base, 10)
 }
 
-// Change is one entry of the feed: a node as it is now, or the id of one that was deleted.
+// Change is one entry of the feed: the current state of a node, or the id of a deleted one.
 type Change struct {
 	Seq     int64
 	Node    Node
-	Deleted drive.NodeID // zero: see Node
+	Deleted drive.NodeID // zero: Node is set
 }
 
-// Feed is a page of changes.
+// Feed is a page of changes and the position to continue from.
 type Feed struct {
 	Items []Change
 	Next  Position
-	More  bool // there is more already
+	More  bool // more changes exist already
 }
 
-// Seq is the tree's number of the last change that is committed: what comes later has a higher one.
+// Seq returns the seq of the tree's last committed change. Later changes have higher ones.
 func (r Reader) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountID) (seq int64, err error) {
 	if err = q.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&seq); err != nil {
 		err = fmt.Errorf("read the sequence of the tree of %s: %w", account, err)
@@ -78,14 +81,14 @@ func (r Reader) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return seq, err
 }
 
-// Seqs is Seq of many accounts, by one statement. One that is missing has no tree.
+// Seqs returns Seq of many accounts by account. An account without a tree has no entry.
 func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.AccountID) (map[drive.AccountID]int64, error) {
 	type at struct {
 		account drive.AccountID
 		seq     int64
 	}
 	seqs := make(map[drive.AccountID]int64, len(accounts))
-	for some := range slices.Chunk(accounts, manyAtOnce) {
+	for some := range slices.Chunk(accounts, nodesPerStatement) {
 		marks, in := sqldb.In(some)
 		rows, err := q.Query(ctx, "SELECT account_id, seq FROM trees WHERE account_id IN ("+marks+")", in...)
 		all, err := sqldb.Scan(rows, err, func(a *at, scan func(...any) error) error { return scan(&a.account, &a.seq) })
@@ -99,13 +102,12 @@ func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.Acco
 	return seqs, nil
 }
 
-// Changes returns up to limit changes after a position. A position that is older than the
-// tombstones that are kept, or newer than the tree (the database was restored from a backup), is
-// Gone {reason: feed-expired}: start again from the beginning.
+// Changes returns up to limit changes after a position. It fails with Gone {reason: feed-expired}
+// if tombstones after the position were dropped, or if the position is newer than the tree because
+// the database was restored from a backup. The reader must then start from the beginning.
 func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {
-	// What is committed during the reads has a seq above the top that was read first, and comes
-	// with the next page.
-	var top, forgotten int64
+	// Changes committed during these reads have a seq above top and come with the next page.
+	var top, dropped int64
 	err := q.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&top)
 	if err != nil {
 		return Feed{}, err
@@ -115,7 +117,7 @@ func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.Acco
 	if err != nil {
 		return Feed{}, fmt.Errorf("read changed nodes: %w", err)
 	}
-	graves, err := r.tombstones(ctx, q, account, after.Seq, top, limit+1)
+	tombstones, err := r.tombstones(ctx, q, account, after.Seq, top, limit+1)
 	if err != nil {
 		return Feed{}, fmt.Errorf("read tombstones: %w", err)
 	}
@@ -123,34 +125,36 @@ func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.Acco
 		after.Base = top
 	}
 	// Read last, so that no tombstone can have been dropped before it was read.
-	err = q.QueryRow(ctx, "SELECT forgotten FROM trees WHERE account_id = ?", account).Scan(&forgotten)
+	err = q.QueryRow(ctx, "SELECT forgotten FROM trees WHERE account_id = ?", account).Scan(&dropped)
 	switch {
 	case err != nil:
 		return Feed{}, err
-	case after.Seq > top, max(after.Seq, after.Base) < forgotten:
+	case after.Seq > top, max(after.Seq, after.Base) < dropped:
 		return Feed{}, drive.Fail(drive.Gone, "reason", "feed-expired")
 	}
-	return page(merge(nodes, graves), Position{Seq: top, Base: after.Base}, limit), nil
+	return page(merge(nodes, tombstones), Position{Seq: top, Base: after.Base}, limit), nil
 }
 
+// tombstones returns up to limit tombstones with after < seq <= top.
 func (r Reader) tombstones(ctx context.Context, q sqldb.Querier, account drive.AccountID, after, top int64, limit int) ([]Change, error) {
 	rows, err := q.Query(ctx, `SELECT seq, node_id FROM tombstones WHERE account_id = ? AND seq > ? AND seq <= ?
 		ORDER BY seq LIMIT ?`, account, after, top, limit)
 	return sqldb.Scan(rows, err, func(c *Change, scan func(...any) error) error { return scan(&c.Seq, &c.Deleted) })
 }
 
-func merge(nodes []Node, graves []Change) []Change {
-	all := make([]Change, 0, len(nodes)+len(graves))
+// merge combines nodes and tombstones, each ordered by seq, into one list ordered by seq.
+func merge(nodes []Node, tombstones []Change) []Change {
+	all := make([]Change, 0, len(nodes)+len(tombstones))
 	for _, n := range nodes {
-		for len(graves) > 0 && graves[0].Seq < n.Seq {
-			all, graves = append(all, graves[0]), graves[1:]
+		for len(tombstones) > 0 && tombstones[0].Seq < n.Seq {
+			all, tombstones = append(all, tombstones[0]), tombstones[1:]
 		}
 		all = append(all, Change{Seq: n.Seq, Node: n})
 	}
-	return append(all, graves...)
+	return append(all, tombstones...)
 }
 
-// page cuts the merged changes to the limit; next is the position after all of them.
+// page limits the merged changes to limit entries. next is the position after all of them.
 func page(all []Change, next Position, limit int) Feed {
 	f := Feed{Items: all, Next: next}
 	if len(all) > limit {

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Find returns a node, live or trashed. Another account's node is NotFound, and so is one that a
-// purge has begun to delete or a copy has not finished.
+// Find returns a live or trashed node of the account. It fails with NotFound for a node of another
+// account, one that is being purged, and one of an unfinished copy.
 func (r Reader) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (Node, error) {
 	n, err := r.queryNode(ctx, q, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if err == nil && !n.Operation.IsZero() {
@@ -20,7 +20,7 @@ func (r Reader) Find(ctx context.Context, q sqldb.Querier, account drive.Account
 	return n, err
 }
 
-// Child returns the live child of a folder by its name.
+// Child returns the live child of a folder with a name; false if there is none.
 func (r Reader) Child(ctx context.Context, q sqldb.Querier, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, bool, error) {
 	n, err := r.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ? AND n.account_id = ?", parent, name, account)
 	if drive.IsKind(err, drive.NotFound) {
@@ -29,7 +29,7 @@ func (r Reader) Child(ctx context.Context, q sqldb.Querier, account drive.Accoun
 	return n, err == nil, err
 }
 
-// Resolve returns the live node at a path.
+// Resolve returns the live node at a path, or NotFound.
 func (r Reader) Resolve(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, error) {
 	n, rest, err := r.Deepest(ctx, q, account, path)
 	if err == nil && len(rest) > 0 {
@@ -38,7 +38,7 @@ func (r Reader) Resolve(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return n, err
 }
 
-// Deepest returns the last node that there is on the way down a path, and what is left of the path.
+// Deepest returns the deepest existing live node on a path and the rest of the path below it.
 func (r Reader) Deepest(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
 	last, depth, err := r.descend(ctx, q, account, path)
 	if err != nil {
@@ -47,12 +47,11 @@ func (r Reader) Deepest(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return last[0], path[depth:], nil
 }
 
-// descend goes down the path as far as there are nodes, by one statement whatever the depth, and
-// returns the last node and the folder above it, in this order, and how many names of the path it
-// has used. All are live: a trashed node has no slot by its name. An account without a tree is
-// NotFound.
+// descend follows the path as far as live nodes exist, with one statement. last holds the deepest
+// node and, if there is one, its parent, in this order; depth is the number of path names used. An
+// account without a tree is NotFound.
 func (r Reader) descend(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (last []Node, depth int, err error) {
-	var rest strings.Builder // each name with a slash behind it, which no name contains: the statement takes one off at each level
+	var rest strings.Builder // each name followed by a slash, which no name contains; the statement removes one name per level
 	for _, name := range path {
 		rest.WriteString(string(name) + "/")
 	}
@@ -79,40 +78,41 @@ func (r Reader) descend(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return last, depth, nil
 }
 
-// PathOf returns the path of a node and whether it is live: it is not when it or a folder above it
-// is trashed. The path of a node that is not live is the one it had. A node that an operation
-// builds or purges is NotFound.
+// PathOf returns the path of a node and whether it is live, that is, neither it nor a folder above
+// it is trashed. The path of a trashed node is its former path. A node that is being purged, or
+// belongs to an unfinished copy, is NotFound.
 func (r Reader) PathOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (path drive.Path, live bool, err error) {
 	spot, err := r.Locate(ctx, q, id)
 	return spot.Path, err == nil && spot.Trashed == 0, err
 }
 
-// Spot is where a node is.
+// Spot is the location of a node.
 type Spot struct {
 	Path    drive.Path
-	Trashed drive.Time // when it, or the folder above it that is nearest, was trashed; zero: it is live
+	Trashed drive.Time // trash time of the node or of the nearest trashed folder above it; zero: live
 }
 
-// Locate is PathOf with the time when the node got into the trash.
+// Locate returns path and trash time of a node. It fails like PathOf.
 func (r Reader) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Spot, error) {
-	up, err := r.climb(ctx, q, id)
+	up, err := r.readChain(ctx, q, id)
 	switch {
 	case err != nil:
 		return Spot{}, err
 	case up.owned():
 		return Spot{}, drive.Fail(drive.NotFound)
 	}
-	return up.spot(), nil
+	return up.location(), nil
 }
 
-// maxClimb bounds the way up to the root. It is far above drive.MaxDepth, because concurrent moves
-// may exceed that.
-const maxClimb = 4096
+// maxLevels bounds the way up to the root. It is far above drive.MaxDepth, which concurrent moves
+// may exceed.
+const maxLevels = 4096
 
-// chain is a node and the folders above it, the root last.
-type chain []link
+// chain is a node followed by the folders above it; the root is last.
+type chain []chainNode
 
-type link struct {
+// chainNode is one node of a chain.
+type chainNode struct {
 	id        drive.NodeID
 	name      drive.Name
 	folder    bool
@@ -120,15 +120,15 @@ type link struct {
 	operation drive.OperationID
 }
 
-// climb reads the chain of a node; a node that is not there is NotFound.
-func (r Reader) climb(ctx context.Context, q sqldb.Querier, id drive.NodeID) (chain, error) {
+// readChain returns the chain of a node. It fails with NotFound if the node does not exist.
+func (r Reader) readChain(ctx context.Context, q sqldb.Querier, id drive.NodeID) (chain, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, name, type, trashed_at, operation_id, level) AS (
 			SELECT id, parent_id, name, type, trashed_at, operation_id, 0 FROM nodes WHERE id = ?
 			UNION ALL
 			SELECT n.id, n.parent_id, n.name, n.type, n.trashed_at, n.operation_id, up.level + 1
 			FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
-		SELECT id, name, type = 'folder', trashed_at, operation_id FROM up ORDER BY level`, id, maxClimb)
-	up, err := sqldb.Scan(rows, err, func(l *link, scan func(...any) error) error {
+		SELECT id, name, type = 'folder', trashed_at, operation_id FROM up ORDER BY level`, id, maxLevels)
+	up, err := sqldb.Scan(rows, err, func(l *chainNode, scan func(...any) error) error {
 		return scan(&l.id, &l.name, &l.folder, &l.trashed, &l.operation)
 	})
 	switch {
@@ -136,33 +136,38 @@ func (r Reader) climb(ctx context.Context, q sqldb.Querier, id drive.NodeID) (ch
 		return nil, fmt.Errorf("climb from node %v: %w", id, err)
 	case len(up) == 0:
 		return nil, drive.Fail(drive.NotFound)
-	case len(up) > maxClimb:
-		return nil, fmt.Errorf("node %v is more than %d levels deep", id, maxClimb)
+	case len(up) > maxLevels:
+		return nil, fmt.Errorf("node %v is more than %d levels deep", id, maxLevels)
 	}
 	return up, nil
 }
 
-func (c chain) spot() Spot {
+// location returns path and trash time of the first node of c.
+func (c chain) location() Spot {
 	spot := Spot{Path: c.path()}
-	if i := slices.IndexFunc(c, func(l link) bool { return l.trashed != 0 }); i >= 0 {
+	if i := slices.IndexFunc(c, func(l chainNode) bool { return l.trashed != 0 }); i >= 0 {
 		spot.Trashed = c[i].trashed
 	}
 	return spot
 }
 
+// live reports whether no node of c is trashed; false for an empty chain.
 func (c chain) live() bool {
-	return len(c) > 0 && !slices.ContainsFunc(c, func(l link) bool { return l.trashed != 0 })
+	return len(c) > 0 && !slices.ContainsFunc(c, func(l chainNode) bool { return l.trashed != 0 })
 }
 
-// owned reports whether an operation builds or purges the node or a folder above it.
+// owned reports whether an operation owns the node or a folder above it: it is being purged or
+// copied.
 func (c chain) owned() bool {
-	return slices.ContainsFunc(c, func(l link) bool { return !l.operation.IsZero() })
+	return slices.ContainsFunc(c, func(l chainNode) bool { return !l.operation.IsZero() })
 }
 
+// contains reports whether a node with the id is in c.
 func (c chain) contains(id drive.NodeID) bool {
-	return slices.ContainsFunc(c, func(l link) bool { return l.id == id })
+	return slices.ContainsFunc(c, func(l chainNode) bool { return l.id == id })
 }
 
+// path returns the path of the first node of c.
 func (c chain) path() drive.Path {
 	if len(c) == 0 {
 		return nil

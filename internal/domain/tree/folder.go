@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// EnsureFolders returns the folder at a path and creates what of it is missing. A file in the way
-// is NameTaken.
+// EnsureFolders returns the folder at a path and creates missing folders. It fails with NameTaken
+// if a file is in the way.
 func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path) (Node, error) {
 	n, rest, err := t.Deepest(ctx, tx, account, path)
 	if err != nil {
@@ -25,8 +25,8 @@ func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return n, nil
 }
 
-// CreateFolder makes a folder. A folder cannot replace anything: ConflictReplace is the same as
-// ConflictFail.
+// CreateFolder creates a folder. If the name is taken, ConflictRename picks a free name, and every
+// other policy fails with NameTaken. It fails like PutFile otherwise.
 func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place) (Node, error) {
 	if err := t.checkParent(ctx, tx, account, p, Extent{}); err != nil {
 		return Node{}, err
@@ -45,11 +45,12 @@ func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acc
 	return t.addFolder(ctx, tx, account, p.Parent, p.Name)
 }
 
+// addFolder creates a folder whose name is known to be free.
 func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, error) {
 	if err := t.opt.Enters(ctx, tx, Folder{account, parent}, tx.Actor()); err != nil {
 		return Node{}, err
 	}
-	seq, err := t.change(ctx, tx, account, 1, 1)
+	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err
 	}

@@ -8,35 +8,35 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What an account has is handed to another one a bounded number of rows per transaction. A file
-// keeps its id, its versions, its history of changes and its place in the trash. A folder does not:
-// it cannot be in two accounts while what is in it goes over, so a folder of the same name takes
-// its place there, and the old one is deleted when nothing is left in it. After each transaction
-// every node is in one account, and so is its parent (N1).
+// A drive is handed over to another account with a bounded number of rows per transaction. A file
+// keeps its id, versions, history and trash time. A folder does not: it cannot be in two accounts
+// while its children move, so a new folder of the same name is created in the other account, and
+// the old one is deleted once empty. After each transaction every node is in the same account as
+// its parent (N1).
 
-// Hand says from whom to whom nodes go, and into which folder there. The caller holds the locks on
-// both ledgers.
+// Hand names the accounts of a handover and the target folder. The caller holds the locks on both
+// ledgers.
 type Hand struct {
 	From, To drive.AccountID
 	Folder   drive.NodeID
 }
 
-// Inhabitants returns up to limit children of a folder, those in the trash before the others. Those
-// that an operation owns, which purges or builds them, are left out.
+// Inhabitants returns up to limit children of a folder to hand over, trashed ones first. It skips
+// children owned by an operation, which purges or builds them.
 func (r Reader) Inhabitants(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.operation_id IS NULL ORDER BY n.slot LIMIT ?", folder, limit)
 }
 
-// Handed is what one call of HandFiles gave.
+// Handed is the result of HandFiles.
 type Handed struct {
 	Files    []Node
 	Versions int64
-	Size     drive.ByteSize // of the versions: the caller moves it from one ledger to the other
+	Size     drive.ByteSize // of the versions; the caller moves it from one ledger to the other
 }
 
-// HandFiles gives files with all their versions: the first of all, as many as have up to limit
-// versions together, and one at least. A file whose name is taken there gets another one. More
-// nodes, or more old versions, than an account may have is TooLarge.
+// HandFiles moves files with all their versions: the first of all, with up to limit versions in
+// total, but at least one file. A file whose name is taken gets a free one. It fails with TooLarge
+// if the receiver would exceed its limit of nodes or old versions.
 func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, limit int) (out Handed, err error) {
 	if len(all) == 0 {
 		return out, nil
@@ -47,8 +47,8 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 	all, versions := out.Files, out.Versions
 	marks, in := sqldb.In(idsOf(all))
 	n := int64(len(all))
-	// An administrator asked for it: it does not count among the changes of the day.
-	last, err := changes{n: n, growth: n}.announce(ctx, tx, t, h.To)
+	// Not counted among the changes of the day: an administrator asked for the handover.
+	last, err := seqRequest{n: n, growth: n}.alloc(ctx, tx, t, h.To)
 	if err != nil {
 		return out, err
 	}
@@ -65,20 +65,20 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 			return out, fmt.Errorf("hand versions over: %w", err)
 		}
 	}
-	// One that comes back to where it was before is not deleted there any more.
+	// A file that returns to an earlier account has a tombstone there.
 	if _, err := tx.Exec(ctx, "DELETE FROM tombstones WHERE node_id IN ("+marks+") AND account_id = ?", append(in, h.To)...); err != nil {
 		return out, fmt.Errorf("take tombstones away: %w", err)
 	}
-	if err := fewerOld(ctx, tx, h.From, versions-n); err != nil {
+	if err := subtractOldVersions(ctx, tx, h.From, versions-n); err != nil {
 		return out, err
 	}
-	if err := t.addOld(ctx, tx, h.To, versions-n); err != nil {
+	if err := t.addOldVersions(ctx, tx, h.To, versions-n); err != nil {
 		return out, err
 	}
-	return out, t.bury(ctx, tx, h.From, all, true)
+	return out, t.insertTombstones(ctx, tx, h.From, all, true)
 }
 
-// firstFiles are the first of some files that have up to limit versions together, and one at least.
+// firstFiles returns the first files of all with up to limit versions in total, but at least one.
 func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out Handed, err error) {
 	type sum struct {
 		node     drive.NodeID
@@ -106,6 +106,7 @@ func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (ou
 	return out, nil
 }
 
+// idsOf returns the ids of the nodes, in their order.
 func idsOf(all []Node) []drive.NodeID {
 	ids := make([]drive.NodeID, len(all))
 	for i, n := range all {
@@ -114,10 +115,11 @@ func idsOf(all []Node) []drive.NodeID {
 	return ids
 }
 
+// handFile moves the row of one file; seq is its number in the receiving tree.
 func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq int64) (err error) {
 	n := was
 	n.Account, n.Parent, n.Seq, n.Rev, n.Updated = h.To, h.Folder, seq, was.Rev+1, t.now()
-	if n.Name, err = t.nameIn(ctx, tx, h, n); err != nil {
+	if n.Name, err = t.freeNameIn(ctx, tx, h, n); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE nodes SET account_id = ?, parent_id = ?, name = ?, name_fold = ?, slot = ?, rev = ?, seq = ?, updated_at = ?
@@ -125,13 +127,13 @@ func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq
 	if err != nil {
 		return wrap(err, "hand over node", n.ID)
 	}
-	t.sums.made(tx, n)
+	t.sums.nodeCreated(tx, n)
 	t.opt.Happened(tx, Effect{Node: n, Handed: true})
-	return t.noteOldTrash(ctx, tx, n)
+	return t.addDueOldTrash(ctx, tx, n)
 }
 
-// nameIn is what a node is called in the folder that it goes to.
-func (t *Tree) nameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.Name, error) {
+// freeNameIn returns the name that n gets in the target folder: its own unless that is taken.
+func (t *Tree) freeNameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.Name, error) {
 	if n.Trashed != 0 {
 		return n.Name, nil
 	}
@@ -142,25 +144,25 @@ func (t *Tree) nameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.
 	return t.freeName(ctx, tx, h.To, Place{Parent: h.Folder, Name: n.Name}, n.Type)
 }
 
-// HandFolder makes the folder that takes the place of one, in the trash if that one is.
+// HandFolder creates the counterpart of a folder in the target folder, trashed if the original is.
 func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Hand, was Node) (Node, error) {
-	seq, err := changes{n: 1, growth: 1}.announce(ctx, tx, t, h.To)
+	seq, err := seqRequest{n: 1, growth: 1}.alloc(ctx, tx, t, h.To)
 	if err != nil {
 		return Node{}, err
 	}
 	n := t.newNode(h.To, h.Folder, was.Name, TypeFolder)
 	n.Seq, n.MTime, n.Created, n.Trashed = seq, was.MTime, was.Created, was.Trashed
-	if n.Name, err = t.nameIn(ctx, tx, h, n); err != nil {
+	if n.Name, err = t.freeNameIn(ctx, tx, h, n); err != nil {
 		return Node{}, err
 	}
 	if err := t.insert(ctx, tx, Effect{Node: n, From: was.ID, Handed: true}); err != nil {
 		return Node{}, err
 	}
-	return n, t.noteOldTrash(ctx, tx, n)
+	return n, t.addDueOldTrash(ctx, tx, n)
 }
 
-// LeaveFolder deletes a folder that another one has taken the place of. One in which something is
-// left stays, and left is false.
+// LeaveFolder deletes a folder whose contents were handed over and leaves a tombstone. left is
+// false if the folder is not empty and stays; true if it is deleted or was before.
 func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if drive.IsKind(err, drive.NotFound) {
@@ -173,7 +175,7 @@ func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err != nil || !empty {
 		return false, err
 	}
-	if err := t.sums.Flush(ctx, tx); err != nil { // what has left the folder counts above it, too
+	if err := t.sums.Flush(ctx, tx); err != nil { // the sums of folders above must include what left this folder
 		return false, err
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", id); err != nil {
@@ -182,40 +184,40 @@ func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if err := dropNumbers(ctx, tx, []Node{n}); err != nil {
 		return false, err
 	}
-	if err := t.sums.drop(ctx, tx, []Node{n}); err != nil {
+	if err := t.sums.deleteRows(ctx, tx, []Node{n}); err != nil {
 		return false, err
 	}
-	return true, t.bury(ctx, tx, account, []Node{n}, true)
+	return true, t.insertTombstones(ctx, tx, account, []Node{n}, true)
 }
 
-// IsEmpty reports whether nothing is in a folder, live or trashed, or owned by an operation.
+// IsEmpty reports whether a folder has no children at all: live, trashed, or owned by an operation.
 func (r Reader) IsEmpty(ctx context.Context, q sqldb.Querier, folder drive.NodeID) (empty bool, err error) {
 	err = q.QueryRow(ctx, "SELECT NOT EXISTS (SELECT 1 FROM nodes WHERE parent_id = ?)", folder).Scan(&empty)
 	return empty, wrap(err, "look into folder", folder)
 }
 
-// Population is how many nodes an account has, trash included, the root excepted.
+// Population returns the number of nodes of an account, trash included, without the root.
 func (r Reader) Population(ctx context.Context, q sqldb.Querier, account drive.AccountID) (n int64, err error) {
 	err = q.QueryRow(ctx, "SELECT node_count FROM trees WHERE account_id = ?", account).Scan(&n)
 	return n, wrap(err, "count the nodes of", account)
 }
 
-// noteOldTrash is noteTrash for a node that was trashed some time ago: what the account has in its
-// trash may be younger.
-func (t *Tree) noteOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
+// addDueOldTrash is addDueTrash for a node trashed earlier: it also moves an existing entry back to
+// that time.
+func (t *Tree) addDueOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	if n.Trashed == 0 {
 		return nil
 	}
-	if err := t.noteTrash(ctx, tx, n); err != nil {
+	if err := t.addDueTrash(ctx, tx, n); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, "UPDATE due SET since = ? WHERE kind = ? AND id = ? AND since > ?", n.Trashed, DueTrash, n.Account.String(), n.Trashed)
 	return wrap(err, "note old trash of", n.Account)
 }
 
-// addOld counts old versions that come from another account. More than an account may have is
-// TooLarge {field: versions, limit, sent}.
-func (t *Tree) addOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
+// addOldVersions adds n old versions from another account to the account's count. It fails with
+// TooLarge {field: versions, limit, sent} if that exceeds MaxOldVersions.
+func (t *Tree) addOldVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
 	if n <= 0 {
 		return nil
 	}

@@ -11,12 +11,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Sort is the order of a list of children.
+// Sort is the sort key of a list of children.
 type Sort string
 
-// The orders. Names are compared byte by byte, so that an index has them in order, and settle ties.
-// A client that sorts file10 after file9, or by a language, does so itself. The size of a folder is
-// 0, and its type is empty; that of a file is its media type.
+// Names are compared bytewise, as the index does, and break ties. A client sorts numbers or
+// languages itself. A folder has size 0 and an empty type; the type of a file is its media type.
 const (
 	SortName  Sort = "name"
 	SortSize  Sort = "size"
@@ -24,27 +23,29 @@ const (
 	SortType  Sort = "type"
 )
 
-// List says which page of which list. The zero value is the first 200 by name.
+// List selects a page of a folder or of the trash. The zero value is the first 200 children by
+// name.
 type List struct {
 	Sort Sort
 	Desc bool
-	// FoldersFirst lists all folders before the first file, in either direction.
+	// FoldersFirst lists all folders before the first file, in both directions.
 	FoldersFirst bool
 
 	Limit  int // 1 to MaxLimit; zero: 200
 	Cursor string
 }
 
-// Page is a page of nodes; Next is the cursor of the next one, empty on the last.
+// Page is a page of nodes. Next is the cursor of the next page; empty on the last page.
 type Page struct {
 	Items []Node
 	Next  string
 }
 
-// MaxLimit is the longest page of any list.
+// MaxLimit is the maximum number of items on a page of any list.
 const MaxLimit = 1000
 
-// CheckLimit returns the limit of a page, and BadRequest when it is out of range.
+// CheckLimit returns limit, or 200 if it is zero. It fails with BadRequest unless limit is between
+// 1 and MaxLimit.
 func CheckLimit(limit int) (int, error) {
 	switch {
 	case limit == 0:
@@ -55,12 +56,12 @@ func CheckLimit(limit int) (int, error) {
 	return limit, nil
 }
 
-// sortColumns are the expressions that a list is sorted by, before the name.
+// sortColumns maps each sort key to the SQL expression that a list is ordered by, before the name.
 var sortColumns = map[Sort]string{SortName: "0", SortSize: "COALESCE(v.size, 0)", SortMTime: "n.mtime", SortType: "COALESCE(v.mime, '')"}
 
-// Children lists the live children of a folder. Pages are taken by key, not by number: a page costs
-// the same wherever it is, and what is added or removed in between shifts nothing. A cursor of
-// another list, or of the same in another order, is CursorInvalid.
+// Children lists the live children of a folder. A page starts after a key, not at a row number, so
+// each page costs the same and concurrent changes shift nothing. It fails with CursorInvalid if the
+// cursor belongs to another list or order.
 func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.NodeID, l List) (Page, error) {
 	if l.Sort == "" {
 		l.Sort = SortName
@@ -86,11 +87,11 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 		if nodes, err = r.byMTime(ctx, q, folder, at, limit+1); err != nil {
 			return Page{}, err
 		}
-		return at.page(nodes, limit, l.Sort.key), nil
+		return at.page(nodes, limit, l.Sort.cursorKey), nil
 	}
 	for _, part := range l.parts(at) {
 		where, args := childrenQuery(folder, column, part.at)
-		more, err := r.queryNodes(ctx, q, where.with(part.where)+q.Dialect().Limit(), append(args, limit+1-len(nodes))...)
+		more, err := r.queryNodes(ctx, q, where.and(part.where)+q.Dialect().Limit(), append(args, limit+1-len(nodes))...)
 		if err != nil {
 			return Page{}, fmt.Errorf("list children: %w", err)
 		}
@@ -99,15 +100,15 @@ func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.Node
 			break
 		}
 	}
-	return at.page(nodes, limit, l.Sort.key), nil
+	return at.page(nodes, limit, l.Sort.cursorKey), nil
 }
 
-// byMTime returns the first of a folder's children by time, from the folders and the files by time:
-// the index has the order of each.
+// byMTime returns the first limit children by modification time after at. It merges folders and
+// files, each of which an index orders by time.
 func (r Reader) byMTime(ctx context.Context, q sqldb.Querier, folder drive.NodeID, at cursor, limit int) (nodes []Node, err error) {
 	where, args := childrenQuery(folder, sortColumns[SortMTime], at)
 	for _, kind := range []string{onlyFolders, onlyFiles} {
-		some, err := r.queryNodes(ctx, q, where.with(kind)+q.Dialect().Limit(), append(slices.Clip(args), limit)...)
+		some, err := r.queryNodes(ctx, q, where.and(kind)+q.Dialect().Limit(), append(slices.Clip(args), limit)...)
 		if err != nil {
 			return nil, fmt.Errorf("list children by time: %w", err)
 		}
@@ -128,22 +129,21 @@ const (
 	onlyFiles   = " AND n.type = 'file'"
 )
 
-// part is a list that is read by itself, and where to begin in it.
+// part is a sublist that is read on its own, and its starting position.
 type part struct {
 	where string
 	at    cursor
 }
 
-// ChildIDs returns the ids of all live children of a folder as they are at one moment, by name.
+// ChildIDs returns the ids of all live children of a folder from one statement, by name.
 func (r Reader) ChildIDs(ctx context.Context, q sqldb.Querier, folder drive.NodeID) ([]drive.NodeID, error) {
 	rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE parent_id = ? AND trashed_at = 0 ORDER BY slot", folder)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 	return ids, wrap(err, "list the ids of children of", folder)
 }
 
-// parts are the lists that l is made of: one, or the folders and then the files. Each is in the
-// order of an index where l is by name, so that a page of files costs no look at the folders before
-// it.
+// parts returns the sublists of l: one, or the folders followed by the files. Sorted by name, each
+// follows the order of an index, so that a page of files does not read the folders before it.
 func (l List) parts(at cursor) []part {
 	if !l.FoldersFirst {
 		return []part{{"", at}}
@@ -156,18 +156,20 @@ func (l List) parts(at cursor) []part {
 	return []part{folders, files}
 }
 
-// selection is the condition of a list, and its order.
+// selection is a WHERE clause and an ORDER BY clause.
 type selection struct{ where, order string }
 
-func (s selection) with(condition string) string { return s.where + condition + s.order }
+// and returns the SQL of s with a further condition, which starts with " AND".
+func (s selection) and(condition string) string { return s.where + condition + s.order }
 
+// childrenQuery selects the live children of a folder after at, ordered by column and then by name.
 func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, args []any) {
 	s.where, args = "WHERE n.parent_id = ? AND n.trashed_at = 0", []any{folder}
 	more, order := ">", "ASC"
 	if at.Desc {
 		more, order = "<", "DESC"
 	}
-	if column == sortColumns[SortName] { // by name alone: the index on (parent_id, slot) has the order
+	if column == sortColumns[SortName] { // by name alone, as ordered by the index on (parent_id, slot)
 		if at.started {
 			s.where, args = s.where+" AND n.slot "+more+" ?", append(args, at.Text)
 		}
@@ -186,11 +188,11 @@ func childrenQuery(folder drive.NodeID, column string, at cursor) (s selection, 
 	return s, args
 }
 
-// typeEnd stands between type and name in a cursor of a list by type: neither holds one.
+// typeEnd separates type and name in a cursor of a list by type; neither contains it.
 const typeEnd = "\x00"
 
-// key is the place of a node in a list, for the cursor.
-func (s Sort) key(n Node) (int64, string) {
+// cursorKey returns the sort key of a node for the cursor.
+func (s Sort) cursorKey(n Node) (int64, string) {
 	switch s {
 	case SortSize:
 		return int64(n.Size), string(n.Name)
@@ -203,7 +205,8 @@ func (s Sort) key(n Node) (int64, string) {
 	return 0, string(n.Name)
 }
 
-// ListTrash lists what was put into the trash, the newest first.
+// ListTrash lists the tops of trashed subtrees of an account, most recently trashed first. Only
+// Limit and Cursor of l are used.
 func (r Reader) ListTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, l List) (Page, error) {
 	limit, err := CheckLimit(l.Limit)
 	if err != nil {
@@ -224,8 +227,8 @@ func (r Reader) ListTrash(ctx context.Context, q sqldb.Querier, account drive.Ac
 	return at.page(nodes, limit, func(n Node) (int64, string) { return int64(n.Trashed), n.ID.String() }), nil
 }
 
-// ChildrenAfter returns up to limit live children of a folder by name, after the one given (empty:
-// from the first).
+// ChildrenAfter returns up to limit live children of a folder, by name, with names after the given
+// one (empty: from the first).
 func (r Reader) ChildrenAfter(ctx context.Context, q sqldb.Querier, folder drive.NodeID, after drive.Name, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.slot > ? AND n.trashed_at = 0 ORDER BY n.slot LIMIT ?", folder, after, limit)
 }

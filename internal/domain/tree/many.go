@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// FindMany returns nodes of the account by id, live or trashed. Those that there are none of are
-// not in the map.
+// FindMany returns nodes of the account by id, live or trashed. Missing nodes have no entry. Unlike
+// Find it includes nodes owned by an operation.
 func (r Reader) FindMany(ctx context.Context, q sqldb.Querier, account drive.AccountID, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
 	found, err := r.byID(ctx, q, ids)
-	// The account is looked at here: asked for both, SQLite may read all nodes of the account.
+	// Filtered here: with both conditions SQLite may read all nodes of the account.
 	maps.DeleteFunc(found, func(_ drive.NodeID, n Node) bool { return n.Account != account })
 	return found, err
 }
 
-// IDs returns the ids of up to limit live children of a folder by name, or, of the zero folder, of
-// what the account has put into the trash, the newest first.
+// IDs returns the ids of up to limit live children of a folder, by name. For the zero folder it
+// returns the tops in the account's trash, most recently trashed first.
 func (r Reader) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, folder drive.NodeID, limit int) ([]drive.NodeID, error) {
 	query, args := "SELECT id FROM nodes WHERE parent_id = ? AND account_id = ? AND trashed_at = 0 ORDER BY slot LIMIT ?", []any{folder, account, limit}
 	if folder.IsZero() {
@@ -31,18 +31,19 @@ func (r Reader) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 }
 
-// ByID returns nodes by id, whatever their accounts, live or trashed: for those who have found out
-// that they may be shown. Those that there are none of are not in the map.
+// ByID returns nodes by id, of any account, live or trashed. Missing nodes have no entry. The
+// caller must check that they may be shown.
 func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
 	return t.byID(ctx, q, ids)
 }
 
-// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
-const manyAtOnce = 1000
+// nodesPerStatement is how many nodes one statement asks for; SQLite takes 32,766 parameters.
+const nodesPerStatement = 1000
 
+// byID is ByID.
 func (r Reader) byID(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
-	for some := range slices.Chunk(ids, manyAtOnce) {
+	for some := range slices.Chunk(ids, nodesPerStatement) {
 		args := make([]any, len(some))
 		for i, id := range some {
 			args[i] = id

@@ -7,21 +7,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Edit is what shall be different about a live node. A zero field leaves things as they are.
+// Edit lists the changes of a live node. A zero field leaves its property unchanged.
 type Edit struct {
 	Parent   drive.NodeID
 	Name     drive.Name
 	MTime    drive.Time
-	Conflict drive.Conflict // ConflictReplace: what is in the way goes to the trash
+	Conflict drive.Conflict // ConflictReplace: a node of the same name in the target goes to the trash
 	Rev      int64          // the revision that the caller saw; zero: any
-	Below    Extent         // of the node, read before the transaction; needed to move a folder
+	Below    Extent         // extent of a folder, read before the transaction; required to move one
 }
 
-// Edit renames, moves and touches a live node; an edit that changes nothing is not a change. The
-// errors are those of a new file's place, Cycle (a folder cannot go below itself), Precondition
-// {current} when rev is not the current one, and WrongState {state: trashed}.
+// Edit renames, moves and sets the modification time of a live node. An edit that changes nothing
+// succeeds and keeps the revision. It fails like PutFile for the new place, with Cycle if a folder
+// would move below itself, with Precondition {current} if e.Rev is not the current revision, and
+// with WrongState {state: trashed}.
 func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, e Edit) (Node, error) {
-	n, up, err := t.lock(ctx, tx, account, id)
+	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err != nil {
 		return Node{}, err
 	}
@@ -38,7 +39,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	if e.MTime != 0 {
 		n.MTime = e.MTime
 	}
-	if n == old { // perhaps it was done by the first try of this request, whose reply was lost: RFC 9110 §13.1.1
+	if n == old { // possibly a retry after a lost response, so not a Precondition failure: RFC 9110 §13.1.1
 		return n, nil
 	}
 	if err := checkRev(old, e.Rev); err != nil {
@@ -54,7 +55,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	}
 	if !stays {
 		p := Place{Parent: n.Parent, Name: n.Name, Conflict: e.Conflict}
-		if n.Name, err = t.claim(ctx, tx, n, up, p, e.Below); err != nil {
+		if n.Name, err = t.preparePlace(ctx, tx, n, up, p, e.Below); err != nil {
 			return Node{}, err
 		}
 	}
@@ -69,9 +70,10 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	return n, t.opt.Arrived(ctx, tx, n)
 }
 
-// lock takes the lock on the tree and reads a node that is not the root, with its chain.
-func (t *Tree) lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (Node, chain, error) {
-	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
+// lockNode locks the tree and returns a node with its chain. It fails with NotFound for a node
+// owned by an operation and with BadRequest for the root.
+func (t *Tree) lockNode(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (Node, chain, error) {
+	if _, err := t.allocSeqs(ctx, tx, account, 0, 0); err != nil {
 		return Node{}, nil, err
 	}
 	n, err := t.Find(ctx, tx, account, id)
@@ -81,13 +83,14 @@ func (t *Tree) lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	case n.IsRoot():
 		return Node{}, nil, drive.Bad("id", drive.NotAllowed, "sent", "root")
 	}
-	up, err := t.climb(ctx, tx, id)
+	up, err := t.readChain(ctx, tx, id)
 	if err == nil && up.owned() {
 		err = drive.Fail(drive.NotFound)
 	}
 	return n, up, err
 }
 
+// checkRev fails with Precondition {current} unless rev is the node's revision or zero.
 func checkRev(n Node, rev int64) error {
 	if rev != 0 && rev != n.Rev {
 		return drive.Fail(drive.Precondition, "current", n.Rev)
@@ -95,9 +98,9 @@ func checkRev(n Node, rev int64) error {
 	return nil
 }
 
-// claim makes sure that the node may go to the place, clears what is in the way according to the
-// policy, and returns the name to take. up is the node's chain as it is now.
-func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Place, below Extent) (drive.Name, error) {
+// preparePlace checks that n may move to p, resolves a conflict by p's policy (ConflictReplace
+// trashes the node there), and returns the name to use. up is the current chain of n.
+func (t *Tree) preparePlace(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Place, below Extent) (drive.Name, error) {
 	if err := t.checkCycle(ctx, tx, n, p.Parent); err != nil {
 		return "", err
 	}
@@ -128,11 +131,13 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 	return p.Name, t.update(ctx, tx, was, &there)
 }
 
+// checkCycle fails with Cycle if parent is the folder n or lies below it, and with ParentGone if
+// parent does not exist.
 func (r Reader) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent drive.NodeID) error {
 	if !n.IsFolder() {
 		return nil
 	}
-	up, err := r.climb(ctx, tx, parent)
+	up, err := r.readChain(ctx, tx, parent)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return drive.Fail(drive.ParentGone)
@@ -144,14 +149,14 @@ func (r Reader) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent dri
 	return nil
 }
 
-// Extent reads how far a node's live subtree reaches. It looks at every node below: call it outside
-// of transactions.
+// Extent measures the live subtree of a node. It reads every descendant; call it outside of
+// transactions.
 func (r Reader) Extent(ctx context.Context, q sqldb.Querier, id drive.NodeID) (e Extent, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels, bytes) AS (
 			SELECT id, 0, 0 FROM nodes WHERE id = ?
 			UNION ALL
 			SELECT n.id, sub.levels + 1, sub.bytes + 1 + OCTET_LENGTH(n.name)
 			FROM sub JOIN nodes n ON n.parent_id = sub.id WHERE n.trashed_at = 0 AND sub.levels < ?)
-		SELECT COALESCE(MAX(levels), 0), COALESCE(MAX(bytes), 0) FROM sub`, id, maxClimb).Scan(&e.Levels, &e.Bytes)
+		SELECT COALESCE(MAX(levels), 0), COALESCE(MAX(bytes), 0) FROM sub`, id, maxLevels).Scan(&e.Levels, &e.Bytes)
 	return e, wrap(err, "measure node", id)
 }

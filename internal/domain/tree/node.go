@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Type is what a node is.
+// Type distinguishes files and folders.
 type Type string
 
 // The types.
@@ -17,7 +17,7 @@ const (
 	TypeFolder Type = "folder"
 )
 
-// Node is a file or a folder as it is now.
+// Node is the current state of a file or folder.
 type Node struct {
 	ID        drive.NodeID
 	Account   drive.AccountID
@@ -25,12 +25,12 @@ type Node struct {
 	Name      drive.Name   // empty: the root
 	Type      Type
 	Rev       int64 // grows with every change of the node
-	Seq       int64 // the tree's number of that change
+	Seq       int64 // the tree's seq of the node's last change
 	MTime     drive.Time
 	Created   drive.Time
 	Updated   drive.Time
-	Trashed   drive.Time        // when it was put into the trash itself; what lies in a trashed folder has zero
-	Operation drive.OperationID // the operation that builds or purges a node that is trashed
+	Trashed   drive.Time        // when the node itself was trashed; zero for descendants of a trashed folder
+	Operation drive.OperationID // the operation that builds or purges the trashed node; zero: none
 
 	// Of the current version; zero for a folder.
 	Version drive.VersionID
@@ -45,7 +45,7 @@ func (n Node) IsRoot() bool { return n.Parent.IsZero() }
 // IsFolder reports whether the node is a folder.
 func (n Node) IsFolder() bool { return n.Type == TypeFolder }
 
-// slot is the value of the column that keeps live names unique. A slash is in no name.
+// slot returns the value of the column that keeps live names unique. No name contains a slash.
 func (n Node) slot() string {
 	if n.Trashed != 0 {
 		return "/" + n.ID.String()
@@ -53,22 +53,27 @@ func (n Node) slot() string {
 	return string(n.Name)
 }
 
-// nodeColumns is what scanNode reads, selectNodes the beginning of most statements that read nodes.
+// nodeColumns lists the columns that scanNode reads. selectNodes starts most statements that read
+// nodes.
 const nodeColumns = `n.id, n.account_id, n.parent_id, n.name, n.type, n.rev, n.seq, n.mtime, n.created_at, n.updated_at,
 	n.trashed_at, n.operation_id, n.version_id, v.blob_id, COALESCE(v.size, 0), COALESCE(v.mime, '')`
 
 const selectNodes = `SELECT ` + nodeColumns + ` FROM nodes n LEFT JOIN versions v ON v.id = n.version_id `
 
+// scanNode reads nodeColumns into n.
 func scanNode(n *Node, scan func(...any) error) error {
 	return scan(&n.ID, &n.Account, &n.Parent, &n.Name, &n.Type, &n.Rev, &n.Seq, &n.MTime, &n.Created, &n.Updated,
 		&n.Trashed, &n.Operation, &n.Version, &n.Blob, &n.Size, &n.Mime)
 }
 
+// queryNode returns the node that a WHERE clause selects, or NotFound. n is the alias of nodes, v
+// of versions.
 func (r Reader) queryNode(ctx context.Context, q sqldb.Querier, where string, args ...any) (n Node, err error) {
 	err = scanNode(&n, q.QueryRow(ctx, selectNodes+where, args...).Scan)
 	return n, err
 }
 
+// queryNodes returns the nodes that a WHERE clause selects. n is the alias of nodes, v of versions.
 func (r Reader) queryNodes(ctx context.Context, q sqldb.Querier, where string, args ...any) ([]Node, error) {
 	rows, err := q.Query(ctx, selectNodes+where, args...)
 	return sqldb.Scan(rows, err, scanNode)
@@ -77,6 +82,7 @@ func (r Reader) queryNodes(ctx context.Context, q sqldb.Querier, where string, a
 const insertNodes = `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
 	created_at, updated_at, trashed_at, operation_id)`
 
+// nodeRow returns the values of insertNodes.
 func nodeRow(n Node) []any {
 	return []any{
 		n.ID, n.Account, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Type, n.Version, n.MTime, n.Rev, n.Seq,
@@ -84,38 +90,39 @@ func nodeRow(n Node) []any {
 	}
 }
 
-// insert writes a new node.
+// insert inserts e.Node, updates the sums and reports the effect.
 func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	if err := insertNode(ctx, tx, e.Node); err != nil {
 		return err
 	}
-	t.sums.made(tx, e.Node)
+	t.sums.nodeCreated(tx, e.Node)
 	t.opt.Happened(tx, e)
 	return nil
 }
 
+// insertNode inserts the row of n.
 func insertNode(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return wrap(tx.InsertRows(ctx, insertNodes, [][]any{nodeRow(n)}), "insert node", n.ID)
 }
 
-// update writes what of a node can change, as its next revision under the next seq. was is the node
-// as it was read.
+// update stores n with its next revision and seq, and reports the effect. was is the node as it was
+// read.
 func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, was Node, n *Node) error {
 	return t.updateBy(ctx, tx, was, n, drive.Who{})
 }
 
-// updateBy is update of a file that gets another content.
+// updateBy is update for a file that gets new content from by.
 func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by drive.Who) error {
-	c := changes{n: 1, counted: 1}
-	if n.Trashed != 0 { // it is deleted, or what is above it: see change
+	c := seqRequest{n: 1, counted: 1}
+	if n.Trashed != 0 { // a deletion is not counted; see allocSeqs
 		c.counted = 0
 	}
-	seq, err := c.announce(ctx, tx, t, n.Account)
+	seq, err := c.alloc(ctx, tx, t, n.Account)
 	if err != nil {
 		return err
 	}
 	n.Seq, n.Rev, n.Updated = seq, n.Rev+1, t.now()
-	if err := t.sums.changed(ctx, tx, was, *n); err != nil {
+	if err := t.sums.nodeChanged(ctx, tx, was, *n); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE nodes SET parent_id = ?, name = ?, name_fold = ?, slot = ?, version_id = ?, mtime = ?, rev = ?,
@@ -130,9 +137,10 @@ func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by
 			return err
 		}
 	}
-	return t.noteTrash(ctx, tx, *n)
+	return t.addDueTrash(ctx, tx, *n)
 }
 
+// wrap adds what was attempted, and on what, to err; nil stays nil.
 func wrap(err error, what string, id fmt.Stringer) error {
 	if err != nil {
 		return fmt.Errorf("%s %v: %w", what, id, err)

@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Numbers of nodes are for protocols whose ids are integers. A node has none until somebody asks;
-// then it keeps it for life, and no other node ever gets it.
+// Numeric ids serve protocols whose ids are integers. A node gets one on first use, keeps it for
+// life, and no other node ever gets the same one.
 
-// Numbers returns the numbers of those nodes that have one.
+// Numbers returns the numeric ids of nodes by node id. A node without one has no entry.
 func (r Reader) Numbers(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]int64, error) {
 	type row struct {
 		id drive.NodeID
 		n  int64
 	}
 	found := make(map[drive.NodeID]int64, len(ids))
-	for some := range slices.Chunk(ids, placesBatch) {
+	for some := range slices.Chunk(ids, idsPerStatement) {
 		marks, args := sqldb.In(some)
 		rows, err := q.Query(ctx, "SELECT node_id, number FROM node_numbers WHERE node_id IN ("+marks+")", args...)
 		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.n) })
@@ -34,7 +34,7 @@ func (r Reader) Numbers(ctx context.Context, q sqldb.Querier, ids []drive.NodeID
 	return found, nil
 }
 
-// ByNumber returns the node that has a number; NotFound.
+// ByNumber returns the node with a numeric id, or NotFound.
 func (r Reader) ByNumber(ctx context.Context, q sqldb.Querier, number int64) (id drive.NodeID, err error) {
 	if err = q.QueryRow(ctx, "SELECT node_id FROM node_numbers WHERE number = ?", number).Scan(&id); err != nil {
 		err = fmt.Errorf("find the node with the number %d: %w", number, err)
@@ -42,8 +42,8 @@ func (r Reader) ByNumber(ctx context.Context, q sqldb.Querier, number int64) (id
 	return id, err
 }
 
-// Number gives numbers to those of the nodes that are there and have none. Some 500 at a time, so
-// that the transaction is short.
+// Number assigns numeric ids to existing nodes that have none. Pass some 500 at a time to keep the
+// transaction short.
 func (t *Tree) Number(ctx context.Context, tx *sqldb.Tx, ids []drive.NodeID) error {
 	have, err := t.Numbers(ctx, tx, ids)
 	if err != nil {
@@ -53,11 +53,11 @@ func (t *Tree) Number(ctx context.Context, tx *sqldb.Tx, ids []drive.NodeID) err
 	if len(ids) == 0 {
 		return nil
 	}
-	there, err := ByID(ctx, t, tx, ids...) // a node that has gone since must not leave a row
+	there, err := ByID(ctx, t, tx, ids...) // a deleted node must not get a row
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(ids, func(x, y drive.NodeID) int { return bytes.Compare(x[:], y[:]) }) // rows are locked in one order
+	slices.SortFunc(ids, func(x, y drive.NodeID) int { return bytes.Compare(x[:], y[:]) }) // all transactions lock rows in this order
 	var rows [][]any
 	for _, id := range slices.Compact(ids) {
 		if _, ok := there[id]; ok {
@@ -74,9 +74,9 @@ func (t *Tree) Number(ctx context.Context, tx *sqldb.Tx, ids []drive.NodeID) err
 	return nil
 }
 
-// dropNumbers forgets the numbers of nodes that are deleted for good.
+// dropNumbers deletes the numeric ids of permanently deleted nodes.
 func dropNumbers(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
-	for some := range slices.Chunk(gone, placesBatch) {
+	for some := range slices.Chunk(gone, idsPerStatement) {
 		ids := make([]drive.NodeID, len(some))
 		for i, n := range some {
 			ids[i] = n.ID

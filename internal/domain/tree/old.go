@@ -9,45 +9,45 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Old versions, those that are no file's current one, have a budget of their own (N3): they may be
-// small, so that no quota bounds their rows, and one file may have any number of them. old_versions
-// counts them by account.
+// Old versions, those that are not a file's current one, have their own limit per account (N3):
+// because they may be small, the quota does not bound their number. old_versions counts them by
+// account.
 
-// countOld counts the version that has just become an old one, and what was dropped to it. When the
-// account has as many as it may have, the oldest of the same file goes, young as it is, unless it
-// is among those that are always kept; then it is TooLarge {field: versions, limit, sent}. It
-// returns all that was dropped.
-func (t *Tree) countOld(ctx context.Context, tx *sqldb.Tx, n Node, dropped []Version) ([]Version, error) {
+// countOldVersion counts the version of n that has just been superseded, less those dropped. At the
+// limit it drops the oldest version of the same file, regardless of its age. If all of the file's
+// versions are protected by KeepVersions, it fails with TooLarge {field: versions, limit, sent}. It
+// returns all dropped versions.
+func (t *Tree) countOldVersion(ctx context.Context, tx *sqldb.Tx, n Node, dropped []Version) ([]Version, error) {
 	growth := 1 - int64(len(dropped))
 	if growth <= 0 {
-		return dropped, fewerOld(ctx, tx, n.Account, -growth)
+		return dropped, subtractOldVersions(ctx, tx, n.Account, -growth)
 	}
-	counted, err := t.moreOld(ctx, tx, n.Account)
+	counted, err := t.addOldVersion(ctx, tx, n.Account)
 	if err != nil || counted {
 		return dropped, err
 	}
-	young, err := t.dropThose(ctx, tx, n.ID, 1, "created_at < ?", drive.Time(math.MaxInt64))
+	young, err := t.dropVersionsWhere(ctx, tx, n.ID, 1, "created_at < ?", drive.Time(math.MaxInt64))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(young) == 0:
 		return nil, drive.Fail(drive.TooLarge, "field", "versions", "reason", "versions", "limit", t.opt.MaxOldVersions, "sent", t.opt.MaxOldVersions+1)
 	}
-	return young, fewerOld(ctx, tx, n.Account, int64(len(young))-1)
+	return young, subtractOldVersions(ctx, tx, n.Account, int64(len(young))-1)
 }
 
-// moreOld counts one more, if there may be one more.
-func (t *Tree) moreOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (bool, error) {
+// addOldVersion adds one to the account's count of old versions; false: the limit is reached.
+func (t *Tree) addOldVersion(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (bool, error) {
 	changed, err := tx.Exec(ctx, `UPDATE old_versions SET n = n + 1 WHERE account_id = ? AND n < ?`, account, t.opt.MaxOldVersions)
 	if err != nil || changed == 1 {
 		return err == nil, wrap(err, "count a version of", account)
 	}
-	made, err := tx.InsertNew(ctx, `INSERT INTO old_versions (account_id, n) VALUES (?, 1)`, account) // the first one, or the row is full
+	made, err := tx.InsertNew(ctx, `INSERT INTO old_versions (account_id, n) VALUES (?, 1)`, account) // no row yet, or the limit is reached
 	return made, wrap(err, "count the first old version of", account)
 }
 
-// fewerOld counts less.
-func fewerOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
+// subtractOldVersions subtracts n from the account's count of old versions.
+func subtractOldVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
 	if n <= 0 {
 		return nil
 	}

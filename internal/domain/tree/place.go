@@ -10,36 +10,37 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Place is where a file shall go and what to do when something is there.
+// Place is the target of a file and the policy for a name that is taken.
 type Place struct {
 	Parent   drive.NodeID
 	Name     drive.Name
 	Conflict drive.Conflict
-	// Base is, for ConflictReplace, the current version of the file that the caller saw under the
-	// name; zero: it was free.
+	// Base is the current version of the file that the caller saw under the name, for
+	// ConflictReplace; zero: the name was free.
 	Base drive.VersionID
 }
 
-// CheckPlace returns the error that PutFile would return for the place now, without writing.
+// CheckPlace returns the error that PutFile would return for the place now. It writes nothing.
 func (r Reader) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) error {
 	if err := r.checkParent(ctx, q, account, p, Extent{}); err != nil {
 		return err
 	}
-	_, _, err := r.settle(ctx, q, account, p)
+	_, _, err := r.resolvePlace(ctx, q, account, p)
 	return err
 }
 
-// settle decides what the place means now: the file to replace, if ok, or the free name to take.
-func (r Reader) settle(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
+// resolvePlace returns the existing file to replace (zero: none) and the name to use.
+func (r Reader) resolvePlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
 	there, _, err = r.Child(ctx, q, account, p.Parent, p.Name)
 	if err != nil {
 		return Node{}, "", err
 	}
-	return r.decide(ctx, q, account, p, there)
+	return r.resolveConflict(ctx, q, account, p, there)
 }
 
-// decide is settle for who knows already what is there; zero: nothing.
-func (r Reader) decide(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
+// resolveConflict is resolvePlace for a caller that has already looked up the node there; zero: the
+// name is free.
+func (r Reader) resolveConflict(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
 	ok := !there.ID.IsZero()
 	switch {
 	case p.Conflict == drive.ConflictReplace && ok && there.Type != TypeFile:
@@ -55,10 +56,11 @@ func (r Reader) decide(ctx context.Context, q sqldb.Querier, account drive.Accou
 	return Node{}, "", nameTaken(p.Name)
 }
 
+// nameTaken returns the error NameTaken {name}.
 func nameTaken(name drive.Name) error { return drive.Fail(drive.NameTaken, "name", string(name)) }
 
-// versionChanged tells the version that is current now; null: there is no file of that name any
-// more.
+// versionChanged returns the error VersionChanged {current}; current is null if no file has the
+// name any more.
 func versionChanged(there Node) error {
 	if there.Version.IsZero() {
 		return drive.Fail(drive.VersionChanged, "current", nil)
@@ -66,8 +68,8 @@ func versionChanged(there Node) error {
 	return drive.Fail(drive.VersionChanged, "current", there.Version.String())
 }
 
-// checkParent answers ParentGone unless the parent is a live folder of the account, and BadName
-// when what is placed there would be too deep or have too long a path.
+// checkParent fails with ParentGone unless the parent is a live folder of the account, and with
+// BadName if the placed node, or what is below it, would be too deep or have too long a path.
 func (r Reader) checkParent(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, below Extent) error {
 	n, err := r.Find(ctx, q, account, p.Parent)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !n.IsFolder() {
@@ -76,7 +78,7 @@ func (r Reader) checkParent(ctx context.Context, q sqldb.Querier, account drive.
 	if err != nil {
 		return err
 	}
-	up, err := r.climb(ctx, q, p.Parent)
+	up, err := r.readChain(ctx, q, p.Parent)
 	if err != nil {
 		return err
 	}
@@ -86,12 +88,13 @@ func (r Reader) checkParent(ctx context.Context, q sqldb.Querier, account drive.
 	return checkLimits(up.path(), p.Name, below)
 }
 
-// Extent is how far a subtree reaches below its top.
+// Extent is the height of a subtree below its top.
 type Extent struct {
-	Levels int // of the deepest node; 0: nothing is below
-	Bytes  int // of the longest path, slashes included
+	Levels int // depth of the deepest node; 0: no descendants
+	Bytes  int // length of the longest relative path, slashes included
 }
 
+// checkLimits fails with BadName if a node would exceed drive.MaxDepth or drive.MaxPathBytes.
 func checkLimits(parent drive.Path, name drive.Name, below Extent) error {
 	depth, size := len(parent)+1+below.Levels, len(name)+1+below.Bytes
 	for _, n := range parent {
@@ -106,15 +109,15 @@ func checkLimits(parent drive.Path, name drive.Name, below Extent) error {
 	return nil
 }
 
-// freeName returns "name (2).ext" or the like, a name that is free in the folder. It gallops: after
-// 10,000 copies of a name the next one takes some 20 look-ups. The number before the one it finds
-// is taken.
+// freeName returns a free name like "name (2).ext". It searches exponentially and then by
+// bisection: after 10,000 copies of a name it takes some 20 lookups. The name with the preceding
+// number is taken.
 func (r Reader) freeName(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, typ Type) (drive.Name, error) {
 	taken := func(k int) (bool, error) {
 		_, ok, err := r.Child(ctx, q, account, p.Parent, numbered(p.Name, k, typ))
 		return ok, err
 	}
-	low, high := 1, 2 // low is taken
+	low, high := 1, 2 // invariant: low is taken
 	for {
 		ok, err := taken(high)
 		if err != nil {
@@ -140,11 +143,11 @@ func (r Reader) freeName(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return numbered(p.Name, high, typ), nil
 }
 
-// maxExtBytes is the longest ending that counts as an extension and stays behind the number.
+// maxExtBytes is the longest suffix that counts as an extension and stays after the number.
 const maxExtBytes = 16
 
-// numbered puts a number behind the name of a folder, or before the extension of a file. A name
-// that becomes too long loses the end of its stem.
+// numbered appends " (k)" to the name of a folder, or inserts it before the extension of a file. A
+// name that gets too long loses the end of its stem.
 func numbered(name drive.Name, k int, typ Type) drive.Name {
 	stem, ext := string(name), ""
 	if dot := strings.LastIndexByte(stem, '.'); typ == TypeFile && dot > 0 && len(stem)-dot <= maxExtBytes {

@@ -10,37 +10,38 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// places knows where folders are: many at a time, and each once. It reads level by level, so that
-// it costs a statement for each level and some hundred folders. The levels are read one after the
-// other: a folder that is moved meanwhile may be shown at either place, or at none.
-type places map[drive.NodeID]placed
+// folderIndex caches folders and their ancestors by id. It reads level by level, one statement per
+// level and idsPerStatement folders. A folder moved between two statements may appear at either
+// location, or at none.
+type folderIndex map[drive.NodeID]folderRow
 
-type placed struct {
-	link
+// folderRow is a cached folder with the id of its parent.
+type folderRow struct {
+	chainNode
 	parent drive.NodeID
 }
 
-const placesBatch = 500 // ids in one statement
+const idsPerStatement = 500 // idsPerStatement bounds the ids in one statement.
 
-// find learns where the parents of the nodes are.
-func (p places) find(ctx context.Context, q sqldb.Querier, nodes []Node) error {
+// load reads the parents of the nodes and all folders above them.
+func (x folderIndex) load(ctx context.Context, q sqldb.Querier, nodes []Node) error {
 	wanted := map[drive.NodeID]bool{}
 	for _, n := range nodes {
-		p.want(wanted, n.Parent)
+		x.request(wanted, n.Parent)
 	}
-	for level := 0; len(wanted) > 0 && level < maxClimb; level++ {
+	for level := 0; len(wanted) > 0 && level < maxLevels; level++ {
 		above := map[drive.NodeID]bool{}
-		batch := make([]any, 0, min(len(wanted), placesBatch))
+		batch := make([]any, 0, min(len(wanted), idsPerStatement))
 		for id := range wanted {
-			if batch = append(batch, id); len(batch) == placesBatch {
-				if err := p.read(ctx, q, batch, above); err != nil {
+			if batch = append(batch, id); len(batch) == idsPerStatement {
+				if err := x.loadBatch(ctx, q, batch, above); err != nil {
 					return err
 				}
 				batch = batch[:0]
 			}
 		}
 		if len(batch) > 0 {
-			if err := p.read(ctx, q, batch, above); err != nil {
+			if err := x.loadBatch(ctx, q, batch, above); err != nil {
 				return err
 			}
 		}
@@ -49,60 +50,62 @@ func (p places) find(ctx context.Context, q sqldb.Querier, nodes []Node) error {
 	return nil
 }
 
-func (p places) want(wanted map[drive.NodeID]bool, id drive.NodeID) {
-	if _, known := p[id]; !known && !id.IsZero() {
+// request adds id to wanted unless it is zero or cached.
+func (x folderIndex) request(wanted map[drive.NodeID]bool, id drive.NodeID) {
+	if _, known := x[id]; !known && !id.IsZero() {
 		wanted[id] = true
 	}
 }
 
-func (p places) read(ctx context.Context, q sqldb.Querier, ids []any, above map[drive.NodeID]bool) error {
+// loadBatch reads folders and adds their parents that are not cached to above.
+func (x folderIndex) loadBatch(ctx context.Context, q sqldb.Querier, ids []any, above map[drive.NodeID]bool) error {
 	rows, err := q.Query(ctx, "SELECT id, parent_id, name, type = 'folder', trashed_at, operation_id FROM nodes WHERE id IN ("+
 		sqldb.Marks(len(ids))+")", ids...)
-	got, err := sqldb.Scan(rows, err, func(f *placed, scan func(...any) error) error {
+	got, err := sqldb.Scan(rows, err, func(f *folderRow, scan func(...any) error) error {
 		return scan(&f.id, &f.parent, &f.name, &f.folder, &f.trashed, &f.operation)
 	})
 	if err != nil {
 		return fmt.Errorf("read the places of folders: %w", err)
 	}
 	for _, f := range got {
-		p[f.id] = f
+		x[f.id] = f
 	}
 	for _, f := range got {
-		p.want(above, f.parent)
+		x.request(above, f.parent)
 	}
 	return nil
 }
 
-// chain returns a folder and those above it, the root last; false: it is not known to hang at a
-// root.
-func (p places) chain(id drive.NodeID) (chain, bool) {
+// chain returns the chain of a cached folder; false if it does not reach a root.
+func (x folderIndex) chain(id drive.NodeID) (chain, bool) {
 	var up chain
 	for !id.IsZero() {
-		f, known := p[id]
-		if !known || len(up) > len(p) { // longer than all that is known: two were moved while they were read
+		f, known := x[id]
+		if !known || len(up) > len(x) { // a cycle: two folders were moved while they were read
 			return nil, false
 		}
-		up, id = append(up, f.link), f.parent
+		up, id = append(up, f.chainNode), f.parent
 	}
 	return up, len(up) > 0
 }
 
-// live reports whether a folder is live and is, or lies below, the one given; zero: any.
-func (p places) live(id, below drive.NodeID) bool {
-	up, ok := p.chain(id)
+// isLive reports whether a cached folder is live, and is the folder below or inside it; a zero
+// below matches any.
+func (x folderIndex) isLive(id, below drive.NodeID) bool {
+	up, ok := x.chain(id)
 	return ok && up.live() && !up.owned() && (below.IsZero() || up.contains(below))
 }
 
-// AnyWithin reports whether one of some nodes of an account is live, and is top or lies below it:
-// Within, of many. It costs a statement for each level and some hundred nodes.
+// AnyWithin reports whether at least one of the nodes is live and is top or below it. It costs one
+// statement per level and some hundred nodes.
 func (r Reader) AnyWithin(ctx context.Context, q sqldb.Querier, account drive.AccountID, top drive.NodeID, ids []drive.NodeID) (bool, error) {
 	found, err := r.FindMany(ctx, q, account, ids...)
 	if err != nil {
 		return false, err
 	}
 	nodes := slices.Collect(maps.Values(found))
-	p := places{}
-	if err := p.find(ctx, q, nodes); err != nil {
+	p := folderIndex{}
+	if err := p.load(ctx, q, nodes); err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(nodes, func(n Node) bool {
@@ -110,20 +113,20 @@ func (r Reader) AnyWithin(ctx context.Context, q sqldb.Querier, account drive.Ac
 		if n.ID == top {
 			below = drive.NodeID{}
 		}
-		return n.Trashed == 0 && n.Operation.IsZero() && (n.IsRoot() && n.ID == top || p.live(n.Parent, below))
+		return n.Trashed == 0 && n.Operation.IsZero() && (n.IsRoot() && n.ID == top || p.isLive(n.Parent, below))
 	}), nil
 }
 
-// SpotsOf is Locate for the folders that hold the nodes. One that is not there, or that an
-// operation owns, is missing.
+// SpotsOf returns the locations of the nodes' parent folders, by folder id. A folder that does not
+// exist, or is owned by an operation, has no entry.
 func (r Reader) SpotsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Spot, error) {
-	p, spots := places{}, map[drive.NodeID]Spot{}
-	if err := p.find(ctx, q, nodes); err != nil {
+	p, spots := folderIndex{}, map[drive.NodeID]Spot{}
+	if err := p.load(ctx, q, nodes); err != nil {
 		return nil, err
 	}
 	for _, n := range nodes {
 		if up, ok := p.chain(n.Parent); ok && !up.owned() {
-			spots[n.Parent] = up.spot()
+			spots[n.Parent] = up.location()
 		}
 	}
 	return spots, nil

@@ -9,14 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Deleting for good goes from the leaves to the top, a bounded number of rows per transaction. The
-// top stays trashed, and owned by its operation, until its last descendant is gone: wherever the
-// process dies, what is left is a tree, and the next PurgeStep goes on.
+// A purge deletes from the leaves to the top, with a bounded number of rows per transaction. The
+// top stays trashed and owned by its operation until its last descendant is deleted. After a crash
+// the remaining nodes are still a tree, and the next PurgeStep continues.
 
-// Doom gives a node to an operation that will purge it; from then on it cannot be found or
-// restored. A node that another operation owns is NotFound. rev as in Edit.
+// Doom assigns a node to an operation that will purge it; from then on it cannot be found or
+// restored. It fails with NotFound if another operation owns the node, and with Precondition
+// {current} if rev is neither zero nor the current revision.
 func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
-	n, up, err := t.lock(ctx, tx, account, id)
+	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err == nil {
 		err = checkRev(n, rev)
 	}
@@ -34,8 +35,7 @@ func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	return n, t.update(ctx, tx, was, &n)
 }
 
-// Purged reports whether a node of the account is being purged, or was and its tombstone is still
-// there.
+// Purged reports whether a node of the account is being purged, or was and still has its tombstone.
 func (r Reader) Purged(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM nodes WHERE id = ? AND account_id = ? AND operation_id IS NOT NULL)
@@ -43,23 +43,24 @@ func (r Reader) Purged(ctx context.Context, q sqldb.Querier, account drive.Accou
 	return n > 0, err
 }
 
-// ListOwned returns up to limit nodes that the operation owns.
+// ListOwned returns up to limit trashed nodes that the operation owns.
 func (r Reader) ListOwned(ctx context.Context, q sqldb.Querier, account drive.AccountID, op drive.OperationID, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.trashed_at > 0 AND n.operation_id = ? LIMIT ?", account, op, limit)
 }
 
-// Purge is what one step deleted.
+// Purge is the result of one purge step.
 type Purge struct {
+	// deleted nodes
 	Nodes    int64
-	Versions []Version // the caller releases their blobs and takes their sizes off the ledger
-	Done     bool      // nothing is left, the top included
+	Versions []Version // deleted versions; the caller releases their blobs and subtracts their sizes from the ledger
+	Done     bool      // the whole subtree is deleted, top included
 }
 
-// PurgeStep deletes up to limit rows (nodes and versions; one more at most) of a subtree whose top
-// is trashed. What was trashed on its own inside of it is not part of what its owner deletes: it is
-// hung below the root and stays in the trash. A top that is gone is Done.
+// PurgeStep deletes up to limit rows (nodes and versions; at most one more) of a subtree whose top
+// is trashed. A node inside that was trashed on its own is not deleted: it moves below the root and
+// stays in the trash. A top that does not exist is Done; a live one is WrongState.
 func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, top drive.NodeID, limit int) (Purge, error) {
-	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
+	if _, err := t.allocSeqs(ctx, tx, account, 0, 0); err != nil {
 		return Purge{}, err
 	}
 	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", top, account)
@@ -75,43 +76,45 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if err != nil {
 		return Purge{}, err
 	}
-	if err := t.sums.Flush(ctx, tx); err != nil { // folders are about to go
+	if err := t.sums.Flush(ctx, tx); err != nil { // pending sums must be written before folders are deleted
 		return Purge{}, err
 	}
 	p := purger{t: t, tx: tx, root: root, budget: limit}
 	if p.out.Done, _, err = p.remove(ctx, n); err != nil {
 		return Purge{}, fmt.Errorf("purge node %v: %w", top, err)
 	}
-	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+	if err := subtractOldVersions(ctx, tx, account, p.oldVersions); err != nil {
 		return Purge{}, err
 	}
-	if err := dropNumbers(ctx, tx, p.gone); err != nil {
+	if err := dropNumbers(ctx, tx, p.deleted); err != nil {
 		return Purge{}, err
 	}
-	if err := t.sums.drop(ctx, tx, p.gone); err != nil {
+	if err := t.sums.deleteRows(ctx, tx, p.deleted); err != nil {
 		return Purge{}, err
 	}
-	return p.out, t.bury(ctx, tx, account, p.gone, false)
+	return p.out, t.insertTombstones(ctx, tx, account, p.deleted, false)
 }
 
+// purger is the state of one purge step.
 type purger struct {
 	t      *Tree
 	tx     *sqldb.Tx
-	root   drive.NodeID // zero: nothing is spared
+	root   drive.NodeID // where separately trashed nodes move to; zero: they are deleted, too
 	budget int          // rows that may still be written
-	gone   []Node
-	old    int64 // versions among the rows deleted that were no file's current one
-	out    Purge
+	// nodes deleted so far
+	deleted     []Node
+	oldVersions int64 // deleted versions that were not a file's current one
+	out         Purge
 }
 
-// remove deletes a node with all that is below it, as far as the budget goes, and reports whether
-// all of it went. out is what the node counted for in the folder that holds it, as far as it went
-// and is not taken off the sum of a folder that stays.
+// remove deletes a node and its descendants, as far as the budget allows. gone reports whether all
+// were deleted. If so, out is what the node counted for in the sum of its parent, which the caller
+// subtracts.
 func (p *purger) remove(ctx context.Context, n Node) (gone bool, out Sum, err error) {
 	if n.IsFolder() {
 		empty, below, err := p.removeBelow(ctx, n.ID)
 		if !empty || p.budget <= 0 {
-			p.t.sums.Add(p.tx, sumChange{folder: n.ID, sum: below.minus()})
+			p.t.sums.Add(p.tx, sumChange{folder: n.ID, sum: below.negated()})
 			return false, Sum{}, err
 		}
 		out = below
@@ -119,22 +122,24 @@ func (p *purger) remove(ctx context.Context, n Node) (gone bool, out Sum, err er
 		return false, Sum{}, err
 	}
 	p.budget--
-	p.gone = append(p.gone, n)
+	p.deleted = append(p.deleted, n)
 	p.out.Nodes++
-	if out.add(n.alone()); n.Trashed != 0 {
+	if out.add(n.ownSum()); n.Trashed != 0 {
 		out = Sum{}
 	}
 	_, err = p.tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", n.ID)
 	return err == nil, out, err
 }
 
-// purgeAhead bounds how many children are read at once: on the way down a deep tree what was read
-// is not used.
-const purgeAhead = 64
+// childrenPerRead bounds how many children one statement reads; in a deep tree the rest of them
+// would be read in vain.
+const childrenPerRead = 64
 
+// removeBelow deletes the descendants of a folder, as far as the budget allows. empty reports that
+// none is left, and out what they counted for in the folder's sum.
 func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bool, out Sum, err error) {
 	for p.budget > 0 {
-		kids, err := p.t.queryNodes(ctx, p.tx, "WHERE n.parent_id = ? ORDER BY n.slot LIMIT ?", folder, min(p.budget, purgeAhead))
+		kids, err := p.t.queryNodes(ctx, p.tx, "WHERE n.parent_id = ? ORDER BY n.slot LIMIT ?", folder, min(p.budget, childrenPerRead))
 		if err != nil || len(kids) == 0 {
 			return err == nil, out, err
 		}
@@ -143,7 +148,7 @@ func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bo
 				return false, out, nil
 			}
 			if kid.Trashed != 0 && !p.root.IsZero() {
-				if err := p.rescue(ctx, kid); err != nil {
+				if err := p.moveToRoot(ctx, kid); err != nil {
 					return false, out, err
 				}
 				continue
@@ -158,9 +163,9 @@ func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bo
 	return false, out, nil
 }
 
-// removeVersions deletes the versions of a file, the oldest first, as far as the budget goes. The
-// last one goes only together with the file, though that be one row too many: a copy that runs at
-// the same time must not meet a file without content.
+// removeVersions deletes the versions of a file, oldest first, as far as the budget allows; bare
+// reports that none is left. The last version is deleted together with the file, even if that is
+// one row over the budget: a concurrent copy must not see a file without content.
 func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bool, err error) {
 	rows, err := p.tx.Query(ctx, selectVersions+"WHERE node_id = ? ORDER BY id LIMIT ?", file, p.budget+1)
 	all, err := sqldb.Scan(rows, err, scanVersion)
@@ -174,23 +179,25 @@ func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bo
 			return false, err
 		}
 	}
-	if p.old += int64(len(all)); bare && len(all) > 0 {
-		p.old-- // the current one, which goes with its node
+	if p.oldVersions += int64(len(all)); bare && len(all) > 0 {
+		p.oldVersions-- // the current one is not an old version
 	}
 	p.budget -= len(all)
 	p.out.Versions = append(p.out.Versions, all...)
 	return bare, nil
 }
 
-func (p *purger) rescue(ctx context.Context, n Node) error {
+// moveToRoot moves a separately trashed node below the root, so that it stays in the trash.
+func (p *purger) moveToRoot(ctx context.Context, n Node) error {
 	p.budget--
 	was := n
 	n.Parent = p.root
 	return p.t.update(ctx, p.tx, was, &n)
 }
 
-// PurgeAll is PurgeStep for all that an account has: its nodes, its trash, its tombstones and the
-// tree itself. It leaves no tombstones. An account without a tree is Done.
+// PurgeAll deletes up to limit rows of an account: tombstones, nodes, versions, trash and finally
+// the tree itself. It leaves no tombstones. Repeat it until Done. An account without a tree is
+// Done.
 func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, limit int) (Purge, error) {
 	root, err := t.Root(ctx, tx, account)
 	switch {
@@ -211,17 +218,17 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	if err != nil {
 		return Purge{}, fmt.Errorf("purge the tree of %v: %w", account, err)
 	}
-	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+	if err := subtractOldVersions(ctx, tx, account, p.oldVersions); err != nil {
 		return Purge{}, err
 	}
-	if err := dropNumbers(ctx, tx, p.gone); err != nil {
+	if err := dropNumbers(ctx, tx, p.deleted); err != nil {
 		return Purge{}, err
 	}
-	if err := t.sums.drop(ctx, tx, p.gone); err != nil {
+	if err := t.sums.deleteRows(ctx, tx, p.deleted); err != nil {
 		return Purge{}, err
 	}
 	if !gone {
-		_, err = t.change(ctx, tx, account, 0, -p.out.Nodes)
+		_, err = t.allocSeqs(ctx, tx, account, 0, -p.out.Nodes)
 		return p.out, err
 	}
 	p.out.Done = true
@@ -235,13 +242,14 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return p.out, wrap(err, "delete the tree of", account)
 }
 
-// bury leaves a tombstone for each node: it was deleted, or handed to another account.
-func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []Node, handed bool) error {
+// insertTombstones inserts a tombstone for each node and reports the effects. handed tells that the
+// nodes moved to another account, not that they were deleted.
+func (t *Tree) insertTombstones(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []Node, handed bool) error {
 	n := int64(len(gone))
 	if n == 0 {
 		return nil
 	}
-	last, err := t.change(ctx, tx, account, n, -n)
+	last, err := t.allocSeqs(ctx, tx, account, n, -n)
 	if err != nil {
 		return err
 	}
@@ -253,15 +261,15 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 			return wrap(err, "bury node", node.ID)
 		}
 		if handed {
-			t.sums.left(tx, node)
+			t.sums.nodeLeft(tx, node)
 		}
 		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true, Handed: handed})
 	}
-	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
+	return addDue(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }
 
-// Forget drops up to limit tombstones of the account that are older than before, and returns how
-// many. Feeds that have not come this far are told that they are incomplete.
+// Forget drops up to limit tombstones of the account older than before, oldest first, and returns
+// their number. Feed positions before them expire.
 func (t *Tree) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
 	var last int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq, deleted_at FROM tombstones WHERE account_id = ?

@@ -7,70 +7,74 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// File is content with the place where it shall appear.
+// File is content and the place where it becomes visible.
 type File struct {
 	Parent   drive.NodeID
 	Name     drive.Name
 	Conflict drive.Conflict
 	Base     drive.VersionID // as in Place
 
-	Blob  drive.BlobID // the caller holds a reference for it, which now belongs to the version
+	Blob  drive.BlobID // the caller has added a reference, which the version takes over
 	Size  drive.ByteSize
-	MTime drive.Time // the client's; zero: now
+	MTime drive.Time // from the client; zero: now
 	Mime  string
 	By    drive.UserID
-	Who   drive.Who // whose content it is for the activity log; zero: By, of whom no more is known
+	Who   drive.Who // author for the activity log; zero: only By is known
 
-	Version drive.VersionID // of the version that it becomes, made before the transaction; zero: any
+	Version drive.VersionID // id of the new version, if created before the transaction; zero: a new id
 }
 
-func (f File) version() drive.VersionID {
+// versionID returns f.Version, or a new id if it is zero.
+func (f File) versionID() drive.VersionID {
 	if f.Version.IsZero() {
 		return drive.NewID[drive.VersionID]()
 	}
 	return f.Version
 }
 
-func (f File) by() drive.Who {
+// author returns f.Who, or the user f.By if it is zero.
+func (f File) author() drive.Who {
 	if f.Who.User.IsZero() {
 		return drive.Who{User: f.By}
 	}
 	return f.Who
 }
 
+// place returns the target of f.
 func (f File) place() Place { return Place{f.Parent, f.Name, f.Conflict, f.Base} }
 
-// Placed is what PutFile did.
+// Placed is the result of PutFile.
 type Placed struct {
 	Node    Node
-	Created bool      // false: the file was there and got a version
-	Dropped []Version // versions that went: the caller releases their blobs and takes their sizes off the ledger
+	Created bool      // false: an existing file got a version
+	Dropped []Version // dropped versions; the caller releases their blobs and subtracts their sizes from the ledger
 }
 
-// PutFile makes the content visible: as a new file, or as the next version of the one that the
-// caller saw. The errors are ParentGone (missing, trashed or not a folder), NameTaken,
-// VersionChanged {current}, BadName (too deep, path too long) and TooLarge (too many nodes).
+// PutFile makes content visible, as a new file or as the next version of the file that the caller
+// saw. It fails with ParentGone (parent missing, trashed or not a folder), NameTaken,
+// VersionChanged {current}, BadName (too deep, path too long) or TooLarge (too many nodes, versions
+// or changes).
 func (t *Tree) PutFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f File) (Placed, error) {
 	if err := t.checkParent(ctx, tx, account, f.place(), Extent{}); err != nil {
 		return Placed{}, err
 	}
-	there, name, err := t.settle(ctx, tx, account, f.place())
+	there, name, err := t.resolvePlace(ctx, tx, account, f.place())
 	if err != nil {
 		return Placed{}, err
 	}
 	return t.put(ctx, tx, account, there, name, f)
 }
 
-// Target is where a path leads, as one transaction sees it.
+// Target is a path resolved within one transaction.
 type Target struct {
 	Folder drive.NodeID
-	There  Node // what has the name; zero: it is free
+	There  Node // the node with the name; zero: the name is free
 	path   drive.Path
 }
 
-// Aim looks up where a file shall be put, by one statement. With parents it makes the folders that
-// are missing. The errors are NotFound (no such folder), ParentGone (it is a file), NameTaken (with
-// parents: a file is in the way) and BadName (the root, too deep, path too long).
+// Aim resolves the path of a file to be put, with one statement. If parents is set, it creates
+// missing folders. It fails with NotFound (no such folder), ParentGone (the parent is a file),
+// NameTaken (with parents: a file is in the way) or BadName (the root, too deep, path too long).
 func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path, parents bool) (Target, error) {
 	above, name, ok := path.Split()
 	if !ok {
@@ -101,19 +105,19 @@ func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p
 	return Target{Folder: folder.ID, path: path}, nil
 }
 
-// PutFileAt is PutFile at a target of the same transaction, which it need not look up again:
-// f.Parent and f.Name are not used.
+// PutFileAt is PutFile at a target resolved in the same transaction, without further lookups.
+// f.Parent and f.Name are ignored.
 func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (Placed, error) {
 	_, f.Name, _ = at.path.Split()
 	f.Parent = at.Folder
-	there, name, err := t.decide(ctx, tx, account, f.place(), at.There)
+	there, name, err := t.resolveConflict(ctx, tx, account, f.place(), at.There)
 	if err != nil {
 		return Placed{}, err
 	}
 	return t.put(ctx, tx, account, there, name, f)
 }
 
-// put makes the content visible where it has been decided.
+// put stores f as a version of there, or as a new file with the name if there is zero.
 func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, there Node, name drive.Name, f File) (Placed, error) {
 	if f.MTime == 0 {
 		f.MTime = t.now()
@@ -129,31 +133,33 @@ func (t *Tree) put(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, t
 	return Placed{Node: n, Created: true}, err
 }
 
+// addFile creates a file whose name is known to be free.
 func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, name drive.Name, f File) (Node, error) {
-	if err := t.opt.Enters(ctx, tx, Folder{account, f.Parent}, f.by()); err != nil {
+	if err := t.opt.Enters(ctx, tx, Folder{account, f.Parent}, f.author()); err != nil {
 		return Node{}, err
 	}
-	seq, err := t.change(ctx, tx, account, 1, 1)
+	seq, err := t.allocSeqs(ctx, tx, account, 1, 1)
 	if err != nil {
 		return Node{}, err
 	}
 	n := fileNode(t.newNode(account, f.Parent, name, TypeFile), f)
 	n.Seq = seq
-	if err := t.insert(ctx, tx, Effect{Node: n, By: f.by()}); err != nil {
+	if err := t.insert(ctx, tx, Effect{Node: n, By: f.author()}); err != nil {
 		return Node{}, err
 	}
 	return n, t.insertVersion(ctx, tx, n, f.By)
 }
 
-// fileNode is a new node as the file's, without its seq.
+// fileNode returns n with the content and time of f.
 func fileNode(n Node, f File) Node {
-	n.Version, n.Blob, n.Size, n.Mime = f.version(), f.Blob, f.Size, f.Mime
+	n.Version, n.Blob, n.Size, n.Mime = f.versionID(), f.Blob, f.Size, f.Mime
 	if f.MTime != 0 {
 		n.MTime = f.MTime
 	}
 	return n
 }
 
+// newNode returns a new node with revision 1 and without a seq.
 func (t *Tree) newNode(account drive.AccountID, parent drive.NodeID, name drive.Name, typ Type) Node {
 	now := t.now()
 	return Node{

@@ -8,32 +8,32 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Newcomers puts many files of an account that are new, by few statements: Aim finds out which of
-// them are, Put puts those. The others go one by one, by Tree.Aim and Tree.PutFileAt, after them.
+// Newcomers creates many new files of an account with few statements. Aim determines which files
+// are certainly new, and Put creates those. The caller then puts the others one by one with
+// Tree.Aim and Tree.PutFileAt.
 type Newcomers struct {
 	Tree    *Tree
 	Account drive.AccountID
 }
 
-// Wanted is a file that may be new.
+// Wanted is a file of a batch that may be new.
 type Wanted struct {
 	Path     drive.Path
-	Parents  bool // as in Aim
+	Parents  bool // create missing folders
 	Conflict drive.Conflict
-	Apart    bool // it goes one by one in any case, and may be refused: nothing is made for it
+	Apart    bool // the caller puts this file on its own and may refuse it, so no folder is created for it
 }
 
-// Aim returns the targets of those of the files, in the order in which they came, that go to a
-// free name of a folder that is there, or that it has made. The target of any other is zero: what
-// it does depends on what is there, or on one before it. To put first those that have a target and
-// then the others comes to the same as to put them in their order. When it fails, it may have made
-// folders.
+// Aim returns one target per file. It is set for a file whose folder exists, or was created by this
+// call, and whose name is free. It is zero for a file that depends on an existing node or on an
+// earlier file. Putting first the files with a target and then the others has the same result as
+// putting all in order. On error, folders may have been created.
 func (n Newcomers) Aim(ctx context.Context, tx *sqldb.Tx, files []Wanted) ([]Target, error) {
-	a := aiming{tree: n.Tree, tx: tx, account: n.Account, folders: map[string]drive.NodeID{}, matters: map[string]bool{}}
+	a := targetResolver{tree: n.Tree, tx: tx, account: n.Account, folders: map[string]drive.NodeID{}, dependencies: map[string]bool{}}
 	targets := make([]Target, len(files))
 	of := map[drive.NodeID][]int{}
 	for i, w := range files {
-		folder, err := a.folder(ctx, w)
+		folder, err := a.folderFor(ctx, w)
 		if err != nil {
 			return nil, err
 		}
@@ -43,91 +43,92 @@ func (n Newcomers) Aim(ctx context.Context, tx *sqldb.Tx, files []Wanted) ([]Tar
 		}
 	}
 	for folder, some := range of {
-		if err := a.dropTaken(ctx, folder, some, targets); err != nil {
+		if err := a.clearTaken(ctx, folder, some, targets); err != nil {
 			return nil, err
 		}
 	}
-	dropBehindRenamed(files, targets)
+	clearAfterRename(files, targets)
 	return targets, nil
 }
 
-// aiming is one Aim. Its keys are paths as text.
-type aiming struct {
+// targetResolver is the state of one call of Newcomers.Aim. Its map keys are paths as text.
+type targetResolver struct {
 	tree    *Tree
 	tx      *sqldb.Tx
 	account drive.AccountID
-	folders map[string]drive.NodeID // that were looked up; zero: there is none that a new file could go to
-	// matters is what files that came before depend on: their own names, and those of folders that
-	// they did not find.
-	matters map[string]bool
+	folders map[string]drive.NodeID // resolved folders; zero: no target possible
+	// dependencies are paths on which the result for earlier files depends: their own, and those of
+	// folders that they did not find.
+	dependencies map[string]bool
 }
 
-// folder returns the folder of a file that may be new, zero: it is not.
-func (a *aiming) folder(ctx context.Context, w Wanted) (drive.NodeID, error) {
+// folderFor returns the folder of a file that may be new; zero: the file must be put on its own.
+func (r *targetResolver) folderFor(ctx context.Context, w Wanted) (drive.NodeID, error) {
 	above, name, ok := w.Path.Split()
 	if !ok {
 		return drive.NodeID{}, nil
 	}
 	path, folder := w.Path.String(), above.String()
-	behind := a.matters[path]
-	a.matters[path] = true
+	behind := r.dependencies[path]
+	r.dependencies[path] = true
 	if w.Apart {
-		a.await(above)
+		r.addDependencies(above)
 		return drive.NodeID{}, nil
 	}
 	if fits := checkLimits(above, name, Extent{}) == nil; behind || !fits {
 		return drive.NodeID{}, nil
 	}
-	id, known := a.folders[folder]
+	id, known := r.folders[folder]
 	if known {
 		return id, nil
 	}
-	id, err := a.findOrMake(ctx, above, w.Parents)
-	if a.folders[folder] = id; id.IsZero() {
-		a.await(above)
+	id, err := r.findOrCreate(ctx, above, w.Parents)
+	if r.folders[folder] = id; id.IsZero() {
+		r.addDependencies(above)
 	}
 	return id, err
 }
 
-// await says that a file which goes later depends on whether there are these folders.
-func (a *aiming) await(folder drive.Path) {
+// addDependencies records that a file which is put later depends on whether these folders exist.
+func (r *targetResolver) addDependencies(folder drive.Path) {
 	for n := range folder {
-		a.matters[folder[:n+1].String()] = true
+		r.dependencies[folder[:n+1].String()] = true
 	}
 }
 
-func (a *aiming) findOrMake(ctx context.Context, path drive.Path, parents bool) (drive.NodeID, error) {
-	last, depth, err := a.tree.descend(ctx, a.tx, a.account, path)
+// findOrCreate returns the folder at a path; zero: it cannot be used for new files. Missing folders
+// are created if parents is set and no earlier file depends on their absence.
+func (r *targetResolver) findOrCreate(ctx context.Context, path drive.Path, parents bool) (drive.NodeID, error) {
+	last, depth, err := r.tree.descend(ctx, r.tx, r.account, path)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return drive.NodeID{}, nil
 	case err != nil:
 		return drive.NodeID{}, err
-	case !last[0].IsFolder(), depth < len(path) && (!parents || a.anyMatters(path)):
+	case !last[0].IsFolder(), depth < len(path) && (!parents || r.hasDependency(path)):
 		return drive.NodeID{}, nil
 	}
 	folder := last[0]
 	for _, missing := range path[depth:] {
-		if folder, err = a.tree.addFolder(ctx, a.tx, a.account, folder.ID, missing); err != nil {
+		if folder, err = r.tree.addFolder(ctx, r.tx, r.account, folder.ID, missing); err != nil {
 			return drive.NodeID{}, err
 		}
 	}
 	return folder.ID, nil
 }
 
-// anyMatters reports whether a file that came before depends on whether one of these folders is
-// made.
-func (a *aiming) anyMatters(folder drive.Path) bool {
+// hasDependency reports whether an earlier file depends on the absence of one of these folders.
+func (r *targetResolver) hasDependency(folder drive.Path) bool {
 	for n := range folder {
-		if a.matters[folder[:n+1].String()] {
+		if r.dependencies[folder[:n+1].String()] {
 			return true
 		}
 	}
 	return false
 }
 
-// dropTaken takes the targets from those files of a folder whose names are taken.
-func (a *aiming) dropTaken(ctx context.Context, folder drive.NodeID, some []int, targets []Target) error {
+// clearTaken clears the targets of those files of a folder whose names are taken.
+func (r *targetResolver) clearTaken(ctx context.Context, folder drive.NodeID, some []int, targets []Target) error {
 	of := make(map[drive.Name]int, len(some))
 	names := make([]drive.Name, len(some))
 	for k, i := range some {
@@ -135,7 +136,7 @@ func (a *aiming) dropTaken(ctx context.Context, folder drive.NodeID, some []int,
 		of[names[k]] = i
 	}
 	marks, args := sqldb.In(names)
-	rows, err := a.tx.Query(ctx, "SELECT slot FROM nodes WHERE parent_id = ? AND slot IN ("+marks+")", append([]any{folder}, args...)...)
+	rows, err := r.tx.Query(ctx, "SELECT slot FROM nodes WHERE parent_id = ? AND slot IN ("+marks+")", append([]any{folder}, args...)...)
 	taken, err := sqldb.Scan(rows, err, func(name *drive.Name, scan func(...any) error) error { return scan(name) })
 	if err != nil {
 		return fmt.Errorf("look for %d names: %w", len(names), err)
@@ -146,9 +147,9 @@ func (a *aiming) dropTaken(ctx context.Context, folder drive.NodeID, some []int,
 	return nil
 }
 
-// dropBehindRenamed takes the targets from files that come behind one, in the same folder, that
-// gets another name: it may be one of theirs.
-func dropBehindRenamed(files []Wanted, targets []Target) {
+// clearAfterRename clears the targets of files that follow, in the same folder, a file that will be
+// renamed: the new name may be one of theirs.
+func clearAfterRename(files []Wanted, targets []Target) {
 	renamed := map[string]bool{}
 	for i, w := range files {
 		above, _, _ := w.Path.Split()
@@ -161,16 +162,17 @@ func dropBehindRenamed(files []Wanted, targets []Target) {
 	}
 }
 
-// Put is Tree.PutFileAt of files at targets that Aim found in the same transaction, one for each.
+// Put creates the files at targets that Aim returned in the same transaction, one per file. All
+// targets must be set.
 func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) ([]Placed, error) {
 	count := int64(len(files))
 	if count == 0 {
 		return nil, nil
 	}
-	if err := n.mayEnter(ctx, tx, targets, files); err != nil {
+	if err := n.checkEnters(ctx, tx, targets, files); err != nil {
 		return nil, err
 	}
-	last, err := n.Tree.change(ctx, tx, n.Account, count, count)
+	last, err := n.Tree.allocSeqs(ctx, tx, n.Account, count, count)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +193,8 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 		return nil, fmt.Errorf("insert %d versions: %w", count, err)
 	}
 	for i, p := range placed {
-		n.Tree.sums.made(tx, p.Node)
-		n.Tree.opt.Happened(tx, Effect{Node: p.Node, By: files[i].by()})
+		n.Tree.sums.nodeCreated(tx, p.Node)
+		n.Tree.opt.Happened(tx, Effect{Node: p.Node, By: files[i].author()})
 		if err := n.Tree.opt.Arrived(ctx, tx, p.Node); err != nil {
 			return nil, err
 		}
@@ -200,15 +202,15 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 	return placed, nil
 }
 
-// mayEnter asks for each folder and each of those who put something there once.
-func (n Newcomers) mayEnter(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
+// checkEnters calls Options.Enters once for each folder and author.
+func (n Newcomers) checkEnters(ctx context.Context, tx *sqldb.Tx, targets []Target, files []File) error {
 	type entry struct {
 		folder drive.NodeID
 		by     drive.Who
 	}
 	asked := map[entry]bool{}
 	for i, f := range files {
-		e := entry{targets[i].Folder, f.by()}
+		e := entry{targets[i].Folder, f.author()}
 		if asked[e] {
 			continue
 		}

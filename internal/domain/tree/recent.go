@@ -8,16 +8,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// recentLooks is how many nodes one call of Recent looks at, recentBatch how many of them are read
-// at a time.
+// recentBatch is how many nodes one statement of Recent reads. maxNodesScanned bounds how many
+// nodes one call reads.
 const (
-	recentBatch = 500
-	recentLooks = 5000
+	recentBatch     = 500
+	maxNodesScanned = 5000
 )
 
-// Recent lists the live files of an account by their last change, the newest first, along the index
-// of the feed. A page may be short, or empty, and yet have a Next: one call looks at so many nodes
-// and no more, so that a million folders that were made since make no call slow.
+// Recent lists the live files of an account by their last change, newest first, along the index of
+// the feed. A page may be short, or empty, and still have a Next, because one call reads a bounded
+// number of nodes: a million new folders must not make a call slow.
 func (r Reader) Recent(ctx context.Context, q sqldb.Querier, account drive.AccountID, cursor string, limit int) (Page, error) {
 	limit, err := CheckLimit(limit)
 	if err != nil {
@@ -30,17 +30,17 @@ func (r Reader) Recent(ctx context.Context, q sqldb.Querier, account drive.Accou
 	if !at.started {
 		at.Number = 1 << 62
 	}
-	found, folders := Page{}, places{}
-	for looked := 0; looked < recentLooks; looked += recentBatch {
+	found, folders := Page{}, folderIndex{}
+	for looked := 0; looked < maxNodesScanned; looked += recentBatch {
 		nodes, err := r.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.seq < ? ORDER BY n.seq DESC LIMIT ?", account, at.Number, recentBatch)
 		if err == nil {
-			err = folders.find(ctx, q, nodes)
+			err = folders.load(ctx, q, nodes)
 		}
 		if err != nil {
 			return Page{}, fmt.Errorf("read what changed last: %w", err)
 		}
 		for _, n := range nodes {
-			if n.IsFolder() || n.Trashed != 0 || !folders.live(n.Parent, drive.NodeID{}) {
+			if n.IsFolder() || n.Trashed != 0 || !folders.isLive(n.Parent, drive.NodeID{}) {
 				continue
 			}
 			if found.Items = append(found.Items, n); len(found.Items) > limit {

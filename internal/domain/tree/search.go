@@ -11,14 +11,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Search says which live nodes are looked for: those that all fields agree with. A zero field
-// agrees with every node.
+// Search selects live nodes that match all fields. A zero field matches every node.
 type Search struct {
-	Name    string       // occurs in the name, whatever its case; no character of it has a meaning of its own
-	In      drive.NodeID // somewhere below this folder
+	Name    string       // substring of the name, ignoring case; no wildcards
+	In      drive.NodeID // below this folder, at any depth
 	Type    Type
-	Ext     []string       // the name ends in "." and one of them, whatever its case
-	MinSize drive.ByteSize // of files; with a limit of size folders are not found
+	Ext     []string       // the name ends in "." and one of these, ignoring case
+	MinSize drive.ByteSize // a limit of size excludes folders
 	MaxSize drive.ByteSize // zero: any
 	After   drive.Time     // mtime at or after
 	Before  drive.Time     // mtime before; zero: any
@@ -26,78 +25,78 @@ type Search struct {
 	Cursor  string
 }
 
-// searchLooks is how many names that match one call looks at, searchBatch how many of them are read
-// at a time at most.
+// searchBatch bounds how many matching names one statement reads, maxNamesScanned how many one call
+// reads.
 const (
-	searchBatch = 1000
-	searchLooks = 10_000
+	searchBatch     = 1000
+	maxNamesScanned = 10_000
 )
 
-// Search looks names up, in the order of the folded names, and then of age. A page may be short, or
-// empty, and yet have a Next: one call looks at so many names that match and no more, so that what
-// lies in the trash or elsewhere makes no call slow. It reads the account's index of names from the
-// cursor on, to the end if little matches (BenchmarkSearch): no index finds the middle of a word in
-// both databases, and this one saves reading the nodes.
+// Search lists matching nodes by case-folded name and then by id. A page may be short, or empty,
+// and still have a Next, because one call reads a bounded number of matching names: names in the
+// trash or elsewhere must not make a call slow. It reads the account's name index from the cursor
+// on, to the end if few names match (BenchmarkSearch). Neither database can index substrings; the
+// name index avoids reading the nodes.
 func (r Reader) Search(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search) (Page, error) {
 	limit, err := CheckLimit(s.Limit)
 	if err != nil {
 		return Page{}, err
 	}
-	at, err := parseCursor(s.Cursor, "search/"+account.String()+"/"+s.key(), false)
+	at, err := parseCursor(s.Cursor, "search/"+account.String()+"/"+s.cursorKey(), false)
 	if err != nil {
 		return Page{}, err
 	}
-	found, folders := Page{}, places{}
+	found, folders := Page{}, folderIndex{}
 	batch := min(2*limit, searchBatch)
-	for looked := 0; looked < searchLooks; batch = searchBatch {
+	for looked := 0; looked < maxNamesScanned; batch = searchBatch {
 		names, err := r.matchingNames(ctx, q, account, s, at, batch)
 		if err != nil {
 			return Page{}, fmt.Errorf("search names: %w", err)
 		}
-		nodes, err := r.thoseOf(ctx, q, names, s)
+		nodes, err := r.matchingNodes(ctx, q, names, s)
 		if err == nil {
-			err = folders.find(ctx, q, nodes)
+			err = folders.load(ctx, q, nodes)
 		}
 		if err != nil {
 			return Page{}, fmt.Errorf("search: %w", err)
 		}
 		for _, n := range nodes {
-			if !folders.live(n.Parent, s.In) {
+			if !folders.isLive(n.Parent, s.In) {
 				continue
 			}
 			if found.Items = append(found.Items, n); len(found.Items) > limit {
-				return at.page(found.Items, limit, func(n Node) (int64, string) { return 0, nameOf{n.ID, n.Name.Fold()}.text() }), nil
+				return at.page(found.Items, limit, func(n Node) (int64, string) { return 0, nameEntry{n.ID, n.Name.Fold()}.cursorText() }), nil
 			}
 		}
 		if len(names) < batch {
 			return found, nil
 		}
 		looked += len(names)
-		at.started, at.Text = true, names[len(names)-1].text()
+		at.started, at.Text = true, names[len(names)-1].cursorText()
 	}
 	found.Next = at.String()
 	return found, nil
 }
 
-// key is what makes this search another one than others, for its cursor.
-func (s Search) key() string {
+// cursorKey returns a hash of the search, which ties a cursor to it.
+func (s Search) cursorKey() string {
 	s.Limit, s.Cursor = 0, ""
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", fmt.Sprintf("%+v", s)))
 	return hex.EncodeToString(sum[:8])
 }
 
-// nameOf is an entry of the index of names.
-type nameOf struct {
+// nameEntry is an entry of the name index.
+type nameEntry struct {
 	id   drive.NodeID
 	fold string
 }
 
-// text is the place of the entry, for the cursor. A name has no slash.
-func (n nameOf) text() string { return n.fold + "/" + n.id.String() }
+// cursorText returns the position of the entry for the cursor. A name has no slash.
+func (n nameEntry) cursorText() string { return n.fold + "/" + n.id.String() }
 
-// matchingNames reads the next names that match, by the index alone. The condition on both columns
-// is written so that MySQL, which takes no range from a comparison of rows, has one for the first.
-func (r Reader) matchingNames(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search, at cursor, limit int) ([]nameOf, error) {
+// matchingNames returns the next matching entries of the name index after at. MySQL does not derive
+// an index range from a row comparison, so the condition compares both columns separately.
+func (r Reader) matchingNames(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search, at cursor, limit int) ([]nameEntry, error) {
 	where, args := "account_id = ?", []any{account}
 	if at.started {
 		fold, id, _ := strings.Cut(at.Text, "/")
@@ -114,14 +113,13 @@ func (r Reader) matchingNames(ctx context.Context, q sqldb.Querier, account driv
 		where += " AND (" + strings.Join(any, " OR ") + ")"
 	}
 	rows, err := q.Query(ctx, "SELECT id, name_fold FROM nodes WHERE "+where+" ORDER BY name_fold, id LIMIT ?", append(args, limit)...)
-	return sqldb.Scan(rows, err, func(n *nameOf, scan func(...any) error) error { return scan(&n.id, &n.fold) })
+	return sqldb.Scan(rows, err, func(n *nameEntry, scan func(...any) error) error { return scan(&n.id, &n.fold) })
 }
 
-// escapeLike takes their meaning from the characters that have one in a pattern of LIKE with ESCAPE
-// '!'.
+// escapeLike escapes the wildcards of LIKE with ESCAPE '!'.
 var escapeLike = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-// where is what the index does not tell.
+// where returns the conditions that the name index cannot evaluate.
 func (s Search) where() (where string, args []any) {
 	add := func(condition string, arg any) { where, args = where+" AND "+condition, append(args, arg) }
 	if s.Type != "" {
@@ -142,9 +140,9 @@ func (s Search) where() (where string, args []any) {
 	return where, args
 }
 
-// thoseOf reads the nodes of the names that are not in the trash themselves, are not the root, and
-// agree with the rest of the search, in the order of the names.
-func (r Reader) thoseOf(ctx context.Context, q sqldb.Querier, names []nameOf, s Search) ([]Node, error) {
+// matchingNodes returns the nodes of the names that match the other conditions, in the order of the
+// names, without the root and nodes trashed themselves.
+func (r Reader) matchingNodes(ctx context.Context, q sqldb.Querier, names []nameEntry, s Search) ([]Node, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}

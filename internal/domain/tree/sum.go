@@ -10,16 +10,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The table folder_sums has a row for each folder that has been added up: what is live below it, as
-// if the folder itself were live, and the number of the last change there. The transaction of a
-// change adds to the rows of the folder that it changes and of those above it, up to the first in
-// the trash; all changes of a transaction cost one way up together. So a row is always exact.
+// folder_sums has a row for each folder whose sum has been computed: the totals of its live
+// descendants, as if the folder itself were live, and the seq of the last change among them. A
+// transaction adds its changes to the rows of the changed folder and of those above it, up to the
+// first trashed one, in one update at its end. So a row is always exact.
 //
-// A folder without a row has not been added up. Then none above it has one, up to the first in the
-// trash: a folder without a row that comes into another one takes away the rows above its new
-// place.
+// If a folder has no row, none above it has one, up to the first trashed folder. Moving a folder
+// without a row into another folder deletes the rows above its new place.
 
-// Sum is what lies below a folder, the trash apart; below a folder in the trash, what was in it.
+// Sum is the total of the live descendants of a folder; of a trashed folder, of its former ones.
 type Sum struct {
 	Files, Folders int64
 	Size           drive.ByteSize // of the current versions
@@ -29,63 +28,64 @@ func (s *Sum) add(other Sum) {
 	s.Files, s.Folders, s.Size = s.Files+other.Files, s.Folders+other.Folders, s.Size+other.Size
 }
 
-func (s Sum) minus() Sum { return Sum{-s.Files, -s.Folders, -s.Size} }
+// negated returns -s.
+func (s Sum) negated() Sum { return Sum{-s.Files, -s.Folders, -s.Size} }
 
-// Mark sums up a folder with all that is live below it. It changes with anything there: every
-// change has a higher number than those before it.
+// Mark identifies the state of a folder and its live descendants, like an ETag. It changes with
+// every change among them, because each change has a higher seq.
 type Mark struct {
-	Seq   int64 // of the last change of the folder or below it
-	Nodes int64 // below it
+	Seq   int64 // of the last change of the folder or a descendant
+	Nodes int64 // descendants
 	Size  drive.ByteSize
 }
 
-// sums gathers the changes of a transaction.
-type sums struct{ sqldb.Deferred[sumChange] }
+// sumTracker collects the sum changes of a transaction and applies them before it commits.
+type sumTracker struct{ sqldb.Deferred[sumChange] }
 
-// sumChange is a change of what is directly in a folder.
+// sumChange is a change of the direct children of a folder.
 type sumChange struct {
 	folder drive.NodeID
-	made   bool // the folder is new: it gets a row
+	isNew  bool // the folder is new and gets a row
 	seq    int64
 	sum    Sum
 }
 
-// alone is what a live node counts for in the folder that holds it, without what is below it.
-func (n Node) alone() Sum {
+// ownSum returns what a live node adds to the sum of its parent, without its descendants.
+func (n Node) ownSum() Sum {
 	if n.IsFolder() {
 		return Sum{Folders: 1}
 	}
 	return Sum{Files: 1, Size: n.Size}
 }
 
-// made counts a new node.
-func (s *sums) made(tx *sqldb.Tx, n Node) {
+// nodeCreated adds a new node.
+func (s *sumTracker) nodeCreated(tx *sqldb.Tx, n Node) {
 	if n.IsFolder() {
-		s.Add(tx, sumChange{folder: n.ID, made: true})
+		s.Add(tx, sumChange{folder: n.ID, isNew: true})
 	}
 	if n.Trashed == 0 {
-		s.Add(tx, sumChange{folder: n.Parent, seq: n.Seq, sum: n.alone()})
+		s.Add(tx, sumChange{folder: n.Parent, seq: n.Seq, sum: n.ownSum()})
 	}
 }
 
-// left takes a node off that leaves the account, with nothing below it.
-func (s *sums) left(tx *sqldb.Tx, n Node) {
+// nodeLeft subtracts a node without descendants that leaves the account.
+func (s *sumTracker) nodeLeft(tx *sqldb.Tx, n Node) {
 	if n.Trashed == 0 {
-		s.Add(tx, sumChange{folder: n.Parent, seq: n.Seq, sum: n.alone().minus()})
+		s.Add(tx, sumChange{folder: n.Parent, seq: n.Seq, sum: n.ownSum().negated()})
 	}
 }
 
-// changed counts a node that changes. It runs before the node's row is written: what is below a
-// folder goes along, and was counted where the folder was.
-func (s *sums) changed(ctx context.Context, tx *sqldb.Tx, was, n Node) error {
-	old, now := was.alone(), n.alone()
+// nodeChanged records a changed node. Call it before the node's row is written: the sum of a moved
+// folder moves along.
+func (s *sumTracker) nodeChanged(ctx context.Context, tx *sqldb.Tx, was, n Node) error {
+	old, now := was.ownSum(), n.ownSum()
 	if stays := was.Parent == n.Parent && (was.Trashed == 0) == (n.Trashed == 0); n.IsFolder() && !stays && (was.Trashed == 0 || n.Trashed == 0) {
 		if err := s.Flush(ctx, tx); err != nil {
 			return err
 		}
 		below, known, err := sumOf(ctx, tx, n.ID)
 		if err == nil && !known && n.Trashed == 0 {
-			err = dropAbove(ctx, tx, n.Parent)
+			err = deleteAncestorSums(ctx, tx, n.Parent)
 		}
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *sums) changed(ctx context.Context, tx *sqldb.Tx, was, n Node) error {
 		now.add(below)
 	}
 	if was.Trashed == 0 {
-		s.Add(tx, sumChange{folder: was.Parent, seq: n.Seq, sum: old.minus()})
+		s.Add(tx, sumChange{folder: was.Parent, seq: n.Seq, sum: old.negated()})
 	}
 	if n.Trashed == 0 {
 		s.Add(tx, sumChange{folder: n.Parent, seq: n.Seq, sum: now})
@@ -102,7 +102,7 @@ func (s *sums) changed(ctx context.Context, tx *sqldb.Tx, was, n Node) error {
 	return nil
 }
 
-// sumOf reads the row of a folder.
+// sumOf returns the stored sum of a folder; known is false if it has no row.
 func sumOf(ctx context.Context, q sqldb.Querier, folder drive.NodeID) (s Sum, known bool, err error) {
 	err = q.QueryRow(ctx, "SELECT files, folders, size FROM folder_sums WHERE folder_id = ?", folder).Scan(&s.Files, &s.Folders, &s.Size)
 	if drive.IsKind(err, drive.NotFound) {
@@ -113,12 +113,13 @@ func sumOf(ctx context.Context, q sqldb.Querier, folder drive.NodeID) (s Sum, kn
 
 const insertSums = "INSERT INTO folder_sums (folder_id, seq, files, folders, size)"
 
-// applySums writes the changes of a transaction into the rows of their folders and of those above.
+// applySums adds the changes of a transaction to the rows of their folders and of all folders
+// above.
 func applySums(ctx context.Context, tx *sqldb.Tx, changes []sumChange) error {
 	var made [][]any
 	direct := map[drive.NodeID]sumChange{}
 	for _, c := range changes {
-		if c.made {
+		if c.isNew {
 			made = append(made, []any{c.folder, 0, 0, 0, 0})
 			continue
 		}
@@ -138,7 +139,7 @@ func applySums(ctx context.Context, tx *sqldb.Tx, changes []sumChange) error {
 	for folder, d := range direct {
 		for level := 0; !folder.IsZero(); level++ {
 			parent, there := above[folder]
-			if !there { // it was deleted after the change
+			if !there { // deleted after the change
 				break
 			}
 			if level > len(above) {
@@ -157,7 +158,7 @@ func applySums(ctx context.Context, tx *sqldb.Tx, changes []sumChange) error {
 		}
 	}
 	for c, folders := range same {
-		for some := range slices.Chunk(folders, placesBatch) {
+		for some := range slices.Chunk(folders, idsPerStatement) {
 			marks, in := sqldb.In(some)
 			if _, err := tx.Exec(ctx, `UPDATE folder_sums SET seq = CASE WHEN seq < ? THEN ? ELSE seq END, files = files + ?, folders = folders + ?,
 				size = size + ? WHERE folder_id IN (`+marks+")", append([]any{c.seq, c.seq, c.sum.Files, c.sum.Folders, c.sum.Size}, in...)...); err != nil {
@@ -168,24 +169,24 @@ func applySums(ctx context.Context, tx *sqldb.Tx, changes []sumChange) error {
 	return nil
 }
 
-// climbSums selects folders with those above each, up to the first in the trash.
-const climbSums = `WITH RECURSIVE up (id, parent_id, trashed_at) AS (
+// selectAncestors selects folders and their ancestors up to the first trashed one.
+const selectAncestors = `WITH RECURSIVE up (id, parent_id, trashed_at) AS (
 		SELECT id, parent_id, trashed_at FROM nodes WHERE id IN (%s)
 		UNION
 		SELECT n.id, n.parent_id, n.trashed_at FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.trashed_at = 0)
 	SELECT id, CASE WHEN trashed_at = 0 THEN parent_id END FROM up`
 
-// parentsOf returns the folder above each of the folders and of those above them. It is zero for
-// roots and for folders in the trash.
+// parentsOf returns the parent of each folder and of each folder above, by id. Roots and trashed
+// folders map to the zero id.
 func parentsOf(ctx context.Context, tx *sqldb.Tx, folders map[drive.NodeID]sumChange) (map[drive.NodeID]drive.NodeID, error) {
 	ids := make([]drive.NodeID, 0, len(folders))
 	for id := range folders {
 		ids = append(ids, id)
 	}
 	above := make(map[drive.NodeID]drive.NodeID, 2*len(ids))
-	for some := range slices.Chunk(ids, placesBatch) {
+	for some := range slices.Chunk(ids, idsPerStatement) {
 		marks, in := sqldb.In(some)
-		rows, err := tx.Query(ctx, fmt.Sprintf(climbSums, marks), in...)
+		rows, err := tx.Query(ctx, fmt.Sprintf(selectAncestors, marks), in...)
 		found, err := sqldb.Scan(rows, err, func(p *[2]drive.NodeID, scan func(...any) error) error { return scan(&p[0], &p[1]) })
 		if err != nil {
 			return nil, fmt.Errorf("climb from %d folders: %w", len(some), err)
@@ -197,8 +198,9 @@ func parentsOf(ctx context.Context, tx *sqldb.Tx, folders map[drive.NodeID]sumCh
 	return above, nil
 }
 
-// dropAbove deletes the rows of a folder and of those above it: one that has no row comes into it.
-func dropAbove(ctx context.Context, tx *sqldb.Tx, folder drive.NodeID) error {
+// deleteAncestorSums deletes the rows of a folder and of those above it, because a folder without a
+// row moves into it.
+func deleteAncestorSums(ctx context.Context, tx *sqldb.Tx, folder drive.NodeID) error {
 	above, err := parentsOf(ctx, tx, map[drive.NodeID]sumChange{folder: {}})
 	if err != nil {
 		return err
@@ -210,8 +212,8 @@ func dropAbove(ctx context.Context, tx *sqldb.Tx, folder drive.NodeID) error {
 	return deleteSums(ctx, tx, ids)
 }
 
-// drop deletes the rows of nodes that are deleted for good.
-func (s *sums) drop(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
+// deleteRows deletes the rows of permanently deleted nodes.
+func (s *sumTracker) deleteRows(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 	var ids []drive.NodeID
 	for _, n := range gone {
 		if n.IsFolder() {
@@ -224,8 +226,9 @@ func (s *sums) drop(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 	return errors.Join(s.Flush(ctx, tx), deleteSums(ctx, tx, ids))
 }
 
+// deleteSums deletes the rows of folders.
 func deleteSums(ctx context.Context, tx *sqldb.Tx, folders []drive.NodeID) error {
-	for some := range slices.Chunk(folders, placesBatch) {
+	for some := range slices.Chunk(folders, idsPerStatement) {
 		marks, in := sqldb.In(some)
 		if _, err := tx.Exec(ctx, "DELETE FROM folder_sums WHERE folder_id IN ("+marks+")", in...); err != nil {
 			return fmt.Errorf("delete the sums of %d folders: %w", len(some), err)
@@ -234,26 +237,26 @@ func deleteSums(ctx context.Context, tx *sqldb.Tx, folders []drive.NodeID) error
 	return nil
 }
 
-// Summed is the stored sum of everything below a folder.
+// Summed is the stored sum of a folder.
 type Summed struct {
 	Account drive.AccountID
-	Seq     int64 // of the last change of the folder or below it
+	Seq     int64 // of the last change of the folder or a descendant
 	Sum     Sum
-	Known   bool // false: it has not been added up; see SumUp
+	Known   bool // false: the sum has not been computed; see SumUp
 }
 
-// Mark returns the mark of a folder that has been added up.
+// Mark returns the mark of a folder whose sum is known.
 func (s Summed) Mark() Mark { return Mark{s.Seq, s.Sum.Files + s.Sum.Folders, s.Sum.Size} }
 
-// Sums returns what is known of folders, whatever their accounts, live or trashed. A node that is
-// no folder is missing.
+// Sums returns the stored sums of folders by id, of any account, live or trashed. A node that is
+// not a folder has no entry. A folder without a stored sum has an entry with Known false.
 func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[drive.NodeID]Summed, error) {
 	type row struct {
 		id drive.NodeID
 		Summed
 	}
 	found := make(map[drive.NodeID]Summed, len(folders))
-	for some := range slices.Chunk(folders, placesBatch) {
+	for some := range slices.Chunk(folders, idsPerStatement) {
 		marks, in := sqldb.In(some)
 		rows, err := q.Query(ctx, `SELECT n.id, n.account_id, CASE WHEN s.seq > n.seq THEN s.seq ELSE n.seq END, COALESCE(s.files, 0),
 			COALESCE(s.folders, 0), COALESCE(s.size, 0), s.folder_id IS NOT NULL
@@ -271,7 +274,7 @@ func Sums(ctx context.Context, q sqldb.Querier, folders []drive.NodeID) (map[dri
 	return found, nil
 }
 
-// Unsummed returns up to limit live folders directly in some folders that have not been added up.
+// Unsummed returns up to limit live child folders, of the given folders, that have no stored sum.
 func Unsummed(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int) ([]drive.NodeID, error) {
 	marks, args := sqldb.In(in)
 	rows, err := q.Query(ctx, `SELECT n.id FROM nodes n LEFT JOIN folder_sums s ON s.folder_id = n.id WHERE n.parent_id IN (`+marks+`)
@@ -283,27 +286,28 @@ func Unsummed(ctx context.Context, q sqldb.Querier, in []drive.NodeID, limit int
 	return ids, nil
 }
 
-// Added is what Add found directly in folders of an account.
+// Added holds sums that Add computed, for SumUp.
 type Added struct {
 	account drive.AccountID
 	folders []drive.NodeID
-	rows    [][]any // of folder_sums
-	at      version
+	sumRows [][]any // rows of folder_sums
+	// of the tree when the sums were read
+	version treeVersion
 }
 
-// version changes with each change of a tree.
-type version struct{ seq, nodes int64 }
+// treeVersion changes with each change of a tree.
+type treeVersion struct{ seq, nodes int64 }
 
-// Add adds up what is directly in folders of an account, for SumUp. One that has a row, or that has
-// a live folder without one directly in it, is passed over: see Unsummed. It reads all nodes in the
-// folders in one statement, and is called outside of transactions where there may be many.
+// Add computes the sums of folders of an account from their children, for SumUp. It skips a folder
+// that has a stored sum, and one with a live child folder without one (see Unsummed). It reads all
+// children with one statement; call it outside of transactions where there may be many.
 func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders []drive.NodeID) (Added, error) {
 	type row struct {
 		id       drive.NodeID
 		seq      int64
 		sum      Sum
 		complete bool
-		at       version
+		at       treeVersion
 	}
 	a := Added{account: account, folders: folders}
 	marks, in := sqldb.In(folders)
@@ -322,51 +326,52 @@ func Add(ctx context.Context, q sqldb.Querier, account drive.AccountID, folders 
 		return Added{}, fmt.Errorf("add up %d folders: %w", len(folders), err)
 	}
 	for _, r := range all {
-		if a.at = r.at; r.complete {
-			a.rows = append(a.rows, []any{r.id, r.seq, r.sum.Files, r.sum.Folders, r.sum.Size})
+		if a.version = r.at; r.complete {
+			a.sumRows = append(a.sumRows, []any{r.id, r.seq, r.sum.Files, r.sum.Folders, r.sum.Size})
 		}
 	}
 	return a, nil
 }
 
-// SumUp writes the rows of folders. Stale reports that the tree has changed, or that one of them
-// got a row, since they were added up: nothing was written.
+// SumUp stores sums that Add computed. stale reports that nothing was written because the tree has
+// changed, or a folder got a row, since they were read: the caller computes them again.
 func SumUp(ctx context.Context, tx *sqldb.Tx, a Added) (stale bool, err error) {
-	if len(a.rows) == 0 {
+	if len(a.sumRows) == 0 {
 		return false, nil
 	}
-	at, err := lockVersion(ctx, tx, a.account)
-	if err != nil || at != a.at {
+	at, err := lockTree(ctx, tx, a.account)
+	if err != nil || at != a.version {
 		return err == nil, err
 	}
 	marks, in := sqldb.In(a.folders)
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) > 0 FROM folder_sums WHERE folder_id IN ("+marks+")", in...).Scan(&stale); err != nil || stale {
 		return stale, wrap(err, "look for the sums of", a.account)
 	}
-	if err := tx.InsertRows(ctx, insertSums, a.rows); err != nil {
-		return false, fmt.Errorf("insert the sums of %d folders: %w", len(a.rows), err)
+	if err := tx.InsertRows(ctx, insertSums, a.sumRows); err != nil {
+		return false, fmt.Errorf("insert the sums of %d folders: %w", len(a.sumRows), err)
 	}
 	return false, nil
 }
 
-// Lock takes the lock on a tree: nobody else changes its nodes or their sums before the transaction
-// ends. An account without a tree has nothing to lock.
+// Lock locks a tree: no other transaction changes its nodes or sums until this one ends. An account
+// without a tree has nothing to lock.
 func Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	_, err := lockVersion(ctx, tx, account)
+	_, err := lockTree(ctx, tx, account)
 	return err
 }
 
-func lockVersion(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (at version, err error) {
+// lockTree locks a tree and returns its version; zero if the account has no tree.
+func lockTree(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (at treeVersion, err error) {
 	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?"+tx.ForUpdate(), account).Scan(&at.seq, &at.nodes)
 	if drive.IsKind(err, drive.NotFound) {
-		return version{}, nil
+		return treeVersion{}, nil
 	}
 	return at, wrap(err, "lock the tree of", account)
 }
 
-// Walk returns the sum of what is live below a node, and the number of the last change of the node
-// or below it, as Sums does, without the node's row: it reads what is below down to folders that
-// have one, some 100 ms for 100,000 nodes. A node that is gone has none.
+// Walk returns the sum of the live descendants of a node, and the seq of the last change of the
+// node or a descendant, without using the node's own row. It reads descendants down to folders that
+// have a row, some 100 ms for 100,000 nodes. For a missing node it returns zeros.
 func Walk(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s Sum, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels) AS (
 			SELECT id, 0 FROM nodes WHERE id = ?
@@ -378,13 +383,12 @@ func Walk(ctx context.Context, q sqldb.Querier, id drive.NodeID) (seq int64, s S
 			COALESCE(SUM(CASE WHEN n.type <> 'folder' THEN 0 ELSE COALESCE(s.folders, 0) + CASE WHEN sub.levels > 0 THEN 1 ELSE 0 END END), 0),
 			COALESCE(SUM(CASE WHEN n.type = 'folder' THEN COALESCE(s.size, 0) WHEN sub.levels > 0 THEN COALESCE(v.size, 0) ELSE 0 END), 0)
 		FROM sub CROSS JOIN nodes n ON n.id = sub.id LEFT JOIN folder_sums s ON s.folder_id = n.id LEFT JOIN versions v ON v.id = n.version_id`,
-		id, maxClimb).Scan(&seq, &s.Files, &s.Folders, &s.Size)
+		id, maxLevels).Scan(&seq, &s.Files, &s.Folders, &s.Size)
 	return seq, s, wrap(err, "walk below node", id)
 }
 
-// MarkOf is the mark of one node: the number of its last change or of one below it, and how many
-// live nodes there are with it. Zero: it is gone, or in the trash. A folder that has not been added
-// up is walked.
+// MarkOf returns the mark of one node without Size; Nodes includes the node itself. It reads
+// descendants like Walk. A missing or trashed node has the zero Mark.
 func MarkOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Mark, error) {
 	var live bool
 	err := q.QueryRow(ctx, "SELECT trashed_at = 0 FROM nodes WHERE id = ?", id).Scan(&live)

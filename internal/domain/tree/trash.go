@@ -7,11 +7,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Trash puts a node into the trash, with all that lies below it; rev as in Edit. A node that is in
-// the trash already, itself or with a folder above it, stays as it is: trashing twice is trashing
-// once.
+// Trash puts a node with its descendants into the trash. A node that is already in the trash,
+// itself or with a folder above it, is returned unchanged. It fails with Precondition {current} if
+// rev is neither zero nor the current revision.
 func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64) (Node, error) {
-	n, up, err := t.lock(ctx, tx, account, id)
+	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err != nil || !up.live() {
 		return n, err
 	}
@@ -26,43 +26,44 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return n, t.update(ctx, tx, was, &n)
 }
 
-// Restore says where a node shall come back.
+// Restore configures Tree.Restore and Tree.Reveal.
 type Restore struct {
-	Parent   drive.NodeID   // zero: where it was, or the root when that folder is not live
+	Parent   drive.NodeID   // zero: the former folder, or the root if that is not live
 	Conflict drive.Conflict // empty: ConflictRename
 	Below    Extent         // as in Edit
 }
 
-// Restore brings a node back from the trash; one that lies in a trashed folder comes back alone. A
-// live node stays as it is.
+// Restore restores a node from the trash; a descendant of a trashed folder is restored alone. A
+// live node is returned unchanged. It fails like PutFile for the place.
 func (t *Tree) Restore(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, r Restore) (Node, error) {
-	n, up, err := t.lock(ctx, tx, account, id)
+	n, up, err := t.lockNode(ctx, tx, account, id)
 	if err != nil || up.live() {
 		return n, err
 	}
 	if r.Parent.IsZero() {
-		if r.Parent, err = t.home(ctx, tx, n, up); err != nil {
+		if r.Parent, err = t.restoreFolder(ctx, tx, n, up); err != nil {
 			return Node{}, err
 		}
 	}
-	return t.reveal(ctx, tx, n, up, r)
+	return t.makeLive(ctx, tx, n, up, r)
 }
 
-// home returns the folder that a trashed node comes back to by itself.
-func (t *Tree) home(ctx context.Context, q sqldb.Querier, n Node, up chain) (drive.NodeID, error) {
+// restoreFolder returns the default folder to restore a trashed node to.
+func (t *Tree) restoreFolder(ctx context.Context, q sqldb.Querier, n Node, up chain) (drive.NodeID, error) {
 	if up[1:].live() {
 		return n.Parent, nil
 	}
 	return t.Root(ctx, q, n.Account)
 }
 
-func (t *Tree) reveal(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Restore) (_ Node, err error) {
+// makeLive places a trashed node by r and clears its trash time and operation.
+func (t *Tree) makeLive(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Restore) (_ Node, err error) {
 	if r.Conflict == "" {
 		r.Conflict = drive.ConflictRename
 	}
 	was := n
 	p := Place{Parent: r.Parent, Name: n.Name, Conflict: r.Conflict}
-	if n.Name, err = t.claim(ctx, tx, n, up, p, r.Below); err != nil {
+	if n.Name, err = t.preparePlace(ctx, tx, n, up, p, r.Below); err != nil {
 		return Node{}, err
 	}
 	n.Parent, n.Trashed, n.Operation = r.Parent, 0, drive.OperationID{}
@@ -72,8 +73,8 @@ func (t *Tree) reveal(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Res
 	return n, t.opt.Arrived(ctx, tx, n)
 }
 
-// ListTrashedBefore returns up to limit nodes of the account that were trashed at or before a
-// moment, the oldest first.
+// ListTrashedBefore returns up to limit nodes of the account that were trashed at or before the
+// given time, oldest first.
 func (r Reader) ListTrashedBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before drive.Time, limit int) ([]Node, error) {
 	return r.queryNodes(ctx, q, `WHERE n.account_id = ? AND n.trashed_at > 0 AND n.trashed_at <= ? AND n.operation_id IS NULL
 		ORDER BY n.trashed_at, n.id LIMIT ?`, account, before, limit)

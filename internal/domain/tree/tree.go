@@ -10,83 +10,79 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Options configure New. The zero value of each field is its default.
+// Options configures New. The zero value of each field selects its default. The hooks run inside
+// the transaction of the change, and an error from one rolls it back.
 type Options struct {
-	// MaxNodes is the number of nodes an account may have, trash included. Default: 1,000,000.
+	// MaxNodes bounds the nodes of an account, trash included. Default: 1,000,000.
 	MaxNodes int64
-	// MaxChanges is the number of nodes that an account may make, change or move in a day (UTC).
-	// Each of them leaves rows that are kept for months. Default: MaxNodes, at least
-	// 1,000,000.
+	// MaxChanges bounds how many nodes an account may create, change or move per day (UTC), because
+	// each leaves rows that are kept for months. Default: MaxNodes, at least 1,000,000.
 	MaxChanges int64
-	// MaxOldVersions is the number of versions an account may have that are no file's current one.
-	// Default: 200,000.
+	// MaxOldVersions bounds the versions of an account that are not a file's current one. Default:
+	// 200,000.
 	MaxOldVersions int64
-	// KeepVersions is how many of a file's last versions are always kept, the current one included.
-	// Default: 5.
+	// KeepVersions is how many of a file's last versions are kept regardless of age, the current
+	// one included. Default: 5.
 	KeepVersions int
-	// KeepVersionsFor is how long a version is kept besides. Default: 30 days.
+	// KeepVersionsFor is how long other versions are kept. Default: 30 days.
 	KeepVersionsFor time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: Now.
+	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// Now.
 	Kept func() time.Time
-	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has
-	// other content: put, moved, renamed, restored. What lies below a folder that came is not told
-	// of. An error undoes the transaction.
+	// Arrived is called after a node becomes visible at a place or gets new content: put, moved,
+	// renamed or restored. It is not called for descendants. Default: no call.
 	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
-	// Happened is told, in the transaction, of every change of a node but the making of a root: one
-	// effect for each number that trees.seq takes. Default: nobody is told.
+	// Happened is called for every change of a node except the creation of a root, once per seq.
+	// Default: no call.
 	Happened func(tx *sqldb.Tx, e Effect)
-	// Replaces is asked, in the transaction, before a user gives a node another content, or another
-	// time alone. An error undoes the transaction. Default: everybody may.
+	// Replaces is called before a user changes a node's content, or only its time. Default:
+	// allowed.
 	Replaces func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// Leaves is asked, in the transaction, before a live node goes away from its place: moved,
-	// renamed, trashed, by itself or for what takes its name, or given to a purge. What is below it
-	// goes with it and is not asked for. by is the one that the transaction acts for; zero: the
-	// program itself. An error undoes the transaction. Default: everybody may.
+	// Leaves is called before a live node leaves its place: moved, renamed, trashed, replaced or
+	// purged. It is not called for descendants. by is the user that the transaction acts for; zero:
+	// the server. Default: allowed.
 	Leaves func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.Who) error
-	// Enters is asked, in the transaction, before a node comes into a folder: made, moved, renamed
-	// or restored there. by is as in Leaves. An error undoes the transaction. Default: everybody
-	// may.
+	// Enters is called before a node is created in, moved into, renamed in or restored to a folder.
+	// by is as in Leaves. Default: allowed.
 	Enters func(ctx context.Context, tx *sqldb.Tx, in Folder, by drive.Who) error
-	// Trashed is told, in the transaction, of a folder that goes into the trash: by itself, for
-	// what takes its name, or to be purged. An error undoes the transaction. Default: nobody is
-	// told.
+	// Trashed is called when a folder goes to the trash: trashed, replaced or purged. Default: no
+	// call.
 	Trashed func(ctx context.Context, tx *sqldb.Tx, n Node) error
-	// Held reports whether all of these locks are held. Default: none is.
+	// Held reports whether all of these WebDAV locks are held. Default: false.
 	Held func(ctx context.Context, q sqldb.Querier, locks []drive.LockID) (bool, error)
 }
 
-// Folder is a folder of an account, by its id.
+// Folder identifies a folder and its account.
 type Folder struct {
 	Account drive.AccountID
 	ID      drive.NodeID
 }
 
-// Effect is one change of a node.
+// Effect describes one change of a node.
 type Effect struct {
 	Node Node
-	Was  Node         // before; zero: it is new
-	Gone bool         // it was deleted for good: Node is as it was last, with the seq of its tombstone
-	From drive.NodeID // what a copy was copied from
-	// Handed says that it has come from another account, or with Gone, that it went to one; what
-	// took the place of a folder has that one's id as From.
+	Was  Node         // state before; zero: the node is new
+	Gone bool         // permanently deleted: Node is its last state with the seq of its tombstone
+	From drive.NodeID // source of a copy; zero: not a copy
+	// Handed tells that the node came from another account, or with Gone, that it left for one.
+	// From is then the original of a folder's counterpart.
 	Handed bool
-	By     drive.Who // whose content it is; zero: of whoever the transaction is for
+	By     drive.Who // author of the content; zero: the user that the transaction acts for
 }
 
-// Tree is the store of nodes. It is safe for concurrent use; all state is in the database.
+// Tree stores nodes. It is safe for concurrent use; all state is in the database.
 type Tree struct {
 	Reader
 	opt  Options
-	sums sums
+	sums sumTracker
 }
 
-// Reader is what can be asked of the tree. It writes nothing and needs no options.
+// Reader reads trees. It needs no options.
 type Reader struct{}
 
-// New returns a Tree.
+// New returns a Tree configured by opt.
 func New(opt Options) *Tree {
 	opt.MaxNodes = cmp.Or(opt.MaxNodes, 1_000_000)
 	opt.MaxChanges = cmp.Or(opt.MaxChanges, max(opt.MaxNodes, 1_000_000))
@@ -120,18 +116,18 @@ func New(opt Options) *Tree {
 	if opt.Trashed == nil {
 		opt.Trashed = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
-	return &Tree{opt: opt, sums: sums{sqldb.Deferred[sumChange]{Do: applySums}}}
+	return &Tree{opt: opt, sums: sumTracker{sqldb.Deferred[sumChange]{Do: applySums}}}
 }
 
-// KeepVersionsFor is Options.KeepVersionsFor.
+// KeepVersionsFor returns Options.KeepVersionsFor.
 func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
 
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
 func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
 
-// Create makes the tree of an account and returns its root; a tree that is there already is left as
-// it is.
+// Create creates the tree of an account and returns its root. If the tree exists, it returns that
+// tree's root.
 func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (drive.NodeID, error) {
 	root := drive.NewID[drive.NodeID]()
 	made, err := tx.InsertNew(ctx, `INSERT INTO trees (account_id, root_id, seq, node_count) VALUES (?, ?, 1, 0)`, account, root)
@@ -142,52 +138,51 @@ func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 		return t.Root(ctx, tx, account)
 	}
 	now := t.now()
-	t.sums.Add(tx, sumChange{folder: root, made: true})
+	t.sums.Add(tx, sumChange{folder: root, isNew: true})
 	return root, insertNode(ctx, tx, Node{
 		ID: root, Account: account, Type: TypeFolder, Rev: 1, Seq: 1, MTime: now, Created: now, Updated: now,
 	})
 }
 
-// Root returns the id of the account's root folder. An account without a tree is NotFound.
+// Root returns the id of the account's root folder, or NotFound if the account has no tree.
 func (r Reader) Root(ctx context.Context, q sqldb.Querier, account drive.AccountID) (root drive.NodeID, err error) {
 	err = q.QueryRow(ctx, "SELECT root_id FROM trees WHERE account_id = ?", account).Scan(&root)
 	return root, err
 }
 
-// change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the
-// tree and returns the last of the n numbers that the changes get. More nodes than an account may
-// have is TooLarge {field: nodes, reason: nodes, limit, sent}; more changes than an account may
-// make in a day is TooLarge {field: nodes, reason: changes, limit, sent}; growth of a tree that is
-// closed is NotFound. Deletions are always allowed and are not counted: there are no more of them
-// than of nodes that were made.
-func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n, growth int64) (seq int64, err error) {
-	c := changes{n: n, growth: growth}
+// allocSeqs allocates n seqs for changes that add growth nodes. It locks the tree and returns the
+// last of the n seqs. It fails with TooLarge {field: nodes, reason: nodes, limit, sent} beyond
+// MaxNodes, TooLarge {field: nodes, reason: changes, limit, sent} beyond MaxChanges, and NotFound
+// if a closed tree would grow. Deletions (negative growth) always succeed and are not counted:
+// there are no more of them than created nodes.
+func (t *Tree) allocSeqs(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n, growth int64) (seq int64, err error) {
+	c := seqRequest{n: n, growth: growth}
 	if growth >= 0 {
 		c.counted = n
 	}
-	return c.announce(ctx, tx, t, account)
+	return c.alloc(ctx, tx, t, account)
 }
 
-// today is the day in UTC that changes are counted on.
+// today returns the UTC day by which changes are counted, in days since 1970.
 func (o Options) today() int64 { return o.Now().Unix() / int64(24*time.Hour/time.Second) }
 
-// changes are those of one transaction.
-type changes struct {
+// seqRequest is one allocation of seqs; see allocSeqs.
+type seqRequest struct {
 	n       int64
-	growth  int64 // of the number of nodes
-	counted int64 // of the n, among the changes of the day
+	growth  int64 // change of the number of nodes
+	counted int64 // how many of n count as changes of the day
 }
 
-// announce is change.
-func (c changes) announce(ctx context.Context, tx *sqldb.Tx, t *Tree, account drive.AccountID) (seq int64, err error) {
+// alloc performs the allocation. It fails like allocSeqs.
+func (r seqRequest) alloc(ctx context.Context, tx *sqldb.Tx, t *Tree, account drive.AccountID) (seq int64, err error) {
 	today := t.opt.today()
-	// No LAST_INSERT_ID, which would save a round trip: while a migration is armed, trees have a
-	// trigger, and under it the answer does not have the number. MySQL assigns from left to right:
-	// changed is computed before changed_on is today.
+	// LAST_INSERT_ID would save a round trip, but during a migration trees has a trigger under
+	// which the reply lacks the number. MySQL assigns from left to right: changed is computed
+	// before changed_on becomes today.
 	changed, err := tx.Exec(ctx, `UPDATE trees SET seq = seq + ?, node_count = node_count + ?,
 		changed = ? + CASE WHEN changed_on = ? THEN changed ELSE 0 END, changed_on = ?
 		WHERE account_id = ? AND (? <= 0 OR closed = 0 AND node_count + ? <= ?) AND (? = 0 OR changed_on <> ? OR changed + ? <= ?)`,
-		c.n, c.growth, c.counted, today, today, account, c.growth, c.growth, t.opt.MaxNodes, c.counted, today, c.counted, t.opt.MaxChanges)
+		r.n, r.growth, r.counted, today, today, account, r.growth, r.growth, t.opt.MaxNodes, r.counted, today, r.counted, t.opt.MaxChanges)
 	if err != nil {
 		return 0, fmt.Errorf("take the next seq: %w", err)
 	}
@@ -196,12 +191,12 @@ func (c changes) announce(ctx context.Context, tx *sqldb.Tx, t *Tree, account dr
 	err = tx.QueryRow(ctx, "SELECT seq, node_count, closed, changed FROM trees WHERE account_id = ?", account).Scan(&seq, &count, &closed, &sent)
 	switch {
 	case err != nil || changed > 0:
-	case c.growth > 0 && closed:
+	case r.growth > 0 && closed:
 		err = drive.Fail(drive.NotFound)
-	case c.growth > 0 && count+c.growth > t.opt.MaxNodes:
-		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "nodes", "limit", t.opt.MaxNodes, "sent", count+c.growth)
+	case r.growth > 0 && count+r.growth > t.opt.MaxNodes:
+		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "nodes", "limit", t.opt.MaxNodes, "sent", count+r.growth)
 	default:
-		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "changes", "limit", t.opt.MaxChanges, "sent", sent+c.counted)
+		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "changes", "limit", t.opt.MaxChanges, "sent", sent+r.counted)
 	}
 	return seq, err
 }

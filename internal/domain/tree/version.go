@@ -7,16 +7,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Version is one content that a file has or had.
+// Version is one current or former content of a file.
 type Version struct {
-	ID      drive.VersionID
-	Node    drive.NodeID
-	Blob    drive.BlobID
-	Size    drive.ByteSize
+	ID   drive.VersionID
+	Node drive.NodeID
+	Blob drive.BlobID
+	Size drive.ByteSize
+	// modification time from the client
 	MTime   drive.Time
 	Mime    string
 	Created drive.Time
-	By      drive.UserID
+	// zero: unknown
+	By drive.UserID
 }
 
 const selectVersions = `SELECT id, node_id, blob_id, size, mtime, mime, created_at, created_by FROM versions `
@@ -25,37 +27,38 @@ func scanVersion(v *Version, scan func(...any) error) error {
 	return scan(&v.ID, &v.Node, &v.Blob, &v.Size, &v.MTime, &v.Mime, &v.Created, &v.By)
 }
 
-// Versions returns up to limit versions of a file, the newest first, older than before (zero: from
-// the newest).
+// Versions returns up to limit versions of a file older than before (zero: from the newest), newest
+// first.
 func (r Reader) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID, before drive.VersionID, limit int) ([]Version, error) {
 	top := before.String()
 	if before.IsZero() {
-		top = "~" // sorts after every id
+		top = "~" // greater than every id
 	}
 	rows, err := q.Query(ctx, selectVersions+"WHERE node_id = ? AND id < ? ORDER BY id DESC LIMIT ?", node, top, limit)
 	return sqldb.Scan(rows, err, scanVersion)
 }
 
-// FindVersion returns a version of a file.
+// FindVersion returns a version of a file, or NotFound.
 func (r Reader) FindVersion(ctx context.Context, q sqldb.Querier, node drive.NodeID, id drive.VersionID) (v Version, err error) {
 	err = scanVersion(&v, q.QueryRow(ctx, selectVersions+"WHERE id = ? AND node_id = ?", id, node).Scan)
 	return v, err
 }
 
-// AddVersion makes the content the current version of a live file, whatever it is called; of f's
-// place nothing is used.
+// AddVersion makes the content of f the current version of the live file n. The place and name in f
+// are ignored.
 func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Placed, error) {
 	dropped, err := t.addVersion(ctx, tx, &n, f)
 	return Placed{Node: n, Dropped: dropped}, err
 }
 
+// addVersion adds the version, updates n, and returns the versions dropped to make room.
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
-	if err := t.opt.Replaces(ctx, tx, *n, f.by()); err != nil {
+	if err := t.opt.Replaces(ctx, tx, *n, f.author()); err != nil {
 		return nil, err
 	}
 	was := *n
-	n.Version, n.Blob, n.Size, n.Mime, n.MTime = f.version(), f.Blob, f.Size, f.Mime, f.MTime
-	if err := t.updateBy(ctx, tx, was, n, f.by()); err != nil {
+	n.Version, n.Blob, n.Size, n.Mime, n.MTime = f.versionID(), f.Blob, f.Size, f.Mime, f.MTime
+	if err := t.updateBy(ctx, tx, was, n, f.author()); err != nil {
 		return nil, err
 	}
 	if err := t.insertVersion(ctx, tx, *n, f.By); err != nil {
@@ -68,14 +71,15 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	if err != nil {
 		return nil, err
 	}
-	if dropped, err = t.countOld(ctx, tx, *n, dropped); err != nil {
+	if dropped, err = t.countOldVersion(ctx, tx, *n, dropped); err != nil {
 		return dropped, err
 	}
-	return dropped, t.noteVersions(ctx, tx, n.Account, n.ID)
+	return dropped, t.addDueVersions(ctx, tx, n.Account, n.ID)
 }
 
 const insertVersions = `INSERT INTO versions (id, node_id, account_id, blob_id, size, mtime, mime, created_at, created_by)`
 
+// versionRow returns the values of insertVersions for the current version of n.
 func versionRow(n Node, by drive.UserID) []any {
 	return []any{n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String()}
 }
@@ -84,40 +88,42 @@ func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive
 	return wrap(tx.InsertRows(ctx, insertVersions, [][]any{versionRow(n, by)}), "insert version", n.Version)
 }
 
-// maxDropped bounds the versions that one transaction drops from a file: a replace after a long
-// pause must not pay for hundreds. The rest goes with the next replace, or when it is due.
+// maxDropped bounds the versions of a file that one transaction drops, so that a write after a long
+// pause does not delete hundreds. The rest is dropped by later writes or by the purge of due
+// versions.
 const maxDropped = 50
 
-// DropVersions deletes up to limit versions of a file, the oldest first, that are neither the
-// current one, nor among the last KeepVersions, nor younger than the account keeps them. It is not
-// a change of the node.
+// DropVersions deletes up to limit versions of a file, oldest first, that are not current, not
+// among the last KeepVersions, and older than the account's retention period. It returns them. It
+// is not a change of the node.
 func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
 	old, err := t.dropOld(ctx, tx, node, limit)
 	if err != nil {
 		return nil, err
 	}
-	return old, fewerOld(ctx, tx, node.Account, int64(len(old)))
+	return old, subtractOldVersions(ctx, tx, node.Account, int64(len(old)))
 }
 
-// beyondLast is what of a file's versions is not kept whatever its age: neither the current one nor
-// among the last. Its arguments are the file, the file, KeepVersions, the file.
-const beyondLast = `node_id = ?
+// notKeptWhere selects the versions of a file that are not protected by KeepVersions: neither
+// current nor among the last. Its arguments are the file, the file, KeepVersions, the file.
+const notKeptWhere = `node_id = ?
 	AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
 	AND id <> (SELECT version_id FROM nodes WHERE id = ?)`
 
-// dropOld is DropVersions without counting them. A space may keep them for days of its own.
+// dropOld is DropVersions without updating the count of old versions. A space may have its own
+// retention period.
 func (t *Tree) dropOld(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
 	now := t.kept()
-	return t.dropThose(ctx, tx, node.ID, limit, `created_at < COALESCE((
+	return t.dropVersionsWhere(ctx, tx, node.ID, limit, `created_at < COALESCE((
 		SELECT CASE WHEN s.version_days > 0 THEN ? - s.version_days * 86400000 END FROM spaces s WHERE s.account_id = ?), ?)`,
 		now, node.Account, now.Add(-t.opt.KeepVersionsFor))
 }
 
-// dropThose deletes up to limit versions of a file beyond the last for which a condition holds, the
-// oldest first.
-func (t *Tree) dropThose(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, limit int, which string, args ...any) ([]Version, error) {
+// dropVersionsWhere deletes and returns up to limit unprotected versions of a file that match the
+// condition which, oldest first.
+func (t *Tree) dropVersionsWhere(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, limit int, which string, args ...any) ([]Version, error) {
 	args = append(append([]any{node, node, t.opt.KeepVersions, node}, args...), limit)
-	rows, err := tx.Query(ctx, selectVersions+"WHERE "+beyondLast+" AND "+which+" ORDER BY id LIMIT ?", args...)
+	rows, err := tx.Query(ctx, selectVersions+"WHERE "+notKeptWhere+" AND "+which+" ORDER BY id LIMIT ?", args...)
 	old, err := sqldb.Scan(rows, err, scanVersion)
 	if err != nil {
 		return nil, err
@@ -130,8 +136,8 @@ func (t *Tree) dropThose(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, l
 	return old, nil
 }
 
-// DropVersion deletes a version of a file that is not the current one. Empty: it is gone, or is the
-// current one.
+// DropVersion deletes a version of a file and returns it. It deletes and returns nothing if the
+// version does not exist or is current.
 func (t *Tree) DropVersion(ctx context.Context, tx *sqldb.Tx, node Node, id drive.VersionID) ([]Version, error) {
 	if id == node.Version {
 		return nil, nil
@@ -146,5 +152,5 @@ func (t *Tree) DropVersion(ctx context.Context, tx *sqldb.Tx, node Node, id driv
 	if _, err := tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", id); err != nil {
 		return nil, wrap(err, "delete version", id)
 	}
-	return []Version{v}, fewerOld(ctx, tx, node.Account, 1)
+	return []Version{v}, subtractOldVersions(ctx, tx, node.Account, 1)
 }

@@ -8,19 +8,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Within returns a live node of the account that is top or lies below it, and its path from there:
-// empty is top itself. Anything else is NotFound, so that a node that was moved out of top, or lies
-// in the trash, looks like one that never was there.
+// Within returns a live node of the account that is top or below it, and its path relative to top
+// (empty: top itself). It fails with NotFound otherwise, so that a node outside of top, or in the
+// trash, cannot be told from a missing one.
 func (r Reader) Within(ctx context.Context, q sqldb.Querier, account drive.AccountID, top, id drive.NodeID) (Node, drive.Path, error) {
 	n, err := r.Find(ctx, q, account, id)
 	if err != nil {
 		return Node{}, nil, err
 	}
-	up, err := r.climb(ctx, q, id)
+	up, err := r.readChain(ctx, q, id)
 	if err != nil {
 		return Node{}, nil, err
 	}
-	at := slices.IndexFunc(up, func(l link) bool { return l.id == top })
+	at := slices.IndexFunc(up, func(l chainNode) bool { return l.id == top })
 	if at < 0 || !up.live() || up.owned() {
 		return Node{}, nil, drive.Fail(drive.NotFound)
 	}

@@ -1,5 +1,5 @@
-// Package treetest makes drives for tests of what stands on them: a user, the user's account with
-// its ledger and its tree, and files as an upload brings them.
+// Package treetest creates drives for tests: a user, the user's account with ledger and tree, and
+// files stored as an upload stores them.
 package treetest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// T is what a test gives: *testing.T, *testing.B, *rapid.T.
+// T is the subset of *testing.T, *testing.B and *rapid.T that the helpers need.
 type T interface {
 	Helper()
 	Context() context.Context
@@ -26,10 +26,10 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Cheap makes a password cost nothing.
+// Cheap makes password hashing nearly free in tests.
 var Cheap = account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}
 
-// Drive is somebody's drive.
+// Drive is the drive of one test user.
 type Drive struct {
 	DB    *sqldb.DB
 	Tree  *tree.Tree
@@ -39,8 +39,8 @@ type Drive struct {
 	Root drive.NodeID
 }
 
-// New makes a user with an account without a limit, and returns the drive of that account on the
-// database, the tree and the store of d. Without a name the user gets one of their own.
+// New creates a user with an unlimited account and returns the drive of that account, with the
+// database, tree and store of d. An empty name picks a unique one. Errors fail the test.
 func New(t T, d Drive, users *account.Users, name string) Drive {
 	t.Helper()
 	if name == "" {
@@ -64,7 +64,7 @@ func New(t T, d Drive, users *account.Users, name string) Drive {
 	return d
 }
 
-// Write runs fn in a transaction that a test cannot do without.
+// Write runs fn in a transaction and fails the test on an error.
 func Write(t T, db *sqldb.DB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
 	if err := db.Write(t.Context(), fn); err != nil {
@@ -72,7 +72,7 @@ func Write(t T, db *sqldb.DB, fn func(context.Context, *sqldb.Tx) error) {
 	}
 }
 
-// Limit sets how much may be in the drive.
+// Limit sets the quota of the drive's account.
 func (d Drive) Limit(t T, total drive.ByteSize) {
 	t.Helper()
 	Write(t, d.DB, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -80,7 +80,7 @@ func (d Drive) Limit(t T, total drive.ByteSize) {
 	})
 }
 
-// Path reads a path.
+// Path parses a path and fails the test if it is not valid.
 func Path(t T, s string) drive.Path {
 	t.Helper()
 	p, err := drive.ParsePath(s)
@@ -90,7 +90,7 @@ func Path(t T, s string) drive.Path {
 	return p
 }
 
-// Store returns a store in a directory of the test's own.
+// Store returns a local store in a temporary directory of the test.
 func Store(t testing.TB) blob.Store {
 	t.Helper()
 	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
@@ -105,7 +105,7 @@ func Store(t testing.TB) blob.Store {
 	return dir.Blobs
 }
 
-// Stored puts content into the store, and returns the row that it is to get.
+// Stored puts text into the store and returns the content row to attach for it.
 func Stored(t T, store blob.Store, text string) content.New {
 	t.Helper()
 	name := "put-1-" + drive.NewID[drive.UploadID]().String()
@@ -119,8 +119,8 @@ func Stored(t T, store blob.Store, text string) content.New {
 	}
 }
 
-// Put stores a file at a path, folders included, and charges it, as an upload does; f says what to
-// do about a name that is taken, the type and the time.
+// Put stores a file with the given text at a path, creates missing folders, and charges the ledger,
+// as an upload does. f sets the conflict policy, type and time.
 func (d Drive) Put(t T, at, text string, f tree.File) (n tree.Node, err error) {
 	t.Helper()
 	fresh := Stored(t, d.Store, text)
