@@ -12,45 +12,45 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// The files of an upload that is taking over the bytes of another one.
+// The files of an upload while it adopts the bytes of another one.
 const (
 	adoptedData    = dataFile + ".adopt"
 	adoptedJournal = journalFile + ".adopt"
 )
 
-// Adopt implements blob.Staging: the data of from become those of ref by a rename, for a chaining
-// value depends on nothing but the place in the file, and that stays. Two files change at once for
-// that, data and journal; data.adopt says that both are to be changed:
+// Adopt implements blob.Staging. It renames the data file of from, because chaining values depend
+// only on the offset in the file, which stays the same. Data and journal must change together; the
+// existence of data.adopt means that both changes are to be completed:
 //
 //	ref                                        from    dies here, and then
-//	data, journal, journal.adopt               data    it was nothing: journal.adopt is written over, or goes with the upload
-//	data, journal, journal.adopt, data.adopt   -       the next load goes on
-//	data, journal (the new one), data.adopt    -       the next load goes on
-//	data, journal                              -       it is done
+//	data, journal, journal.adopt               data    nothing happened: journal.adopt is overwritten, or removed with the upload
+//	data, journal, journal.adopt, data.adopt   -       the next load continues
+//	data, journal (the new one), data.adopt    -       the next load continues
+//	data, journal                              -       done
 func (s *Staging) Adopt(_ context.Context, ref, from blob.Ref) (bool, error) {
 	if ref.PartSize != from.PartSize {
 		return false, nil
 	}
-	old, err := s.use(from)
-	if drive.IsKind(err, drive.NotFound) { // taken over by an earlier call, or lost: whoever needs the bytes will see
+	old, err := s.acquire(from)
+	if drive.IsKind(err, drive.NotFound) { // adopted by an earlier call, or lost; a later reader detects the latter
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer s.done(old)
-	u, err := s.use(ref)
+	defer s.release(old)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return false, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	var j *journal
-	if err := old.beginMove(func() (err error) { j, err = old.adoptableLocked(ref); return err }); err != nil {
-		return unadoptable(err)
+	if err := old.beginMove(func() (err error) { j, err = old.adoptedJournalLocked(ref); return err }); err != nil {
+		return adoptResult(err)
 	}
 	defer old.endMove()
-	if err := u.beginMove(func() error { return u.takesOverLocked(j) }); err != nil {
-		return unadoptable(err)
+	if err := u.beginMove(func() error { return u.completeAdoptedLocked(j) }); err != nil {
+		return adoptResult(err)
 	}
 	defer u.endMove()
 	for _, step := range u.adoptSteps(old, j) {
@@ -61,24 +61,26 @@ func (s *Staging) Adopt(_ context.Context, ref, from blob.Ref) (bool, error) {
 	return true, nil
 }
 
-// errUnadoptable says that bytes must be copied.
+// errUnadoptable reports that the bytes cannot be adopted and must be copied.
 var errUnadoptable = errors.New("not to be taken over as they lie")
 
-func unadoptable(err error) (bool, error) {
+// adoptResult maps errUnadoptable to false without an error.
+func adoptResult(err error) (bool, error) {
 	if errors.Is(err, errUnadoptable) {
 		return false, nil
 	}
 	return false, err
 }
 
-// adoptableLocked returns what the journal of ref will say of u's bytes.
-func (u *upload) adoptableLocked(ref blob.Ref) (*journal, error) {
+// adoptedJournalLocked returns the journal that ref will have with u's bytes, without header and
+// fence. It returns errUnadoptable if u is sealed, empty, incomplete, unsynced or suspect.
+func (u *upload) adoptedJournalLocked(ref blob.Ref) (*journal, error) {
 	have := u.journal
 	var size drive.ByteSize
 	for _, e := range have.parts {
 		size += e.Size
 	}
-	// What is not synced could be lost with the power after the journal has vouched for it.
+	// Unsynced bytes could be lost in a power failure after the new journal has named them.
 	if u.sealed || size == 0 || have.missing(size) || len(have.tails) > 0 || have.any(isUnsynced) || have.any(isSuspect) {
 		return nil, errUnadoptable
 	}
@@ -95,8 +97,9 @@ func (u *upload) adoptableLocked(ref blob.Ref) (*journal, error) {
 	return j, nil
 }
 
-// takesOverLocked fills in what of j is u's own.
-func (u *upload) takesOverLocked(j *journal) error {
+// completeAdoptedLocked adds u's own header and fence to j. It returns errUnadoptable if u is
+// sealed or has bytes.
+func (u *upload) completeAdoptedLocked(j *journal) error {
 	if u.sealed || len(u.journal.parts) > 0 || len(u.journal.tails) > 0 {
 		return errUnadoptable
 	}
@@ -104,7 +107,7 @@ func (u *upload) takesOverLocked(j *journal) error {
 	return nil
 }
 
-// adoptSteps returns what Adopt does, in order.
+// adoptSteps returns the steps of Adopt, in order.
 func (u *upload) adoptSteps(from *upload, j *journal) []func() error {
 	return append([]func() error{
 		func() error { return u.writeAdopted(j) },
@@ -113,7 +116,7 @@ func (u *upload) adoptSteps(from *upload, j *journal) []func() error {
 	}, u.finishSteps()...)
 }
 
-// finishSteps returns what is left to do once data.adopt is there; all of it may have been done.
+// finishSteps returns the steps after data.adopt exists. Each of them may have been done already.
 func (u *upload) finishSteps() []func() error {
 	replace := func(from, to string) error {
 		err := os.Rename(u.path(from), u.path(to))
@@ -128,6 +131,7 @@ func (u *upload) finishSteps() []func() error {
 	}
 }
 
+// writeAdopted durably writes j to journal.adopt.
 func (u *upload) writeAdopted(j *journal) error {
 	var b []byte
 	for _, r := range j.records(u.d.boot) {
@@ -143,7 +147,7 @@ func (u *upload) writeAdopted(j *journal) error {
 	return syncDirs(filepath.Dir(path))
 }
 
-// finishAdopt goes on where an Adopt has died. It comes before the journal is read.
+// finishAdopt completes an interrupted Adopt. It must run before the journal is read.
 func (u *upload) finishAdopt() error {
 	if _, err := os.Lstat(u.path(adoptedData)); errors.Is(err, fs.ErrNotExist) {
 		return nil

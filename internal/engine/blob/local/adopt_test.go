@@ -68,15 +68,15 @@ func TestAdopt(t *testing.T) {
 				d := open(t)
 				b := blobtest.Bytes(1, drive.ByteSize(c.first))
 				from, to := adoption(t, d, b, c.all)
-				old, u := d.Staging.enter(from), d.Staging.enter(to)
+				old, u := d.Staging.lookup(from), d.Staging.lookup(to)
 				old.mu.Lock()
 				noError(t, old.loadLocked())
-				j, err := old.adoptableLocked(to)
+				j, err := old.adoptedJournalLocked(to)
 				old.mu.Unlock()
 				noError(t, err)
 				u.mu.Lock()
 				noError(t, u.loadLocked())
-				noError(t, u.takesOverLocked(j))
+				noError(t, u.completeAdoptedLocked(j))
 				u.mu.Unlock()
 				steps := u.adoptSteps(old, j)
 				for _, step := range steps[:dies] {
@@ -157,7 +157,7 @@ func TestWriteOfSources(t *testing.T) {
 			t.Errorf("part %d is %+v, want %+v", n, got, want)
 		}
 	}
-	t.Logf("files share their bytes: %v", !d.unshared.Load())
+	t.Logf("files share their bytes: %v", !d.noSharing.Load())
 	got, err := os.ReadFile(filepath.Join(d.stagedDir(to), dataFile))
 	noError(t, err)
 	for n, off := range []int{part, 7, 2 * part} {

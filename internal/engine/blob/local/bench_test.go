@@ -96,10 +96,10 @@ func BenchmarkJournalAppend(b *testing.B) {
 	d := open(b)
 	ref := blobtest.NewRef(blob.UnknownSize)
 	noError(b, d.Staging.Create(b.Context(), ref))
-	u, err := d.Staging.use(ref)
+	u, err := d.Staging.acquire(ref)
 	noError(b, err)
 	for n := 0; b.Loop(); n++ {
-		_, err := u.enter(blob.Part{N: n % 10_000, Size: drive.MiB}, kindPart, 1, false)
+		_, err := u.appendPart(blob.Part{N: n % 10_000, Size: drive.MiB}, kindPart, 1, false)
 		noError(b, err)
 	}
 }
@@ -113,16 +113,16 @@ func BenchmarkSeal(b *testing.B) {
 		b.StopTimer()
 		ref.ID = drive.NewID[drive.UploadID]()
 		noError(b, d.Staging.Create(b.Context(), ref))
-		u, err := d.Staging.use(ref)
+		u, err := d.Staging.acquire(ref)
 		noError(b, err)
 		for n := range 128 {
-			_, err = u.enter(blob.Part{N: n, Size: ref.PartSize}, kindPart, 1, false)
+			_, err = u.appendPart(blob.Part{N: n, Size: ref.PartSize}, kindPart, 1, false)
 			noError(b, err)
 		}
 		b.StartTimer()
 		noError(b, d.Staging.Seal(b.Context(), ref, ref.Size))
 		b.StopTimer()
-		d.Staging.done(u)
+		d.Staging.release(u)
 		noError(b, d.Staging.Remove(b.Context(), ref))
 		b.StartTimer()
 	}

@@ -7,44 +7,46 @@ import (
 	"smartdrive/internal/engine/blob/local/pack"
 )
 
-// Sizes of buffers in bytes. Reading into 1 MiB instead of 32 KiB halves the CPU of an upload;
-// below 256 KiB the loss is felt.
+// Sizes of buffers in bytes. Reading 1 MiB instead of 32 KiB at a time halves the CPU time of an
+// upload; below 256 KiB throughput falls.
 const (
-	largeBuffer = 1 << 20
-	busyBuffer  = largeBuffer / slabQuarters
-	smallBuffer = 32 << 10
-	frameBuffer = pack.HeadSize + pack.MaxContent + 1 // more than that is too much
+	largeBuffer   = 1 << 20
+	quarterBuffer = largeBuffer / slabQuarters
+	smallBuffer   = 32 << 10
+	frameBuffer   = pack.HeadSize + pack.MaxContent + 1 // one byte more detects content that is too large
 
 	slabQuarters = 4
 	wholeSlab    = 1<<slabQuarters - 1
 )
 
-// buffers hands out large buffers within a budget, and small ones beside it.
+// buffers lends large buffers within a memory budget, and small ones without a limit.
 type buffers struct {
 	small sync.Pool
-	frame sync.Pool // of what lies in a pack, with its head
+	frame sync.Pool // buffers for content in packs, with its header
 
 	mu    sync.Mutex
-	slabs []*slab // made as they are needed
-	limit int     // most slabs
-	inUse int     // quarters
+	slabs []*slab // allocated on demand
+	limit int     // maximum number of slabs
+	inUse int     // quarters lent
 }
 
-// slab is 1 MiB that is lent as a whole or in quarters.
+// slab is 1 MiB of memory, lent as a whole or in quarters.
 type slab struct {
-	used uint8 // bit i: quarter i is lent
+	used uint8 // bit i is set while quarter i is lent
 	buf  [largeBuffer]byte
 }
 
-// lease is a borrowed buffer; the zero lease is none.
-type lease struct {
+// loan is a borrowed large buffer; the zero value is none.
+type loan struct {
 	buf  []byte
 	slab *slab
 	used uint8
 }
 
-func (l lease) held() bool { return l.slab != nil }
+// held reports whether l is a buffer.
+func (l loan) held() bool { return l.slab != nil }
 
+// newBuffers returns buffers with a budget in bytes for large ones.
 func newBuffers(budget int64) *buffers {
 	return &buffers{
 		small: sync.Pool{New: func() any { return new([smallBuffer]byte) }},
@@ -53,37 +55,40 @@ func newBuffers(budget int64) *buffers {
 	}
 }
 
-func (b *buffers) takeSmall() *[smallBuffer]byte  { return b.small.Get().(*[smallBuffer]byte) }
-func (b *buffers) giveSmall(s *[smallBuffer]byte) { b.small.Put(s) }
+// getSmall borrows a small buffer; the caller returns it with putSmall.
+func (b *buffers) getSmall() *[smallBuffer]byte  { return b.small.Get().(*[smallBuffer]byte) }
+func (b *buffers) putSmall(s *[smallBuffer]byte) { b.small.Put(s) }
 
-func (b *buffers) takeFrame() *[frameBuffer]byte  { return b.frame.Get().(*[frameBuffer]byte) }
-func (b *buffers) giveFrame(s *[frameBuffer]byte) { b.frame.Put(s) }
+// getFrame borrows a buffer for content in packs; the caller returns it with putFrame.
+func (b *buffers) getFrame() *[frameBuffer]byte  { return b.frame.Get().(*[frameBuffer]byte) }
+func (b *buffers) putFrame(s *[frameBuffer]byte) { b.frame.Put(s) }
 
-// take lends a buffer for a stream of which want bytes are to come: 1 MiB, or 256 KiB when half of
-// the budget is lent or no more is wanted, or none.
-func (b *buffers) take(want int64) lease {
+// borrow borrows a large buffer for a stream of up to want more bytes; the caller returns it with
+// giveBack. It returns 1 MiB, or 256 KiB if half of the budget is lent or want is small, or the
+// zero loan if nothing is left or want fits a small buffer.
+func (b *buffers) borrow(want int64) loan {
 	if want <= smallBuffer {
-		return lease{}
+		return loan{}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if want > busyBuffer && b.inUse < b.limit*slabQuarters/2 {
+	if want > quarterBuffer && b.inUse < b.limit*slabQuarters/2 {
 		if s := b.findLocked(0); s != nil {
-			return b.lendLocked(s, 0, wholeSlab)
+			return b.borrowLocked(s, 0, wholeSlab)
 		}
 	}
 	if s := b.findLocked(1); s != nil {
 		for i := range slabQuarters {
 			if s.used&(1<<i) == 0 {
-				return b.lendLocked(s, i*busyBuffer, 1<<i)
+				return b.borrowLocked(s, i*quarterBuffer, 1<<i)
 			}
 		}
 	}
-	return lease{}
+	return loan{}
 }
 
-// findLocked returns a slab: with part = 1 the fullest that has a quarter left, so that whole ones
-// stay whole; with part = 0 an unused one.
+// findLocked returns a slab, or nil. With part = 1 it prefers a partly lent slab, so that unused
+// ones stay whole; with part = 0 it returns an unused one.
 func (b *buffers) findLocked(part int) *slab {
 	if part == 1 {
 		i := slices.IndexFunc(b.slabs, func(s *slab) bool { return s.used != 0 && s.used != wholeSlab })
@@ -102,23 +107,24 @@ func (b *buffers) findLocked(part int) *slab {
 	return s
 }
 
-func (b *buffers) lendLocked(s *slab, off int, used uint8) lease {
+// borrowLocked marks the quarters used of s as lent.
+func (b *buffers) borrowLocked(s *slab, off int, used uint8) loan {
 	s.used |= used
-	size := busyBuffer
+	size := quarterBuffer
 	if used == wholeSlab {
 		size = largeBuffer
 	}
-	b.inUse += size / busyBuffer
-	return lease{buf: s.buf[off : off+size], slab: s, used: used}
+	b.inUse += size / quarterBuffer
+	return loan{buf: s.buf[off : off+size], slab: s, used: used}
 }
 
-// give takes a buffer back; the zero lease is ignored.
-func (b *buffers) give(l lease) {
+// giveBack returns a borrowed buffer; the zero loan is ignored.
+func (b *buffers) giveBack(l loan) {
 	if !l.held() {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.slab.used &^= l.used
-	b.inUse -= len(l.buf) / busyBuffer
+	b.inUse -= len(l.buf) / quarterBuffer
 }

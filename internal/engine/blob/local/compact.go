@@ -7,20 +7,19 @@ import (
 	"path/filepath"
 )
 
-// journalTemp is a journal that is being rewritten; a crash leaves it, and the next one
-// overwrites it.
+// journalTemp is a journal being rewritten. The next rewrite overwrites a file left by a crash.
 const journalTemp = journalFile + ".new"
 
-// A journal is rewritten when it is longer than compactMin bytes and compactRatio times what it
-// has to say. A client that drops and sends one part for ever would otherwise fill the disk with
-// records that nobody is charged for.
+// A journal is rewritten when it is longer than compactMin bytes and compactRatio times its
+// shortest form. Otherwise a client that drops and resends one part forever would fill the disk
+// with records that no account is charged for.
 const (
-	compactMin   = 256 << 10 // 2,000 parts, below which it is not worth a sync
+	compactMin   = 256 << 10 // about 2,000 parts; shorter journals are not worth a sync
 	compactRatio = 4
 )
 
-// compactLocked rewrites the journal if that makes it much shorter. A failure is no harm: the
-// long one goes on, and it is tried again when that has doubled.
+// compactLocked rewrites the journal if that makes it much shorter. After a failure the long
+// journal stays in use, and compactLocked tries again when its length has doubled.
 func (u *upload) compactLocked() {
 	var b []byte
 	for _, r := range u.journal.records(u.d.boot) {
@@ -31,15 +30,15 @@ func (u *upload) compactLocked() {
 		return
 	}
 	if err := u.replaceJournal(b); err != nil {
-		u.d.log.Warn("journal not rewritten", "upload", u.ref.ID, "error", err)
+		u.d.log.Warn("journal of an upload not shortened; the long one stays in use", "upload", u.ref.ID, "error", err)
 		u.compactAt = 2 * u.journal.end
 		return
 	}
 	u.journal.end, u.journal.boot = int64(len(b)), u.d.boot
 }
 
-// replaceJournal puts b in the place of the journal, durably: a crash leaves the old one or the new
-// one, which say the same.
+// replaceJournal durably replaces the journal by b. After a crash either of them is in place, and
+// both have the same meaning.
 func (u *upload) replaceJournal(b []byte) error {
 	temp := u.path(journalTemp)
 	if err := os.WriteFile(temp, b, fileMode); err != nil {
@@ -52,7 +51,7 @@ func (u *upload) replaceJournal(b []byte) error {
 		return fmt.Errorf("rename: %w", err)
 	}
 	if err := syncDir(filepath.Dir(temp)); err != nil {
-		u.d.log.Warn("directory not synced", "upload", u.ref.ID, "error", err) // the rename stands; what comes is appended to the new one
+		u.d.log.Warn("directory of a shortened journal not synced; a power loss may bring the old journal back", "upload", u.ref.ID, "error", err) // the rename stands; later records are appended to the new journal
 	}
 	return nil
 }

@@ -282,13 +282,13 @@ func TestAFailedSyncMakesPartsSuspectForGood(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0, 1, 2)
-	u, err := d.Staging.use(ref)
+	u, err := d.Staging.acquire(ref)
 	noError(t, err)
 	u.flush.stop()
 	u.flush.path = d.root // a directory cannot be opened for writing: write-back fails
 	u.flush.add(t.Context(), span{0, 1})
 	d.flushers.Wait()
-	d.Staging.done(u)
+	d.Staging.release(u)
 	for _, d := range []*Dir{d, reopen(t, d)} {
 		if !load(t, d, ref).Suspect {
 			t.Fatal("the failed sync is forgotten")
@@ -309,7 +309,7 @@ func TestSealIsRedoneAfterACrashAtEachStep(t *testing.T) {
 	for stop := 0; ; stop++ {
 		d := open(t)
 		ref, file := begun(t, d, 0, 1, 2)
-		u, err := d.Staging.use(ref)
+		u, err := d.Staging.acquire(ref)
 		noError(t, err)
 		steps := u.sealSteps(ref.Size)
 		if stop > len(steps) {
@@ -340,7 +340,7 @@ func TestLoadDuringASeal(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, _ := begun(t, d, 0, 1, 2)
-	u, err := d.Staging.use(ref)
+	u, err := d.Staging.acquire(ref)
 	noError(t, err)
 	noError(t, u.beginMove(func() error { return nil }))
 	for i, step := range u.sealSteps(ref.Size) {

@@ -20,35 +20,36 @@ import (
 	"smartdrive/internal/engine/blob/local/wal"
 )
 
-// Durability says what an accepted part survives.
+// Durability is the kind of failure that an accepted part survives.
 type Durability uint8
 
 // The durabilities.
 const (
-	Process Durability = iota // the end of the process; after a power loss parts are checked and may be missing again
-	Part                      // power loss: an fdatasync of the part and of the journal before the part is acknowledged
+	Process Durability = iota // survives the end of the process; after a power loss parts are verified and may be missing
+	Part                      // survives a power loss: part and journal are synced before the part is acknowledged
 )
 
-// Options configure Open. The zero value of each field is its default.
+// Options configure Open. The zero value of a field selects its default.
 type Options struct {
-	// Dir holds everything; it is made if it is missing (its parent is not).
+	// Dir is the directory for everything. Open makes it if it is missing, but not its parent.
 	Dir string
-	// Durability of accepted parts; what is sealed is always durable.
+	// Durability of accepted parts. Sealed content is always durable. Default: Process.
 	Durability Durability
-	// BufferMemory bounds the large buffers of all running writes, in bytes. Default 16 MiB.
+	// BufferMemory bounds the large buffers of all running writes, in bytes. Default: 16 MiB.
 	BufferMemory drive.ByteSize
-	// DirtyLimit is how many bytes of one upload may wait for the disk before its Writes wait too.
-	// Default 64 MiB.
+	// DirtyLimit is the number of written but unflushed bytes of one upload from which on its
+	// Writes wait for the disk. Default: 64 MiB.
 	DirtyLimit drive.ByteSize
-	// BootID names the run of the machine. Default: what the system says; where it says nothing,
-	// every Open counts as another boot, and unsynced parts are checked after each restart.
+	// BootID identifies the current boot of the machine. Default: the system's boot id; without
+	// one, every Open counts as a new boot, and unsynced parts are verified after each restart.
 	BootID string
-	// Now is the clock. Default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Log receives what no caller can be told. Default slog.Default.
+	// Log receives warnings that no caller can be told. Default: slog.Default.
 	Log *slog.Logger
 }
 
+// setDefaults replaces zero values by their defaults.
 func (o *Options) setDefaults() {
 	if o.BufferMemory <= 0 {
 		o.BufferMemory = 16 * drive.MiB
@@ -65,32 +66,33 @@ func (o *Options) setDefaults() {
 	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
-// Dir is an open directory with both ports over it. The caller holds the lock that makes this
-// process the only one in it.
+// Dir is an open directory with its Store, Staging and Quarantine. The caller must hold the lock
+// that keeps other processes out of the directory.
 type Dir struct {
 	Blobs      *Store
 	Staging    *Staging
 	Quarantine *Quarantine
 
-	root       string
-	durability Durability
-	dirtyLimit int64
-	boot       [16]byte
-	now        func() time.Time
-	log        *slog.Logger
-	buffers    *buffers
-	flushers   sync.WaitGroup
-	unshared   atomic.Bool // the file system cannot share bytes between files
-	shards     [256]shard
-	whole      wholeSync
-	packs      *pack.Packs
-	wal        *wal.Log
-	syncing    atomic.Int32 // new files that wait for the disk
-	named      bool         // a sync of a new content makes its name durable, too
-	packing    bool         // what is freed of a file can be used at once: small contents lie in packs
+	root           string
+	durability     Durability
+	dirtyLimit     int64
+	boot           [16]byte
+	now            func() time.Time
+	log            *slog.Logger
+	buffers        *buffers
+	flushers       sync.WaitGroup // running write-backs
+	noSharing      atomic.Bool    // set when the file system cannot share bytes between files
+	shards         [256]shardDir
+	fs             fsSync // syncs the whole file system
+	packs          *pack.Packs
+	wal            *wal.Log
+	pendingSyncs   atomic.Int32 // new files that wait for a sync
+	syncCoversName bool         // syncing a new file also makes its name durable
+	usePacks       bool         // freed blocks of a file are reusable at once, so small contents are stored in packs
 }
 
-// Open makes the directories that are missing and checks that sealing can be a rename.
+// Open makes missing directories, checks that staging and blobs are on one file system, and replays
+// the write-ahead log. The caller must Close the Dir.
 func Open(ctx context.Context, o Options) (*Dir, error) {
 	o.setDefaults()
 	d := &Dir{
@@ -106,27 +108,28 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 	if err := d.probe(); err != nil {
 		return nil, err
 	}
-	if err := d.whole.open(filepath.Join(d.root, blobsDir)); err != nil { // which may be a link to another disk
+	if err := d.fs.open(filepath.Join(d.root, blobsDir)); err != nil { // blobs may be a link to another disk
 		return nil, fmt.Errorf("open %s: %w", blobsDir, err)
 	}
-	d.named = syncsNames(d.whole.dir)
-	d.packing = canPack(d.whole.dir)
-	d.packs = pack.New(packed{d}, d.log)
+	d.syncCoversName = syncsNames(d.fs.dir)
+	d.usePacks = canPack(d.fs.dir)
+	d.packs = pack.New(packDisk{d}, d.log)
 	var err error
-	if d.wal, err = wal.Open(filepath.Join(d.root, walDir), logged{d}, d.log); err != nil {
-		return nil, errors.Join(err, d.whole.close())
+	if d.wal, err = wal.Open(filepath.Join(d.root, walDir), walContents{d}, d.log); err != nil {
+		return nil, errors.Join(err, d.fs.close())
 	}
 	return d, nil
 }
 
-// Close waits for the write-back that is running. No call may be in a port any more.
+// Close waits for running write-back and closes the packs and the log. No other method may be
+// running or called later.
 func (d *Dir) Close() error {
 	d.Staging.stopAll()
 	d.flushers.Wait()
-	return errors.Join(d.packs.Close(), d.wal.Close(), d.whole.close())
+	return errors.Join(d.packs.Close(), d.wal.Close(), d.fs.close())
 }
 
-// makeDirs makes what everything else lies in.
+// makeDirs makes the top-level directories durably.
 func (d *Dir) makeDirs(ctx context.Context) error {
 	dirs := []string{d.root}
 	for _, name := range []string{stagingDir, blobsDir, quarantineDir} {
@@ -143,23 +146,23 @@ func (d *Dir) makeDirs(ctx context.Context) error {
 	return syncDirs(d.root, filepath.Dir(d.root))
 }
 
-// shard is one of the 256 directories below blobs, as this process knows it.
-type shard struct {
-	mu    sync.Mutex
-	ready bool
+// shardDir is the state of one of the 256 directories below blobs.
+type shardDir struct {
+	mu      sync.Mutex
+	durable bool // the directory exists durably
 
-	syncing wholesync.Shared
+	syncs wholesync.Shared // syncs of the directory
 }
 
-// makeShard makes the directory that a name in it needs, durably, on its first use by this process:
-// made by Open, 256 directories would slow down every start. Whoever finds it there already must
-// still know that it is durable.
+// makeShard durably makes the parent directory of path, a shard, when this process first uses it.
+// Making all 256 in Open would slow down every start. An existing directory may not be durable yet,
+// so it is synced too.
 func (d *Dir) makeShard(path string) error {
 	dir := filepath.Dir(path)
 	s := &d.shards[shardIndex(filepath.Base(dir))]
-	s.mu.Lock() // held across I/O, 256 times in the life of the process
+	s.mu.Lock() // held across I/O, at most 256 times per process
 	defer s.mu.Unlock()
-	if s.ready {
+	if s.durable {
 		return nil
 	}
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -168,22 +171,21 @@ func (d *Dir) makeShard(path string) error {
 	if err := syncDirs(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	s.ready = true
+	s.durable = true
 	return nil
 }
 
-// syncShard makes the entries of a directory of blobs durable. Who comes while a sync runs shares
-// the next one: that begins after all of them have made their entries.
+// syncShard makes the entries of a shard durable. Concurrent callers share the next sync, which
+// begins after all of them have made their entries.
 func (d *Dir) syncShard(dir string) error {
-	return d.shards[shardIndex(filepath.Base(dir))].syncing.Do(func() error { return syncDir(dir) })
+	return d.shards[shardIndex(filepath.Base(dir))].syncs.Do(func() error { return syncDir(dir) })
 }
 
-// probeFile is made, moved and removed by Open; a crash may leave it, then the next Open overwrites
-// it.
+// probeFile is used by Open to test a rename. A crash may leave it; the next Open overwrites it.
 const probeFile = ".probe"
 
-// probe moves a file the way Seal does: nothing else tells for sure whether two directories are on
-// one file system.
+// probe renames a file like Seal does, the only reliable test that two directories are on one file
+// system.
 func (d *Dir) probe() error {
 	from, to := filepath.Join(d.root, stagingDir, probeFile), filepath.Join(d.root, blobsDir, probeFile)
 	if err := os.WriteFile(from, nil, fileMode); err != nil {
@@ -196,7 +198,8 @@ func (d *Dir) probe() error {
 	return os.Remove(to)
 }
 
-// classify translates errors of the operating system. It is applied where they come in.
+// classify wraps an error of the operating system with its kind: NotFound, DiskFull, or Unavailable
+// for lacking permission. Other errors, nil and drive.Errors stay as they are.
 func classify(err error) error {
 	var known *drive.Error
 	switch {
@@ -212,12 +215,12 @@ func classify(err error) error {
 	return err
 }
 
-// Writable returns an error that says which directory of the contents below root cannot be written,
-// if there is one: it belongs to another user, or its file system is mounted read-only.
+// Writable returns an error that names the first directory below root that this process cannot
+// write, because it belongs to another user or is mounted read-only.
 func Writable(root string) error {
 	for _, dir := range []string{blobsDir, stagingDir} {
 		path := filepath.Join(root, dir)
-		if err := mayWrite(path); err != nil {
+		if err := checkWritable(path); err != nil {
 			return fmt.Errorf("%s cannot be written: %w", path, err)
 		}
 	}

@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// flushPiece is how many bytes of a part are handed to write-back at a time: a multiple of what
-// disks like, small beside the limit.
+// flushPiece is the number of bytes of a part that are submitted to write-back at once: large for
+// the disk, small compared to the dirty limit.
 const flushPiece = 8 << 20
 
-// flusher starts write-back of an upload's bytes while more of them come, so that little is left
-// for the sync at the end. Its goroutine lives as long as there is something to do; it holds the
-// only file that is open between calls.
+// flusher starts write-back of an upload's bytes while more arrive, so that the final sync has
+// little to do. Its goroutine runs while there is work; it has the only file that is open between
+// calls.
 type flusher struct {
-	d      *Dir
-	path   string
-	failed func(error) // is told of an error that later syncs may not see again
+	d       *Dir
+	path    string
+	onError func(error) // called with an error that a later sync may not report again
 
 	mu       sync.Mutex
-	queue    []span // to be started
-	started  []span // on their way to the disk, oldest first
-	dirty    int64  // bytes in both
+	queue    []span // ranges to be started
+	started  []span // ranges in write-back, oldest first
+	dirty    int64  // bytes in queue and started
 	running  bool
-	stopping bool
-	changed  chan struct{} // closed when one of these changes, if somebody waits
+	stopping bool          // stop is waiting
+	changed  chan struct{} // closed at the next change of the state; nil if no caller waits
 }
 
-// add hands a written range over. While more than the limit is dirty it waits, but not longer than
-// ctx.
+// add queues a written range for write-back. While more than the dirty limit is pending, it waits,
+// at most until ctx ends.
 func (f *flusher) add(ctx context.Context, s span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +49,7 @@ func (f *flusher) add(ctx context.Context, s span) {
 	}
 }
 
-// stop ends the goroutine and forgets what it had to do. It is for those who sync next.
+// stop ends the goroutine and clears the queue. The caller is about to sync the file itself.
 func (f *flusher) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,19 +60,21 @@ func (f *flusher) stop() {
 	f.queue, f.started, f.dirty, f.stopping = nil, nil, 0, false
 }
 
+// isRunning reports whether the goroutine runs.
 func (f *flusher) isRunning() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.running
 }
 
-func (f *flusher) forget() {
+// reset clears the queue.
+func (f *flusher) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue, f.started, f.dirty = nil, nil, 0
 }
 
-// waitLocked waits for the next change.
+// waitLocked releases the mutex until the next change or until cancel is closed.
 func (f *flusher) waitLocked(cancel <-chan struct{}) {
 	if f.changed == nil {
 		f.changed = make(chan struct{})
@@ -86,6 +88,7 @@ func (f *flusher) waitLocked(cancel <-chan struct{}) {
 	}
 }
 
+// changeLocked wakes all waiting callers.
 func (f *flusher) changeLocked() {
 	if f.changed != nil {
 		close(f.changed)
@@ -93,15 +96,16 @@ func (f *flusher) changeLocked() {
 	}
 }
 
+// run is the goroutine of the flusher.
 func (f *flusher) run() {
 	err := f.work()
 	if err != nil {
-		f.forget()
-		f.failed(fmt.Errorf("write back: %w", err))
+		f.reset()
+		f.onError(fmt.Errorf("write back: %w", err))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// What came since work looked last must not lie until the next add.
+	// Ranges added since work saw an empty queue must not wait for the next add.
 	if len(f.queue) > 0 && !f.stopping {
 		f.d.flushers.Go(f.run)
 		return
@@ -110,10 +114,11 @@ func (f *flusher) run() {
 	f.changeLocked()
 }
 
+// work writes back queued ranges until nothing is left to do.
 func (f *flusher) work() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
-		f.forget()
+	if errors.Is(err, fs.ErrNotExist) { // the upload was removed
+		f.reset()
 		return nil
 	}
 	if err != nil {
@@ -139,8 +144,8 @@ func (f *flusher) work() error {
 	}
 }
 
-// next returns a range to start, or, when too much is on its way, the ranges of which the oldest is
-// to be waited for.
+// next returns a range to start, or, if too much is in write-back, the ranges of which the oldest
+// must finish; neither if there is nothing to do.
 func (f *flusher) next() (start span, wait []span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +161,7 @@ func (f *flusher) next() (start span, wait []span) {
 	return start, wait
 }
 
-// finished takes the n oldest ranges off.
+// finished removes the n oldest ranges.
 func (f *flusher) finished(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

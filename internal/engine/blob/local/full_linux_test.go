@@ -98,8 +98,8 @@ func TestFullDiskForTheLog(t *testing.T) {
 	root := t.TempDir()
 	tmpfs(t, root, "size=18m")
 	d := open(t, func(o *Options) { o.Dir = root })
-	d.whole.known = true
-	d.syncing.Store(loggedFrom)
+	d.fs.supported = true
+	d.pendingSyncs.Store(logMinSingle)
 	var names []string
 	for {
 		name := blobtest.PutName()

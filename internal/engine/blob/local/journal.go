@@ -10,38 +10,39 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// journal is what the frames of a journal file add up to.
+// journal is the state that results from the frames of a journal file.
 type journal struct {
-	head   record
-	end    int64 // bytes of whole frames: where the next one goes
-	boot   [16]byte
-	fenced int64
-	last   drive.Time // when the last part was accepted
-	parts  map[int]entry
-	tails  map[int]entry // beginnings of parts; never of one that is in parts
+	head   record        // the header
+	end    int64         // offset behind the last whole frame, where the next one is written
+	boot   [16]byte      // boot under which the last frames were written
+	fenced int64         // highest gen that was fenced
+	last   drive.Time    // when the last part was accepted; zero: never
+	parts  map[int]entry // accepted parts, by number
+	tails  map[int]entry // beginnings of parts, by number; never of a part in parts
 }
 
-// entry is an accepted part.
+// entry is an accepted part or tail.
 type entry struct {
 	blob.Part
 	gen      int64
 	at       drive.Time // when it was accepted
-	unsynced bool       // no sync since it was accepted
-	suspect  bool       // its bytes may be gone: a power loss or a failed sync came after it
+	unsynced bool       // not synced since it was accepted
+	suspect  bool       // bytes may be missing, after a power loss or failed sync
 }
 
-// errUnborn comes from a journal without a whole header: Create did not come to its end.
-var errUnborn = errors.New("journal has no header")
+// errNoHeader reports a journal without a whole header, left by an interrupted Create.
+var errNoHeader = errors.New("journal has no header")
 
-// parseJournal reads all whole frames of b; end < len(b) afterwards means that something behind
-// them is to be cut.
+// parseJournal applies all whole frames of b. If end < len(b) afterwards, the rest is torn and must
+// be truncated. It returns errNoHeader without a header and errDamaged for frames that cannot be
+// valid.
 func parseJournal(b []byte) (*journal, error) {
 	head, n, err := readFrame(b)
 	switch {
 	case err != nil:
 		return nil, err
 	case n == 0 && len(b) < frameOver+headerLen:
-		return nil, errUnborn
+		return nil, errNoHeader
 	case n == 0 || head.kind != kindHeader:
 		return nil, fmt.Errorf("no header: %w", errDamaged)
 	}
@@ -61,7 +62,8 @@ func parseJournal(b []byte) (*journal, error) {
 	}
 }
 
-// apply does to j what r says.
+// apply updates j by record r. It returns errDamaged for a second header or a part of impossible
+// size.
 func (j *journal) apply(r record) error {
 	switch r.kind {
 	case kindHeader:
@@ -79,14 +81,14 @@ func (j *journal) apply(r record) error {
 	case kindFence:
 		j.fenced = max(j.fenced, r.gen)
 	case kindBoot:
-		j.rebooted()
+		j.markReboot()
 		j.boot = r.boot
 	case kindSynced:
-		j.mark(func(e *entry) { e.unsynced = false })
+		j.updateAll(func(e *entry) { e.unsynced = false })
 	case kindVerified:
-		j.mark(func(e *entry) { e.suspect = false })
+		j.updateAll(func(e *entry) { e.suspect = false })
 	case kindDoubt:
-		j.mark(func(e *entry) { e.suspect = true })
+		j.updateAll(func(e *entry) { e.suspect = true })
 	case kindTail:
 		if !j.fits(r) {
 			return fmt.Errorf("tail of part %d, %d bytes: %w", r.n, r.size, errDamaged)
@@ -98,24 +100,25 @@ func (j *journal) apply(r record) error {
 	return nil
 }
 
-// fits reports whether a part or tail lies in its slot and in the largest file.
+// fits reports whether the part or tail of r fits the part size and the largest file.
 func (j *journal) fits(r record) bool {
 	return r.size >= 0 && r.size <= j.head.partSize && drive.ByteSize(r.n) < drive.MaxFileSize/j.head.partSize
 }
 
-// holds reports whether bytes of part n are named.
+// holds reports whether the journal has part n or a tail of it.
 func (j *journal) holds(n int) bool {
 	_, part := j.parts[n]
 	_, tail := j.tails[n]
 	return part || tail
 }
 
-// rebooted makes suspect what was not synced before the machine stopped.
-func (j *journal) rebooted() {
-	j.mark(func(e *entry) { e.suspect = e.suspect || e.unsynced })
+// markReboot marks unsynced parts as suspect.
+func (j *journal) markReboot() {
+	j.updateAll(func(e *entry) { e.suspect = e.suspect || e.unsynced })
 }
 
-func (j *journal) mark(set func(*entry)) {
+// updateAll applies set to all parts and tails.
+func (j *journal) updateAll(set func(*entry)) {
 	for _, entries := range []map[int]entry{j.parts, j.tails} {
 		for n, e := range entries {
 			set(&e)
@@ -124,6 +127,7 @@ func (j *journal) mark(set func(*entry)) {
 	}
 }
 
+// any reports whether is holds for a part or tail.
 func (j *journal) any(is func(entry) bool) bool {
 	for _, entries := range []map[int]entry{j.parts, j.tails} {
 		for _, e := range entries {
@@ -135,7 +139,7 @@ func (j *journal) any(is func(entry) bool) bool {
 	return false
 }
 
-// entry returns what the journal has of part n: the part, or its tail.
+// entry returns part n or its tail; ok is false if the journal has neither.
 func (j *journal) entry(n int) (e entry, ok bool) {
 	if e, ok = j.parts[n]; !ok {
 		e, ok = j.tails[n]
@@ -146,8 +150,8 @@ func (j *journal) entry(n int) (e entry, ok bool) {
 func isUnsynced(e entry) bool { return e.unsynced }
 func isSuspect(e entry) bool  { return e.suspect }
 
-// list returns parts or tails in order of N.
-func list(entries map[int]entry) []blob.Part {
+// sortedParts returns the entries as blob.Parts, ordered by N.
+func sortedParts(entries map[int]entry) []blob.Part {
 	parts := make([]blob.Part, 0, len(entries))
 	for _, n := range slices.Sorted(maps.Keys(entries)) {
 		parts = append(parts, entries[n].Part)
@@ -155,18 +159,19 @@ func list(entries map[int]entry) []blob.Part {
 	return parts
 }
 
-// span is a range of bytes of a data file.
+// span is a byte range of a data file.
 type span struct{ off, len int64 }
 
+// end returns the offset behind the range.
 func (s span) end() int64 { return s.off + s.len }
 
-// slot returns the range that belongs to part n, whatever its size.
+// slot returns the full range of part n in the data file.
 func (j *journal) slot(n int) span {
 	return span{int64(n) * int64(j.head.partSize), int64(j.head.partSize)}
 }
 
-// gaps returns the ranges below the end of the last part that nothing in the journal covers and no
-// n in busy owns, and that end.
+// gaps returns the ranges that no part, tail or running write in busy covers, below the end of the
+// last covered part, and that end.
 func (j *journal) gaps(busy map[int]int64) (gaps []span, end int64) {
 	covered := make(map[int]int64, len(j.parts)) // bytes of each slot
 	for n, e := range j.tails {
@@ -189,8 +194,8 @@ func (j *journal) gaps(busy map[int]int64) (gaps []span, end int64) {
 	return gaps, end
 }
 
-// records returns the shortest journal that says what j says, for a process under the given boot.
-// What is suspect comes first, so that a doubt can follow it.
+// records returns the shortest sequence of records that results in j, for a process under the given
+// boot. Suspect parts come first, followed by a doubt record.
 func (j *journal) records(boot [16]byte) []record {
 	head := j.head
 	head.boot = boot
@@ -216,7 +221,7 @@ func (j *journal) records(boot [16]byte) []record {
 	return all
 }
 
-// missing returns whether the parts fail to make up a file of the given size.
+// missing reports whether the parts do not add up to a file of size bytes.
 func (j *journal) missing(size drive.ByteSize) bool {
 	var sum drive.ByteSize
 	for n, e := range j.parts {
@@ -228,15 +233,17 @@ func (j *journal) missing(size drive.ByteSize) bool {
 	return sum != size
 }
 
+// part returns the fields of a part or tail record as a blob.Part.
 func (r record) part() blob.Part {
 	return blob.Part{N: r.n, Size: r.size, CRC32: r.crc32, CV: r.cv, Root: r.root, Session: r.session}
 }
 
+// entry returns a part or tail record as an entry.
 func (r record) entry() entry {
 	return entry{Part: r.part(), gen: r.gen, at: r.time, unsynced: r.flags&flagDurable == 0}
 }
 
-// record returns the record that accepts e as a part or as a tail.
+// record returns the record of kind k (part or tail) that accepts e.
 func (e entry) record(k kind) record {
 	r := record{
 		kind: k, n: e.N, gen: e.gen, size: e.Size, crc32: e.CRC32, time: e.at, session: e.Session, cv: e.CV, root: e.Root,

@@ -16,48 +16,47 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Many small files that become durable together. The naive way syncs each: a thousand files wait a
-// thousand times for the disk. Here they are written first, and then one of these is done:
+// Making many small files durable. Syncing each of them costs one wait for the disk per file.
+// Instead, all files are written first, and then made durable in one of these ways:
 //
-//	contents of up to 32 KiB   they lie in packs, each of which is one file
-//	where there are no packs   the log has them, and is synced, once for all who ask meanwhile, unless
-//	                           they are of a batch
-//	many files                 the whole file system is synced, in the same way
-//	few files, or a system     each file is synced, several at a time, and then each directory once
-//	that cannot do better
+//	contents of up to 32 KiB   are stored in packs, each of which is one file to sync
+//	without packs              contents go to the write-ahead log, which is synced once for all concurrent callers;
+//	                           batches do not use the log
+//	many files                 the whole file system is synced, once for all concurrent callers
+//	otherwise                  files are synced concurrently, and then each directory once
 //
-// A sync of the file system also waits for what others have written there, which is why a few files
-// do not ask for it, and those that come alone do without it for a while after one that took long.
-// The log needs it later, and nobody waits then.
+// A file system sync also waits for the writes of other processes. Therefore few files do not
+// trigger one, and single files avoid it for a while after a slow one. The log needs a file system
+// sync later, in the background.
 
 const (
-	wholeFrom  = 64 // files that are worth a sync of the file system
-	aloneFrom  = 4  // the same, of files that come alone and wait for the disk at the same time
-	loggedFrom = 2  // those that are worth a record in the log: one alone waits for one sync either way
-	syncers    = 16 // files that are synced at a time
+	fsSyncMinBatch     = 64 // files of a batch from which on the file system is synced
+	fsSyncMinSingle    = 4  // concurrent single files from which on the file system is synced
+	logMinSingle       = 2  // concurrent single files from which on the log is used; one alone waits for one sync either way
+	maxConcurrentSyncs = 16 // concurrent file syncs
 )
 
-// A sync of the file system that took longer than slowSync is not repeated for files that come
-// alone before restAfter times as long has passed: there is much else to write.
+// After a file system sync that took longer than slowSync, single files do not trigger another one
+// until slowSyncPause times its duration has passed, because there is much else to write.
 const (
-	slowSync  = 50 * time.Millisecond
-	restAfter = 20
+	slowSync      = 50 * time.Millisecond
+	slowSyncPause = 20
 )
 
-// syncNew makes a new file and its name durable; small is what it has, if that is little. Those
-// that wait for the disk at the same time share a sync.
+// syncNew makes a new file and its name durable. small is the content if it fits the log, else nil.
+// Concurrent callers share a sync.
 func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
-	waiting := d.syncing.Add(1)
-	defer d.syncing.Add(-1)
-	if waiting >= loggedFrom && small != nil && d.whole.able() {
+	waiting := d.pendingSyncs.Add(1)
+	defer d.pendingSyncs.Add(-1)
+	if waiting >= logMinSingle && small != nil && d.fs.usable() {
 		if d.wal.Add(name, small); len(d.wal.Sync(name)) == 0 {
 			return nil
 		}
 	}
-	if waiting >= aloneFrom && d.whole.quick() {
-		return d.whole.sync()
+	if waiting >= fsSyncMinSingle && d.fs.usableNow() {
+		return d.fs.sync()
 	}
-	if d.named { // by the sync of the file
+	if d.syncCoversName { // the file's sync covers the name
 		return syncData(f)
 	}
 	named := make(chan error, 1)
@@ -65,17 +64,17 @@ func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 	return errors.Join(syncData(f), <-named)
 }
 
-// Lay implements blob.Store. What is torn by a crash no row names: see Put.
+// Lay implements blob.Store. A crash may leave torn content, but no row refers to it; see Put.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
 	if at, ok := blob.SlotOf(name); ok {
-		if part, done, err := s.layInPack(ctx, at, body); err != nil {
+		if part, done, err := s.putInPack(ctx, at, body); err != nil {
 			return blob.Part{}, fmt.Errorf("lay: %w", classify(err))
 		} else if done {
 			return part, nil
 		}
 	}
 	return s.store(ctx, name, body, func(_ *os.File, small []byte) error {
-		if !many && small != nil && s.d.whole.able() {
+		if !many && small != nil && s.d.fs.usable() {
 			s.d.wal.Add(name, small)
 		}
 		return nil
@@ -86,7 +85,7 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool)
 func (s *Store) Settle(ctx context.Context, names []string) error {
 	err := s.settle(ctx, names)
 	if err == nil {
-		err = s.d.inPlace()
+		err = s.d.checkMounted()
 	}
 	if err != nil {
 		return fmt.Errorf("settle %d contents: %w", len(names), classify(err))
@@ -94,29 +93,31 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 	return nil
 }
 
+// settle makes contents durable, from the cheapest way to the most expensive.
 func (s *Store) settle(ctx context.Context, names []string) error {
 	names, err := s.d.packs.Sync(names)
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, s.inSlot) // of a pack that was full: it is durable
+	names = slices.DeleteFunc(names, s.isPacked) // contents of full packs are durable already
 	names = s.d.wal.Sync(names...)
-	if len(names) >= wholeFrom && s.d.whole.able() {
-		return s.d.whole.sync()
+	if len(names) >= fsSyncMinBatch && s.d.fs.usable() {
+		return s.d.fs.sync()
 	}
 	return s.settleEach(ctx, names)
 }
 
+// settleEach syncs files concurrently, and then their directories.
 func (s *Store) settleEach(ctx context.Context, names []string) error {
 	dirs := map[string]bool{}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(syncers)
+	g.SetLimit(maxConcurrentSyncs)
 	for _, name := range names {
 		path, err := s.d.blobPath(name)
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		if !s.d.named {
+		if !s.d.syncCoversName {
 			dirs[filepath.Dir(path)] = true
 		}
 		g.Go(func() error {
@@ -132,32 +133,34 @@ func (s *Store) settleEach(ctx context.Context, names []string) error {
 	return g.Wait()
 }
 
-// wholeSync syncs the file system of a directory. Whoever asks while a sync runs shares the next
-// one: that begins after all of them have written.
+// fsSync syncs the file system of a directory. Concurrent callers share the next sync, which
+// begins after all of them have written.
 //
-// The system tells of bytes that could not be written once, to the first caller. So after one
-// error nobody asks for the whole any more: each file is asked for, which tells of its own.
-type wholeSync struct {
-	dir   *os.File         // opened before anything is laid: it is told of what fails from then on
-	known bool             // the system can
-	now   func() time.Time // monotonic: a clock that is set must not make a sync long
+// The system reports a failed write-back once, to the first caller. After one error fsSync is
+// therefore not used any more, and each file is synced, which reports its own errors.
+type fsSync struct {
+	dir       *os.File         // opened before any write, so that it gets the errors of all later writes
+	supported bool             // the system supports it
+	now       func() time.Time // monotonic, so that setting the clock does not make a sync look slow
 
 	shared wholesync.Shared
 
-	mu    sync.Mutex // guards what follows
-	bad   bool
-	rests time.Time // until then files that come alone do without it
+	mu          sync.Mutex // guards what follows
+	failed      bool       // a sync has failed
+	pausedUntil time.Time  // until then single files do not use it
 }
 
-func (w *wholeSync) open(dir string) (err error) {
+// open opens dir and finds out whether the system supports syncing its file system.
+func (w *fsSync) open(dir string) (err error) {
 	w.now = time.Now
 	if w.dir, err = os.Open(dir); err == nil {
-		w.known = wholesync.Can(w.dir)
+		w.supported = wholesync.Can(w.dir)
 	}
 	return err
 }
 
-func (w *wholeSync) close() error {
+// close closes the directory. It may be called more than once.
+func (w *fsSync) close() error {
 	dir := w.dir
 	if dir == nil {
 		return nil
@@ -166,41 +169,43 @@ func (w *wholeSync) close() error {
 	return dir.Close()
 }
 
-func (w *wholeSync) able() bool {
+// usable reports whether sync can be used.
+func (w *fsSync) usable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.known && !w.bad
+	return w.supported && !w.failed
 }
 
-// quick reports whether a sync can be had and will not take long, by what the last one took.
-func (w *wholeSync) quick() bool {
+// usableNow reports whether sync can be used and will not take long, judging by the last one.
+func (w *fsSync) usableNow() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.known && !w.bad && !w.now().Before(w.rests)
+	return w.supported && !w.failed && !w.now().Before(w.pausedUntil)
 }
 
-func (w *wholeSync) sync() error {
+// sync syncs the file system. It returns errFSSyncFailed after an earlier failure.
+func (w *fsSync) sync() error {
 	return w.shared.Do(func() error {
-		if !w.able() {
-			return errDistrusted
+		if !w.usable() {
+			return errFSSyncFailed
 		}
 		began := w.now()
 		err := wholesync.Sync(w.dir)
-		w.took(began, err)
+		w.record(began, err)
 		return err
 	})
 }
 
-// took notes how a sync went.
-func (w *wholeSync) took(began time.Time, err error) {
+// record records the duration and result of a sync that began at began.
+func (w *fsSync) record(began time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.bad = w.bad || err != nil
+	w.failed = w.failed || err != nil
 	if ended := w.now(); ended.Sub(began) > slowSync {
-		w.rests = ended.Add(restAfter * ended.Sub(began))
+		w.pausedUntil = ended.Add(slowSyncPause * ended.Sub(began))
 	}
 }
 
-// errDistrusted is the error of those who waited for a sync while the one before it failed: what it
-// failed about may be theirs.
-var errDistrusted = errors.New("a sync of the file system has failed")
+// errFSSyncFailed is returned to callers that waited while the sync before theirs failed, because
+// the lost write may have been theirs.
+var errFSSyncFailed = errors.New("a sync of the file system has failed")

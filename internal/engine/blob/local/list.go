@@ -20,31 +20,33 @@ import (
 
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
-	return s.d.each(ctx, blobsDir, func(shard fs.DirEntry) error {
+	return s.d.readDir(ctx, blobsDir, func(shard fs.DirEntry) error {
 		place := path.Join(blobsDir, shard.Name())
 		if !isShard(shard) {
-			return s.d.show(place, "", fn)
+			return s.d.report(place, "", fn)
 		}
-		return s.d.each(ctx, place, func(e fs.DirEntry) error {
-			return s.entry(ctx, shard.Name(), e, fn)
+		return s.d.readDir(ctx, place, func(e fs.DirEntry) error {
+			return s.reportEntry(ctx, shard.Name(), e, fn)
 		})
 	})
 }
 
-// entry shows what an entry of a shard is: a content, or those of a pack.
-func (s *Store) entry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Stray) error) error {
-	name, ok := packOf(shard, e)
+// reportEntry calls fn for the content that an entry of a shard is, or for all contents of the pack
+// that it is.
+func (s *Store) reportEntry(ctx context.Context, shard string, e fs.DirEntry, fn func(blob.Stray) error) error {
+	name, ok := packName(shard, e)
 	if !ok {
-		return s.d.show(path.Join(blobsDir, shard, e.Name()), nameIn(shard, e), fn)
+		return s.d.report(path.Join(blobsDir, shard, e.Name()), nameIn(shard, e), fn)
 	}
 	return s.d.packs.Each(ctx, name, func(at blob.Slot, size int64) error {
 		return fn(blob.Stray{Place: path.Join(blobsDir, shard, at.Name()), Name: at.Name(), Size: drive.ByteSize(size)})
 	})
 }
 
+// isShard reports whether an entry of blobs is a shard.
 func isShard(e fs.DirEntry) bool { return e.IsDir() && blob.IsShard(e.Name()) }
 
-// nameIn returns the name of content by its entry in a shard; empty when the entry does not follow
+// nameIn returns the name of the content that an entry of a shard is; empty if it does not follow
 // the rules.
 func nameIn(shard string, e fs.DirEntry) string {
 	if want, ok := blob.ShardOf(e.Name()); !ok || want != shard || !e.Type().IsRegular() {
@@ -53,14 +55,14 @@ func nameIn(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListPage implements blob.Store. A directory has no order, so each page reads all names of the
-// shard, and asks for the sizes of its own. Contents of a pack come where the pack does: their
-// places begin with its own.
+// ListPage implements blob.Store. A directory is unordered, so each page reads all names of the
+// shard, and the sizes of its own entries only. Contents of a pack sort next to the pack's file,
+// because their places begin with its name.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
 	var entries []fs.DirEntry
-	err = s.d.each(ctx, dir, func(e fs.DirEntry) error {
-		if dir+"/"+lastOf(shard, e) > after {
+	err = s.d.readDir(ctx, dir, func(e fs.DirEntry) error {
+		if dir+"/"+greatestName(shard, e) > after {
 			entries = append(entries, e)
 		}
 		return nil
@@ -70,12 +72,12 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	for i, e := range entries {
-		err := s.entry(ctx, shard, e, func(stray blob.Stray) error {
+		err := s.reportEntry(ctx, shard, e, func(stray blob.Stray) error {
 			if stray.Place <= after {
 				return nil
 			}
 			if stray.Place == path.Join(dir, e.Name()) {
-				if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // which may take less on the disk than it is long
+				if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // allocated size may be less than the length
 					stray.Size = drive.ByteSize(info.Size())
 				}
 			}
@@ -85,40 +87,41 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 		if err != nil {
 			return nil, false, err
 		}
-		if len(page) > limit && i+1 < len(entries) && stem(e.Name()) != stem(entries[i+1].Name()) {
+		if len(page) > limit && i+1 < len(entries) && groupOf(e.Name()) != groupOf(entries[i+1].Name()) {
 			more = true
 			break
 		}
 	}
 	blob.SortPage(page)
-	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place }) // a slot, and a file of its name
+	page = slices.CompactFunc(page, func(a, b blob.Stray) bool { return a.Place == b.Place }) // a slot and a file called like it
 	if len(page) > limit {
 		page, more = page[:limit], true
 	}
 	return page, more, nil
 }
 
-// stem is what a pack, its contents, and files with the names of those have in common.
-func stem(name string) string {
+// groupOf returns the part of a name that a pack, its contents, and files called like them have in
+// common.
+func groupOf(name string) string {
 	before, _, _ := strings.Cut(name, ".")
 	return before
 }
 
-// lastOf returns the name that is greatest of what an entry of a shard shows.
-func lastOf(shard string, e fs.DirEntry) string {
-	if name, ok := packOf(shard, e); ok {
-		return name + "/" // behind all that follow a dot
+// greatestName returns the greatest name that an entry of a shard contributes to a listing.
+func greatestName(shard string, e fs.DirEntry) string {
+	if name, ok := packName(shard, e); ok {
+		return name + "/" // sorts after all names with a dot
 	}
 	return e.Name()
 }
 
 // ListOdd implements blob.Store.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
-	return s.d.each(ctx, blobsDir, func(e fs.DirEntry) error {
+	return s.d.readDir(ctx, blobsDir, func(e fs.DirEntry) error {
 		if isShard(e) {
 			return nil
 		}
-		return s.d.show(path.Join(blobsDir, e.Name()), "", fn)
+		return s.d.report(path.Join(blobsDir, e.Name()), "", fn)
 	})
 }
 
@@ -127,30 +130,31 @@ func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 	return s.listDates(ctx, stagingDir, 0, fn)
 }
 
-// listDates walks the directories of years, months and days; below a day are the uploads.
+// listDates walks the directories of years, months and days, and reports the uploads in the latter.
 func (s *Staging) listDates(ctx context.Context, place string, level int, fn func(blob.Stray) error) error {
 	const uploads = 3
-	return s.d.each(ctx, place, func(e fs.DirEntry) error {
+	return s.d.readDir(ctx, place, func(e fs.DirEntry) error {
 		below := path.Join(place, e.Name())
 		if level == uploads {
 			name := e.Name()
 			if _, err := drive.ParseID[drive.UploadID](name); err != nil || !e.IsDir() {
 				name = ""
 			}
-			return s.d.show(below, name, fn)
+			return s.d.report(below, name, fn)
 		}
 		if !e.IsDir() || !isDatePart(level, e.Name()) {
-			return s.d.show(below, "", fn)
+			return s.d.report(below, "", fn)
 		}
 		return s.listDates(ctx, below, level+1, fn)
 	})
 }
 
-// listBatch is how many entries of a directory are in memory at a time.
+// listBatch is the number of directory entries read at a time.
 const listBatch = 256
 
-// each calls fn for the entries of a directory, in no order. A directory that is gone has none.
-func (d *Dir) each(ctx context.Context, place string, fn func(fs.DirEntry) error) error {
+// readDir calls fn for the entries of the directory at place, in no order. A missing directory has
+// none. It stops at the first error of fn.
+func (d *Dir) readDir(ctx context.Context, place string, fn func(fs.DirEntry) error) error {
 	f, err := os.Open(d.abs(place))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -161,7 +165,7 @@ func (d *Dir) each(ctx context.Context, place string, fn func(fs.DirEntry) error
 	defer func() { _ = f.Close() }()
 	for {
 		entries, err := f.ReadDir(listBatch)
-		if err == io.EOF || errors.Is(err, fs.ErrNotExist) { // fn may remove the last thing in it, and so the directory itself
+		if err == io.EOF || errors.Is(err, fs.ErrNotExist) { // fn may have removed the last entry and the directory with it
 			return nil
 		}
 		if err != nil {
@@ -181,9 +185,9 @@ func (d *Dir) each(ctx context.Context, place string, fn func(fs.DirEntry) error
 	}
 }
 
-// show calls fn for what lies at place, with the bytes that it takes on disk. What has gone
-// meanwhile is left out.
-func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
+// report calls fn for the file or tree at place, with its allocated bytes. It skips an entry
+// removed meanwhile.
+func (d *Dir) report(place, name string, fn func(blob.Stray) error) error {
 	var size int64
 	err := filepath.WalkDir(d.abs(place), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -207,7 +211,7 @@ func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
 // Quarantine implements blob.Store.
 func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	if at, ok := blob.SlotOf(stray.Name); ok {
-		err := s.setAside(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
+		err := s.quarantineSlot(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
 		if err != nil {
 			return fmt.Errorf("quarantine: %w", classify(err))
 		}
@@ -215,7 +219,7 @@ func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	if err := s.d.quarantine(blobsDir, stray.Place); err != nil {
 		return err
 	}
-	if stray.Name == "" { // no content lies there
+	if stray.Name == "" { // not the name of content
 		return nil
 	}
 	return s.d.wal.Forget(stray.Name)
@@ -226,16 +230,16 @@ func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
 	return s.d.quarantine(stagingDir, stray.Place)
 }
 
-// maxNamesakes bounds how many things of one name a day's quarantine takes.
-const maxNamesakes = 1000
+// maxSameName bounds the entries of one name in a day's quarantine.
+const maxSameName = 1000
 
-// quarantine moves what lies at place, somewhere below top, to today's quarantine under its place
-// with '/' as '_'. What is gone already is not an error: the move may be a repeated one.
+// quarantine moves the entry at place, which must be below top, to today's quarantine, named by its
+// place with '_' for '/'. A missing entry is not an error, because the move may be a repeated one.
 func (d *Dir) quarantine(top, place string) error {
 	if !filepath.IsLocal(filepath.FromSlash(place)) || !strings.HasPrefix(path.Clean(place), top+"/") {
 		return fmt.Errorf("quarantine %q: not below %s", place, top)
 	}
-	if d.isOwn(place) {
+	if d.isLayoutDir(place) {
 		return fmt.Errorf("quarantine %q: a directory of the layout", place)
 	}
 	if _, err := os.Lstat(d.abs(place)); errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +256,8 @@ func (d *Dir) quarantine(top, place string) error {
 	return syncDirs(dir, filepath.Dir(dir), filepath.Dir(d.abs(place)))
 }
 
-// quarantinePlace returns where something goes that lies at place, in a directory that is there.
+// quarantinePlace returns a free path in today's quarantine for the entry at place, and makes its
+// directory.
 func (d *Dir) quarantinePlace(place string) (string, error) {
 	dir := filepath.Join(d.root, quarantineDir, d.now().UTC().Format("2006-01-02"))
 	if err := os.MkdirAll(dir, dirMode); err != nil {
@@ -261,8 +266,8 @@ func (d *Dir) quarantinePlace(place string) (string, error) {
 	return freeName(filepath.Join(dir, strings.ReplaceAll(path.Clean(place), "/", "_")))
 }
 
-// isOwn says whether place is one of the directories that List walks through.
-func (d *Dir) isOwn(place string) bool {
+// isLayoutDir reports whether place is a directory of the layout, which a listing walks through.
+func (d *Dir) isLayoutDir(place string) bool {
 	parts := strings.Split(path.Clean(place), "/")
 	if parts[0] == blobsDir {
 		return len(parts) == 2 && blob.IsShard(parts[1])
@@ -278,10 +283,10 @@ func (d *Dir) isOwn(place string) bool {
 	return true
 }
 
-// freeName returns name, or name with a number where that is taken: nothing in quarantine is ever
+// freeName returns name, or name with a numeric suffix if it exists. Nothing in the quarantine is
 // overwritten.
 func freeName(name string) (string, error) {
-	for i := range maxNamesakes {
+	for i := range maxSameName {
 		try := name
 		if i > 0 {
 			try += "." + strconv.Itoa(i)
@@ -290,7 +295,8 @@ func freeName(name string) (string, error) {
 			return try, nil
 		}
 	}
-	return "", fmt.Errorf("%d things of one name in one day", maxNamesakes)
+	return "", fmt.Errorf("%d things of one name in one day", maxSameName)
 }
 
+// abs returns the absolute path of a place.
 func (d *Dir) abs(place string) string { return filepath.Join(d.root, filepath.FromSlash(place)) }

@@ -13,14 +13,14 @@ import (
 // Mark is blob.Mark.
 type Mark = blob.Mark
 
-// markFile lies in the root; markTemp is what a crash in the middle of WriteMark leaves, and the
-// next WriteMark overwrites.
+// markFile is in the root. A crash in WriteMark leaves markTemp, which the next WriteMark
+// overwrites.
 const (
 	markFile = blob.MarkName
 	markTemp = markFile + ".new"
 )
 
-// ReadMark returns the mark of dir; found is false when there is none, or no dir.
+// ReadMark returns the installation mark of dir; found is false if there is no mark or no dir.
 func ReadMark(dir string) (m Mark, found bool, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, markFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func ReadMark(dir string) (m Mark, found bool, err error) {
 	return m, true, nil
 }
 
-// WriteMark replaces the mark of dir, durably: a crash leaves the old one or the new one. Written
-// by root it belongs to the owner of dir, so that a command of root's does not lock the server out.
+// WriteMark atomically and durably replaces the mark of dir. If root runs it, the file gets the
+// owner of dir, so that a command run by root does not lock the server out.
 func WriteMark(dir string, m Mark) error {
 	b, err := m.Encode()
 	if err != nil {
@@ -56,8 +56,9 @@ func WriteMark(dir string, m Mark) error {
 	return nil
 }
 
-// writeOwned writes a new file, durably, that has the owner of its directory. It makes the file,
-// and never gives away one that somebody has placed there.
+// writeOwned durably writes a new file with the owner of its directory. It removes an existing file
+// first and creates its own, so that it never changes the owner of a file placed there by another
+// user.
 func writeOwned(path string, b []byte) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -68,7 +69,7 @@ func writeOwned(path string, b []byte) error {
 	}
 	_, err = f.Write(b)
 	if err == nil {
-		err = keepOwner(f)
+		err = inheritOwner(f)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -14,63 +14,63 @@ import (
 	"smartdrive/internal/engine/blob/local/pack"
 )
 
-// packed is how packs see the directory of the contents.
-type packed struct{ d *Dir }
+// packDisk implements pack.Disk on the directory of the contents.
+type packDisk struct{ d *Dir }
 
-var _ pack.Disk = packed{}
+var _ pack.Disk = packDisk{}
 
 // Place implements pack.Disk.
-func (p packed) Place(shard, name string) string {
+func (p packDisk) Place(shard, name string) string {
 	return filepath.Join(p.d.root, blobsDir, shard, name)
 }
 
 // MakeDir implements pack.Disk.
-func (p packed) MakeDir(path string) error { return p.d.makeShard(path) }
+func (p packDisk) MakeDir(path string) error { return p.d.makeShard(path) }
 
 // SyncName implements pack.Disk.
-func (p packed) SyncName(f *os.File) error {
-	if p.d.named {
+func (p packDisk) SyncName(f *os.File) error {
+	if p.d.syncCoversName {
 		return nil
 	}
 	return p.d.syncShard(filepath.Dir(f.Name()))
 }
 
 // SyncData implements pack.Disk.
-func (packed) SyncData(f *os.File) error { return syncData(f) }
+func (packDisk) SyncData(f *os.File) error { return syncData(f) }
 
 // SyncFreed implements pack.Disk.
-func (packed) SyncFreed(f *os.File) error { return f.Sync() }
+func (packDisk) SyncFreed(f *os.File) error { return f.Sync() }
 
 // SyncDir implements pack.Disk.
-func (p packed) SyncDir(dir string) error { return p.d.syncShard(dir) }
+func (p packDisk) SyncDir(dir string) error { return p.d.syncShard(dir) }
 
 // Free implements pack.Disk.
-func (packed) Free(f *os.File, off, n int64) error { return free(f, off, n) }
+func (packDisk) Free(f *os.File, off, n int64) error { return free(f, off, n) }
 
 // Data implements pack.Disk.
-func (packed) Data(f *os.File, off int64) (int64, error) { return nextData(f, off) }
+func (packDisk) Data(f *os.File, off int64) (int64, error) { return nextData(f, off) }
 
 // Name implements blob.Store.
 func (s *Store) Name(own string, size drive.ByteSize) string {
-	if !s.d.packing {
+	if !s.d.usePacks {
 		return own
 	}
 	return s.d.packs.Name(own, int64(size))
 }
 
-// errThere refuses content whose name has some.
-var errThere = errors.New("content of this name is there already")
+// errExists reports that content of this name exists.
+var errExists = errors.New("content of this name is there already")
 
-// layInPack writes what the body yields to its slot. done is false where the slot is none of this
-// process: another store has given the name, and it is that of a file here.
-func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ blob.Part, done bool, err error) {
+// putInPack writes the body to its slot. done is false if this process has not given out the slot:
+// the name comes from another store, and the content becomes a file.
+func (s *Store) putInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ blob.Part, done bool, err error) {
 	taken, ok := s.d.packs.Take(at)
 	if !ok {
 		return blob.Part{}, false, nil
 	}
 	defer taken.Done()
-	buf := s.d.buffers.takeFrame()
-	defer s.d.buffers.giveFrame(buf)
+	buf := s.d.buffers.getFrame()
+	defer s.d.buffers.putFrame(buf)
 	n, part, err := blob.ReadLittle(ctx, body, buf[pack.HeadSize:])
 	if err == nil {
 		err = taken.Write(buf[:pack.HeadSize+n])
@@ -81,8 +81,8 @@ func (s *Store) layInPack(ctx context.Context, at blob.Slot, body blob.Body) (_ 
 	return part, true, nil
 }
 
-// inSlot reports whether content of that name lies in a pack.
-func (s *Store) inSlot(name string) bool {
+// isPacked reports whether a pack contains content called name.
+func (s *Store) isPacked(name string) bool {
 	at, ok := blob.SlotOf(name)
 	if !ok {
 		return false
@@ -91,18 +91,18 @@ func (s *Store) inSlot(name string) bool {
 	return err == nil
 }
 
-// openSlot opens what lies in a slot.
+// openSlot returns the content of a slot, read into memory.
 func (s *Store) openSlot(at blob.Slot) (blob.Object, error) {
 	b, err := s.d.packs.Read(at)
 	if err != nil {
 		return nil, fmt.Errorf("open content: %w", err)
 	}
-	return blob.InMemory(b), nil // it may be removed while somebody reads it
+	return blob.InMemory(b), nil // the slot may be freed while the object is open
 }
 
-// setAside writes what lies in a slot to a file, and frees the slot. That nothing lies there is no
-// error.
-func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error {
+// quarantineSlot writes the content of a slot to a file at the path that to returns, and frees the
+// slot. Missing content is not an error.
+func (s *Store) quarantineSlot(at blob.Slot, to func() (path string, err error)) error {
 	b, err := s.d.packs.Read(at)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -129,12 +129,12 @@ func (s *Store) setAside(at blob.Slot, to func() (path string, err error)) error
 	return err
 }
 
-// Packed accesses the packs below a directory without opening it as a Dir, such as those of a
+// Packed accesses the packs below a directory that is not opened as a Dir, such as those of a
 // backup. Write and Prune require that no Dir has the directory open.
 type Packed struct{}
 
-// Path returns the path of the pack that a content of that name lies in, if it lies in one; false:
-// the name is none of such a content.
+// Path returns the path of the pack that contains the content called name; false if such content is
+// not in a pack.
 func (Packed) Path(root, name string) (string, bool) {
 	at, ok := blob.SlotOf(name)
 	if !ok {
@@ -144,7 +144,7 @@ func (Packed) Path(root, name string) (string, bool) {
 	return filepath.Join(root, blobsDir, shard, at.Pack+pack.Suffix), true
 }
 
-// Read reads a content that lies in a pack. One that does not is NotFound.
+// Read returns content from its pack; NotFound if it is not in a pack.
 func (p Packed) Read(root, name string) ([]byte, error) {
 	path, ok := p.Path(root, name)
 	if !ok {
@@ -154,9 +154,9 @@ func (p Packed) Read(root, name string) ([]byte, error) {
 	return pack.ReadFile(path, at)
 }
 
-// Write writes a content to the pack that its name tells of, whose directory must exist. It is
-// durable when the caller has synced the file and its directory. NotFound: the name tells of no
-// pack, or not of content of that size.
+// Write writes content to the pack that its name determines. The pack's directory must exist. The
+// caller must sync the file and its directory. It returns NotFound if name is not that of a slot,
+// or of a slot of another size.
 func (p Packed) Write(root, name string, content []byte) error {
 	path, ok := p.Path(root, name)
 	if !ok {
@@ -166,14 +166,15 @@ func (p Packed) Write(root, name string, content []byte) error {
 	return pack.WriteFile(path, at, content)
 }
 
-// Prune frees the contents of the pack in that file of which keep says no, and removes a pack that
-// has none any more. It returns how many were freed; false: the file is no pack.
+// Prune frees the contents for which keep returns false from a pack below root, and removes an
+// empty pack. file is the base name of the pack. It returns the number of freed contents; ok is
+// false if file is not a pack.
 func (Packed) Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error) {
 	name, ok := pack.NameOf(file)
 	if !ok {
 		return 0, false, nil
 	}
-	packs := pack.New(packed{&Dir{root: root}}, slog.Default())
+	packs := pack.New(packDisk{&Dir{root: root}}, slog.Default())
 	var drop []blob.Slot
 	err = packs.Each(ctx, name, func(at blob.Slot, _ int64) error {
 		if !keep(at.Name()) {
@@ -189,8 +190,8 @@ func (Packed) Prune(ctx context.Context, root, file string, keep func(name strin
 	return freed, true, errors.Join(err, packs.Close())
 }
 
-// packOf returns the name of the pack that an entry of a shard is; false: it is none.
-func packOf(shard string, e fs.DirEntry) (name string, ok bool) {
+// packName returns the name of the pack that an entry of a shard is; ok is false if it is none.
+func packName(shard string, e fs.DirEntry) (name string, ok bool) {
 	name, ok = pack.NameOf(e.Name())
 	in, _ := blob.ShardOf(name)
 	return name, ok && in == shard && e.Type().IsRegular()

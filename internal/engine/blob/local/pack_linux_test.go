@@ -122,7 +122,7 @@ func (m *meeting) SyncFreed(f *os.File) error {
 func TestRemovalsOfManyPacksGoTogether(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
-	disk := &meeting{Disk: packed{d}, come: make(chan struct{})}
+	disk := &meeting{Disk: packDisk{d}, come: make(chan struct{})}
 	var names []string
 	for range 2 {
 		names = append(names, lay(t, d, 2, 100)[0])

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// The directories and files below the root.
+// Directories and files below the root.
 const (
 	stagingDir    = "staging"
 	blobsDir      = "blobs"
@@ -27,8 +27,8 @@ func (d *Dir) stagedDir(ref blob.Ref) string {
 	return filepath.Join(d.root, stagingDir, filepath.FromSlash(ref.Begun.Std().Format("2006/01/02")), ref.ID.String())
 }
 
-// blobPath returns the place of content, or NotFound for a name that the project does not give:
-// nothing else can be reached.
+// blobPath returns the path of content. It returns NotFound for a name that the project does not
+// give, so that no other file is reachable.
 func (d *Dir) blobPath(name string) (string, error) {
 	shard, ok := blob.ShardOf(name)
 	if !ok {
@@ -37,13 +37,14 @@ func (d *Dir) blobPath(name string) (string, error) {
 	return filepath.Join(d.root, blobsDir, shard, name), nil
 }
 
-// sealedPath is blobPath for an upload, whose id is always a good name.
+// sealedPath returns the path of an upload's content. It cannot fail, because an upload id is a
+// valid name.
 func (d *Dir) sealedPath(id drive.UploadID) string {
 	name := id.String()
 	return filepath.Join(d.root, blobsDir, name[len(name)-2:], name)
 }
 
-// shardIndex returns the number that the two digits of a shard are.
+// shardIndex returns the number of a shard, 0 to 255. It panics for other names.
 func shardIndex(name string) int {
 	n, err := strconv.ParseUint(name, 16, 8)
 	if err != nil {
@@ -52,8 +53,8 @@ func shardIndex(name string) int {
 	return int(n)
 }
 
-// isDatePart reports whether name can be level 0 (year), 1 (month) or 2 (day) of the dated
-// directories.
+// isDatePart reports whether name is a valid directory name at level 0 (year), 1 (month) or 2 (day)
+// of the dated directories.
 func isDatePart(level int, name string) bool {
 	limits := [...]struct{ digits, min, max int }{{4, 1970, 9999}, {2, 1, 12}, {2, 1, 31}}[level]
 	n, err := strconv.Atoi(name)

@@ -28,15 +28,15 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 			t.Parallel()
 			disk := disktest.New(t, block)
 			d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
-			if !d.named {
+			if !d.syncCoversName {
 				t.Error("an ext4 with a journal was not recognized: the directories are synced")
 			}
 			for range depth.Pick(1, 1, 5) { // the log of small contents takes a part of the disk each time
 				losePower(t, d, disk) // those that come together share a sync
 			}
-			d.whole.known = false // as elsewhere: each file is synced
+			d.fs.supported = false // as elsewhere: each file is synced
 			losePower(t, d, disk)
-			d.named = false // and directories are
+			d.syncCoversName = false // and directories are
 			losePower(t, d, disk)
 		})
 	}
@@ -116,7 +116,7 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 			}
 		})
 	}
-	for _, n := range []int{10, wholeFrom} {
+	for _, n := range []int{10, fsSyncMinBatch} {
 		for _, many := range []bool{false, true} { // by the log; by their own syncs, and by one of the whole
 			lay := func(name string, body blob.Body) error {
 				_, err := d.Blobs.Lay(t.Context(), name, body, many)

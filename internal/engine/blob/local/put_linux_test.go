@@ -19,7 +19,7 @@ import (
 func TestASlowSyncRests(t *testing.T) {
 	t.Parallel()
 	var now time.Time
-	w := &wholeSync{known: true, now: func() time.Time { return now }}
+	w := &fsSync{supported: true, now: func() time.Time { return now }}
 	for _, c := range []struct {
 		what  string
 		took  time.Duration
@@ -29,17 +29,17 @@ func TestASlowSyncRests(t *testing.T) {
 	}{
 		{"a quick one", slowSync, 0, nil, true},
 		{"a slow one", time.Second, 0, nil, false},
-		{"a while after it", 0, restAfter*time.Second - 1, nil, false},
+		{"a while after it", 0, slowSyncPause*time.Second - 1, nil, false},
 		{"its rest is over", 0, 1, nil, true},
-		{"one that failed", 0, 0, errDistrusted, false},
+		{"one that failed", 0, 0, errFSSyncFailed, false},
 		{"long after it", 0, time.Hour, nil, false},
 	} {
 		began := now
 		now = now.Add(c.took + c.after)
 		if c.after == 0 {
-			w.took(began, c.err)
+			w.record(began, c.err)
 		}
-		if got := w.quick(); got != c.quick {
+		if got := w.usableNow(); got != c.quick {
 			t.Errorf("%s: quick is %v", c.what, got)
 		}
 	}
@@ -53,9 +53,9 @@ func BenchmarkPut(b *testing.B) {
 			d := open(b)
 			var shared, each spent
 			for b.Loop() {
-				d.whole.known = true
+				d.fs.supported = true
 				shared.add(b, d, writers)
-				d.whole.known = false
+				d.fs.supported = false
 				each.add(b, d, writers)
 			}
 			for name, s := range map[string]spent{"shared": shared, "each": each} {

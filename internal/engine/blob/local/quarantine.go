@@ -13,12 +13,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Quarantine implements blob.Quarantine.
+// Quarantine implements blob.Quarantine on <blobs>/quarantine.
 type Quarantine struct{ dir string }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
 
-// List implements blob.Quarantine. A directory that was moved there as a whole is one thing.
+// List implements blob.Quarantine. A directory that was moved as a whole is one entry.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	fsys := os.DirFS(q.dir)
 	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
@@ -46,6 +46,7 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 	return nil
 }
 
+// treeSize returns the sum of the lengths of all regular files at or below name.
 func treeSize(fsys fs.FS, name string) (size drive.ByteSize, err error) {
 	err = fs.WalkDir(fsys, name, func(_ string, e fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -76,7 +77,7 @@ func (q *Quarantine) Purge(_ context.Context, item blob.Quarantined) error {
 		return fmt.Errorf("purge the quarantine: %w", classify(err))
 	}
 	if item.Date != "" {
-		_ = root.Remove(item.Date) // succeeds for the last one of the day
+		_ = root.Remove(item.Date) // succeeds if it is empty
 	}
 	return nil
 }

@@ -9,17 +9,17 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// formatVersion is the newest journal format that this program reads and the one it writes.
+// formatVersion is the journal format that this program writes, and the newest it reads.
 const formatVersion = 1
 
-// sinceFirst is the "since" of all kinds below: the version that brought them. A kind that a later
-// version adds carries that version, so that this program can name it.
+// sinceFirst is the "since" field of all kinds below: the version that introduced them. A kind
+// added later carries its own version, so that an older program can report it.
 const sinceFirst = 1
 
-// magic begins the header's payload.
+// magic is at the beginning of the header's payload.
 const magic = "SDJOURNL"
 
-// kind is the second field of a frame. Numbers are part of the format: append, never reorder.
+// kind is the second field of a frame. The numbers are part of the format: append, never reorder.
 type kind uint8
 
 const (
@@ -34,32 +34,32 @@ const (
 	kindTail
 )
 
-// Flags of a part record.
+// Flags of a part or tail record.
 const (
-	flagDurable = 1 << iota // its bytes were on disk before the record was written
+	flagDurable = 1 << iota // the bytes were on disk before the record was written
 	flagRoot                // a root follows the chaining value
 )
 
-// Reasons of a doubt record; they only serve whoever reads a journal by hand.
+// Reasons of a doubt record, for people who inspect a journal.
 const (
-	doubtCut  = 1 // bytes behind the last whole frame were cut off
+	doubtCut  = 1 // bytes after the last whole frame were cut off
 	doubtSync = 2 // a sync failed
-	doubtKept = 3 // an older doubt, in a journal that was rewritten
+	doubtKept = 3 // an older doubt, in a rewritten journal
 )
 
 // Sizes in bytes.
 const (
-	frameHead = 2 + 1 + 1
-	frameOver = frameHead + 4
+	frameHead = 2 + 1 + 1     // size, kind and since
+	frameOver = frameHead + 4 // frameHead and the CRC
 	headerLen = 8 + 2 + 16 + 8 + 8 + 8 + 16
-	partLen   = 4 + 1 + 8 + 8 + 4 + 8 + 16 + digest.Size // without root; of a tail too
+	partLen   = 4 + 1 + 8 + 8 + 4 + 8 + 16 + digest.Size // part or tail, without root
 )
 
-// record is one frame. Which fields count depends on the kind.
+// record is a decoded frame. The kind determines which fields are used.
 type record struct {
 	kind    kind
 	n       int
-	flags   byte // part; reason of a doubt
+	flags   byte // flags of a part or tail, reason of a doubt
 	gen     int64
 	size    drive.ByteSize
 	crc32   uint32
@@ -68,16 +68,16 @@ type record struct {
 	cv      digest.CV
 	root    digest.Sum
 
-	id       [16]byte // header
-	boot     [16]byte // header, boot
-	begun    drive.Time
-	partSize drive.ByteSize
+	id       [16]byte       // upload id; header only
+	boot     [16]byte       // header and boot only
+	begun    drive.Time     // header only
+	partSize drive.ByteSize // header only
 }
 
-// errDamaged comes from frames that are whole but say what this program never writes.
+// errDamaged reports a whole frame with content that this program never writes.
 var errDamaged = errors.New("journal is damaged")
 
-// append adds the frame of r to b.
+// append appends the frame of r to b.
 func (r record) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, 0, 0, byte(r.kind), sinceFirst)
@@ -86,6 +86,7 @@ func (r record) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, digest.CRC32C(b[start:]))
 }
 
+// appendPayload appends the payload of r to b.
 func (r record) appendPayload(b []byte) []byte {
 	le := binary.LittleEndian
 	switch r.kind {
@@ -123,7 +124,7 @@ func (r record) appendPayload(b []byte) []byte {
 	return b
 }
 
-// appendSums adds what parts and tails end with.
+// appendSums appends the last fields of parts and tails to b.
 func (r record) appendSums(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, r.crc32)
@@ -136,9 +137,9 @@ func (r record) appendSums(b []byte) []byte {
 	return b
 }
 
-// readFrame reads the frame that b begins with and returns its length. A length of 0 means that b
-// begins with no whole frame: the end of the journal, or what a crash left of the next one. An
-// error means that the frame is whole and cannot be understood.
+// readFrame decodes the frame at the beginning of b and returns its length. Length 0 means that b
+// does not begin with a whole frame: the end of the journal, or a torn frame. An error means that
+// the frame is whole but invalid or of a newer format.
 func readFrame(b []byte) (r record, length int, err error) {
 	if len(b) < frameOver {
 		return record{}, 0, nil
@@ -160,15 +161,17 @@ func readFrame(b []byte) (r record, length int, err error) {
 	return r, length, nil
 }
 
+// newerFormat returns the error for a newer format version.
 func newerFormat(version int) error {
 	return fmt.Errorf("journal has format version %d, this program reads up to %d", version, formatVersion)
 }
 
-// fixedLen holds the payload sizes of kinds that have just one.
+// fixedLen holds the payload sizes of the kinds with a fixed size.
 var fixedLen = map[kind]int{
 	kindHeader: headerLen, kindDrop: 12, kindFence: 8, kindBoot: 16, kindSynced: 0, kindVerified: 0, kindDoubt: 1,
 }
 
+// readPayload decodes payload p of a frame of kind r.kind.
 func (r *record) readPayload(p []byte) error {
 	if want, ok := fixedLen[r.kind]; ok && len(p) != want {
 		return fmt.Errorf("record of kind %d has %d bytes: %w", r.kind, len(p), errDamaged)
@@ -196,6 +199,7 @@ func (r *record) readPayload(p []byte) error {
 	return nil
 }
 
+// readHeader decodes the payload of a header.
 func (r *record) readHeader(p []byte) error {
 	le := binary.LittleEndian
 	if string(p[:8]) != magic {
@@ -217,6 +221,7 @@ func (r *record) readHeader(p []byte) error {
 	return nil
 }
 
+// readPart decodes the payload of a part.
 func (r *record) readPart(p []byte) error {
 	le := binary.LittleEndian
 	if len(p) < partLen {
@@ -227,8 +232,8 @@ func (r *record) readPart(p []byte) error {
 	return r.readSums(p)
 }
 
-// readTail reads a tail: as a part, but for the place of the size, which has been reserved since
-// the first version.
+// readTail decodes the payload of a tail: that of a part with the size at another offset, which was
+// reserved from the first version on.
 func (r *record) readTail(p []byte) error {
 	le := binary.LittleEndian
 	if len(p) < partLen {
@@ -239,7 +244,7 @@ func (r *record) readTail(p []byte) error {
 	return r.readSums(p)
 }
 
-// readSums reads what parts and tails end with, p being the whole payload.
+// readSums decodes the last fields of parts and tails; p is the whole payload.
 func (r *record) readSums(p []byte) error {
 	le := binary.LittleEndian
 	r.crc32, r.time = le.Uint32(p[21:]), drive.Time(le.Uint64(p[25:]))

@@ -15,24 +15,23 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// removersAtOnce is how many directories, or packs, are synced at the same time: a journaling file
-// system makes one commit of those that meet.
-const removersAtOnce = 16
+// maxConcurrentRemovals is the number of directories or packs synced concurrently. A journaling
+// file system commits concurrent syncs together.
+const maxConcurrentRemovals = 16
 
-// Reclaim implements blob.Store: to free a slot of a pack writes nothing.
+// Reclaim implements blob.Store as RemoveAll, because freeing a slot of a pack writes nothing.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// RemoveAll implements blob.Store: a directory, or a pack, is synced once for all that goes from
-// it.
+// RemoveAll implements blob.Store. It syncs each directory and pack once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone, files, errs := s.removePacked(ctx, names)
 	shards := map[string][]string{} // names by directory
 	for _, name := range files {
 		path, err := s.d.blobPath(name)
 		if err != nil {
-			gone = append(gone, name) // such a name was never given, so it is not there
+			gone = append(gone, name) // such a name is never given, so it cannot exist
 			continue
 		}
 		shards[filepath.Dir(path)] = append(shards[filepath.Dir(path)], name)
@@ -41,10 +40,10 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		mu  sync.Mutex
 		all errgroup.Group
 	)
-	all.SetLimit(removersAtOnce)
+	all.SetLimit(maxConcurrentRemovals)
 	for dir, names := range shards {
 		all.Go(func() error {
-			some, err := removeFrom(ctx, dir, names)
+			some, err := removeFiles(ctx, dir, names)
 			mu.Lock()
 			defer mu.Unlock()
 			gone = append(gone, some...)
@@ -54,9 +53,9 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 			return nil
 		})
 	}
-	_ = all.Wait() // each one's error is in errs
-	if err := s.d.inPlace(); err != nil {
-		return nil, fmt.Errorf("remove content: %w", err) // what is not there may be elsewhere
+	_ = all.Wait() // the errors are in errs
+	if err := s.d.checkMounted(); err != nil {
+		return nil, fmt.Errorf("remove content: %w", err) // files missing here may exist elsewhere
 	}
 	if err := s.d.wal.Forget(gone...); err != nil {
 		errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
@@ -65,9 +64,10 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	return gone, blob.First(errs)
 }
 
-// removePacked removes what lies in packs: gone. rest are the names that may be those of files.
+// removePacked removes contents from packs and returns their names as gone. rest are the names that
+// may also exist as files, which the caller must remove.
 func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []string, errs []error) {
-	packs := map[string][]blob.Slot{} // by name
+	packs := map[string][]blob.Slot{} // by pack name
 	for _, name := range names {
 		if at, ok := blob.SlotOf(name); ok {
 			packs[at.Pack] = append(packs[at.Pack], at)
@@ -79,7 +79,7 @@ func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []
 		mu  sync.Mutex
 		all errgroup.Group
 	)
-	all.SetLimit(removersAtOnce)
+	all.SetLimit(maxConcurrentRemovals)
 	for _, slots := range packs {
 		all.Go(func() error {
 			some, files, err := s.removeSlots(ctx, slots)
@@ -92,11 +92,11 @@ func (s *Store) removePacked(ctx context.Context, names []string) (gone, rest []
 			return nil
 		})
 	}
-	_ = all.Wait() // each one's error is in errs
+	_ = all.Wait() // the errors are in errs
 	return gone, rest, errs
 }
 
-// removeSlots is removePacked of one pack.
+// removeSlots is removePacked for slots of one pack.
 func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -115,6 +115,7 @@ func (s *Store) removeSlots(ctx context.Context, slots []blob.Slot) (gone, rest 
 	return gone, rest, err
 }
 
+// isFile reports whether content called name exists as a file.
 func (s *Store) isFile(name string) bool {
 	path, err := s.d.blobPath(name)
 	if err == nil {
@@ -123,10 +124,11 @@ func (s *Store) isFile(name string) bool {
 	return err == nil
 }
 
-// inPlace fails unless the directory of the contents is the one that was opened: what is missing in
-// another one, as where a disk was mounted, has not gone, and what is put there will not be found.
-func (d *Dir) inPlace() error {
-	was, err := d.whole.dir.Stat()
+// checkMounted returns Unavailable if the blobs directory is not the one that was opened, for
+// example because a disk was unmounted. Files missing in another directory are not gone, and files
+// put there would not be found.
+func (d *Dir) checkMounted() error {
+	was, err := d.fs.dir.Stat()
 	if err != nil {
 		return classify(err)
 	}
@@ -137,21 +139,22 @@ func (d *Dir) inPlace() error {
 	return nil
 }
 
-// removeFrom deletes files of one directory, and returns those that are durably gone.
-func removeFrom(ctx context.Context, dir string, names []string) (gone []string, err error) {
+// removeFiles deletes files of one directory and returns the names that are durably gone. Missing
+// files count as gone.
+func removeFiles(ctx context.Context, dir string, names []string) (gone []string, err error) {
 	var errs []error
 	for _, name := range names {
 		err := ctx.Err()
 		if err == nil {
 			err = os.Remove(filepath.Join(dir, name))
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is gone already may be so not durably
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the removal of a missing file may not be durable yet
 			errs = append(errs, err)
 			continue
 		}
 		gone = append(gone, name)
 	}
-	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been made
 		return nil, err
 	}
 	return gone, blob.First(errs)

@@ -21,13 +21,13 @@ func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) err
 	if moved { // a crash may have come before the directories were synced
 		return s.syncMove(ref)
 	}
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return err
 	}
-	defer s.done(u)
-	err = u.beginMove(func() error { return u.checkWholeLocked(size) })
-	if err == errSealed { // another Seal was faster
+	defer s.release(u)
+	err = u.beginMove(func() error { return u.checkCompleteLocked(size) })
+	if err == errSealed { // a concurrent Seal was faster
 		return s.syncMove(ref)
 	}
 	if err != nil {
@@ -42,25 +42,26 @@ func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) err
 	return nil
 }
 
-// sealSteps returns what Seal does, in order. The process may die between any two: what is done is
-// done again or found done.
+// sealSteps returns the steps of Seal, in order. The process may die between any two; Seal then
+// repeats them or finds them done.
 func (u *upload) sealSteps(size drive.ByteSize) []func() error {
 	data, sealed := u.path(dataFile), u.d.sealedPath(u.ref.ID)
 	return []func() error{
 		func() error { return classify(os.Truncate(data, int64(size))) },
-		func() error { return u.settle() },
+		func() error { return u.syncAll() },
 		func() error { return u.syncLength(data) },
 		func() error { return u.d.makeShard(sealed) },
-		func() error { return u.move(data, sealed, true) },
+		func() error { return u.moveBytes(data, sealed, true) },
 		func() error { return u.d.Staging.syncMove(u.ref) },
 	}
 }
 
-// errSealed says that there is nothing left to move.
+// errSealed reports that the bytes are already sealed.
 var errSealed = errors.New("sealed already")
 
-// checkWholeLocked refuses to make content of bytes that are missing or in doubt.
-func (u *upload) checkWholeLocked(size drive.ByteSize) error {
+// checkCompleteLocked checks that the parts add up to size and none is suspect. It returns
+// errSealed, WrongState or PartsMissing.
+func (u *upload) checkCompleteLocked(size drive.ByteSize) error {
 	switch {
 	case u.sealed:
 		return errSealed
@@ -72,8 +73,8 @@ func (u *upload) checkWholeLocked(size drive.ByteSize) error {
 	return nil
 }
 
-// syncLength makes the length durable, which fdatasync need not do when it shrinks. What settle has
-// synced costs nothing again.
+// syncLength makes the file length durable, which fdatasync need not do after a truncation. It
+// costs little if the bytes are synced.
 func (u *upload) syncLength(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -81,13 +82,13 @@ func (u *upload) syncLength(path string) error {
 	}
 	err = f.Sync()
 	if err != nil {
-		u.doubt(err)
+		u.suspectAll(err)
 	}
 	return classify(errors.Join(err, f.Close()))
 }
 
-// isSealed says whether the bytes are among the blobs and nowhere else. Bytes in both places nobody
-// has put there: a rename would destroy one of them (B1).
+// isSealed reports whether the bytes are among the blobs and no longer staged. Bytes in both
+// places, or content of another size, are an error: a rename would destroy one of them (B1).
 func (s *Staging) isSealed(ref blob.Ref, size drive.ByteSize) (bool, error) {
 	info, err := os.Lstat(s.d.sealedPath(ref.ID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,9 +106,8 @@ func (s *Staging) isSealed(ref blob.Ref, size drive.ByteSize) (bool, error) {
 	return true, nil
 }
 
-// syncMove makes a move between staging and blobs durable, in both directories. Either may be
-// missing: the staged one may be removed already, and a seal that was refused before its rename may
-// have made no place among the blobs.
+// syncMove makes a move between staging and blobs durable in both directories. Either may be
+// missing: the staged one after Remove, the other one if a seal was refused before its rename.
 func (s *Staging) syncMove(ref blob.Ref) error {
 	for _, dir := range []string{filepath.Dir(s.d.sealedPath(ref.ID)), s.d.stagedDir(ref)} {
 		if err := syncDirs(dir); err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -117,9 +117,9 @@ func (s *Staging) syncMove(ref blob.Ref) error {
 	return nil
 }
 
-// move renames the bytes and notes where they are in one step, for those who look at them
-// meanwhile: they must not find them nowhere while the directories are synced.
-func (u *upload) move(from, to string, sealed bool) error {
+// moveBytes renames the bytes and updates sealed in one step, so that concurrent readers always
+// find them.
+func (u *upload) moveBytes(from, to string, sealed bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := os.Rename(from, to); err != nil {
@@ -129,29 +129,30 @@ func (u *upload) move(from, to string, sealed bool) error {
 	return nil
 }
 
-// beginMove keeps parts out while the bytes are moved, if check agrees.
+// beginMove loads u and reserves it for moving the bytes, if checkLocked returns nil; it returns
+// InProgress if a Write or another move runs. The caller must call endMove.
 func (u *upload) beginMove(checkLocked func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.loadLocked(); err != nil {
 		return err
 	}
-	if u.busy || len(u.writing) > 0 {
+	if u.moving || len(u.writing) > 0 {
 		return drive.Fail(drive.InProgress)
 	}
 	if err := checkLocked(); err != nil {
 		return err
 	}
-	u.busy = true
+	u.moving = true
 	return nil
 }
 
-// endMove lets the next call look for the bytes again.
+// endMove ends the reservation of beginMove and makes the next call reload u.
 func (u *upload) endMove() {
 	u.flush.stop()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.busy, u.journal = false, nil
+	u.moving, u.journal = false, nil
 	u.active.Store(false)
 }
 
@@ -161,17 +162,17 @@ func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	if err != nil {
 		return fmt.Errorf("unseal: %w", err)
 	}
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	if err := u.beginMove(func() error { return nil }); err != nil {
 		return fmt.Errorf("unseal: %w", err)
 	}
 	defer u.endMove()
 	if moved {
-		if err := u.move(s.d.sealedPath(ref.ID), u.path(dataFile), false); err != nil {
+		if err := u.moveBytes(s.d.sealedPath(ref.ID), u.path(dataFile), false); err != nil {
 			return fmt.Errorf("unseal: %w", err)
 		}
 	}
@@ -182,7 +183,7 @@ func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 func (s *Staging) OpenStaged(_ context.Context, ref blob.Ref) (blob.Object, error) {
 	o, err := openObject(filepath.Join(s.d.stagedDir(ref), dataFile))
 	if drive.IsKind(err, drive.NotFound) {
-		// Order matters: a Seal may come between the two.
+		// The order matters: a Seal may happen between the two.
 		return openObject(s.d.sealedPath(ref.ID))
 	}
 	return o, err

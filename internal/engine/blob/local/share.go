@@ -6,16 +6,15 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// shareBlock is what ranges must be multiples of that two files are to share, in bytes. File
-// systems that can do it have blocks of 4 KiB nearly everywhere; where they are larger the system
-// call says no.
+// shareBlock is the required alignment of shared ranges, in bytes. File systems that can share
+// ranges mostly have blocks of 4 KiB; with larger ones the system call fails.
 const shareBlock = 4096
 
-// share makes the bytes at off in f those of sources, which both files share on the disk from then
-// on (XFS, Btrfs, bcachefs), and says whether it could; what it did in vain is written over.
-// Nothing is read, and nothing written but where they lie.
+// share makes the bytes at off in f refer to those of sources on disk (XFS, Btrfs, bcachefs),
+// without reading or copying them. It returns false if that is not possible; the caller must then
+// write the bytes.
 func (d *Dir) share(f *os.File, off int64, sources []blob.Source) bool {
-	if len(sources) == 0 || d.unshared.Load() {
+	if len(sources) == 0 || d.noSharing.Load() {
 		return false
 	}
 	for _, s := range sources {
@@ -26,7 +25,7 @@ func (d *Dir) share(f *os.File, off int64, sources []blob.Source) bool {
 		}
 		cannot, err := cloneRange(f, off, o.File, int64(s.Offset), int64(s.Size))
 		if cannot {
-			d.unshared.Store(true)
+			d.noSharing.Store(true)
 		}
 		if err != nil {
 			return false

@@ -17,18 +17,19 @@ import (
 type Staging struct {
 	d *Dir
 
-	mu      sync.Mutex // guards the map and the users of its uploads; never held across I/O
+	mu      sync.Mutex // guards the map and the users field of its uploads; never held across I/O
 	uploads map[drive.UploadID]*upload
 }
 
 var _ blob.Staging = (*Staging)(nil)
 
-// Caps implements blob.Staging: a directory belongs to one process.
+// Caps implements blob.Staging.
 func (s *Staging) Caps() blob.Caps { return blob.Caps{ReadableParts: true} }
 
-// use returns the loaded upload of ref; done gives it back.
-func (s *Staging) use(ref blob.Ref) (*upload, error) {
-	u := s.enter(ref)
+// acquire returns the upload of ref with its journal loaded. The caller must call release. It fails
+// if ref has another part size or date than the journal.
+func (s *Staging) acquire(ref blob.Ref) (*upload, error) {
+	u := s.lookup(ref)
 	u.mu.Lock()
 	err := u.loadLocked()
 	u.mu.Unlock()
@@ -37,28 +38,30 @@ func (s *Staging) use(ref blob.Ref) (*upload, error) {
 			ref.Begun)
 	}
 	if err != nil {
-		s.done(u)
+		s.release(u)
 		return nil, err
 	}
 	return u, nil
 }
 
-// enter returns the upload of ref as far as it is known.
-func (s *Staging) enter(ref blob.Ref) *upload {
+// lookup returns the cached upload of ref, or a new one, without loading it. The caller must call
+// release.
+func (s *Staging) lookup(ref blob.Ref) *upload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.uploads[ref.ID]
 	if u == nil {
 		u = &upload{d: s.d, ref: ref, dir: s.d.stagedDir(ref), writing: make(map[int]int64)}
-		u.flush = flusher{d: s.d, path: u.path(dataFile), failed: u.doubt}
+		u.flush = flusher{d: s.d, path: u.path(dataFile), onError: u.suspectAll}
 		s.uploads[ref.ID] = u
 	}
 	u.users++
 	return u
 }
 
-// done forgets an upload that nobody uses, unless parts of it come.
-func (s *Staging) done(u *upload) {
+// release ends the use of an upload, and evicts it from the cache if it has no other users and is
+// not active.
+func (s *Staging) release(u *upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if u.users--; u.users == 0 && !u.active.Load() && s.uploads[u.ref.ID] == u {
@@ -66,7 +69,7 @@ func (s *Staging) done(u *upload) {
 	}
 }
 
-// stopAll ends all write-back.
+// stopAll ends write-back of all uploads.
 func (s *Staging) stopAll() {
 	s.mu.Lock()
 	all := make([]*upload, 0, len(s.uploads))
@@ -79,8 +82,8 @@ func (s *Staging) stopAll() {
 	}
 }
 
-// createAttempts bounds how often Create makes directories again that a concurrent Remove has taken
-// away as empty.
+// createAttempts bounds how often Create makes directories again that a concurrent Remove has
+// deleted as empty.
 const createAttempts = 100
 
 // Create implements blob.Staging.
@@ -89,7 +92,7 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least 1 MiB", ref.PartSize)
 	}
 	if _, err := os.Lstat(s.d.sealedPath(ref.ID)); err == nil {
-		return nil // it exists, and is sealed
+		return nil // it exists and is sealed
 	}
 	dir := s.d.stagedDir(ref)
 	for attempt := 1; ; attempt++ {
@@ -110,13 +113,13 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	day := filepath.Dir(dir)
 	month := filepath.Dir(day)
 	year := filepath.Dir(month)
-	// All levels each time: one that another Create made may not be durable yet, and one that is
-	// costs next to nothing.
+	// All levels each time: a level made by a concurrent Create may not be durable yet, and syncing
+	// a durable one is cheap.
 	return syncDirs(dir, day, month, year, filepath.Dir(year))
 }
 
-// createFiles makes data and journal unless they are there; a journal without a whole header is
-// begun again.
+// createFiles makes the data and journal files if missing. It rewrites a journal without a whole
+// header.
 func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	data, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_CREATE|os.O_WRONLY, fileMode)
 	if err != nil {
@@ -132,6 +135,7 @@ func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	return errors.Join(s.writeHeader(j, ref), j.Close())
 }
 
+// writeHeader durably writes the header to journal j unless it has one.
 func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
 	info, err := j.Stat()
 	if err != nil {
@@ -150,11 +154,11 @@ func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
 
 // Drop implements blob.Staging.
 func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	if err := u.claim(gen, n, true); err != nil {
 		return err
 	}
@@ -164,38 +168,39 @@ func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error 
 
 // Load implements blob.Staging.
 func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return blob.Staged{}, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	return u.staged()
 }
 
-// Fence implements blob.Staging. The fence is in the journal before anything is waited for, so that
-// it holds whatever comes between: an error, an eviction, a restart.
+// Fence implements blob.Staging. The fence is journaled before Fence waits for anything, so that it
+// holds after an error, an eviction or a restart.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return blob.Staged{}, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	if err := u.fence(gen); err != nil {
 		return blob.Staged{}, err
 	}
 	if err := u.waitWriters(ctx, gen); err != nil {
 		return blob.Staged{}, err
 	}
-	if err := u.settle(); err != nil {
+	if err := u.syncAll(); err != nil {
 		return blob.Staged{}, err
 	}
 	staged, err := u.staged()
 	if err == nil {
-		u.rest()
+		u.updateActive()
 	}
 	return staged, err
 }
 
+// fence journals gen as fenced, unless it is already.
 func (u *upload) fence(gen int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -207,37 +212,37 @@ func (u *upload) fence(gen int64) error {
 	}
 	r := record{kind: kindFence, gen: gen}
 	err := u.appendLocked(r)
-	if err != nil && u.journal != nil { // no room: it holds at least as long as this process
+	if err != nil && u.journal != nil { // the disk is full: the fence holds at least until this process ends
 		u.active.Store(true)
 		return errors.Join(err, u.journal.apply(r))
 	}
 	return err
 }
 
-// rest lets u be forgotten, unless a Write of a later gen has come.
-func (u *upload) rest() {
+// updateActive lets u be evicted from the cache, unless a Write of a later gen runs.
+func (u *upload) updateActive() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active.Store(len(u.writing) > 0 || u.flush.isRunning())
 }
 
-// Remove implements blob.Staging. It needs no room on a full disk.
+// Remove implements blob.Staging. It needs no free disk space.
 func (s *Staging) Remove(_ context.Context, ref blob.Ref) error {
-	u := s.enter(ref)
-	defer s.done(u)
+	u := s.lookup(ref)
+	defer s.release(u)
 	u.mu.Lock()
-	u.gone = true // a Write that is still running finds this when it wants to enter its part
+	u.removed = true // makes a running Write fail when it enters its part
 	u.mu.Unlock()
-	s.forget(u)
+	s.evict(u)
 	u.flush.stop()
 	if err := os.RemoveAll(u.dir); err != nil {
 		return fmt.Errorf("remove staging: %w", classify(err))
 	}
-	return s.prune(filepath.Dir(u.dir))
+	return s.removeEmptyDates(filepath.Dir(u.dir))
 }
 
-// forget lets the next call begin with what is on disk.
-func (s *Staging) forget(u *upload) {
+// evict evicts u from the cache, so that the next call reads the disk.
+func (s *Staging) evict(u *upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uploads[u.ref.ID] == u {
@@ -245,9 +250,9 @@ func (s *Staging) forget(u *upload) {
 	}
 }
 
-// prune removes a day's directory, its month's and its year's as far as they are empty, and makes
-// the removals durable.
-func (s *Staging) prune(day string) error {
+// removeEmptyDates removes the directories of a day, its month and its year if they are empty, and
+// makes the removals durable.
+func (s *Staging) removeEmptyDates(day string) error {
 	dir := day
 	for range 3 {
 		if os.Remove(dir) != nil {

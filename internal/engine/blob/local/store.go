@@ -16,41 +16,40 @@ type Store struct{ d *Dir }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store: nobody but this process serves what lies in a directory.
+// Caps implements blob.Store.
 func (s *Store) Caps() blob.StoreCaps {
 	caps := blob.StoreCaps{Bounded: true}
-	if s.d.packing || s.d.whole.able() {
+	if s.d.usePacks || s.d.fs.usable() {
 		caps.Little = loggedSize
 	}
 	return caps
 }
 
-// Presign implements blob.Store.
+// Presign implements blob.Store. It always fails.
 func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 	return "", errors.New("a directory has no links")
 }
 
-// Put implements blob.Store. The bytes are written under their final name: a crash leaves a torn
-// file, but no row names it before Put has returned, and the auditor knows what to do with a put-
-// file of an older generation.
+// Put implements blob.Store. It writes under the final name. A crash leaves a torn file, but no row
+// refers to it before Put has returned; the auditor handles put- files of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.store(ctx, name, body, func(f *os.File, small []byte) error {
 		if err := s.d.syncNew(f, name, small); err != nil {
 			return err
 		}
-		return s.d.inPlace()
+		return s.d.checkMounted()
 	})
 }
 
-// store makes the file of a new name, writes what the body yields, and calls then; small is all of
-// it if that is not more than a small buffer holds, and else nil. On any error nothing stays.
+// store creates the file of a new name, writes body to it, and calls then with the open file. small
+// is the whole content if it fits a small buffer, else nil. On any error the file is removed.
 func (s *Store) store(ctx context.Context, name string, body blob.Body, then func(f *os.File, small []byte) error) (blob.Part, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
 	}
-	if s.inSlot(name) {
-		return blob.Part{}, fmt.Errorf("put: %w", errThere)
+	if s.isPacked(name) {
+		return blob.Part{}, fmt.Errorf("put: %w", errExists)
 	}
 	if err := s.d.makeShard(path); err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
@@ -59,25 +58,25 @@ func (s *Store) store(ctx context.Context, name string, body blob.Body, then fun
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}
-	buf := s.d.buffers.takeSmall()
-	defer s.d.buffers.giveSmall(buf)
-	part, small, err := s.fill(ctx, f, body, buf)
+	buf := s.d.buffers.getSmall()
+	defer s.d.buffers.putSmall(buf)
+	part, small, err := s.writeBody(ctx, f, body, buf)
 	if err == nil {
 		err = then(f, small)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		rerr := os.Remove(path)
 		if rerr = errors.Join(rerr, s.d.wal.Forget(name)); rerr != nil {
-			s.d.log.Warn("torn content not removed", "name", name, "error", rerr)
+			s.d.log.Warn("torn content of a failed put not removed; the auditor finds it", "name", name, "error", rerr)
 		}
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}
 	return part, nil
 }
 
-// fill writes what the body yields, by way of buf, and syncs nothing. It returns all of it if buf
-// has held it, and else nil.
-func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body, buf *[smallBuffer]byte) (_ blob.Part, small []byte, err error) {
+// writeBody writes body to f through buf, without a sync. It returns the content if it fits buf,
+// else nil.
+func (s *Store) writeBody(ctx context.Context, f *os.File, body blob.Body, buf *[smallBuffer]byte) (_ blob.Part, small []byte, err error) {
 	c := copier{to: f, limit: int64(drive.MaxFileSize), buffers: s.d.buffers, small: buf}
 	n, err := c.copy(ctx, body)
 	if err != nil {
@@ -90,33 +89,35 @@ func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body, buf *[smal
 	if err != nil {
 		return blob.Part{}, nil, err
 	}
-	if c.once {
+	if c.fitsSmall {
 		small = buf[:n]
 	}
 	return part, small, nil
 }
 
-// Open implements blob.Store. A file goes before what lies in a pack under its name: it was brought
-// here because that was bad.
+// Open implements blob.Store. A file takes precedence over the slot of the same name, because it
+// replaces a damaged one.
 func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return nil, err
 	}
-	if at, ok := blob.SlotOf(name); ok && missing(path) {
+	if at, ok := blob.SlotOf(name); ok && notExist(path) {
 		return s.openSlot(at)
 	}
 	return openObject(path)
 }
 
-// object is an open file with the size that it had when it was opened.
+// object is an open file with the size it had when it was opened.
 type object struct {
 	*os.File
 	size drive.ByteSize
 }
 
+// Size implements blob.Object.
 func (o object) Size() drive.ByteSize { return o.size }
 
+// openObject opens a regular file; others are NotFound.
 func openObject(path string) (blob.Object, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -152,8 +153,8 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size()), nil
 }
 
-// Remove implements blob.Store. The removal is durable: content that came back after a power loss
-// would be bytes that nobody can explain.
+// Remove implements blob.Store. The removal is durable, because content that reappeared after a
+// power loss would have no row.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	_, err := s.RemoveAll(context.WithoutCancel(ctx), []string{name})
 	return err
@@ -164,7 +165,7 @@ func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return Free(s.d.root)
 }
 
-// Free returns how many bytes may still be written below a directory.
+// Free returns how many bytes may still be written below dir.
 func Free(dir string) (drive.ByteSize, error) {
 	n, err := freeBytes(dir)
 	if err != nil {

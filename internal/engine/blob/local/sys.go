@@ -7,12 +7,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// unknownBoot is the id of a boot where the system has none to tell: a new one each time, so that a
-// restart of the process is taken for one of the machine and unsynced parts are checked once too
-// often instead of once too seldom.
-func unknownBoot() string { return uuid.NewString() }
+// randomBootID returns a random boot id for systems without one. A process restart then counts as a
+// reboot, so that unsynced parts are verified once too often rather than too seldom.
+func randomBootID() string { return uuid.NewString() }
 
-// parseBootID returns the 16 bytes of a UUID, or of a hash where it is none.
+// parseBootID returns the bytes of a UUID, or of a hash of any other string.
 func parseBootID(s string) [16]byte {
 	if id, err := uuid.Parse(s); err == nil {
 		return id
@@ -21,8 +20,9 @@ func parseBootID(s string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// cutTail frees a range that reaches to the end of the file or beyond; any other stays.
-func cutTail(f *os.File, s span) error {
+// truncateTail truncates the file at the beginning of s if s reaches to its end. Otherwise it does
+// nothing.
+func truncateTail(f *os.File, s span) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= s.off || info.Size() > s.end() {
 		return err
@@ -30,7 +30,7 @@ func cutTail(f *os.File, s span) error {
 	return f.Truncate(s.off)
 }
 
-// writeZeros writes them to a range, as far as the file has it.
+// writeZeros overwrites the range with zeros, up to the end of the file.
 func writeZeros(f *os.File, off, n int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= off {

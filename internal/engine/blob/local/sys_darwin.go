@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 func bootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
-		return unknownBoot()
+		return randomBootID()
 	}
 	return id
 }

@@ -14,25 +14,24 @@ import (
 	"smartdrive/internal/engine/blob/local/pack"
 )
 
-// bootID returns the id that the kernel drew when it started.
+// bootID returns the kernel's random boot id.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return unknownBoot()
+		return randomBootID()
 	}
 	return strings.TrimSpace(string(b))
 }
 
-// syncData is fdatasync(2): the bytes and the length, without times.
+// syncData makes the bytes and length of f durable (fdatasync(2)).
 func syncData(f *os.File) error {
 	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
-// syncsNames reports whether a sync of a new file in dir makes its name durable as well, so that
-// the directory need not be synced. POSIX does not say so. An ext4 with a journal does it: the name
-// is in the transaction of the journal that made the file, and the file's sync waits for that one.
-// The kernel says in /sys whether there is a journal. Other file systems may do it, too; they were
-// not tried.
+// syncsNames reports whether syncing a new file in dir also makes its name durable, so that the
+// directory need not be synced. POSIX does not guarantee this. An ext4 with a journal does it: the
+// transaction that created the file also has its name, and the file's sync waits for that
+// transaction. /sys tells whether there is a journal. Other file systems were not tested.
 func syncsNames(dir *os.File) bool {
 	var st unix.Stat_t
 	if unix.Fstat(int(dir.Fd()), &st) != nil {
@@ -42,20 +41,20 @@ func syncsNames(dir *os.File) bool {
 	if err != nil {
 		return false
 	}
-	task, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "journal_task")) // of the thread that writes it
+	task, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "journal_task")) // id of the journal thread
 	if err == nil {
-		_, err = strconv.Atoi(strings.TrimSpace(string(task))) // else "<none>"
+		_, err = strconv.Atoi(strings.TrimSpace(string(task))) // "<none>" without a journal
 	}
 	return err == nil
 }
 
-// punch frees a range. Its file system may not know how: then the tail is cut off where the range
-// is the tail, and else the bytes stay, which Held counts.
+// punch frees a range. If the file system cannot punch holes, it truncates the file if s reaches to
+// its end; else the bytes stay and count as held.
 func punch(f *os.File, s span) error {
 	const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
 	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), mode, s.off, s.len) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return cutTail(f, s)
+		return truncateTail(f, s)
 	}
 	if err != nil {
 		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
@@ -63,8 +62,8 @@ func punch(f *os.File, s span) error {
 	return nil
 }
 
-// canPack reports whether blocks of 4 KiB of a file in dir can be freed for good. Btrfs frees what
-// was written at once when nothing of it is left.
+// canPack reports whether 4 KiB blocks of a file in dir can be freed individually. Btrfs frees an
+// extent only when all of it is unused.
 func canPack(dir *os.File) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil || st.Bsize > pack.Block {
@@ -77,8 +76,7 @@ func canPack(dir *os.File) bool {
 	return false
 }
 
-// free gives a range back to the disk, also where files lie that were brought from another one that
-// does not know how: it has zeros then.
+// free frees a range. If the file system cannot punch holes, it writes zeros.
 func free(f *os.File, off, n int64) error {
 	const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
 	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), mode, off, n) })
@@ -91,7 +89,8 @@ func free(f *os.File, off, n int64) error {
 	return nil
 }
 
-// nextData returns where the next bytes are that may not be zeros (lseek(2), SEEK_DATA).
+// nextData returns the offset of the next bytes from off on that may not be zeros (lseek(2),
+// SEEK_DATA), or io.EOF.
 func nextData(f *os.File, off int64) (int64, error) {
 	at, err := f.Seek(off, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -100,8 +99,7 @@ func nextData(f *os.File, off int64) (int64, error) {
 	return at, err
 }
 
-// reserve takes room for a range that is not written yet. Where the file system cannot, there is
-// none.
+// reserve allocates disk space for a range. It does nothing if the file system cannot.
 func reserve(f *os.File, off, n int64) error {
 	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), 0, off, n) })
 	if err == nil || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -110,8 +108,8 @@ func reserve(f *os.File, off, n int64) error {
 	return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 }
 
-// cloneRange makes bytes of to those of from, shared on the disk (ioctl_ficlonerange(2)). cannot:
-// nor will it for other ranges.
+// cloneRange makes n bytes of to share the disk blocks of from (ioctl_ficlonerange(2)). cannot
+// reports that the file system does not support it at all.
 func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool, err error) {
 	err = noEINTR(func() error {
 		return unix.IoctlFileCloneRange(int(to.Fd()), &unix.FileCloneRange{
@@ -121,25 +119,25 @@ func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EXDEV), err
 }
 
-// startWriteback asks for a range to be written and does not wait.
+// startWriteback starts writing a range to disk without waiting.
 func startWriteback(f *os.File, s span) error {
 	return noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), s.off, s.len, unix.SYNC_FILE_RANGE_WRITE) })
 }
 
-// awaitWriteback waits for the oldest of ranges, which are not empty, and returns how many it has
-// waited for. sync_file_range makes nothing durable, for it flushes neither metadata nor the disk's
-// cache; the sync that follows does.
+// awaitWriteback waits for write-back of the first of ranges and returns 1. The range is not
+// durable afterwards, because sync_file_range flushes neither metadata nor the disk's cache.
 func awaitWriteback(f *os.File, ranges []span) (int, error) {
 	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), ranges[0].off, ranges[0].len, flags) })
 	return 1, err
 }
 
-// dropCache makes the next reads come from the disk as far as the kernel lets it; dirty pages stay.
+// dropCache makes the next reads come from disk as far as possible; dirty pages stay cached.
 func dropCache(f *os.File) error {
 	return noEINTR(func() error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) })
 }
 
+// noEINTR repeats call while it is interrupted by a signal.
 func noEINTR(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR { //nolint:errorlint // a bare errno

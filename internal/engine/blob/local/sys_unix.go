@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockUnit is the unit of st_blocks, in bytes, whatever the file system's blocks are (stat(2)).
+// blockUnit is the unit of st_blocks in bytes, regardless of the file system's block size
+// (stat(2)).
 const blockUnit = 512
 
-// allocated returns the bytes that a file takes on disk.
+// allocated returns the number of bytes that a file occupies on disk.
 func allocated(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Blocks * blockUnit
@@ -23,6 +24,7 @@ func allocated(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
+// freeBytes returns the bytes available to this user in the file system of dir.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -40,17 +42,18 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// missing reports whether nothing has that path. Nothing is allocated for an error, as Lstat does.
-func missing(path string) bool { return unix.Access(path, unix.F_OK) == unix.ENOENT } //nolint:errorlint // a bare errno
+// notExist reports whether path does not exist. Unlike Lstat it allocates nothing.
+func notExist(path string) bool { return unix.Access(path, unix.F_OK) == unix.ENOENT } //nolint:errorlint // a bare errno
 
-// mayWrite reports an error if this process may not make files in a directory.
-func mayWrite(dir string) error { return unix.Access(dir, unix.W_OK) }
+// checkWritable returns an error if this process may not create files in dir.
+func checkWritable(dir string) error { return unix.Access(dir, unix.W_OK) }
 
+// isFull reports whether err means a full disk or an exceeded quota.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// keepOwner gives a file that root has made the owner of its directory, where root may: a container
-// without that right, or a share that knows no owners, keeps root's.
-func keepOwner(f *os.File) error {
+// inheritOwner gives a file created by root the owner of its directory. It does nothing if root may
+// not change owners, as in some containers or on shares without owners.
+func inheritOwner(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// bootID has no source here.
-func bootID() string { return unknownBoot() }
+// bootID returns a random id: Windows has none.
+func bootID() string { return randomBootID() }
 
-// allocated returns the length: files are not made sparse here.
+// allocated returns the length: files are not sparse here.
 func allocated(info fs.FileInfo) int64 { return info.Size() }
 
+// freeBytes returns the bytes available to this user on the volume of dir.
 func freeBytes(dir string) (int64, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
@@ -26,26 +27,27 @@ func freeBytes(dir string) (int64, error) {
 	return int64(free), nil
 }
 
-// syncDir only says whether the directory is there: Windows cannot sync one, NTFS keeps the order
-// of metadata in its own journal.
+// syncDir only checks that dir exists: Windows cannot sync a directory, and NTFS journals its
+// metadata in order.
 func syncDir(dir string) error {
 	_, err := os.Stat(dir)
 	return err
 }
 
+// isFull reports whether err means a full disk or an exceeded quota.
 func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
 		errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }
 
-// mayWrite is for other systems: here the first write says it.
-func mayWrite(string) error { return nil }
+// checkWritable does nothing: the first write fails instead.
+func checkWritable(string) error { return nil }
 
-// missing reports whether nothing has that path.
-func missing(path string) bool {
+// notExist reports whether path does not exist.
+func notExist(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// keepOwner does nothing: a file has the rights of its directory.
-func keepOwner(*os.File) error { return nil }
+// inheritOwner does nothing: a file inherits the rights of its directory.
+func inheritOwner(*os.File) error { return nil }

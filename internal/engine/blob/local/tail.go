@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. The bytes go to their final place behind those that are there,
-// which stay as they are: the record of the shorter tail is true until the longer one's follows it.
+// Extend implements blob.Staging. The bytes are written to their final place after the existing
+// tail, whose record stays valid until the record of the longer tail follows.
 //
 //	dies after ...     is left                                        and then
-//	some bytes         the shorter tail, and bytes behind it          freed by the next load, or written over
-//	the record         the longer tail, unacknowledged                what the next offset says
+//	some bytes         the shorter tail, and bytes behind it          freed by the next load, or overwritten
+//	the record         the longer tail, unacknowledged                the client asks for the offset
 func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.withhold(ctx, ref, e, body)
 	if err != nil {
@@ -34,20 +34,21 @@ func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	return w, nil
 }
 
+// withhold writes the body after the tail without journaling it.
 func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (*withheld, error) {
 	if err := e.Admits(ref); err != nil {
 		return nil, err
 	}
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return nil, err
 	}
 	w := &withheld{s: s, u: u, e: e}
-	if w.doubts, err = u.claimTail(e); err != nil {
-		s.done(u)
+	if w.failedSyncs, err = u.claimTail(e); err != nil {
+		s.release(u)
 		return nil, err
 	}
-	w.part, err = u.receive(ctx, e.Write(), e.At, body)
+	w.part, err = u.writeBody(ctx, e.Write(), e.At, body)
 	if err == nil {
 		err = e.Check(w.part, w.part.Size-e.At)
 	}
@@ -58,24 +59,25 @@ func (s *Staging) withhold(ctx context.Context, ref blob.Ref, e blob.Extend, bod
 	return w, nil
 }
 
-// withheld implements blob.Withheld: bytes behind a tail whose record says nothing of them.
+// withheld implements blob.Withheld: bytes behind a tail that are not journaled.
 type withheld struct {
-	s      *Staging
-	u      *upload
-	e      blob.Extend
-	part   blob.Part
-	doubts int // failed syncs before it came
+	s           *Staging
+	u           *upload
+	e           blob.Extend
+	part        blob.Part
+	failedSyncs int // number of failed syncs before it began
 }
 
+// Part implements blob.Withheld.
 func (w *withheld) Part() blob.Part { return w.part }
 
 // Enter implements blob.Withheld.
 func (w *withheld) Enter(ctx context.Context) error {
-	if w.part.Size == w.e.At && w.part.Size != w.e.Whole { // nothing came
-		w.end()
+	if w.part.Size == w.e.At && w.part.Size != w.e.Whole { // the body was empty
+		w.finish()
 		return nil
 	}
-	err := w.u.undoubted(w.doubts)
+	err := w.u.checkNoFailedSync(w.failedSyncs)
 	if err == nil {
 		err = w.u.accept(w.part, kindOf(w.part, w.e), w.e.Gen)
 	}
@@ -83,33 +85,36 @@ func (w *withheld) Enter(ctx context.Context) error {
 		w.Discard(ctx)
 		return fmt.Errorf("extend part %d: %w", w.e.N, err)
 	}
-	w.end()
+	w.finish()
 	return nil
 }
 
 // Discard implements blob.Withheld.
 func (w *withheld) Discard(context.Context) {
-	w.u.discardTail(w.e)
-	w.end()
+	w.u.freeFailedTail(w.e)
+	w.finish()
 }
 
-func (w *withheld) end() {
+// finish ends the reservation of the part and the use of the upload.
+func (w *withheld) finish() {
 	w.u.release(w.e.N)
-	w.s.done(w.u)
+	w.s.release(w.u)
 }
 
-// undoubted fails where a sync has failed since there were that many doubts: the kernel says so
-// once, and what came before that and is in no journal yet nobody would suspect later.
-func (u *upload) undoubted(doubts int) error {
+// checkNoFailedSync returns Unavailable if a sync has failed since there were that many failures.
+// The kernel reports a failure once, so bytes written before it and journaled later would never
+// become suspect.
+func (u *upload) checkNoFailedSync(doubts int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.doubts != doubts {
+	if u.failedSyncs != doubts {
 		return drive.Wrap(errors.New("a sync has failed while it came"), drive.Unavailable)
 	}
 	return nil
 }
 
-// kindOf says what the longer tail is entered as.
+// kindOf returns the kind of record for the result of an Extend: a part if it is complete, else a
+// tail.
 func kindOf(p blob.Part, e blob.Extend) kind {
 	if p.Size == e.Whole {
 		return kindPart
@@ -117,14 +122,15 @@ func kindOf(p blob.Part, e blob.Extend) kind {
 	return kindTail
 }
 
-// claimTail reserves a part for an Extend of its tail, and says how many syncs had failed by then.
+// claimTail reserves a part for an Extend, and returns the number of failed syncs so far. It
+// returns OffsetMismatch unless the tail has e.At bytes. The caller must call release.
 func (u *upload) claimTail(e blob.Extend) (doubts int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.loadLocked(); err != nil {
 		return 0, err
 	}
-	if err := u.refuseLocked(e.Gen, e.N); err != nil {
+	if err := u.checkWritableLocked(e.Gen, e.N); err != nil {
 		return 0, err
 	}
 	if have, ok := u.journal.parts[e.N]; ok {
@@ -135,14 +141,14 @@ func (u *upload) claimTail(e blob.Extend) (doubts int, err error) {
 	}
 	u.writing[e.N] = e.Gen
 	u.active.Store(true)
-	return u.doubts, nil
+	return u.failedSyncs, nil
 }
 
-// discardTail frees what a failed Extend has left behind the tail, unless the journal may name it
-// in spite of the failure.
-func (u *upload) discardTail(e blob.Extend) {
+// freeFailedTail frees the bytes that a failed Extend wrote after the tail, unless the journal may
+// contain them despite the failure.
+func (u *upload) freeFailedTail(e blob.Extend) {
 	u.mu.Lock()
-	keep := u.gone || u.journal == nil
+	keep := u.removed || u.journal == nil
 	if !keep {
 		have, ok := u.journal.entry(e.N)
 		keep = ok && have.Size != e.At || e.At == e.Whole
@@ -152,17 +158,17 @@ func (u *upload) discardTail(e blob.Extend) {
 		return
 	}
 	if err := u.free(e.N, e.At); err != nil {
-		u.d.log.Warn("torn end of a part not freed", "upload", u.ref.ID, "part", e.N, "error", err)
+		u.d.log.Warn("bytes of a failed extension not freed; they are freed when the upload is loaded again", "upload", u.ref.ID, "part", e.N, "error", err)
 	}
 }
 
 // OpenTail implements blob.Staging.
 func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return nil, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	u.mu.Lock()
 	err = u.loadLocked()
 	var size drive.ByteSize
@@ -184,12 +190,13 @@ func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadClose
 	return &tailReader{io.NewSectionReader(f, int64(n)*int64(u.ref.PartSize), int64(size)), f}, nil
 }
 
-// tailReader reads a tail. Bytes that are named and not there are damage, not its end.
+// tailReader reads a tail. If journaled bytes are missing it returns io.ErrUnexpectedEOF.
 type tailReader struct {
 	section *io.SectionReader
 	file    *os.File
 }
 
+// Read implements io.Reader.
 func (r *tailReader) Read(p []byte) (int, error) {
 	n, err := r.section.Read(p)
 	if at, _ := r.section.Seek(0, io.SeekCurrent); err == io.EOF && at < r.section.Size() {
@@ -198,4 +205,5 @@ func (r *tailReader) Read(p []byte) (int, error) {
 	return n, classify(err)
 }
 
+// Close implements io.Closer.
 func (r *tailReader) Close() error { return r.file.Close() }

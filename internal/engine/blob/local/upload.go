@@ -14,37 +14,38 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// upload is what the process knows of a staged upload while it is active or a call is in it.
+// upload is the cached state of a staged upload while it is active or used by a call.
 type upload struct {
 	d     *Dir
 	ref   blob.Ref
 	dir   string
 	flush flusher
-	users int // calls that are in it; guarded by Staging.mu
+	users int // running calls; guarded by Staging.mu
 
-	// active keeps it in memory: parts come. It is cleared only when the flusher has stopped, for
-	// that one knows this upload.
+	// active keeps the upload cached while parts arrive. It is cleared only after the flusher has
+	// stopped, because the flusher refers to this upload.
 	active atomic.Bool
 
-	// mu guards what follows and orders the journal. It is held across the write of a frame (about
-	// 10 µs), against the rule that no I/O is done under a mutex: a journal has one end, and who
-	// waits for it waits for that write. Syncs are outside.
+	// mu guards the fields below and orders writes to the journal. It is held while a frame is
+	// written (about 10 µs), an exception to the rule against I/O under a mutex: the journal has
+	// one end, and concurrent writers must wait for each other anyway. Syncs run without it.
 	mu      sync.Mutex
-	journal *journal // nil: to be read
+	journal *journal // nil: to be loaded
 
-	compactAt int64 // length in bytes at which the journal is rewritten
-	sealed    bool  // the bytes are among the blobs
-	gone      bool  // removed
-	busy      bool  // a Seal or Unseal is at work
-	accepts   int   // parts accepted by this process
-	doubts    int   // failed syncs
-	writing   map[int]int64
-	ended     chan struct{} // closed when a Write ends, if somebody waits for one
+	compactAt   int64         // length in bytes at which the journal is rewritten
+	sealed      bool          // the bytes are among the blobs
+	removed     bool          // the upload was removed
+	moving      bool          // a Seal, Unseal or Adopt is moving the bytes
+	accepted    int           // parts accepted by this process
+	failedSyncs int           // failed syncs
+	writing     map[int]int64 // gen of each part being written
+	ended       chan struct{} // closed when the next Write ends; nil if no caller waits
 }
 
+// path returns the path of a file of the upload.
 func (u *upload) path(name string) string { return filepath.Join(u.dir, name) }
 
-// bytesPath returns where the bytes lie now.
+// bytesPath returns the path of the data: staged or sealed.
 func (u *upload) bytesPath() string {
 	if u.sealed {
 		return u.d.sealedPath(u.ref.ID)
@@ -52,10 +53,11 @@ func (u *upload) bytesPath() string {
 	return u.path(dataFile)
 }
 
-// loadLocked reads the journal if it is not known yet, cuts it back to its last whole frame and
-// frees the bytes that no part covers, except those of running Writes.
+// loadLocked loads the journal unless it is loaded, truncates it to its last whole frame, and frees
+// bytes that neither a part nor a running Write covers. It returns NotFound if the upload is
+// missing or removed.
 func (u *upload) loadLocked() error {
-	if u.gone {
+	if u.removed {
 		return drive.Fail(drive.NotFound)
 	}
 	if u.journal != nil {
@@ -70,7 +72,7 @@ func (u *upload) loadLocked() error {
 	}
 	j, err := parseJournal(b)
 	switch {
-	case errors.Is(err, errUnborn):
+	case errors.Is(err, errNoHeader):
 		return drive.Wrap(err, drive.NotFound)
 	case err != nil:
 		return fmt.Errorf("read journal of upload %s: %w", u.ref.ID, err)
@@ -88,12 +90,13 @@ func (u *upload) loadLocked() error {
 		return err
 	}
 	if j.boot != u.d.boot {
-		j.rebooted()
+		j.markReboot()
 	}
 	return nil
 }
 
-// findBytes says whether the bytes have been moved to the blobs; NotFound when they are nowhere.
+// findBytes reports whether the bytes have been moved to the blobs. It returns NotFound if they are
+// in neither place.
 func (u *upload) findBytes() (sealed bool, err error) {
 	_, err = os.Lstat(u.path(dataFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,10 +109,11 @@ func (u *upload) findBytes() (sealed bool, err error) {
 	return sealed, nil
 }
 
-// repairLocked brings journal (of size bytes) and data back to what whole frames say.
+// repairLocked truncates the journal, of size bytes, to its whole frames and frees uncovered bytes
+// of the data.
 func (u *upload) repairLocked(size int64) error {
 	if size > u.journal.end {
-		u.d.log.Warn("journal cut back to its last whole frame", "upload", u.ref.ID, "bytes", size-u.journal.end)
+		u.d.log.Warn("torn end of a journal cut off; all parts of the upload are verified before it completes", "upload", u.ref.ID, "bytes", size-u.journal.end)
 		if err := u.appendLocked(record{kind: kindDoubt, flags: doubtCut}); err != nil {
 			return err
 		}
@@ -123,6 +127,7 @@ func (u *upload) repairLocked(size int64) error {
 	return u.freeTornLocked()
 }
 
+// freeTornLocked frees bytes of the data file that neither a part nor a running Write covers.
 func (u *upload) freeTornLocked() error {
 	f, err := os.OpenFile(u.path(dataFile), os.O_RDWR, 0)
 	if err != nil {
@@ -139,7 +144,7 @@ func (u *upload) freeTornLocked() error {
 			return fmt.Errorf("cut data: %w", classify(err))
 		}
 	}
-	if allocated(info) <= int64(u.sumLocked()) {
+	if allocated(info) <= int64(u.sizeLocked()) { // nothing to free; punching costs a call per gap
 		return nil // nothing to free, and a hole per gap would be a call per gap
 	}
 	for _, gap := range gaps {
@@ -150,10 +155,10 @@ func (u *upload) freeTornLocked() error {
 	return nil
 }
 
-// appendLocked writes records to the journal and applies them. When it fails the journal is as
-// before, or, if not even that could be had, it will be read again.
+// appendLocked writes records to the journal and applies them. On an error the journal is
+// unchanged, or is loaded again by the next call.
 func (u *upload) appendLocked(records ...record) error {
-	if u.gone {
+	if u.removed {
 		return drive.Fail(drive.NotFound)
 	}
 	j := u.journal
@@ -179,7 +184,7 @@ func (u *upload) appendLocked(records ...record) error {
 	return nil
 }
 
-// writeLocked puts b at the end of the journal, or cuts it off again.
+// writeLocked writes b at the end of the journal. On an error it truncates the file again.
 func (u *upload) writeLocked(b []byte) error {
 	f, err := os.OpenFile(u.path(journalFile), os.O_WRONLY, 0)
 	if err != nil {
@@ -190,26 +195,27 @@ func (u *upload) writeLocked(b []byte) error {
 		return nil
 	}
 	if cut := f.Truncate(u.journal.end); cut != nil {
-		u.journal = nil // what is in it now, the next call will see
+		u.journal = nil // the file's state is unknown: the next call loads it
 		err = errors.Join(err, cut)
 	}
 	return err
 }
 
+// syncJournal makes the journal durable. A failure makes all parts suspect.
 func (u *upload) syncJournal() error {
 	if err := syncPath(u.path(journalFile)); err != nil {
-		u.doubt(err)
+		u.suspectAll(err)
 		return fmt.Errorf("sync journal: %w", classify(err))
 	}
 	return nil
 }
 
-// claim reserves part n for a Write or Drop of gen and takes what is there of it out of the
-// journal: before its first byte changes, and durably if its bytes are durable. A part that is
-// there and that nobody doubts is in the way, unless over is set.
-func (u *upload) claim(gen int64, n int, over bool) error {
+// claim reserves part n for a Write or Drop under gen, and removes its entry from the journal
+// before its bytes change, durably if the bytes are durable. An accepted part that is not suspect
+// is ThereError, unless replace is set. The caller must call release.
+func (u *upload) claim(gen int64, n int, replace bool) error {
 	u.mu.Lock()
-	held, err := u.claimLocked(gen, n, over)
+	held, err := u.claimLocked(gen, n, replace)
 	u.mu.Unlock()
 	if err != nil {
 		return err
@@ -217,24 +223,25 @@ func (u *upload) claim(gen int64, n int, over bool) error {
 	if held == nil || held.unsynced {
 		return nil
 	}
-	// Were the drop lost with the power and the new bytes not, a part that no one suspects would be
-	// wrong.
+	// If a power loss undid the drop but not the new bytes, the journal would name a wrong part
+	// that is not suspect.
 	if err := u.syncJournal(); err != nil {
-		u.discard(n)
+		u.freeFailed(n)
 		u.release(n)
 		return err
 	}
 	return nil
 }
 
-func (u *upload) claimLocked(gen int64, n int, over bool) (held *entry, err error) {
+// claimLocked is claim without the sync. held is the removed entry; nil if there was none.
+func (u *upload) claimLocked(gen int64, n int, replace bool) (held *entry, err error) {
 	if err := u.loadLocked(); err != nil {
 		return nil, err
 	}
-	if err := u.refuseLocked(gen, n); err != nil {
+	if err := u.checkWritableLocked(gen, n); err != nil {
 		return nil, err
 	}
-	if e, ok := u.journal.parts[n]; ok && !over && !e.suspect {
+	if e, ok := u.journal.parts[n]; ok && !replace && !e.suspect {
 		return nil, &blob.ThereError{Part: e.Part}
 	}
 	if e, ok := u.journal.entry(n); ok {
@@ -248,11 +255,12 @@ func (u *upload) claimLocked(gen int64, n int, over bool) (held *entry, err erro
 	return held, nil
 }
 
-// refuseLocked says why nothing may be written to part n under gen.
-func (u *upload) refuseLocked(gen int64, n int) error {
+// checkWritableLocked returns the error if nothing may be written to part n under gen: WrongState
+// while sealing or for a fenced gen, InProgress during another write.
+func (u *upload) checkWritableLocked(gen int64, n int) error {
 	_, taken := u.writing[n]
 	switch {
-	case u.sealed || u.busy:
+	case u.sealed || u.moving:
 		return drive.Fail(drive.WrongState, "state", "sealing")
 	case gen <= u.journal.fenced:
 		return drive.Wrap(fmt.Errorf("gen %d is fenced by %d", gen, u.journal.fenced), drive.WrongState)
@@ -262,7 +270,7 @@ func (u *upload) refuseLocked(gen int64, n int) error {
 	return nil
 }
 
-// release ends what claim began.
+// release ends the reservation of part n.
 func (u *upload) release(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -273,10 +281,10 @@ func (u *upload) release(n int) {
 	}
 }
 
-// waitWriters returns when no Write with this gen or a smaller one is running.
+// waitWriters waits until no Write under gen or a smaller one runs, or returns the error of ctx.
 func (u *upload) waitWriters(ctx context.Context, gen int64) error {
 	for {
-		ended := u.nextEnd(gen)
+		ended := u.writeEnded(gen)
 		if ended == nil {
 			return nil
 		}
@@ -288,9 +296,9 @@ func (u *upload) waitWriters(ctx context.Context, gen int64) error {
 	}
 }
 
-// nextEnd returns a channel that closes when the next Write ends, or nil when none of gen or below
-// is running.
-func (u *upload) nextEnd(gen int64) <-chan struct{} {
+// writeEnded returns a channel that is closed when the next Write ends, or nil if no Write under
+// gen or a smaller one runs.
+func (u *upload) writeEnded(gen int64) <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, g := range u.writing {
@@ -305,55 +313,55 @@ func (u *upload) nextEnd(gen int64) <-chan struct{} {
 	return nil
 }
 
-// doubt makes all parts suspect after a failed sync. The kernel says so once, so it is kept in the
-// journal.
-func (u *upload) doubt(cause error) {
+// suspectAll marks all parts as suspect after a failed sync. The kernel reports the failure only
+// once, so it is journaled.
+func (u *upload) suspectAll(cause error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.doubts++
-	u.d.log.Error("sync failed: parts are suspect", "upload", u.ref.ID, "error", cause)
+	u.failedSyncs++
+	u.d.log.Error("sync failed; all parts of the upload are verified before it completes: check the disk", "upload", u.ref.ID, "error", cause)
 	if u.loadLocked() != nil {
 		return
 	}
 	r := record{kind: kindDoubt, flags: doubtSync}
 	if err := u.appendLocked(r); err != nil && u.journal != nil {
-		u.d.log.Error("doubt not kept", "upload", u.ref.ID, "error", err)
+		u.d.log.Error("failed sync not recorded in the journal; it is forgotten if the server restarts", "upload", u.ref.ID, "error", err)
 		_ = u.journal.apply(r)
 	}
 }
 
-// settle makes durable what has arrived. On return without error the journal says so, unless parts
-// came meanwhile.
-func (u *upload) settle() error {
+// syncAll makes all accepted bytes durable and journals this, unless parts were accepted meanwhile.
+func (u *upload) syncAll() error {
 	u.flush.stop()
 	u.mu.Lock()
 	if err := u.loadLocked(); err != nil {
 		u.mu.Unlock()
 		return err
 	}
-	dirty, accepts, path := u.journal.any(isUnsynced), u.accepts, u.bytesPath()
+	dirty, accepts, path := u.journal.any(isUnsynced), u.accepted, u.bytesPath()
 	u.mu.Unlock()
 	if dirty {
 		if err := u.syncBytes(path); err != nil {
 			return err
 		}
-		if err := u.note(kindSynced, func() bool { return u.accepts == accepts }); err != nil {
+		if err := u.appendIf(kindSynced, func() bool { return u.accepted == accepts }); err != nil {
 			return err
 		}
 	}
 	return u.syncJournal()
 }
 
+// syncBytes makes the data file durable. A failure makes all parts suspect.
 func (u *upload) syncBytes(path string) error {
 	if err := syncPath(path); err != nil {
-		u.doubt(err)
+		u.suspectAll(err)
 		return fmt.Errorf("sync parts: %w", classify(err))
 	}
 	return nil
 }
 
-// note appends a record without fields if still holds.
-func (u *upload) note(k kind, still func() bool) error {
+// appendIf appends a record of kind k, without fields, if still returns true.
+func (u *upload) appendIf(k kind, still func() bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.loadLocked(); err != nil || !still() {
@@ -362,7 +370,8 @@ func (u *upload) note(k kind, still func() bool) error {
 	return u.appendLocked(record{kind: k})
 }
 
-func (u *upload) sumLocked() (sum drive.ByteSize) {
+// sizeLocked returns the number of bytes of all parts and tails.
+func (u *upload) sizeLocked() (sum drive.ByteSize) {
 	for _, entries := range []map[int]entry{u.journal.parts, u.journal.tails} {
 		for _, e := range entries {
 			sum += e.Size
@@ -371,7 +380,7 @@ func (u *upload) sumLocked() (sum drive.ByteSize) {
 	return sum
 }
 
-// staged returns what the port shows of u.
+// staged returns the state as a blob.Staged.
 func (u *upload) staged() (blob.Staged, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -379,16 +388,16 @@ func (u *upload) staged() (blob.Staged, error) {
 		return blob.Staged{}, err
 	}
 	info, err := os.Lstat(u.bytesPath())
-	if errors.Is(err, fs.ErrNotExist) && u.busy { // a Seal is between its rename and its end
+	if errors.Is(err, fs.ErrNotExist) && u.moving { // a Seal is past its rename
 		info, err = os.Lstat(u.d.sealedPath(u.ref.ID))
 	}
 	if err != nil {
 		return blob.Staged{}, fmt.Errorf("stat bytes: %w", classify(err))
 	}
 	return blob.Staged{
-		Parts:   list(u.journal.parts),
-		Tails:   list(u.journal.tails),
-		Held:    max(u.sumLocked(), drive.ByteSize(min(allocated(info), info.Size()))),
+		Parts:   sortedParts(u.journal.parts),
+		Tails:   sortedParts(u.journal.tails),
+		Held:    max(u.sizeLocked(), drive.ByteSize(min(allocated(info), info.Size()))),
 		Last:    u.journal.last,
 		Suspect: u.journal.any(isSuspect),
 	}, nil

@@ -15,17 +15,18 @@ import (
 
 // Verify implements blob.Staging.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return blob.Staged{}, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	if err := u.verify(ctx, gen); err != nil {
 		return blob.Staged{}, fmt.Errorf("verify: %w", err)
 	}
 	return u.staged()
 }
 
+// verify drops suspect parts with wrong bytes and clears the suspicion of the others.
 func (u *upload) verify(ctx context.Context, gen int64) error {
 	suspects, doubts, err := u.suspects(gen)
 	if err != nil || len(suspects) == 0 {
@@ -36,22 +37,23 @@ func (u *upload) verify(ctx context.Context, gen int64) error {
 		return err
 	}
 	if len(bad) > 0 {
-		u.d.log.Warn("parts lost their bytes", "upload", u.ref.ID, "parts", len(bad), "checked", len(suspects))
+		u.d.log.Warn("parts with missing or wrong bytes dropped; the client must send them again", "upload", u.ref.ID, "parts", len(bad), "checked", len(suspects))
 		if err := u.dropBad(bad, gen); err != nil {
 			return err
 		}
 	}
-	// What was read back may still be in the cache alone.
-	if err := u.settle(); err != nil {
+	// Bytes that were read back may exist in the cache only.
+	if err := u.syncAll(); err != nil {
 		return err
 	}
-	if err := u.note(kindVerified, func() bool { return u.doubts == doubts }); err != nil {
+	if err := u.appendIf(kindVerified, func() bool { return u.failedSyncs == doubts }); err != nil {
 		return err
 	}
 	return u.syncJournal()
 }
 
-// suspects returns the parts to check and how many syncs had failed by then.
+// suspects returns the suspect parts and tails, and the number of failed syncs so far. It returns
+// WrongState if gen is fenced by a greater one.
 func (u *upload) suspects(gen int64) (parts []blob.Part, doubts int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,19 +64,19 @@ func (u *upload) suspects(gen int64) (parts []blob.Part, doubts int, err error) 
 		return nil, 0, drive.Wrap(fmt.Errorf("gen %d is fenced by %d", gen, u.journal.fenced), drive.WrongState)
 	}
 	for _, entries := range []map[int]entry{u.journal.parts, u.journal.tails} {
-		for _, p := range list(entries) {
+		for _, p := range sortedParts(entries) {
 			if entries[p.N].suspect {
 				parts = append(parts, p)
 			}
 		}
 	}
-	return parts, u.doubts, nil
+	return parts, u.failedSyncs, nil
 }
 
-// verifyBuffer is what Verify reads at once, in bytes.
+// verifyBuffer is the read size of Verify, in bytes.
 const verifyBuffer = 256 << 10
 
-// findBad re-reads parts and returns those whose bytes are not what was accepted.
+// findBad reads parts back and returns those with missing, unreadable or wrong bytes.
 func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Part, err error) {
 	u.mu.Lock()
 	path := u.bytesPath()
@@ -93,7 +95,7 @@ func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Par
 		off := int64(p.N) * int64(u.ref.PartSize)
 		cv, crc, err := digest.PartCV(ctx, f, off, int64(p.Size), buf)
 		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EIO):
+		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EIO): // missing or unreadable: the client must send it again
 			bad = append(bad, p) // not there, or not readable: to be sent again either way
 		case err != nil:
 			return nil, err
@@ -104,8 +106,9 @@ func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Par
 	return bad, nil
 }
 
-// dropBad takes parts out of the journal, unless they have come again meanwhile. The journal is
-// synced before bytes are freed, with the lock held: this is repair, and rare.
+// dropBad removes parts from the journal, unless they were replaced meanwhile, and frees their
+// bytes. It syncs the journal before it frees bytes, with the lock held, because this repair is
+// rare.
 func (u *upload) dropBad(bad []blob.Part, gen int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -128,7 +131,7 @@ func (u *upload) dropBad(bad []blob.Part, gen int64) error {
 		return fmt.Errorf("sync journal: %w", classify(err))
 	}
 	if u.sealed {
-		return nil // never a hole in sealed bytes; after Unseal the load frees them
+		return nil // never punch a hole in sealed bytes; the load after an Unseal frees them
 	}
 	for _, d := range drops {
 		if err := u.free(d.n, 0); err != nil {

@@ -10,22 +10,22 @@ import (
 	"smartdrive/internal/engine/blob/local/wal"
 )
 
-// loggedSize is the largest content that the log takes: one that fits into a small buffer.
+// loggedSize is the largest content that goes to the log: one that fits a small buffer.
 const loggedSize = smallBuffer
 
-// walDir holds the log of small contents that wait for their sync: <blobs>/wal/0 and 1.
+// walDir holds the write-ahead log of small contents: <blobs>/wal/0 and 1.
 const walDir = "wal"
 
-// logged is how the log sees the contents of a directory.
-type logged struct{ d *Dir }
+// walContents implements wal.Contents on the directory of the contents.
+type walContents struct{ d *Dir }
 
-var _ wal.Contents = logged{}
+var _ wal.Contents = walContents{}
 
-// Settle implements wal.Contents. After a sync of the file system has failed, each file would have
-// to tell of its own bytes, which it may have forgotten by now.
-func (l logged) Settle(names []string) error {
-	if l.d.whole.known {
-		return l.d.whole.sync()
+// Settle implements wal.Contents. It does not sync files one by one after a failed file system
+// sync, because the kernel may not report the lost write of a file again.
+func (l walContents) Settle(names []string) error {
+	if l.d.fs.supported {
+		return l.d.fs.sync()
 	}
 	for _, name := range names {
 		path, err := l.d.blobPath(name)
@@ -44,11 +44,11 @@ func (l logged) Settle(names []string) error {
 }
 
 // Restore implements wal.Contents.
-func (l logged) Restore(name string, content []byte) error {
+func (l walContents) Restore(name string, content []byte) error {
 	path, err := l.d.blobPath(name)
 	if err != nil {
-		l.d.log.Warn("a name in the log is none of a content", "name", name)
-		return nil //nolint:nilerr // and so is none that anybody asks for
+		l.d.log.Warn("log entry skipped: its name is not that of content", "name", name)
+		return nil //nolint:nilerr // no row can refer to such a name
 	}
 	if err := l.d.makeShard(path); err != nil {
 		return err
@@ -65,10 +65,10 @@ func (l logged) Restore(name string, content []byte) error {
 }
 
 // Reserve implements wal.Contents.
-func (logged) Reserve(f *os.File, off, n int64) error { return classify(reserve(f, off, n)) }
+func (walContents) Reserve(f *os.File, off, n int64) error { return classify(reserve(f, off, n)) }
 
 // SyncData implements wal.Contents.
-func (logged) SyncData(f *os.File) error { return syncData(f) }
+func (walContents) SyncData(f *os.File) error { return syncData(f) }
 
 // SyncDir implements wal.Contents.
-func (logged) SyncDir(dir string) error { return syncDir(dir) }
+func (walContents) SyncDir(dir string) error { return syncDir(dir) }

@@ -18,9 +18,9 @@ import (
 func TestContentsComeBackFromTheLog(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.whole.known = true          // whatever file system this is
-	d.syncing.Store(loggedFrom)   // as if others waited
-	stored := map[string][]byte{} // by name
+	d.fs.supported = true              // whatever file system this is
+	d.pendingSyncs.Store(logMinSingle) // as if others waited
+	stored := map[string][]byte{}      // by name
 	body := func(size drive.ByteSize) (name string, body blob.Body) {
 		name = fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())
 		stored[name] = blobtest.Bytes(uint64(len(stored)), size)
@@ -32,7 +32,7 @@ func TestContentsComeBackFromTheLog(t *testing.T) {
 		noError(t, err)
 	}
 	var laid []string
-	for range wholeFrom {
+	for range fsSyncMinBatch {
 		name, b := body(100)
 		_, err := d.Blobs.Lay(t.Context(), name, b, false)
 		noError(t, err)
@@ -68,14 +68,14 @@ func TestContentsComeBackFromTheLog(t *testing.T) {
 func TestNotInTheLog(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.whole.known = true
+	d.fs.supported = true
 	put := func(size drive.ByteSize) {
 		body := blob.NewBody(bytes.NewReader(blobtest.Bytes(1, size)), blob.BodyOptions{Size: size})
 		_, err := d.Blobs.Put(t.Context(), fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]()), body)
 		noError(t, err)
 	}
 	put(drive.KiB)
-	d.syncing.Store(loggedFrom)
+	d.pendingSyncs.Store(logMinSingle)
 	put(smallBuffer + 1)
 	if _, err := os.Stat(filepath.Join(d.root, walDir)); !os.IsNotExist(err) {
 		t.Errorf("the log was used: %v", err)
@@ -87,9 +87,9 @@ func TestNotInTheLog(t *testing.T) {
 func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.whole.known = true
-	d.whole.took(d.whole.now(), errDistrusted)
-	if err := (logged{d}).Settle(nil); err == nil {
+	d.fs.supported = true
+	d.fs.record(d.fs.now(), errFSSyncFailed)
+	if err := (walContents{d}).Settle(nil); err == nil {
 		t.Error("they are said to be durable")
 	}
 }
@@ -98,8 +98,8 @@ func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
 func TestANamesakeIsQuarantined(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.whole.known = true
-	d.syncing.Store(loggedFrom)
+	d.fs.supported = true
+	d.pendingSyncs.Store(logMinSingle)
 	name := fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())
 	_, err := d.Blobs.Put(t.Context(), name, blob.NewBody(bytes.NewReader(nil), blob.BodyOptions{}))
 	noError(t, err)
@@ -119,7 +119,7 @@ func TestSomeCannotBeForgotten(t *testing.T) {
 	d, err := Open(t.Context(), Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	noError(t, err)
 	t.Cleanup(func() { _ = d.Close() }) // which fails, too
-	d.whole.known = true
+	d.fs.supported = true
 	put := func() string {
 		name := blobtest.PutName()
 		_, err := d.Blobs.Put(t.Context(), name, blobtest.BodyOf(0, 0, bytes.NewReader(nil)))
@@ -127,10 +127,10 @@ func TestSomeCannotBeForgotten(t *testing.T) {
 		return name
 	}
 	alone := put()
-	d.syncing.Store(loggedFrom)
+	d.pendingSyncs.Store(logMinSingle)
 	held := put()
 	noError(t, os.Mkdir(filepath.Join(d.root, walDir, "1"), dirMode)) // the other segment cannot be made
-	d.whole.took(d.whole.now(), errDistrusted)
+	d.fs.record(d.fs.now(), errFSSyncFailed)
 	if err := d.wal.Close(); err == nil {
 		t.Error("the log was settled")
 	}

@@ -18,51 +18,53 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	if err := ref.Admits(w); err != nil {
 		return blob.Part{}, err
 	}
-	u, err := s.use(ref)
+	u, err := s.acquire(ref)
 	if err != nil {
 		return blob.Part{}, err
 	}
-	defer s.done(u)
+	defer s.release(u)
 	if err := u.claim(w.Gen, w.N, false); err != nil {
 		return blob.Part{}, err
 	}
 	defer u.release(w.N)
-	part, err := u.receive(ctx, w, 0, body)
+	part, err := u.writeBody(ctx, w, 0, body)
 	if err == nil {
 		err = u.accept(part, kindPart, w.Gen)
 	}
 	if err != nil {
-		u.discard(w.N)
+		u.freeFailed(w.N)
 		return blob.Part{}, fmt.Errorf("write part %d: %w", w.N, err)
 	}
 	return part, nil
 }
 
-// receive writes the bytes of a part, from its byte at on, to their place and makes them durable if
-// every part is to be.
-func (u *upload) receive(ctx context.Context, w blob.Write, at drive.ByteSize, body blob.Body) (blob.Part, error) {
-	f, err := os.OpenFile(u.path(dataFile), os.O_WRONLY, 0) // never O_CREATE: only Create makes it
+// writeBody writes the bytes of a part from offset at on to their place, and syncs them if
+// Durability is Part.
+func (u *upload) writeBody(ctx context.Context, w blob.Write, at drive.ByteSize, body blob.Body) (blob.Part, error) {
+	f, err := os.OpenFile(u.path(dataFile), os.O_WRONLY, 0) // never O_CREATE: only Create makes the file
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("open data: %w", classify(err))
 	}
 	part, err := u.copyPart(ctx, f, w, at, body)
 	if err == nil && u.d.durability == Part {
 		if err = syncData(f); err != nil {
-			u.doubt(err)
+			u.suspectAll(err)
 		}
 	}
 	return part, classify(errors.Join(err, f.Close()))
 }
 
+// copyPart copies body to its place in f, or shares it, and returns its Finish result. It fails if
+// body is not the part of w.
 func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at drive.ByteSize, body blob.Body) (blob.Part, error) {
 	c := copier{
 		to: f, off: int64(w.N)*int64(u.ref.PartSize) + int64(at), limit: int64(u.ref.PartSize - at), buffers: u.d.buffers, piece: flushPiece,
 	}
 	if u.d.durability == Process {
-		c.wrote = func(s span) { u.flush.add(ctx, s) }
+		c.onWrite = func(s span) { u.flush.add(ctx, s) }
 	}
 	if u.d.share(f, c.off, body.Sources()) {
-		c.to = nowhere{}
+		c.to = discardWriter{}
 	}
 	n, err := c.copy(ctx, body)
 	if err != nil {
@@ -79,11 +81,11 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 	return part, nil
 }
 
-// accept enters a part or a tail whose bytes are in place. It takes no context: bytes that have
-// arrived survive a client that has not waited for the answer.
+// accept journals a part or tail, as kind as, whose bytes are in place. It takes no context,
+// because bytes that have arrived are accepted even if the client is gone.
 func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	durable := u.d.durability == Part
-	back, err := u.enter(p, as, gen, durable)
+	back, err := u.appendPart(p, as, gen, durable)
 	if err != nil || !durable {
 		return err
 	}
@@ -98,9 +100,8 @@ func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	return errors.Join(err, u.appendLocked(back))
 }
 
-// enter accepts p, and returns the record that takes this back: the journal has the tail then that
-// it had before, or nothing.
-func (u *upload) enter(p blob.Part, as kind, gen int64, durable bool) (back record, err error) {
+// appendPart journals p and returns the record that undoes this: the previous tail, or a drop.
+func (u *upload) appendPart(p blob.Part, as kind, gen int64, durable bool) (back record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.loadLocked(); err != nil {
@@ -111,30 +112,30 @@ func (u *upload) enter(p blob.Part, as kind, gen int64, durable bool) (back reco
 		tail.unsynced = true
 		back = tail.record(kindTail)
 	}
-	u.accepts++
+	u.accepted++
 	e := entry{Part: p, gen: gen, at: drive.TimeOf(u.d.now()), unsynced: !durable}
 	return back, u.appendLocked(e.record(as))
 }
 
-// discard frees what a failed Write has left. What it cannot free stays counted in Held, and the
-// next load tries again. A part that the journal may name in spite of the failure keeps its bytes.
-func (u *upload) discard(n int) {
+// freeFailed frees the bytes of a failed Write, unless the journal may contain the part despite the
+// failure. Bytes that cannot be freed stay counted as held until the next load.
+func (u *upload) freeFailed(n int) {
 	u.mu.Lock()
 	named := u.journal == nil
 	if !named {
 		named = u.journal.holds(n)
 	}
-	gone := u.gone
+	gone := u.removed
 	u.mu.Unlock()
 	if named || gone {
 		return
 	}
 	if err := u.free(n, 0); err != nil {
-		u.d.log.Warn("torn part not freed", "upload", u.ref.ID, "part", n, "error", err)
+		u.d.log.Warn("bytes of a failed part not freed; they are freed when the upload is loaded again", "upload", u.ref.ID, "part", n, "error", err)
 	}
 }
 
-// free gives the bytes of a part's slot, from its byte at on, back to the file system.
+// free frees the bytes of part n from offset at on.
 func (u *upload) free(n int, at drive.ByteSize) error {
 	f, err := os.OpenFile(u.path(dataFile), os.O_RDWR, 0)
 	if err != nil {
@@ -147,44 +148,45 @@ func (u *upload) free(n int, at drive.ByteSize) error {
 	return nil
 }
 
-// nowhere takes bytes that are in their place already.
-type nowhere struct{}
+// discardWriter discards writes of bytes that are in place already.
+type discardWriter struct{}
 
-func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (discardWriter) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// patience is how long a large buffer may take to fill: 1 MiB in it is 20 MiB/s. A slower client
-// writes from a small one.
-const patience = 50 * time.Millisecond
+// fastFill is the longest time to fill a large buffer for a stream to count as fast: 1 MiB in 50 ms
+// is 20 MiB/s. Slower clients use a small buffer.
+const fastFill = 50 * time.Millisecond
 
-// maxEmptyReads is how often a reader may return nothing and no error, as in package bufio.
+// maxEmptyReads bounds consecutive reads without bytes or error, as in package bufio.
 const maxEmptyReads = 100
 
-// copier writes a stream to a file. It reads into a small buffer and takes a large one only while
-// the stream fills it quickly, so that slow clients, of which there may be thousands, do not hold
-// the memory that makes fast ones fast.
+// copier writes a stream to a file. It reads into a small buffer and uses a large one only while
+// the stream fills it quickly, so that thousands of slow clients do not hold the memory that makes
+// fast ones fast.
 type copier struct {
 	to      io.WriterAt
-	off     int64 // where the next byte goes
-	limit   int64 // most bytes that may come
+	off     int64 // where the next byte is written
+	limit   int64 // maximum number of bytes
 	buffers *buffers
-	wrote   func(span) // is told of every piece that was written; may be nil
-	piece   int64      // bytes
+	onWrite func(span) // called for every written range of piece bytes and the last one; may be nil
+	piece   int64      // in bytes
 
-	small *[smallBuffer]byte // nil: one is taken
-	once  bool               // all bytes fit into small, which has them
+	small     *[smallBuffer]byte // nil: borrow one
+	fitsSmall bool               // set if all bytes fit into small, which then has them
 }
 
+// copy copies r to its end and returns the number of bytes. A longer stream than limit is PartSize.
 func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 	small := c.small
 	if small == nil {
-		small = c.buffers.takeSmall()
-		defer c.buffers.giveSmall(small)
+		small = c.buffers.getSmall()
+		defer c.buffers.putSmall(small)
 	}
-	var large lease
-	defer func() { c.buffers.give(large) }()
-	buf, told := small[:], c.off
+	var large loan
+	defer func() { c.buffers.giveBack(large) }()
+	buf, reported := small[:], c.off
 	for {
-		m, quick, rerr := fill(ctx, r, buf, large.held())
+		m, fast, rerr := fill(ctx, r, buf, large.held())
 		if n += int64(m); n > c.limit {
 			return n, drive.Fail(drive.PartSize, "limit", c.limit, "sent", n)
 		}
@@ -192,41 +194,41 @@ func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 			return n, classify(err)
 		}
 		c.off += int64(m)
-		if c.wrote != nil && c.off > told && (rerr != nil || c.off-told >= c.piece) {
-			c.wrote(span{told, c.off - told})
-			told = c.off
+		if c.onWrite != nil && c.off > reported && (rerr != nil || c.off-reported >= c.piece) {
+			c.onWrite(span{reported, c.off - reported})
+			reported = c.off
 		}
 		if rerr == io.EOF {
-			c.once = n == int64(m)
+			c.fitsSmall = n == int64(m)
 			return n, nil
 		}
 		if rerr != nil {
 			return n, rerr
 		}
 		if c.small != nil && n == smallBuffer && m == smallBuffer {
-			if r, c.once, err = peek(ctx, r); c.once || err != nil {
+			if r, c.fitsSmall, err = peek(ctx, r); c.fitsSmall || err != nil {
 				return n, err
 			}
 		}
 		switch {
-		case !quick:
-			c.buffers.give(large)
-			large, buf = lease{}, small[:]
+		case !fast:
+			c.buffers.giveBack(large)
+			large, buf = loan{}, small[:]
 		case !large.held():
-			if large = c.buffers.take(c.limit - n); large.held() {
+			if large = c.buffers.borrow(c.limit - n); large.held() {
 				buf = large.buf
 			}
 		}
 	}
 }
 
-// peek reports whether r is at its end, and returns what yields the rest of it. A reader may use
-// more of a buffer than what it returns, so that it is given a byte of its own.
+// peek reports whether r is at its end, and returns a reader of the rest. It reads into its own
+// byte, because a reader may use more of a buffer than it returns.
 func peek(ctx context.Context, r io.Reader) (rest io.Reader, end bool, err error) {
 	next := make([]byte, 1)
 	n, _, err := fill(ctx, r, next, false)
 	switch {
-	case n > 0: // a Body that has ended says so again
+	case n > 0: // a Body that has ended returns its error again
 		return io.MultiReader(bytes.NewReader(next), r), false, nil
 	case err == io.EOF:
 		return r, true, nil
@@ -235,26 +237,26 @@ func peek(ctx context.Context, r io.Reader) (rest io.Reader, end bool, err error
 	}
 }
 
-// fill reads until buf is full. It says whether that was quick; with hasty it gives up as soon as
-// it is not.
-func fill(ctx context.Context, r io.Reader, buf []byte, hasty bool) (n int, quick bool, err error) {
+// fill reads until buf is full. fast reports whether that took at most fastFill. With stopIfSlow,
+// fill returns early once the stream is slow.
+func fill(ctx context.Context, r io.Reader, buf []byte, stopIfSlow bool) (n int, fast bool, err error) {
 	start, empty := time.Now(), 0
-	quick = true
-	for n < len(buf) && (quick || !hasty) {
+	fast = true
+	for n < len(buf) && (fast || !stopIfSlow) {
 		if err := ctx.Err(); err != nil {
-			return n, quick, err
+			return n, fast, err
 		}
 		m, err := r.Read(buf[n:])
 		n += m
 		if err != nil {
-			return n, quick, err
+			return n, fast, err
 		}
 		if m > 0 {
 			empty = 0
 		} else if empty++; empty == maxEmptyReads {
-			return n, quick, io.ErrNoProgress
+			return n, fast, io.ErrNoProgress
 		}
-		quick = time.Since(start) < patience
+		fast = time.Since(start) < fastFill
 	}
-	return n, quick, nil
+	return n, fast, nil
 }

@@ -113,10 +113,10 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 func TestBuffersStayWithinTheirBudget(t *testing.T) {
 	t.Parallel()
 	b := newBuffers(4 << 20)
-	var leases []lease
+	var leases []loan
 	sizes := map[int]int{}
 	for {
-		l := b.take(1 << 30)
+		l := b.borrow(1 << 30)
 		if !l.held() {
 			break
 		}
@@ -126,16 +126,16 @@ func TestBuffersStayWithinTheirBudget(t *testing.T) {
 		leases = append(leases, l)
 		sizes[len(l.buf)]++
 	}
-	if sizes[largeBuffer] != 2 || sizes[busyBuffer] != 8 {
+	if sizes[largeBuffer] != 2 || sizes[quarterBuffer] != 8 {
 		t.Errorf("4 MiB were lent as %v, want 2 of 1 MiB, then 8 of 256 KiB", sizes)
 	}
 	for i, l := range leases {
 		if l.buf[0] != byte(i) || l.buf[len(l.buf)-1] != byte(i) {
 			t.Fatalf("buffer %d was lent twice", i)
 		}
-		b.give(l)
+		b.giveBack(l)
 	}
-	if l := b.take(1 << 30); len(l.buf) != largeBuffer {
+	if l := b.borrow(1 << 30); len(l.buf) != largeBuffer {
 		t.Errorf("after all came back, %d bytes are lent", len(l.buf))
 	}
 }
@@ -261,13 +261,13 @@ func TestTheBufferIsFull(t *testing.T) {
 		b := blobtest.Bytes(1, size)
 		pool := newBuffers(0) // what is large is not to be had
 		to := &file{b: make([]byte, size)}
-		c := copier{to: to, limit: int64(size), buffers: pool, small: pool.takeSmall()}
+		c := copier{to: to, limit: int64(size), buffers: pool, small: pool.getSmall()}
 		n, err := c.copy(t.Context(), untidyReader{bytes.NewReader(b)})
 		if err != nil || n != int64(size) || !bytes.Equal(to.b, b) {
 			t.Errorf("copied %d of %d bytes: %v", n, size, err)
 		}
-		if c.once != (size <= smallBuffer) || c.once && !bytes.Equal(c.small[:n], b) {
-			t.Errorf("%d bytes: at once: %t", size, c.once)
+		if c.fitsSmall != (size <= smallBuffer) || c.fitsSmall && !bytes.Equal(c.small[:n], b) {
+			t.Errorf("%d bytes: at once: %t", size, c.fitsSmall)
 		}
 	}
 }

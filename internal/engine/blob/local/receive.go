@@ -12,19 +12,19 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// incomingDir holds content that another store sends, until it is whole: <blobs>/incoming/<name>.
-// What a crash leaves there the next attempt overwrites.
+// incomingDir holds content that is being received from another store: <blobs>/incoming/<name>. The
+// next attempt overwrites files left by a crash.
 const incomingDir = "incoming"
 
-// Receive implements blob.Store: written beside the contents, synced, and renamed to its place. One
-// call at a time receives a name.
+// Receive implements blob.Store: it writes a temporary file, syncs it and renames it to its place.
+// At most one call at a time may receive a name.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blob.Part, err error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive %q: no name for content", name)
 	}
 	if _, err := s.Stat(ctx, name); !drive.IsKind(err, drive.NotFound) {
-		return blob.Part{}, fmt.Errorf("receive: %w", errors.Join(err, errThere))
+		return blob.Part{}, fmt.Errorf("receive: %w", errors.Join(err, errExists))
 	}
 	dir := filepath.Join(s.d.root, incomingDir)
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -35,9 +35,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive: %w", classify(err))
 	}
-	buf := s.d.buffers.takeSmall()
-	defer s.d.buffers.giveSmall(buf)
-	part, _, err := s.fill(ctx, f, body, buf)
+	buf := s.d.buffers.getSmall()
+	defer s.d.buffers.putSmall(buf)
+	part, _, err := s.writeBody(ctx, f, body, buf)
 	if err == nil {
 		err = syncData(f)
 	}
@@ -50,10 +50,10 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 	if err == nil {
 		err = s.d.syncShard(filepath.Dir(path))
 	} else {
-		_ = os.Remove(temp) // the next attempt overwrites it
+		_ = os.Remove(temp) // on failure the next attempt overwrites it
 	}
 	if err == nil {
-		err = s.d.inPlace()
+		err = s.d.checkMounted()
 	}
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive: %w", classify(err))
