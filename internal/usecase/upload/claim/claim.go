@@ -1,10 +1,11 @@
-// Package claim is the instant upload: who has content already need not send it. An upload claims
-// digests; content that its account owns is linked at once, somebody else's only for who proves to
-// have all of it: docs/architecture.md tells why a digest alone must not link. The answer to a
-// challenge takes every byte of the content, and a user is asked once a day about one content.
+// Package claim decides instant uploads: whether content that the installation already has may be
+// linked instead of sent. An upload claims digests. Content that its account owns is linked at
+// once; content of another account only if the user proves to have all of its bytes.
+// docs/architecture.md explains why a digest alone must not suffice. Each challenge covers every
+// byte of the content, and a user gets at most one per content and day.
 //
-// The package finds, asks and checks. To link is a change of state, which is package upload's. It
-// owns the table refusals.
+// The package finds content, issues challenges and checks answers; package upload does the linking.
+// It owns the table refusals.
 package claim
 
 import (
@@ -22,81 +23,82 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// AtOnce is the size of the largest content that is read while its client waits for the reply.
+// AtOnce is the size up to which Match reads content while the client waits for the reply.
 const AtOnce = 64 * drive.MiB
 
 const (
-	minInstant  = drive.MiB      // nothing below: small files are guessed too easily, and sent quickly
-	refusalTime = 24 * time.Hour // how long one question about a content counts for its user, unless it was answered rightly
-	maxProvers  = 2              // contents read at once at a time: 64 MiB each at the most
-	maxLater    = 2              // contents read later at a time, of two accounts
-	leastBudget = 64 * drive.GiB // what a user may be asked about in a day and not answer rightly
-	laterLife   = 10 * time.Minute
+	minSize    = drive.MiB        // smaller content is easily guessed and quickly sent
+	countTime  = 24 * time.Hour   // a challenge counts against its user for this long, unless answered rightly
+	maxProvers = 2                // contents read at once by Match: 64 MiB each at most
+	maxLater   = 2                // contents read at once by MatchLater, of different accounts
+	minBudget  = 64 * drive.GiB   // smallest value of budget
+	checkTime  = 10 * time.Minute // time allowed for the check of a stored answer, besides reading
 )
 
-// errUnwanted reports that the upload no longer waits for the content that is being read.
+// errUnwanted reports that the upload no longer waits for the content being read.
 var errUnwanted = errors.New("the upload has ended or goes on without the answer")
 
-// Challenge is the open question to a claim: single use, bound to one upload by being in its row,
-// as JSON.
+// Challenge is the open possession challenge of an upload. It is single-use and stored in the
+// upload's row as JSON.
 type Challenge struct {
 	digest.Challenge
-	Blobs []drive.BlobID `json:"blobs"` // the content that it may turn out to be
+	Blobs []drive.BlobID `json:"blobs"` // candidate contents
 
-	// An answer about content above AtOnce is stored, and checked later.
+	// The answer, stored if the content is larger than AtOnce, and checked later by MatchLater.
 	Algo   digest.ProofAlgo `json:"algo,omitempty"`
 	Answer []byte           `json:"answer,omitempty"`
-	Until  drive.Time       `json:"until,omitzero"` // the check has ended by then, or counts no longer
+	Until  drive.Time       `json:"until,omitzero"` // a check after this time does not count
 }
 
-// Answered reports whether the question has an answer, which is used up.
+// Answered reports whether an answer is stored, which uses the challenge up.
 func (c *Challenge) Answered() bool { return c != nil && len(c.Answer) > 0 }
 
-// Pending reports whether an answer may still be found right.
+// Pending reports whether a stored answer may still be found right.
 func (c *Challenge) Pending(now drive.Time) bool { return c.Answered() && now < c.Until }
 
-// With returns the challenge with an answer, which is to be checked.
+// With returns a copy of the challenge with an answer to be checked by MatchLater. size is the size
+// of the content and extends the time allowed.
 func (c *Challenge) With(algo digest.ProofAlgo, answer []byte, size drive.ByteSize, now drive.Time) *Challenge {
 	answered := *c
-	answered.Algo, answered.Answer, answered.Until = algo, answer, now.Add(laterLife+digest.ReadingTime(int64(size)))
+	answered.Algo, answered.Answer, answered.Until = algo, answer, now.Add(checkTime+digest.ReadingTime(int64(size)))
 	return &answered
 }
 
-// covers reports whether the question is open and about these contents.
+// covers reports whether the challenge is still open and about exactly these contents.
 func (c *Challenge) covers(blobs []content.Blob, now drive.Time) bool {
 	return c != nil && (c.Pending(now) || !c.Answered() && !c.Expired(now)) && slices.Equal(c.Blobs, idsOf(blobs))
 }
 
-// Claim is what an upload says of its bytes before they have come.
+// Claim describes the content that an upload says it will send.
 type Claim struct {
 	Account drive.AccountID
 	User    drive.UserID
 	Size    drive.ByteSize
 	Digests digest.Set
-	Open    *Challenge // the challenge that the upload has already; nil: none
+	Open    *Challenge // the upload's current challenge; nil: none
 }
 
-// Offer is the answer to a claim: content to link at once, or a challenge, or neither.
+// Offer is the response to a claim: content to link at once, a challenge, or neither (both zero).
 type Offer struct {
 	Owned     drive.BlobID
 	Challenge *Challenge
-	Asks      []content.Blob // what a new challenge asks about; nothing when it is the one that the upload has
+	Asks      []content.Blob // contents that a new challenge asks about; empty if Challenge was open before
 }
 
-// Options say whose content may be linked to.
+// Options say whose content may be linked.
 type Options struct {
-	Off     func() bool       // nobody's; asked for each claim
-	OwnOnly func() bool       // the account's own
-	Max     drive.ByteSize    // the largest content of others that is asked about
-	Now     func() drive.Time // not nil
+	Off     func() bool       // true: no content at all; called for each claim
+	OwnOnly func() bool       // true: only content of the claiming account
+	Max     drive.ByteSize    // largest content of other accounts that is asked about
+	Now     func() drive.Time // required
 }
 
 // Desk answers claims. It is safe for concurrent use.
 type Desk struct {
 	content content.Inspector
 	opt     Options
-	provers chan struct{} // holds a token per content that is read at once
-	later   *turn.Turns   // of contents that are read later
+	provers chan struct{} // holds a token per content that Match reads
+	later   *turn.Turns   // limits the contents that MatchLater reads
 }
 
 // New returns a Desk for the contents of a store.
@@ -104,6 +106,7 @@ func New(contents content.Inspector, opt Options) *Desk {
 	return &Desk{content: contents, opt: opt, provers: make(chan struct{}, maxProvers), later: turn.New(1, maxLater)}
 }
 
+// idsOf returns the ids of blobs.
 func idsOf(blobs []content.Blob) []drive.BlobID {
 	ids := make([]drive.BlobID, len(blobs))
 	for i, b := range blobs {
@@ -112,9 +115,10 @@ func idsOf(blobs []content.Blob) []drive.BlobID {
 	return ids
 }
 
-// Offer looks for content that has the digests which an upload claims.
+// Offer looks for stored content with the claimed digests and returns what the upload may do with
+// it. Small content and damaged content are never offered.
 func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, error) {
-	if d.opt.Off() || c.Size < minInstant || len(c.Digests) == 0 {
+	if d.opt.Off() || c.Size < minSize || len(c.Digests) == 0 {
 		return Offer{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
@@ -134,27 +138,27 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 		case mine:
 			return Offer{Owned: b.ID}, nil
 		case !owned && ownOnly, c.Size > d.opt.Max:
-			// not this user's business; or more than the server reads to check an answer
+			// not allowed by OwnOnly, or too large to read for checking an answer
 		default:
 			open = append(open, b)
 		}
 	}
-	return d.ask(ctx, q, c, open)
+	return d.challenge(ctx, q, c, open)
 }
 
-// owned reports whether the account has the content, and whether a strong digest says that it is
-// the one that is claimed, by somebody for whom that does.
+// owned reports whether the account references the content, and whether it may link the content at
+// once (mine): a strong digest matches and the user is not a guest of the account.
 func (d *Desk) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Blob) (owned, mine bool, err error) {
 	owned, err = d.content.OwnedBy(ctx, q, c.Account, b.ID)
 	if err != nil {
 		return false, false, err
 	}
-	strong, err := d.strongly(ctx, q, b, c.Digests)
+	strong, err := d.matchesStrong(ctx, q, b, c.Digests)
 	return owned, err == nil && owned && strong && !d.guest(ctx, q, c), err
 }
 
-// sound drops the contents whose bytes are lost or damaged: to link to them would be to lose the
-// upload. The user sends the bytes instead, and they take the place of the bad ones.
+// sound drops contents whose bytes are lost or damaged, because linking them would lose the upload.
+// The client sends the bytes instead, and they replace the damaged ones.
 func (d *Desk) sound(ctx context.Context, found []content.Blob) (sound []content.Blob, err error) {
 	for _, b := range found {
 		ok, err := d.isSound(ctx, b)
@@ -168,7 +172,8 @@ func (d *Desk) sound(ctx context.Context, found []content.Blob) (sound []content
 	return sound, nil
 }
 
-// isSound inspects a content. It reads one whose last scrub is old only if that is done at once.
+// isSound inspects a content's bytes and reports damage. It reads content whose last scrub is old
+// only up to AtOnce.
 func (d *Desk) isSound(ctx context.Context, b content.Blob) (bool, error) {
 	err := d.content.Inspect(ctx, b, AtOnce)
 	if err == nil {
@@ -180,7 +185,7 @@ func (d *Desk) isSound(ctx context.Context, b content.Blob) (bool, error) {
 	return false, d.content.Report(ctx, b, err)
 }
 
-// Lost reports whether Owned would link content whose bytes are lost or damaged. It must not be
+// Lost reports whether Owned would return content whose bytes are lost or damaged. It must not be
 // called within a transaction.
 func (d *Desk) Lost(ctx context.Context, q sqldb.Querier, c Claim) (bool, error) {
 	id, err := d.Owned(ctx, q, c)
@@ -188,7 +193,7 @@ func (d *Desk) Lost(ctx context.Context, q sqldb.Querier, c Claim) (bool, error)
 		return false, err
 	}
 	b, err := d.content.Find(ctx, q, id)
-	if drive.IsKind(err, drive.NotFound) { // released meanwhile
+	if drive.IsKind(err, drive.NotFound) { // released by a concurrent request
 		return false, nil
 	}
 	if err != nil {
@@ -198,10 +203,10 @@ func (d *Desk) Lost(ctx context.Context, q sqldb.Querier, c Claim) (bool, error)
 	return !ok, err
 }
 
-// Owned is Offer of content that the account owns, and asks about no other; zero: there is none. It
-// does not look at bytes: see Lost.
+// Owned returns the content that the account may link at once; zero: none. It does not inspect
+// bytes: see Lost.
 func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobID, error) {
-	if d.opt.Off() || c.Size < minInstant || len(c.Digests) == 0 {
+	if d.opt.Off() || c.Size < minSize || len(c.Digests) == 0 {
 		return drive.BlobID{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
@@ -216,22 +221,24 @@ func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobI
 	return drive.BlobID{}, nil
 }
 
-// guest reports whether the account is not the user's own. A guest need not see all that it has: a
-// digest does not do for them.
+// guest reports whether the account is not the user's own. Guests may not see all files of the
+// account, so a digest does not suffice for them. On a query error it returns true.
 func (d *Desk) guest(ctx context.Context, q sqldb.Querier, c Claim) bool {
 	var other int
 	err := q.QueryRow(ctx, `SELECT 1 FROM users WHERE id = ? AND account_id <> ?`, c.User, c.Account).Scan(&other)
 	return !drive.IsKind(err, drive.NotFound)
 }
 
-func (d *Desk) strongly(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
+// matchesStrong reports whether a strong digest of the claim matches one known of the content.
+func (d *Desk) matchesStrong(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
 	known, err := d.content.Aliases(ctx, q, b.ID)
 	return known.SameContent(claim), err
 }
 
-// ask returns the question that is open already, so that a repeated claim asks nothing new, or
-// makes one about the contents that the user has not been asked about today.
-func (d *Desk) ask(ctx context.Context, q sqldb.Querier, c Claim, blobs []content.Blob) (Offer, error) {
+// challenge returns the open challenge if it covers blobs. Otherwise it creates one about those
+// contents that do not count against the user yet; an empty Offer if there are none or the user's
+// budget is spent.
+func (d *Desk) challenge(ctx context.Context, q sqldb.Querier, c Claim, blobs []content.Blob) (Offer, error) {
 	if c.Open.covers(blobs, d.opt.Now()) {
 		return Offer{Challenge: c.Open}, nil
 	}
@@ -259,8 +266,8 @@ func (d *Desk) ask(ctx context.Context, q sqldb.Querier, c Claim, blobs []conten
 	return Offer{Challenge: &Challenge{Challenge: question, Blobs: idsOf(fresh)}, Asks: fresh}, nil
 }
 
-// Match returns the content that the answer proves possession of, or none. It reads content of at
-// most AtOnce.
+// Match returns the content that the answer proves possession of; zero: none. It reads content of
+// at most AtOnce and returns zero for larger content.
 func (d *Desk) Match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
 	if c.Open == nil || c.Open.Expired(d.opt.Now()) || c.Size > AtOnce {
 		return drive.BlobID{}, nil
@@ -274,9 +281,9 @@ func (d *Desk) Match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 	return d.match(ctx, q, c, algo, answer, nil)
 }
 
-// MatchLater is Match for the answer that is stored in the challenge, to content of any size. It
-// reads slowly, in turns of the accounts, and asks every few seconds whether the answer is still
-// wanted.
+// MatchLater is Match for content of any size and the answer stored in the challenge. It reads
+// slowly, in turns of the accounts, and polls wanted every few seconds. If that returns false it
+// fails with errUnwanted.
 func (d *Desk) MatchLater(ctx context.Context, q sqldb.Querier, c Claim, wanted func(context.Context) bool) (drive.BlobID, error) {
 	end, err := d.later.Take(ctx, c.Account)
 	if err != nil {
@@ -289,17 +296,18 @@ func (d *Desk) MatchLater(ctx context.Context, q sqldb.Querier, c Claim, wanted 
 	return d.match(ctx, q, c, c.Open.Algo, c.Open.Answer, wanted)
 }
 
+// match compares answer with the right answer for each candidate content.
 func (d *Desk) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.ProofAlgo, answer []byte, wanted func(context.Context) bool) (drive.BlobID, error) {
-	if !c.Open.AsksAll(int64(c.Size)) { // of an older release: a question about samples
+	if !c.Open.AsksAll(int64(c.Size)) { // a challenge about samples, issued by an older release
 		return drive.BlobID{}, nil
 	}
 	for _, id := range c.Open.Blobs {
 		right, err := d.rightAnswer(ctx, q, c, id, algo, wanted)
 		if drive.IsKind(err, drive.NotFound) {
-			continue // deleted by its last owner meanwhile, or lost
+			continue // lost, or deleted by its last owner
 		}
 		if content.Unreadable(err) {
-			continue // as if the answer were wrong: the user sends the bytes
+			continue // treated as a wrong answer: the client sends the bytes
 		}
 		if err != nil {
 			return drive.BlobID{}, err
@@ -311,6 +319,7 @@ func (d *Desk) match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 	return drive.BlobID{}, nil
 }
 
+// rightAnswer reads a content and computes the right answer. A non-nil wanted makes it read slowly.
 func (d *Desk) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id drive.BlobID, algo digest.ProofAlgo, wanted func(context.Context) bool) ([]byte, error) {
 	b, err := d.content.Find(ctx, q, id)
 	if err != nil {
@@ -328,22 +337,22 @@ func (d *Desk) rightAnswer(ctx context.Context, q sqldb.Querier, c Claim, id dri
 	return right, errors.Join(err, file.Close())
 }
 
-// slowReader reads in half of the time: it pauses before each read for as long as the last one and
-// the work on its bytes took, so that requests come first.
+// slowReader reads at half speed, so that requests come first: before each read it pauses as long
+// as the previous read and its processing took.
 type slowReader struct {
 	src    io.ReaderAt
 	ctx    context.Context //nolint:containedctx // of one reading
 	wanted func(context.Context) bool
-	began  time.Time // of the last read
-	looked time.Time // when wanted was last asked
+	began  time.Time // start of the last read
+	looked time.Time // when wanted was last called
 }
 
 const (
-	lookAgain    = 5 * time.Second
+	pollWanted   = 5 * time.Second
 	longestPause = time.Second
 )
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt. It returns errUnwanted once wanted returns false.
 func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
 	if now := time.Now(); !r.began.IsZero() {
 		pause := time.NewTimer(min(now.Sub(r.began), longestPause))
@@ -358,7 +367,7 @@ func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
 	if r.looked.IsZero() {
 		r.looked = r.began
 	}
-	if r.began.Sub(r.looked) > lookAgain {
+	if r.began.Sub(r.looked) > pollWanted {
 		if r.looked = r.began; !r.wanted(r.ctx) {
 			return 0, errUnwanted
 		}

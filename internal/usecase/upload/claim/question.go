@@ -9,14 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A question about a content counts when it is asked, not when it is answered: else somebody asks
-// until the question suits them. A right answer gives it back. It counts by the content itself,
-// whatever digest was claimed and for whatever upload.
+// A challenge counts when it is issued, not when it is answered; otherwise a user could retry until
+// the challenge suits. A right answer removes the count. It counts per content, whatever digest was
+// claimed and for whatever upload.
 
-// questionKey is what refusals know a content by: its canonical digest, which outlives the row.
+// questionKey returns the key of a content in the table refusals: its BLAKE3 digest, which outlives
+// the row.
 func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
 
-// wasAsked reports whether a question about the content counts against the user.
+// wasAsked reports whether a challenge about the content counts against the user.
 func (d *Desk) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,
@@ -27,12 +28,12 @@ func (d *Desk) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID,
 	return n == 1, nil
 }
 
-// Count counts a question in the transaction that writes it into its upload's row.
-// It reports false when the user has been asked since the question was made: of two that come at
-// once, one is asked.
+// Count records a challenge in the transaction that stores it in its upload's row. It returns false
+// if a concurrent challenge about the same content was counted first, or the user's budget is
+// spent; the caller must not issue the challenge then.
 func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) (bool, error) {
 	now := d.opt.Now()
-	until := now.Add(refusalTime)
+	until := now.Add(countTime)
 	for _, b := range asks {
 		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ?, bytes = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, b.Size, user, questionKey(b), now)
 		counted := again == 1
@@ -50,8 +51,8 @@ func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks 
 	return spent <= d.budget(), err
 }
 
-// spent sums the contents that count against the user: questions that are open, and those that were
-// answered wrongly or not at all.
+// spent returns the total size of the contents that count against the user: challenges that are
+// open, or were answered wrongly or not at all.
 func (d *Desk) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (sum drive.ByteSize, err error) {
 	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM refusals WHERE user_id = ? AND until > ?`, user, d.opt.Now()).Scan(&sum)
 	if err != nil {
@@ -60,11 +61,12 @@ func (d *Desk) spent(ctx context.Context, q sqldb.Querier, user drive.UserID) (s
 	return sum, nil
 }
 
-// budget bounds spent: the server reads no more in a day for the wrong answers of a user.
-func (d *Desk) budget() drive.ByteSize { return max(d.opt.Max, leastBudget) }
+// budget returns the largest total of spent: the bytes that the server reads per day for a user's
+// wrong answers.
+func (d *Desk) budget() drive.ByteSize { return max(d.opt.Max, minBudget) }
 
-// GiveBack uncounts the question about a content that is being linked to: who has it all
-// may be asked again.
+// GiveBack removes the count of a content that is being linked, because the user proved to have it.
+// NotFound if the content is gone.
 func (d *Desk) GiveBack(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
 	b, err := d.content.Find(ctx, tx, id)
 	if err != nil {
@@ -76,7 +78,7 @@ func (d *Desk) GiveBack(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id
 	return nil
 }
 
-// Forget deletes what counts no longer at a time, and returns how much that was.
+// Forget deletes the counts that have expired by the time at, and returns how many.
 func (d *Desk) Forget(ctx context.Context, tx *sqldb.Tx, at drive.Time) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, at)
 }

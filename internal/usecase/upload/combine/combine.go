@@ -1,24 +1,23 @@
-// Package combine lets those who would wait for one another have their work done together.
+// Package combine implements group commit: jobs that would wait for one another are done together.
 //
-// The naive way: each job takes a lock, works, and gives it back; of n who come at once the last
-// one waits n times as long. Here the first one to come works at once, alone. Those who come while
-// it works wait in the order in which they came; when it has ended, the first of them does the work
-// of all that wait. So the size of a group follows the load by itself, and one who comes alone
-// waits for nobody.
+// With a lock, the last of n concurrent jobs waits n times as long as one job. Here the first
+// caller works at once, alone. Callers that arrive meanwhile queue up in order of arrival; when it
+// has finished, the first of them does the work of all that wait. So group size follows the load,
+// and a single caller never waits.
 //
-//	a comes: works [a]
-//	b, c, d come and wait            a has ended: b works [b c d]
-//	                                 e comes and waits           b, c, d return; e works [e]
+//	a arrives: works [a]
+//	b, c, d arrive and wait          a has finished: b works [b c d]
+//	                                 e arrives and waits         b, c, d return; e works [e]
 //
-// Who returns often comes again at once, a moment too late for the group that has begun: without
-// more, two halves would take turns in groups of half the size. So the one who is to work waits, as
-// long as the group before it took at most, until as many ask as asked when that had ended, in it
-// and behind it. Who was alone then waits for nobody.
+// A caller that returns often calls again at once, just too late for the group that has begun. Two
+// halves would then alternate in groups of half the size. So the next leader first waits until as
+// many calls wait as were in and behind the previous group, at most as long as that group took.
+// After a group of one there is no wait.
 //
-// The work is done by the goroutines of those who ask for it: nothing runs when nobody asks, there
-// is nothing to stop, and nobody does more than one group.
+// The work runs in the goroutines of the callers: nothing runs without callers, nothing needs to be
+// stopped, and no caller leads more than one group per job.
 //
-// It is not a lock on what is worked on: another process, or another Queue, may do the same.
+// A Queue is no lock on the key: another process or another Queue may work on the same key.
 package combine
 
 import (
@@ -30,75 +29,77 @@ import (
 	"time"
 )
 
-// Queue does jobs of the type J, together those with the same key. It is safe for concurrent use.
+// Queue groups jobs of type J by key. It is safe for concurrent use.
 type Queue[K comparable, J any] struct {
 	most     int
 	patience time.Duration
 	work     func(ctx context.Context, key K, jobs []J)
 
 	mu     sync.Mutex
-	lines  map[K]*line[J] // of the keys for which somebody works, or has done so a moment ago
-	rested []rest[K]      // when nobody did any more, the oldest first
+	queues map[K]*keyQueue[J] // queues of the keys with a running group or a recent one
+	idle   []idleEntry[K]     // idle queues, longest idle first
 }
 
-type rest[K comparable] struct {
+// idleEntry records when a key's queue became idle.
+type idleEntry[K comparable] struct {
 	key K
 	at  time.Time
 }
 
-// line is what waits for one key, in the order of its coming.
-type line[J any] struct {
-	waiting  []*place[J]
-	rests    time.Time     // since when nobody works; zero: somebody does
-	expected int           // calls of Do that are likely to ask at the same time
-	patience time.Duration // how long they are waited for
-	enough   chan struct{} // closed when as many do; nil: nobody waits for it
+// keyQueue holds the waiting jobs of one key in order of arrival.
+type keyQueue[J any] struct {
+	waiting   []*ticket[J]  // in order of arrival
+	idleSince time.Time     // when the last group ended; zero: a group is running
+	expected  int           // number of Do calls likely to wait for the next group
+	patience  time.Duration // longest wait for them
+	enough    chan struct{} // closed when enough calls wait; nil: no leader waits for that
 }
 
-type place[J any] struct {
+// ticket is a waiting job.
+type ticket[J any] struct {
 	job  J
-	last bool      // of its call of Do
-	turn chan bool // true: do the work of the line; false: the job was done by another
+	last bool      // the last job of its Do call
+	lead chan bool // true: lead a group; false: another caller has done the job
 }
 
-// New returns a Queue whose groups have at most most jobs, and which waits for at most patience
-// before it begins one. work does the jobs of a group, which are in the order in which they came,
-// and writes into each what came of it. It must not call Do for the same key. The context is that
-// of the one whose goroutine it runs in, and is not cancelled.
+// New returns a Queue whose groups have at most most jobs. Before a group begins, its leader waits
+// at most patience for further calls. work does the jobs of a group, in order of arrival, and
+// writes each result into its job. It must not call Do for the same key. Its context is that of the
+// leading caller, without cancellation.
 func New[K comparable, J any](most int, patience time.Duration, work func(ctx context.Context, key K, jobs []J)) *Queue[K, J] {
-	return &Queue[K, J]{most: most, patience: patience, work: work, lines: map[K]*line[J]{}}
+	return &Queue[K, J]{most: most, patience: patience, work: work, queues: map[K]*keyQueue[J]{}}
 }
 
-// Do returns when the jobs have been done, each in a group with whatever else waits. They come one
-// after the other, with nothing between them. A work that panics does so in one of those who have
-// asked for it; the others return, with what it has written into their jobs.
+// Do blocks until the jobs are done, each in a group with other waiting jobs. The jobs stay
+// adjacent and in order. If work panics, Do panics in the leading caller only; the others return
+// with what work has written into their jobs.
 func (q *Queue[K, J]) Do(ctx context.Context, key K, jobs ...J) {
 	ctx = context.WithoutCancel(ctx)
 	var broken error
-	for _, p := range q.enter(key, jobs) {
-		if <-p.turn {
+	for _, p := range q.enqueue(key, jobs) {
+		if <-p.lead {
 			broken = errors.Join(broken, q.lead(ctx, key, p))
 		}
 	}
-	if broken != nil { // only now: others may have waited for the turns of the places behind
+	if broken != nil { // only now: other callers may depend on the later tickets leading
 		panic(broken)
 	}
 }
 
-// enter puts jobs at the end of the line of their key; if nobody works for it, the first of them is
-// to do so.
-func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
-	places := make([]*place[J], len(jobs))
+// enqueue appends jobs to the queue of their key. If no group is running, it lets the first job's
+// caller lead.
+func (q *Queue[K, J]) enqueue(key K, jobs []J) []*ticket[J] {
+	places := make([]*ticket[J], len(jobs))
 	for i, job := range jobs {
-		places[i] = &place[J]{job, i == len(jobs)-1, make(chan bool, 1)}
+		places[i] = &ticket[J]{job, i == len(jobs)-1, make(chan bool, 1)}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[key]
-	idle := l == nil || !l.rests.IsZero()
-	if l == nil || idle && time.Since(l.rests) >= l.patience {
-		l = &line[J]{}
-		q.lines[key] = l
+	l := q.queues[key]
+	idle := l == nil || !l.idleSince.IsZero()
+	if l == nil || idle && time.Since(l.idleSince) >= l.patience {
+		l = &keyQueue[J]{}
+		q.queues[key] = l
 	}
 	l.waiting = append(l.waiting, places...)
 	if idle {
@@ -111,9 +112,9 @@ func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
 	return places
 }
 
-// lead does the work of those who wait, of whom p is the first, and names who does it next. Its
-// error is a panic of the work.
-func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken error) {
+// lead runs the group that begins with p and appoints the next leader. It returns an error if work
+// panicked.
+func (q *Queue[K, J]) lead(ctx context.Context, key K, p *ticket[J]) (broken error) {
 	group := q.take(key)
 	begun := time.Now()
 	defer func() {
@@ -122,11 +123,11 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		l := q.lines[key]
-		l.expected, l.patience = ends(group)+ends(l.waiting), min(q.patience, time.Since(begun))
-		for _, other := range group { // counted before they can come again
+		l := q.queues[key]
+		l.expected, l.patience = calls(group)+calls(l.waiting), min(q.patience, time.Since(begun))
+		for _, other := range group { // counted above, before they can call again
 			if other != p {
-				other.turn <- false
+				other.lead <- false
 			}
 		}
 		q.nextLocked(key, l)
@@ -139,10 +140,10 @@ func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken erro
 	return nil
 }
 
-// take waits for those who are likely to come, and takes the group that is to be worked on.
-func (q *Queue[K, J]) take(key K) []*place[J] {
+// take waits for likely further calls, then removes the next group from the queue.
+func (q *Queue[K, J]) take(key K) []*ticket[J] {
 	q.mu.Lock()
-	l := q.lines[key]
+	l := q.queues[key]
 	if !q.isEnough(l) {
 		enough := make(chan struct{})
 		l.enough = enough
@@ -162,12 +163,13 @@ func (q *Queue[K, J]) take(key K) []*place[J] {
 	return group
 }
 
-func (q *Queue[K, J]) isEnough(l *line[J]) bool {
-	return len(l.waiting) >= q.most || ends(l.waiting) >= l.expected
+// isEnough reports whether the group is full or all expected calls wait.
+func (q *Queue[K, J]) isEnough(l *keyQueue[J]) bool {
+	return len(l.waiting) >= q.most || calls(l.waiting) >= l.expected
 }
 
-// ends is how many calls of Do have their last job among these.
-func ends[J any](places []*place[J]) (n int) {
+// calls returns how many Do calls have their last job among the tickets.
+func calls[J any](places []*ticket[J]) (n int) {
 	for _, p := range places {
 		if p.last {
 			n++
@@ -176,30 +178,30 @@ func ends[J any](places []*place[J]) (n int) {
 	return n
 }
 
-// nextLocked gives the turn to the first who waits; the line of a key for which nobody waits rests.
-func (q *Queue[K, J]) nextLocked(key K, l *line[J]) {
+// nextLocked appoints the first waiting ticket as leader; without one, the queue becomes idle.
+func (q *Queue[K, J]) nextLocked(key K, l *keyQueue[J]) {
 	if len(l.waiting) == 0 {
-		l.waiting = nil // or what it was would be held
-		l.rests = time.Now()
-		q.rested = append(q.rested, rest[K]{key, l.rests})
-		q.forgetLocked(l.rests)
+		l.waiting = nil // releases the old array
+		l.idleSince = time.Now()
+		q.idle = append(q.idle, idleEntry[K]{key, l.idleSince})
+		q.evictLocked(l.idleSince)
 		return
 	}
-	l.rests = time.Time{}
-	l.waiting[0].turn <- true
+	l.idleSince = time.Time{}
+	l.waiting[0].lead <- true
 }
 
-// forgetLocked lets the lines go that have rested for longer than anybody is waited for.
-func (q *Queue[K, J]) forgetLocked(now time.Time) {
+// evictLocked removes queues that have been idle for at least patience.
+func (q *Queue[K, J]) evictLocked(now time.Time) {
 	n := 0
-	for _, r := range q.rested {
+	for _, r := range q.idle {
 		if now.Sub(r.at) < q.patience {
 			break
 		}
-		if l := q.lines[r.key]; l != nil && l.rests.Equal(r.at) { // else it has been used since
-			delete(q.lines, r.key)
+		if l := q.queues[r.key]; l != nil && l.idleSince.Equal(r.at) { // otherwise it was used again
+			delete(q.queues, r.key)
 		}
 		n++
 	}
-	q.rested = q.rested[n:]
+	q.idle = q.idle[n:]
 }

@@ -1,12 +1,14 @@
-// Package disk shares the free bytes of the disk among uploads: what was promised to one and has
-// not arrived is not promised to another.
+// Package disk divides the free disk space among uploads: space promised to one upload and not yet
+// written is not promised to another.
 //
-// An account may be promised all that is free. Against the others its promise counts for half of
-// that at most: else who has a large quota declares the whole disk, sends nothing, and keeps
-// everybody away. So more may be promised than there is; until that is over, the account that
-// was counted for half writes only what leaves the others theirs.
+// An account may be promised all free space. When space is promised to other accounts, its promise
+// counts for at most half of the free space; otherwise an account with a large quota could declare
+// the whole disk, send nothing, and block everybody. So the promises may exceed the free space.
+// Until that is over, an account that was counted at half may write only what leaves the others'
+// promises intact.
 //
-// Promises live in the memory of one process, and only where the store can say what is free.
+// Promises live in the memory of one process. They are checked only if the store knows its free
+// space.
 package disk
 
 import (
@@ -18,30 +20,30 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Promises is what this process has promised to uploads and has not written yet, in bytes. It is
-// safe for concurrent use.
+// Promises tracks the bytes that this process has promised to uploads and that are not written yet.
+// It is safe for concurrent use.
 type Promises struct {
 	store   blob.Store
 	minFree drive.ByteSize
 	rows    func() error
 
-	over atomic.Bool // there is somebody in yields
+	over atomic.Bool // yields is not empty
 
 	mu       sync.Mutex
 	promised drive.ByteSize
-	of       map[drive.AccountID]drive.ByteSize
-	yields   map[drive.AccountID]bool // who was counted for half
+	of       map[drive.AccountID]drive.ByteSize // promised bytes by account
+	yields   map[drive.AccountID]bool           // accounts counted at half of the free space
 }
 
-// New returns promises of what the store has free beyond minFree. rows fails with DiskFull when the
-// disk of the database has no room for what comes with an upload; nil: it always has.
+// New returns Promises over the store's free space beyond minFree. rows returns DiskFull if the
+// database's disk has no room for uploads; nil: it always has room.
 func New(store blob.Store, minFree drive.ByteSize, rows func() error) *Promises {
 	return &Promises{store: store, minFree: minFree, rows: rows, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
 }
 
-// Reserve promises n bytes, or fails with DiskFull when what is promised would eat into the floor.
-// Release gives back what was not used; written bytes are released as they arrive, because statfs
-// sees them then.
+// Reserve promises n bytes to the account; DiskFull {needed, available} if the promises would no
+// longer fit. The caller must Release the bytes once they are written, because the free space
+// counts them then, or not needed.
 func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if p.rows != nil {
 		if err := p.rows(); err != nil {
@@ -67,7 +69,8 @@ func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive
 	return nil
 }
 
-// ReserveSome promises want bytes, or least where the disk has no room for more.
+// ReserveSome promises want bytes, or only least if want does not fit, and returns the promised
+// number.
 func (p *Promises) ReserveSome(ctx context.Context, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	err := p.Reserve(ctx, account, want)
 	if drive.IsKind(err, drive.DiskFull) && least < want {
@@ -76,11 +79,10 @@ func (p *Promises) ReserveSome(ctx context.Context, account drive.AccountID, wan
 	return want, err
 }
 
-// Release takes back a promise of n bytes.
+// Release reduces the account's promise by n bytes.
 func (p *Promises) Release(account drive.AccountID, n drive.ByteSize) { p.Add(account, -n) }
 
-// Add promises n bytes more, or fewer, without a look at the disk: they were reserved, or are there
-// already.
+// Add changes the account's promise by n bytes, which may be negative, without checking the disk.
 func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
 	if n == 0 {
 		return
@@ -93,8 +95,8 @@ func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// MayWrite fails with DiskFull when the account, which was promised more than is left beside
-// others, would write what is theirs.
+// MayWrite returns DiskFull if the account was counted at half and writing n bytes would use space
+// promised to others.
 func (p *Promises) MayWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !p.over.Load() {
 		return nil
@@ -106,27 +108,28 @@ func (p *Promises) MayWrite(ctx context.Context, account drive.AccountID, n driv
 	return drive.Fail(drive.DiskFull, "needed", n, "available", 0)
 }
 
-// Promised returns how much is promised altogether, and to how many accounts.
+// Promised returns the total promised bytes and the number of accounts that have promises.
 func (p *Promises) Promised() (total drive.ByteSize, accounts int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.promised, len(p.of)
 }
 
-// free returns how much of the disk may be used; known is false where nobody can say.
+// free returns the usable free space. known is false if the store cannot tell.
 func (p *Promises) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
 	if !p.store.Caps().Bounded {
 		return 0, false, nil
 	}
 	free, err = p.store.Free(ctx)
-	if err != nil && !p.store.Caps().Bounded { // contents have just left the disk
+	if err != nil && !p.store.Caps().Bounded { // contents were just moved off the disk
 		return 0, false, nil
 	}
 	return free - p.minFree, true, err
 }
 
-// fits reports whether what is promised to the account can be kept where so much is free, and how
-// much more of it could be.
+// fits reports whether the account's promise can be kept with the given free space, and how much
+// more it could be promised (negative: how much is missing). It marks the accounts that it counted
+// at half.
 func (p *Promises) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +155,7 @@ func (p *Promises) fits(account drive.AccountID, free drive.ByteSize) (ok bool, 
 	return true, left
 }
 
-// enoughLocked reports whether all that is promised can be kept; then nobody needs to yield.
+// enoughLocked reports whether all promises can be kept; if so, no account is limited any more.
 func (p *Promises) enoughLocked(free drive.ByteSize) bool {
 	if p.promised > free {
 		return false
@@ -162,44 +165,46 @@ func (p *Promises) enoughLocked(free drive.ByteSize) bool {
 	return true
 }
 
-// leavesOthers reports whether the account may write n bytes of what it was promised.
+// leavesOthers reports whether the account may write n promised bytes without using space promised
+// to others.
 func (p *Promises) leavesOthers(account drive.AccountID, n, free drive.ByteSize) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
 }
 
-// Room is what one piece of work was promised. It belongs to one goroutine at a time. A nil one is
-// empty.
+// Room is the promise held by one piece of work. It belongs to one goroutine at a time. A nil Room
+// is empty; only Close may be called on it.
 type Room struct {
-	of      *Promises
-	account drive.AccountID
-	left    drive.ByteSize
+	promises *Promises
+	account  drive.AccountID
+	left     drive.ByteSize
 }
 
-// Room returns an empty room for work of the account.
-func (p *Promises) Room(account drive.AccountID) *Room { return &Room{of: p, account: account} }
+// Room returns an empty Room for work of the account. The caller must Close it.
+func (p *Promises) Room(account drive.AccountID) *Room { return &Room{promises: p, account: account} }
 
-// Hold makes the room n bytes: the rest is reserved, or what is too much released.
+// Hold changes the room to n bytes, reserving or releasing the difference; DiskFull if it does not
+// fit.
 func (r *Room) Hold(ctx context.Context, n drive.ByteSize) error {
 	if r.left >= n {
 		r.Use(r.left - n)
 		return nil
 	}
-	err := r.of.Reserve(ctx, r.account, n-r.left)
+	err := r.promises.Reserve(ctx, r.account, n-r.left)
 	if err == nil {
 		r.left = n
 	}
 	return err
 }
 
-// Use releases n bytes of the room, which were written or are not needed.
+// Use releases n bytes of the room that were written or are not needed.
 func (r *Room) Use(n drive.ByteSize) {
 	r.left -= n
-	r.of.Release(r.account, n)
+	r.promises.Release(r.account, n)
 }
 
-// Close releases all that is left.
+// Close releases the rest of the room.
 func (r *Room) Close() {
 	if r != nil {
 		r.Use(r.left)

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Twin is a second instance over the same database, staging and timers: nothing in memory is shared
-// with it, so whatever it races with the first one is decided by the rows and the fences alone.
+// Twin returns a second instance over the same database, staging and timers. It shares no memory
+// with the first, so races between them are decided by rows and fences alone.
 func (s *Site) Twin() *upload.Sessions {
 	up := s.opt.Upload
 	up.Now, up.Log = s.Clock.Now, s.log
@@ -23,7 +23,8 @@ func (s *Site) Twin() *upload.Sessions {
 	return upload.New(s.parts, up)
 }
 
-// query scans rows of strings: what a check says must not depend on the code that it checks.
+// query returns all rows as strings. Checks use it, so that they do not depend on the code under
+// test.
 func (s *Site) query(t T, query string, args ...any) [][]string {
 	t.Helper()
 	rows, err := s.DB.Query(context.Background(), query, args...)
@@ -48,7 +49,7 @@ func (s *Site) query(t T, query string, args ...any) [][]string {
 	return all
 }
 
-// CheckLedger fails the test unless the account's ledger is the sums that Q1-Q3 and Q6 say.
+// CheckLedger fails the test unless the account's ledger matches the sums of Q1-Q3 and Q6.
 func (s *Site) CheckLedger(t T, who drive.Who) {
 	t.Helper()
 	const sums = `
@@ -81,7 +82,7 @@ func (s *Site) CheckLedger(t T, who drive.Who) {
 	activitytest.Check(t, s.DB, who.Account)
 }
 
-// checkHeld fails the test if more lies on disk for a parked upload than is charged for it (Q3).
+// checkHeld fails the test if a parked upload has more bytes on disk than it is charged for (Q3).
 func (s *Site) checkHeld(t T, who drive.Who) {
 	t.Helper()
 	all, err := s.List(context.Background(), upload.ListQuery{Account: who.Account, Open: true, Limit: 1000})
@@ -103,7 +104,7 @@ func (s *Site) checkHeld(t T, who drive.Who) {
 	}
 }
 
-// Used returns the sum that Q4 bounds, and the total; -1 when there is none.
+// Used returns finished+unfinished+reserved (bounded by Q4) and the total quota; -1: unlimited.
 func (s *Site) Used(t T, who drive.Who) (used, total int64) {
 	t.Helper()
 	const q = `SELECT finished + unfinished + reserved, COALESCE(total, -1) FROM ledgers WHERE account_id = ?`
@@ -113,9 +114,8 @@ func (s *Site) Used(t T, who drive.Who) (used, total int64) {
 	return used, total
 }
 
-// CheckBlobs fails the test unless references are counted right and every file is explained by a
-// row, every row by a file. Files that a crash or a lost reply may leave are returned, not
-// reported: an auditor removes them.
+// CheckBlobs fails the test unless reference counts are right and each content row has its file. It
+// returns the files without a row, which a crash or lost reply may leave and an auditor removes.
 func (s *Site) CheckBlobs(t T) (left []string) {
 	t.Helper()
 	for _, r := range s.query(t, `SELECT id, refs FROM blobs b WHERE refs <> (SELECT COUNT(*) FROM versions WHERE blob_id = b.id)
@@ -145,7 +145,8 @@ func (s *Site) CheckBlobs(t T) (left []string) {
 	return left
 }
 
-// Files lists what the account has, one line each: path, type and the digest of its content.
+// Files lists the account's nodes, one line each: path, type, content digest and number of
+// versions.
 func (s *Site) Files(t T, who drive.Who) string {
 	t.Helper()
 	var all []string
@@ -165,7 +166,7 @@ func (s *Site) Files(t T, who drive.Who) string {
 	return strings.Join(all, "\n")
 }
 
-// TryRead is Read of a file that may not be there.
+// TryRead is Read of a file that may be missing.
 func (s *Site) TryRead(t T, who drive.Who, path string) (data []byte, there bool) {
 	t.Helper()
 	_, err := s.Tree.Resolve(context.Background(), s.DB, who.Account, Path(t, path))
@@ -175,8 +176,7 @@ func (s *Site) TryRead(t T, who drive.Who, path string) (data []byte, there bool
 	return s.Read(t, who, path), true
 }
 
-// Staged returns the staged directories without an open row, and fails the test for an open row
-// without one.
+// Staged returns the stagings without an open row. It fails the test if an open row has no staging.
 func (s *Site) Staged(t T) (left []string) {
 	t.Helper()
 	open := map[string]bool{}
@@ -199,14 +199,14 @@ func (s *Site) Staged(t T) (left []string) {
 		if there[r[0]] {
 			continue
 		}
-		if _, err := s.store.Stat(context.Background(), r[0]); err != nil || s.opt.Shared == nil { // sealed, its journal lost
+		if _, err := s.store.Stat(context.Background(), r[0]); err != nil || s.opt.Shared == nil { // sealed, and its journal was lost
 			t.Errorf("P1: upload %s has no staging", r[0])
 		}
 	}
 	return left
 }
 
-// State returns an upload's state and gen as the row has them.
+// State returns an upload's state and gen from its row.
 func (s *Site) State(t T, id drive.UploadID) (state string, gen int64) {
 	t.Helper()
 	err := s.DB.QueryRow(context.Background(), `SELECT state, gen FROM uploads WHERE id = ?`, id).Scan(&state, &gen)
@@ -216,7 +216,7 @@ func (s *Site) State(t T, id drive.UploadID) (state string, gen int64) {
 	return state, gen
 }
 
-// Reason returns what the upload's row says of why it is gone.
+// Reason returns the reason in an upload's row.
 func (s *Site) Reason(t T, id drive.UploadID) string {
 	t.Helper()
 	return s.query(t, `SELECT reason FROM uploads WHERE id = ?`, id)[0][0]
@@ -237,8 +237,8 @@ func (s *Site) SetTotal(t T, who drive.Who, total drive.ByteSize) {
 	}
 }
 
-// PowerLoss restarts the site as after a power loss: the machine has rebooted, and damage may
-// have befallen the data files of uploads.
+// PowerLoss restarts the site as after a power loss: the boot id changes, and damage is called with
+// the data file of each upload.
 func (s *Site) PowerLoss(t T, damage func(file string), uploads ...upload.View) {
 	t.Helper()
 	if err := s.stop(); err != nil {

@@ -14,75 +14,74 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Fate decides what befalls the calls that Sessions makes. A call is a point, named "read" (outside
-// a transaction), "tx.begin", "tx.exec", "tx.query", "tx.commit", "staging.Fence", "store.Put",
-// "timers.Arm" and so on. One rule holds at a time.
+// Fate injects faults into the calls that Sessions makes. Each call is named: "read" (outside a
+// transaction), "tx.begin", "tx.exec", "tx.query", "tx.commit", "staging.Fence", "store.Put",
+// "timers.Arm" and so on. One Rule is active at a time.
 type Fate struct {
-	mu   sync.Mutex
-	rule Rule
-	seen int // points that the rule is about
-	came bool
+	mu    sync.Mutex
+	rule  Rule
+	seen  int  // calls matched by the rule
+	fired bool // the rule has taken effect
 }
 
-// Rule says what happens at the n-th point whose name begins with Point.
+// Rule applies How to the n-th call whose name begins with Point.
 type Rule struct {
 	Point string
 	N     int // 1 is the next
 	How   How
 	Err   error  // default: Unavailable
-	Do    func() // of Meanwhile and Afterwards
+	Do    func() // for Meanwhile and Afterwards
 }
 
-// How a call ends.
+// How says what happens to a call.
 type How int
 
-// The ways.
 const (
-	Pass       How = iota
-	Fail           // it is not made, and fails
-	Always         // so do all later ones of the name
-	Lose           // it is made, its reply is lost
-	Die            // it and every later one is not made: the process is dead
-	DieAfter       // it is made, and every later one is not
-	Meanwhile      // Do runs before it
-	Afterwards     // Do runs when it is made, before its reply is seen
+	Pass       How = iota // the call is made normally
+	Fail                  // the call fails and is not made
+	Always                // like Fail, also for all later matching calls
+	Lose                  // the call is made, but its reply is lost: it returns the error
+	Die                   // this and all later calls of any name fail: the process is dead
+	DieAfter              // the call is made; all later calls of any name fail
+	Meanwhile             // Do runs before the call
+	Afterwards            // Do runs after the call, before it returns
 )
 
-// Set makes a rule hold from now on.
+// Set activates a rule. Its default error is Unavailable.
 func (f *Fate) Set(r Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Err == nil {
 		r.Err = drive.Fail(drive.Unavailable, "reason", "fault")
 	}
-	f.rule, f.seen, f.came = r, 0, false
+	f.rule, f.seen, f.fired = r, 0, false
 }
 
-// Clear lets everything pass again, and says whether the rule came true.
+// Clear removes the rule and reports whether it took effect.
 func (f *Fate) Clear() bool {
 	if f == nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	came := f.came
-	f.rule, f.came = Rule{}, false
+	came := f.fired
+	f.rule, f.fired = Rule{}, false
 	return came
 }
 
-// Seen returns how many points the rule was asked about since Set.
+// Seen returns how many calls have matched since Set.
 func (f *Fate) Seen() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen
 }
 
-// next counts a point and returns what happens to it.
+// next counts a call and returns what happens to it.
 func (f *Fate) next(point string) (How, Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rule
-	dead := f.came && (r.How == Die || r.How == DieAfter)
+	dead := f.fired && (r.How == Die || r.How == DieAfter)
 	switch {
 	case dead:
 		return Fail, r
@@ -91,16 +90,17 @@ func (f *Fate) next(point string) (How, Rule) {
 	}
 	f.seen++
 	if r.How == Always && f.seen >= r.N {
-		f.came = true
+		f.fired = true
 		return Fail, r
 	}
-	if f.seen != r.N || f.came {
+	if f.seen != r.N || f.fired {
 		return Pass, r
 	}
-	f.came = r.How != Pass
+	f.fired = r.How != Pass
 	return r.How, r
 }
 
+// at makes the call do as the rule demands.
 func (f *Fate) at(point string, do func() error) error {
 	how, r := f.next(point)
 	switch how {
@@ -120,12 +120,13 @@ func (f *Fate) at(point string, do func() error) error {
 	return do()
 }
 
+// connector returns a database connector whose calls are subject to the rule.
 func (f *Fate) connector(dsn string) (driver.Connector, error) {
 	reads := sqldbtest.Reads(dsn)
 	return sqldbtest.Connect(sqldbtest.Unsynced(dsn), func(call sqldbtest.Call, do func() error) error {
 		switch {
 		case call == sqldbtest.Prepare, call == sqldbtest.Savepoint && !reads:
-			return do() // how many there are depends on caches
+			return do() // their number depends on caches
 		case reads:
 			return f.at("read", do)
 		}
@@ -133,7 +134,8 @@ func (f *Fate) connector(dsn string) (driver.Connector, error) {
 	})
 }
 
-func fated[V any](f *Fate, point string, do func() (V, error)) (v V, err error) {
+// injected is at for a call that returns a value.
+func injected[V any](f *Fate, point string, do func() (V, error)) (v V, err error) {
 	err = f.at(point, func() (err error) {
 		v, err = do()
 		return err
@@ -145,24 +147,24 @@ func fated[V any](f *Fate, point string, do func() (V, error)) (v V, err error) 
 	return v, nil
 }
 
-type fatedStaging struct {
+type faultyStaging struct {
 	blob.Staging
 	f *Fate
 }
 
-func (s fatedStaging) Create(ctx context.Context, ref blob.Ref) error {
+func (s faultyStaging) Create(ctx context.Context, ref blob.Ref) error {
 	return s.f.at("staging.Create", func() error { return s.Staging.Create(ctx, ref) })
 }
 
-func (s fatedStaging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
-	return fated(s.f, "staging.Write", func() (blob.Part, error) { return s.Staging.Write(ctx, ref, w, body) })
+func (s faultyStaging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
+	return injected(s.f, "staging.Write", func() (blob.Part, error) { return s.Staging.Write(ctx, ref, w, body) })
 }
 
-func (s fatedStaging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
-	return fated(s.f, "staging.Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
+func (s faultyStaging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
+	return injected(s.f, "staging.Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
 }
 
-func (s fatedStaging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
+func (s faultyStaging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	var w blob.Withheld
 	err := s.f.at("staging.Withhold", func() (err error) {
 		w, err = s.Staging.Withhold(ctx, ref, e, body)
@@ -170,19 +172,19 @@ func (s fatedStaging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend,
 	})
 	switch {
 	case err == nil:
-		return fatedWithheld{w, s.f}, nil
-	case w != nil: // no fate loses an answer that is a value in memory
+		return faultyWithheld{w, s.f}, nil
+	case w != nil: // the caller would never see the value, so it is discarded
 		w.Discard(ctx)
 	}
 	return nil, err
 }
 
-type fatedWithheld struct {
+type faultyWithheld struct {
 	blob.Withheld
 	f *Fate
 }
 
-func (w fatedWithheld) Enter(ctx context.Context) error {
+func (w faultyWithheld) Enter(ctx context.Context) error {
 	called := false
 	err := w.f.at("staging.Enter", func() error {
 		called = true
@@ -194,95 +196,95 @@ func (w fatedWithheld) Enter(ctx context.Context) error {
 	return err
 }
 
-func (s fatedStaging) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
-	return fated(s.f, "staging.Adopt", func() (bool, error) { return s.Staging.Adopt(ctx, ref, from) })
+func (s faultyStaging) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
+	return injected(s.f, "staging.Adopt", func() (bool, error) { return s.Staging.Adopt(ctx, ref, from) })
 }
 
-func (s fatedStaging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
-	return fated(s.f, "staging.OpenTail", func() (io.ReadCloser, error) { return s.Staging.OpenTail(ctx, ref, n) })
+func (s faultyStaging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
+	return injected(s.f, "staging.OpenTail", func() (io.ReadCloser, error) { return s.Staging.OpenTail(ctx, ref, n) })
 }
 
-func (s fatedStaging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
+func (s faultyStaging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	return s.f.at("staging.Drop", func() error { return s.Staging.Drop(ctx, ref, gen, n) })
 }
 
-func (s fatedStaging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
-	return fated(s.f, "staging.Load", func() (blob.Staged, error) { return s.Staging.Load(ctx, ref) })
+func (s faultyStaging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
+	return injected(s.f, "staging.Load", func() (blob.Staged, error) { return s.Staging.Load(ctx, ref) })
 }
 
-func (s fatedStaging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	return fated(s.f, "staging.Fence", func() (blob.Staged, error) { return s.Staging.Fence(ctx, ref, gen) })
+func (s faultyStaging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	return injected(s.f, "staging.Fence", func() (blob.Staged, error) { return s.Staging.Fence(ctx, ref, gen) })
 }
 
-func (s fatedStaging) Remove(ctx context.Context, ref blob.Ref) error {
+func (s faultyStaging) Remove(ctx context.Context, ref blob.Ref) error {
 	return s.f.at("staging.Remove", func() error { return s.Staging.Remove(ctx, ref) })
 }
 
-func (s fatedStaging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
+func (s faultyStaging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	return s.f.at("staging.Seal", func() error { return s.Staging.Seal(ctx, ref, size) })
 }
 
-func (s fatedStaging) Unseal(ctx context.Context, ref blob.Ref) error {
+func (s faultyStaging) Unseal(ctx context.Context, ref blob.Ref) error {
 	return s.f.at("staging.Unseal", func() error { return s.Staging.Unseal(ctx, ref) })
 }
 
-func (s fatedStaging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
-	return fated(s.f, "staging.OpenStaged", func() (blob.Object, error) { return s.Staging.OpenStaged(ctx, ref) })
+func (s faultyStaging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
+	return injected(s.f, "staging.OpenStaged", func() (blob.Object, error) { return s.Staging.OpenStaged(ctx, ref) })
 }
 
-func (s fatedStaging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	return fated(s.f, "staging.Verify", func() (blob.Staged, error) { return s.Staging.Verify(ctx, ref, gen) })
+func (s faultyStaging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	return injected(s.f, "staging.Verify", func() (blob.Staged, error) { return s.Staging.Verify(ctx, ref, gen) })
 }
 
-type fatedStore struct {
+type faultyStore struct {
 	blob.Store
 	f *Fate
 }
 
-// Caps has small contents laid also where a directory in memory would rather have them put.
-func (s fatedStore) Caps() blob.StoreCaps {
+// Caps makes Sessions use Lay for small contents, also over a directory that prefers Put.
+func (s faultyStore) Caps() blob.StoreCaps {
 	caps := s.Store.Caps()
 	caps.Little = 32 * drive.KiB
 	return caps
 }
 
-func (s fatedStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return fated(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
+func (s faultyStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return injected(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
 }
 
-func (s fatedStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	return fated(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body, many) })
+func (s faultyStore) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
+	return injected(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body, many) })
 }
 
-func (s fatedStore) Settle(ctx context.Context, names []string) error {
+func (s faultyStore) Settle(ctx context.Context, names []string) error {
 	return s.f.at("store.Settle", func() error { return s.Store.Settle(ctx, names) })
 }
 
-func (s fatedStore) Open(ctx context.Context, name string) (blob.Object, error) {
-	return fated(s.f, "store.Open", func() (blob.Object, error) { return s.Store.Open(ctx, name) })
+func (s faultyStore) Open(ctx context.Context, name string) (blob.Object, error) {
+	return injected(s.f, "store.Open", func() (blob.Object, error) { return s.Store.Open(ctx, name) })
 }
 
-func (s fatedStore) Remove(ctx context.Context, name string) error {
+func (s faultyStore) Remove(ctx context.Context, name string) error {
 	return s.f.at("store.Remove", func() error { return s.Store.Remove(ctx, name) })
 }
 
-func (s fatedStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+func (s faultyStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
-func (s fatedStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
+func (s faultyStore) Reclaim(ctx context.Context, names []string) ([]string, error) {
 	return s.RemoveAll(ctx, names)
 }
 
-type fatedTimers struct {
+type faultyTimers struct {
 	upload.Timers
 	f *Fate
 }
 
-func (t fatedTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
+func (t faultyTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
 	return t.f.at("timers.Arm", func() error { return t.Timers.Arm(ctx, entries...) })
 }
 
-func (t fatedTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error {
+func (t faultyTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 	return t.f.at("timers.Cancel", func() error { return t.Timers.Cancel(ctx, key, gen) })
 }

@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// Long is how many entries a long listing has: a server of a database takes its time for each.
+// Long returns how many entries a test needs for a long listing; fewer on a database server, which
+// is slower.
 func Long() int {
 	if sqldbtest.OnMySQL() {
 		return 200
@@ -20,8 +21,8 @@ func Long() int {
 	return 1000
 }
 
-// Plant makes folders in a folder of an account, by the number from one to before another: n7. Each
-// is shared with somebody as an editor; zero: with nobody.
+// Plant creates the folders n<from> to n<to-1> in a folder. If with is not zero, each is shared
+// with that user as editor.
 func (s *Site) Plant(t testing.TB, who drive.Who, parent drive.NodeID, from, to int, with drive.UserID) {
 	t.Helper()
 	const atOnce = 50
@@ -40,6 +41,7 @@ func (s *Site) Plant(t testing.TB, who drive.Who, parent drive.NodeID, from, to 
 	}
 }
 
+// plantOne creates one folder and shares it with the user, unless that is zero.
 func (s *Site) plantOne(ctx context.Context, tx *sqldb.Tx, who drive.Who, at tree.Place, with drive.UserID) error {
 	n, err := s.Tree.CreateFolder(ctx, tx, who.Account, at)
 	if err != nil || with.IsZero() {
@@ -50,7 +52,7 @@ func (s *Site) plantOne(ctx context.Context, tx *sqldb.Tx, who drive.Who, at tre
 	return err
 }
 
-// Editor makes a user, as an editor of a node of somebody else's.
+// Editor creates a user who is editor of a node of another account.
 func (s *Site) Editor(t testing.TB, owner drive.AccountID, node drive.NodeID) drive.UserID {
 	t.Helper()
 	who := s.Account(t, drive.GiB)

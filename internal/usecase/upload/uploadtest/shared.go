@@ -14,37 +14,37 @@ import (
 	"smartdrive/internal/engine/timer/memory"
 )
 
-// Shared is what the instances of one installation have in common besides their database: an object
-// store, a journal that may be emptied at any moment, and a queue of timers. It keeps the contract
-// of blob/caps.go in memory, in its hardest form: a Fence does not wait for writes but makes them
-// fail, nothing can be read before it is sealed, and a lost journal refuses every gen.
+// Shared is the state that instances of one installation share besides the database: an object
+// store, a journal that may be lost at any moment, and a timer queue. It implements the contract of
+// blob/caps.go in memory, in its strictest form: Fence makes running writes fail, nothing can be
+// read before it is sealed, and a lost journal refuses every gen.
 type Shared struct {
 	Clock *Clock
 	Queue *memory.Queue
 
 	mu       sync.Mutex
 	journals map[drive.UploadID]*sharedJournal
-	removed  map[drive.UploadID]bool // its content, if it has any, is no longer a staging's
-	uploads  map[drive.UploadID]*multipart
+	removed  map[drive.UploadID]bool // contents of these uploads no longer belong to the staging
+	uploads  map[drive.UploadID]*storedUpload
 	objects  map[string][]byte
-	kept     []blob.Stray // in quarantine
+	kept     []blob.Stray // quarantined entries
 	skew     time.Duration
 }
 
-// multipart is an upload at the object store: it outlives its journal.
-type multipart struct {
+// storedUpload is an upload in the object store; it outlives its journal.
+type storedUpload struct {
 	ref   blob.Ref
 	parts map[int][]byte
 	tails map[int][]byte
 }
 
-func newMultipart(ref blob.Ref, parts map[int][]byte) *multipart {
-	return &multipart{ref: ref, parts: parts, tails: map[int][]byte{}}
+func newStoredUpload(ref blob.Ref, parts map[int][]byte) *storedUpload {
+	return &storedUpload{ref: ref, parts: parts, tails: map[int][]byte{}}
 }
 
 type sharedJournal struct {
 	fence  int64
-	closed bool // rebuilt: refuses every gen until it is fenced
+	closed bool // rebuilt: refuses every gen until fenced
 	sealed bool
 	parts  map[int]blob.Part
 	tails  map[int]blob.Part
@@ -56,23 +56,23 @@ func newSharedJournal() *sharedJournal {
 	return &sharedJournal{parts: map[int]blob.Part{}, tails: map[int]blob.Part{}, leases: map[int]*lease{}}
 }
 
-// lease says that a part is being written. One that is not renewed runs out.
+// lease marks a part as being written. It expires unless renewed.
 type lease struct{ until time.Time }
 
 const leaseTime = 20 * time.Second
 
-// NewShared makes an empty one.
+// NewShared returns an empty Shared.
 func NewShared() *Shared {
 	s := &Shared{
 		Clock:    &Clock{now: epoch},
 		journals: map[drive.UploadID]*sharedJournal{}, removed: map[drive.UploadID]bool{},
-		uploads: map[drive.UploadID]*multipart{}, objects: map[string][]byte{},
+		uploads: map[drive.UploadID]*storedUpload{}, objects: map[string][]byte{},
 	}
 	s.Queue = memory.New(memory.Options{Now: s.Clock.Now})
 	return s
 }
 
-// ForgetJournals is FLUSHALL at the journals' place.
+// ForgetJournals loses all journals, like FLUSHALL on their server.
 func (s *Shared) ForgetJournals() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,25 +80,26 @@ func (s *Shared) ForgetJournals() {
 	clear(s.removed)
 }
 
-// ForgetFence is what a server does that takes over without the end of the log: the journal is
-// there, its last fence is not.
+// ForgetFence loses the last fence of an upload's journal, like a failover without the end of the
+// log.
 func (s *Shared) ForgetFence(id drive.UploadID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journals[id].fence = 0
 }
 
-// ForgetTimers is FLUSHALL at the timers' place. Every site has to be told; see Site.Lost.
+// ForgetTimers loses all timers, like FLUSHALL on their server. The test must then call Site.Lost
+// on every site.
 func (s *Shared) ForgetTimers() { s.Queue.Forget() }
 
-// SkewJournal sets the clock of the journals ahead.
+// SkewJournal sets the journals' clock ahead by the given time.
 func (s *Shared) SkewJournal(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skew = by
 }
 
-// Strand leaves part n of an upload as an instance leaves it that dies while it writes.
+// Strand leaves part n leased, as an instance does that dies while it writes.
 func (s *Shared) Strand(id drive.UploadID, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,14 +123,14 @@ func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.journalLocked(ref) == nil {
-		s.uploads[ref.ID] = newMultipart(ref, map[int][]byte{})
+		s.uploads[ref.ID] = newStoredUpload(ref, map[int][]byte{})
 		s.journals[ref.ID] = newSharedJournal()
 	}
 	return nil
 }
 
-// journalLocked returns the journal of an upload, rebuilt from what the store has if it was lost;
-// nil when there is nothing.
+// journalLocked returns the journal of an upload; if it was lost, one rebuilt from the store. nil:
+// the upload does not exist.
 func (s *Shared) journalLocked(ref blob.Ref) *sharedJournal {
 	if j := s.journals[ref.ID]; j != nil {
 		return j
@@ -160,6 +161,7 @@ func (s *Shared) journalLocked(ref blob.Ref) *sharedJournal {
 	return j
 }
 
+// split cuts content into parts of partSize bytes, by number.
 func split(content []byte, partSize drive.ByteSize) map[int][]byte {
 	parts := map[int][]byte{}
 	for n := 0; len(content) > 0; n++ {
@@ -178,7 +180,7 @@ func (s *Shared) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blo
 	if err != nil {
 		return blob.Part{}, err
 	}
-	data, err := io.ReadAll(&renewing{Reader: body, s: s, l: mine})
+	data, err := io.ReadAll(&renewingReader{Reader: body, s: s, l: mine})
 	var part blob.Part
 	if err == nil {
 		part, err = body.Finish()
@@ -186,13 +188,13 @@ func (s *Shared) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blo
 	return part, errors.Join(err, s.endWrite(ref, w, mine, part, data, err == nil))
 }
 
-type renewing struct {
+type renewingReader struct {
 	io.Reader
 	s *Shared
 	l *lease
 }
 
-func (r *renewing) Read(p []byte) (int, error) {
+func (r *renewingReader) Read(p []byte) (int, error) {
 	r.s.mu.Lock()
 	r.l.until = r.s.newLease().until
 	r.s.mu.Unlock()
@@ -214,7 +216,8 @@ func (s *Shared) beginWrite(ref blob.Ref, w blob.Write) (*lease, error) {
 	return l, nil
 }
 
-// mayWrite is what the one script says before a part is written or dropped.
+// mayWrite checks whether part n may be written or dropped under gen: NotFound, WrongState or
+// InProgress.
 func (s *Shared) mayWrite(ref blob.Ref, n int, gen int64) error {
 	j := s.journals[ref.ID]
 	switch {
@@ -241,7 +244,7 @@ func (s *Shared) endWrite(ref blob.Ref, w blob.Write, mine *lease, part blob.Par
 		return nil
 	case up == nil:
 		return drive.Fail(drive.NotFound)
-	case !held, j.closed, j.sealed, w.Gen <= j.fence: // fenced, or lost
+	case !held, j.closed, j.sealed, w.Gen <= j.fence: // fenced or lost
 		return drive.Fail(drive.WrongState)
 	}
 	up.parts[w.N], j.parts[w.N], j.last = data, part, s.now()
@@ -353,7 +356,7 @@ func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
 		return drive.Fail(drive.NotFound)
 	}
 	j := s.journalLocked(ref)
-	s.uploads[ref.ID], j.sealed = newMultipart(ref, split(content, ref.PartSize)), false
+	s.uploads[ref.ID], j.sealed = newStoredUpload(ref, split(content, ref.PartSize)), false
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// SharedStore is the blob.Store beside a Shared.
+// SharedStore is the blob.Store of a Shared.
 type SharedStore struct{ *Shared }
 
 var _ blob.Store = SharedStore{}
@@ -101,7 +101,7 @@ func (s SharedStore) RemoveAll(ctx context.Context, names []string) ([]string, e
 	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
-// ListPage implements blob.Store: nothing of it lies in shards.
+// ListPage implements blob.Store: this store has no shards.
 func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
 	return nil, false, nil
 }
@@ -135,7 +135,7 @@ func (s SharedStore) Quarantine(ctx context.Context, stray blob.Stray) error {
 	return s.Remove(ctx, stray.Name)
 }
 
-// Quarantined returns what was moved out of the way.
+// Quarantined returns the entries moved to quarantine.
 func (s *Shared) Quarantined() []blob.Stray {
 	s.mu.Lock()
 	defer s.mu.Unlock()

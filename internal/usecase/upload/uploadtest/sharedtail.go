@@ -11,8 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. The pieces of a tail are objects at the store: they outlive the
-// journal.
+// Extend implements blob.Staging. Tail bytes are kept in the store and outlive the journal.
 func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.Withhold(ctx, ref, e, body)
 	if err != nil {
@@ -31,7 +30,7 @@ func (s *Shared) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body
 		return nil, err
 	}
 	w := &sharedPiece{s: s, ref: ref, e: e, mine: mine}
-	if w.data, err = io.ReadAll(&renewing{Reader: body, s: s, l: mine}); err == nil {
+	if w.data, err = io.ReadAll(&renewingReader{Reader: body, s: s, l: mine}); err == nil {
 		w.part, err = body.Finish()
 	}
 	if err == nil {
@@ -63,6 +62,7 @@ func (w *sharedPiece) Discard(context.Context) {
 	_ = w.s.endExtend(w.ref, w.e, w.mine, w.part, nil, false)
 }
 
+// beginExtend checks the request and leases the part.
 func (s *Shared) beginExtend(ref blob.Ref, e blob.Extend) (*lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +81,7 @@ func (s *Shared) beginExtend(ref blob.Ref, e blob.Extend) (*lease, error) {
 	return l, nil
 }
 
+// endExtend releases the lease and, if whole, journals the data.
 func (s *Shared) endExtend(ref blob.Ref, e blob.Extend, mine *lease, part blob.Part, data []byte, whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

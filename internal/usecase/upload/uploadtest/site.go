@@ -1,5 +1,5 @@
-// Package uploadtest puts upload.Sessions together on real parts (SQLite, a directory, the memory
-// queue) under a virtual clock, so that tests can crash it, restart it and let timers fire.
+// Package uploadtest builds upload.Sessions over SQLite, a directory and the in-memory queue, with
+// a virtual clock. Tests can crash it, restart it and fire timers.
 package uploadtest
 
 import (
@@ -30,46 +30,46 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Clock is the virtual clock of a Site. It stands still until Advance.
+// Clock is the virtual clock of a Site. It changes only through Advance.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Now returns the present.
+// Now returns the virtual time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Read is Now for those who ask a database.
+// Read is Now with the signature of a database clock.
 func (c *Clock) Read(context.Context) (drive.Time, error) { return drive.TimeOf(c.Now()), nil }
 
-// Advance lets time pass.
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// Options change how a Site is put together. The zero value is an ordinary installation.
+// Options configure a Site. The zero value is an ordinary installation.
 type Options struct {
 	Upload  upload.Options
 	Unlink  unlink.Options
-	DB      sqldb.Options                   // Connector for counting and faults
+	DB      sqldb.Options                   // set Connector to count or fail calls
 	Staging func(blob.Staging) blob.Staging // decorates the staging
 	Store   func(blob.Store) blob.Store     // decorates the store
-	Local   local.Options                   // BootID, Durability, ...
-	Dir     string                          // an empty directory; default: a temporary one
-	Fate    *Fate                           // what befalls the calls to database, staging, store and timers
-	Shared  *Shared                         // this site is one instance of several: they have Dir and this in common
+	Local   local.Options                   // BootID, Durability and others
+	Dir     string                          // an empty directory; default: temporary
+	Fate    *Fate                           // injects faults into calls to database, staging, store and timers
+	Shared  *Shared                         // state shared with other instances, which must use the same Dir
 }
 
-// epoch is when every virtual clock begins.
+// epoch is the start time of every virtual clock.
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Site is an installation in a directory of the test's own, or one instance of it.
+// Site is an installation in a temporary directory, or one instance of it.
 type Site struct {
 	*upload.Sessions
 	*unlink.Unlinker
@@ -83,13 +83,13 @@ type Site struct {
 
 	opt     Options
 	parts   upload.Parts
-	staging blob.Staging // undecorated: what checks look at
+	staging blob.Staging // undecorated, for checks
 	store   blob.Store
 	log     *slog.Logger
 	stop    func() error
 }
 
-// T is what a test gives: *testing.T, *testing.B, *rapid.T.
+// T is the part of *testing.T, *testing.B and *rapid.T that this package uses.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -98,7 +98,8 @@ type T interface {
 	Context() context.Context
 }
 
-// New makes a site with a 2 MiB default part size, so that tests of many parts stay small.
+// New starts a site and stops it when the test ends. The default part size is 2 MiB, so that tests
+// with many parts stay small.
 func New(t testing.TB, opt Options) *Site {
 	t.Helper()
 	if opt.Upload.PartSize == 0 {
@@ -108,7 +109,7 @@ func New(t testing.TB, opt Options) *Site {
 		opt.Upload.MinFree = 1
 	}
 	if opt.Upload.SealWait == 0 {
-		opt.Upload.SealWait = time.Minute // real time, which a busy machine may need: who completes means to see the end
+		opt.Upload.SealWait = time.Minute // in real time: slow machines must not time out
 	}
 	if opt.Dir == "" {
 		opt.Dir = t.TempDir()
@@ -128,6 +129,7 @@ func New(t testing.TB, opt Options) *Site {
 	return s
 }
 
+// start opens the database and the staging, and builds Sessions over them.
 func (s *Site) start(t T) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -147,7 +149,7 @@ func (s *Site) start(t T) {
 	s.Activity = activity.New(activity.Options{DB: db, Now: s.Clock.Now})
 	up := s.opt.Upload
 	up.Log = log
-	if up.Now == nil { // else the clock of this instance goes wrong
+	if up.Now == nil { // otherwise the test gives this instance a wrong clock
 		up.Now = s.Clock.Now
 	}
 	if up.OutOfOrder == nil {
@@ -170,9 +172,9 @@ func (s *Site) start(t T) {
 		parts.Store = s.opt.Store(parts.Store)
 	}
 	if f := s.opt.Fate; f != nil {
-		parts.Staging = fatedStaging{parts.Staging, f}
-		parts.Store = fatedStore{parts.Store, f}
-		parts.Timers = fatedTimers{parts.Timers, f}
+		parts.Staging = faultyStaging{parts.Staging, f}
+		parts.Store = faultyStore{parts.Store, f}
+		parts.Timers = faultyTimers{parts.Timers, f}
 	}
 	s.parts = parts
 	s.Sessions = upload.New(parts, up)
@@ -190,7 +192,8 @@ func (s *Site) start(t T) {
 	}
 }
 
-// openBytes opens the place for bytes, and the queue of timers that goes with it.
+// openBytes opens the staging, the store and the timer queue, and returns the function that closes
+// them.
 func (s *Site) openBytes(t T) (closeIt func() error) {
 	t.Helper()
 	if sh := s.opt.Shared; sh != nil {
@@ -208,7 +211,7 @@ func (s *Site) openBytes(t T) (closeIt func() error) {
 	return dir.Close
 }
 
-// Lost is what the engine of an instance does when it finds that the queue has forgotten timers.
+// Lost makes the site react as the timer engine does when the queue has lost timers.
 func (s *Site) Lost(t T) {
 	t.Helper()
 	if err := errors.Join(s.NoteLoss(context.Background()), s.Recover(context.Background())); err != nil {
@@ -216,8 +219,8 @@ func (s *Site) Lost(t T) {
 	}
 }
 
-// Restart ends the process as kill -9 does, as far as that is possible inside one: everything in
-// memory is gone. The new one has recovered.
+// Restart stops the process, as far as possible like kill -9: all memory is lost and the fault rule
+// is cleared. The new process has run Recover.
 func (s *Site) Restart(t T) {
 	t.Helper()
 	if err := s.stop(); err != nil {
@@ -230,7 +233,7 @@ func (s *Site) Restart(t T) {
 	}
 }
 
-// queueTimers hears nobody who has given up: a queue behind a network does not either.
+// queueTimers fails with Unavailable if ctx has ended, as a queue behind a network does.
 type queueTimers struct{ q *memory.Queue }
 
 func (q queueTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
@@ -249,7 +252,7 @@ func (q queueTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error
 	return q.q.Cancel(ctx, key, gen)
 }
 
-// Fire delivers every timer that is due now, each once, and returns how many there were.
+// Fire delivers each timer that is due once and returns their number.
 func (s *Site) Fire(t T) int {
 	t.Helper()
 	ctx, n := context.Background(), 0
@@ -272,8 +275,8 @@ func (s *Site) Fire(t T) int {
 	return n
 }
 
-// Pass lets time pass in steps of at most a second up to ten minutes, then of a minute, firing what
-// comes due.
+// Pass advances the clock by d and fires due timers after each step. Steps are one second up to ten
+// minutes, else one minute.
 func (s *Site) Pass(t T, d time.Duration) {
 	t.Helper()
 	for d > 0 {
@@ -287,7 +290,7 @@ func (s *Site) Pass(t T, d time.Duration) {
 	}
 }
 
-// Account makes an account with a ledger and a tree; total 0 is unlimited.
+// Account creates an account with a ledger and a tree; total 0 is unlimited.
 func (s *Site) Account(t T, total drive.ByteSize) drive.Who {
 	t.Helper()
 	who := drive.Who{
@@ -330,7 +333,7 @@ func (s *Site) Send(t T, who drive.Who, v upload.View, n int, data []byte) error
 	return s.Put(t.Context(), who, v.ID, upload.PutPart{N: n, Size: drive.ByteSize(len(part))}, bytes.NewReader(part))
 }
 
-// SendAll sends all parts of data in reverse order and fails the test when one is refused.
+// SendAll sends all parts of data in reverse order; an error fails the test.
 func (s *Site) SendAll(t T, who drive.Who, v upload.View, data []byte) {
 	t.Helper()
 	for n := v.Parts - 1; n >= 0; n-- {
@@ -340,19 +343,19 @@ func (s *Site) SendAll(t T, who drive.Who, v upload.View, data []byte) {
 	}
 }
 
-// Part returns the bytes of part n.
+// Part returns the bytes of part n of data.
 func Part(v upload.View, n int, data []byte) []byte {
 	from := n * int(v.PartSize)
 	return data[from:min(len(data), from+int(v.PartSize))]
 }
 
-// Path parses a path or fails the test.
+// Path parses a path; an error fails the test.
 func Path(t T, s string) drive.Path {
 	t.Helper()
 	return treetest.Path(t, s)
 }
 
-// Read returns the bytes of a file as a reader would get them.
+// Read returns the content of the file at path.
 func (s *Site) Read(t T, who drive.Who, path string) []byte {
 	t.Helper()
 	ctx := t.Context()
