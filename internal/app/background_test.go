@@ -33,7 +33,7 @@ func opened(t *testing.T, args ...string) (a *App, control *http.Client, api *ht
 		t.Fatal(err)
 	}
 	api = httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())
-	control, done := a.reachInside(t.Context())
+	control, done := a.serveInProcess(t.Context())
 	t.Cleanup(func() {
 		api.Close()
 		if err := done(); err != nil {
@@ -88,7 +88,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 			t.Fatalf("begin: %d", got)
 		}
 		var file string
-		if err := a.ground.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id
+		if err := a.platform.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id
 			WHERE u.name = ? AND n.name = 'shared'`, name).Scan(&file); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if _, err := ask(t, control, http.MethodDelete, "/api/v1/admin/users/"+doomed, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+	if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if n := rows(t, a, account); n == 0 {
@@ -112,7 +112,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	}
 	write(t, a, `UPDATE users SET deleted_at = deleted_at - 31 * 24 * 3600 * 1000 WHERE deleted_at > 0`)
 	for range 2 { // it may be interrupted and run again
-		if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+		if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,11 +123,11 @@ func TestADeletedUserIsPurged(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := 0
-	err := a.ground.bytes.store.List(t.Context(), func(blob.Stray) error { contents++; return nil })
+	err := a.platform.storage.store.List(t.Context(), func(blob.Stray) error { contents++; return nil })
 	if err != nil || contents != 2 {
 		t.Errorf("%d contents are there, not the two of the other user, %v", contents, err)
 	}
-	if n := countFiles(t, a.ground.cfg.Data, "staging"); n != 2 {
+	if n := countFiles(t, a.platform.cfg.Data, "staging"); n != 2 {
 		t.Errorf("%d staged files are there, not the data and the journal of one upload", n)
 	}
 	report, err := a.console().fsck(t.Context(), fsck.Scope{Deep: true})
@@ -153,7 +153,7 @@ func loginAs(t *testing.T, api *httptest.Server, name string) (token string) {
 
 func accountOf(t *testing.T, a *App, user string) (account string) {
 	t.Helper()
-	if err := a.ground.db.QueryRow(t.Context(), `SELECT account_id FROM users WHERE id = ?`, user).Scan(&account); err != nil {
+	if err := a.platform.db.QueryRow(t.Context(), `SELECT account_id FROM users WHERE id = ?`, user).Scan(&account); err != nil {
 		t.Fatal(err)
 	}
 	return account
@@ -162,7 +162,7 @@ func accountOf(t *testing.T, a *App, user string) (account string) {
 // rows counts what the database has of an account, in all tables that know accounts.
 func rows(t *testing.T, a *App, account string) (n int) {
 	t.Helper()
-	err := a.ground.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
+	err := a.platform.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM ledgers WHERE account_id = ?1) + (SELECT COUNT(*) FROM trees WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM nodes WHERE account_id = ?1) + (SELECT COUNT(*) FROM versions WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM tombstones WHERE account_id = ?1) + (SELECT COUNT(*) FROM operations WHERE account_id = ?1) +
@@ -176,7 +176,7 @@ func rows(t *testing.T, a *App, account string) (n int) {
 
 func write(t *testing.T, a *App, statement string) {
 	t.Helper()
-	err := a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+	err := a.platform.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, statement)
 		return err
 	})
@@ -216,7 +216,7 @@ func TestADeadTimerIsReplayed(t *testing.T) {
 	if len(items) != 1 || items[0].(map[string]any)["failures"] != 5.0 {
 		t.Fatalf("dead letters: %v", dead)
 	}
-	consumers := a.courier.consumers()
+	consumers := a.transport.consumers()
 	runOnce(t, consumers) // from now on they read
 	if _, err := ask(t, control, http.MethodPost, "/api/v1/admin/dead-letters/"+items[0].(map[string]any)["id"].(string)+"/replay", nil); err != nil {
 		t.Fatal(err)
@@ -249,14 +249,14 @@ func TestAUserWhoCannotBePurgedKeepsNobody(t *testing.T) {
 		write(t, a, fmt.Sprintf("UPDATE users SET deleted_at = %d WHERE id = '%s'", 1+i, id)) // in this order
 	}
 	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 1 WHERE account_id = '%s'", accounts["broken"]))
-	if _, err := a.house.keepHouse(t.Context(), time.Hour); err == nil {
+	if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err == nil {
 		t.Error("a user was purged who has something")
 	}
 	if n := rows(t, a, accounts["doomed"]); n != 0 {
 		t.Errorf("%d rows are left of the other user", n)
 	}
 	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 0 WHERE account_id = '%s'", accounts["broken"]))
-	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+	if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
 	if n := rows(t, a, accounts["broken"]); n != 0 {
@@ -277,12 +277,12 @@ func runOnce(t *testing.T, consumers []*stream.Runner) {
 func TestHousekeepingPlacesTheBallast(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
-	statBallast(t, a.ground.cfg.Data)
-	dropBallast(a.ground.cfg.Data)
-	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+	statBallast(t, a.platform.cfg.Data)
+	dropBallast(a.platform.cfg.Data)
+	if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	statBallast(t, a.ground.cfg.Data)
+	statBallast(t, a.platform.cfg.Data)
 }
 
 // A run that ends before it came to all chores, because many took as long as they may, is gone on
@@ -290,14 +290,14 @@ func TestHousekeepingPlacesTheBallast(t *testing.T) {
 func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	var did []string
-	h := &house{}
-	run := func(last string) left {
+	h := &housekeeping{}
+	run := func(last string) remaining {
 		did = nil
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		var all []chore
+		var all []job
 		for _, name := range []string{"a", "b", "c", "d"} {
-			all = append(all, simply(func(ctx context.Context) error {
+			all = append(all, oneShot(func(ctx context.Context) error {
 				did = append(did, name)
 				if name == last {
 					end()
@@ -305,7 +305,7 @@ func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
 				return ctx.Err()
 			}))
 		}
-		l, _ := h.doAll(ctx, all, time.Hour)
+		l, _ := h.runAll(ctx, all, time.Hour)
 		return l
 	}
 	for _, want := range []struct{ last, did string }{{"b", "ab"}, {"c", "bc"}, {"c", "c"}, {"a", "cda"}, {"", "abcd"}, {"", "abcd"}} {
@@ -326,14 +326,14 @@ func TestARunThatEndsEarlySaysWhatFailed(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	fails := errors.New("the disk is full")
-	all := []chore{
-		simply(func(context.Context) error { return fails }),
-		simply(func(ctx context.Context) error {
+	all := []job{
+		oneShot(func(context.Context) error { return fails }),
+		oneShot(func(ctx context.Context) error {
 			end()
 			return ctx.Err()
 		}),
 	}
-	if l, err := (&house{}).doAll(ctx, all, time.Hour); !l.cut || !errors.Is(err, fails) || errors.Is(err, context.Canceled) {
+	if l, err := (&housekeeping{}).runAll(ctx, all, time.Hour); !l.cut || !errors.Is(err, fails) || errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -342,26 +342,26 @@ func TestARunThatEndsEarlySaysWhatFailed(t *testing.T) {
 // goes on soon; so every other one has its turn.
 func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {
 	t.Parallel()
-	forever := chore(func(ctx context.Context) (bool, error) {
+	forever := job(func(ctx context.Context) (bool, error) {
 		<-ctx.Done()
 		return false, ctx.Err()
 	})
-	if more, cut, err := forever.within(t.Context(), time.Millisecond); !more || !cut || !errors.Is(err, context.DeadlineExceeded) {
+	if more, cut, err := forever.runWithin(t.Context(), time.Millisecond); !more || !cut || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one that never ends: %v, %v, %v", more, cut, err)
 	}
 	a, _, _ := opened(t)
-	if l, err := a.house.keepHouse(t.Context(), time.Nanosecond); !l.cut || err != nil {
+	if l, err := a.housekeeping.runJobs(t.Context(), time.Nanosecond); !l.cut || err != nil {
 		t.Errorf("without time: %+v, %v", l, err)
 	}
-	if l, err := a.house.keepHouse(t.Context(), time.Hour); l.cut || err != nil {
+	if l, err := a.housekeeping.runJobs(t.Context(), time.Hour); l.cut || err != nil {
 		t.Errorf("with time: %+v, %v", l, err)
 	}
-	for want, l := range map[time.Duration]left{purgeEvery: {}, purgeSoon: {more: true}, purgeAgain: {more: true, cut: true}} {
-		if got := l.until(nil); got != want {
+	for want, l := range map[time.Duration]remaining{purgeEvery: {}, purgeSoon: {more: true}, purgeAgain: {more: true, cut: true}} {
+		if got := l.delay(nil); got != want {
 			t.Errorf("%+v comes again in %v", l, got)
 		}
 	}
-	if got := (left{more: true}).until(io.ErrUnexpectedEOF); got != purgeAgain {
+	if got := (remaining{more: true}).delay(io.ErrUnexpectedEOF); got != purgeAgain {
 		t.Errorf("with more to do beside one that failed it comes again in %v", got)
 	}
 }
@@ -372,15 +372,15 @@ func TestTheCopyOfTheDay(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	copies := func() (n int) {
-		all, err := filepath.Glob(filepath.Join(a.ground.cfg.Data, snapshotDir, "*.db"))
+		all, err := filepath.Glob(filepath.Join(a.platform.cfg.Data, snapshotDir, "*.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(all)
 	}
 	for _, restored := range []bool{true, false} {
-		a.ground.Restored = restored
-		if err := a.house.copy(t.Context()); err != nil {
+		a.platform.Restored = restored
+		if err := a.housekeeping.copy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := copies(); (n == 1) == restored {

@@ -19,23 +19,24 @@ import (
 	"smartdrive/internal/usecase/backup"
 )
 
-// BackupRequest names the directory of a backup, absolute because the server's working directory is
-// not the caller's.
+// BackupRequest names the directory of a backup. It is absolute, because the server has another
+// working directory than the client.
 type BackupRequest struct {
 	Dir    string `json:"dir"`
-	Copy   bool   `json:"copy"`   // never link
-	Verify bool   `json:"verify"` // read what is there already
+	Copy   bool   `json:"copy"`   // copy, never link
+	Verify bool   `json:"verify"` // read contents that are in the backup already
 }
 
-// ErrServerDatabase is why a backup of a database on a server is made elsewhere.
+// ErrServerDatabase refuses a backup if the database is on a server, and describes the alternative.
 var ErrServerDatabase = errors.New(`the database is on a server, which has its own tools: copy the rows first, with "mysqldump --single-transaction", ` +
 	`then the contents (the bucket, or the directory of --blobs). To go back, put both in place, stop all instances, and run "smartdrive admin restore" ` +
 	`without a directory`)
 
-// backup brings a backup up to date while everything runs.
+// backup updates a backup while the server runs. It fails with Precondition if the database is on a
+// server, and with WrongState during a migration.
 func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, error) {
-	if c.ground.mode.backup != nil {
-		return backup.Result{}, drive.Wrap(c.ground.mode.backup, drive.Precondition)
+	if c.platform.mode.backupRefused != nil {
+		return backup.Result{}, drive.Wrap(c.platform.mode.backupRefused, drive.Precondition)
 	}
 	if c.moving() {
 		return backup.Result{}, drive.Fail(drive.WrongState, "why", "the installation is moving to other engines; the other side is the copy")
@@ -43,23 +44,23 @@ func (c *console) backup(ctx context.Context, in BackupRequest) (backup.Result, 
 	if !filepath.IsAbs(in.Dir) {
 		return backup.Result{}, drive.Bad("dir", drive.Malformed, "expected", "an absolute path", "sent", in.Dir)
 	}
-	out, err := backup.Run(ctx, c.ground.db, c.ground.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Verify: in.Verify, Packs: local.Packed{}, Log: c.ground.log})
+	out, err := backup.Run(ctx, c.platform.db, c.platform.cfg.Blobs, in.Dir, backup.Options{Copy: in.Copy, Verify: in.Verify, Packs: local.Packed{}, Log: c.platform.log})
 	if err != nil {
 		return out, err
 	}
 	if n := len(out.Missing) + len(out.Damaged); n > 0 {
-		c.ground.log.ErrorContext(ctx, "backup: the installation has lost contents", "missing", len(out.Missing), "damaged", len(out.Damaged), "directory", in.Dir)
+		c.platform.log.ErrorContext(ctx, "backup: contents of the installation are missing or damaged; restore them from an older backup", "missing", len(out.Missing), "damaged", len(out.Damaged), "directory", in.Dir)
 	}
 	last := rest.Backup{TakenAt: out.Taken, Contents: out.Blobs, Missing: int64(len(out.Missing)), Damaged: int64(len(out.Damaged))}
-	return out, c.ground.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return out, c.platform.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := meta.Save(ctx, tx, metaBackup, last); err != nil || last.Missing+last.Damaged > 0 {
 			return err
 		}
-		return c.ground.noteGoodBackup(ctx, tx)
+		return c.platform.noteGoodBackup(ctx, tx)
 	})
 }
 
-// metaBackup names what came of the last backup, for the status.
+// metaBackup is the meta key of the last backup's result, which the status shows.
 const metaBackup = "backup"
 
 const (
@@ -67,21 +68,22 @@ const (
 	keepSnapshots = 7 // days
 )
 
-// snapshot copies the database once a day.
-func (g *ground) snapshot(ctx context.Context, now time.Time) error {
-	_, err := backup.Snapshot(ctx, g.db, backup.Snapshots{
-		Dir: filepath.Join(g.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: g.kept.Now(), Spare: g.spare,
+// snapshot copies the database unless today's copy exists.
+func (p *platform) snapshot(ctx context.Context, now time.Time) error {
+	_, err := backup.Snapshot(ctx, p.db, backup.Snapshots{
+		Dir: filepath.Join(p.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: p.kept.Now(), Spare: p.spareBytes,
 	})
 	return err
 }
 
-// spare is how many bytes of the disk of the database something may take that is not needed.
-func (g *ground) spare() (drive.ByteSize, error) {
-	free, err := g.dataFree()
-	return free - orLeast(g.cfg.MinFree), err
+// spareBytes returns how many bytes optional files may use on the disk of the database; negative if
+// less than --min-free is free.
+func (p *platform) spareBytes() (drive.ByteSize, error) {
+	free, err := p.dataFree()
+	return free - atLeastOne(p.cfg.MinFree), err
 }
 
-// leaseCopies is that of who keeps copies.
+// leaseCopies names the lease of the instance that refreshes copies.
 const leaseCopies = "copies"
 
 const (
@@ -89,9 +91,10 @@ const (
 	copyEvery = time.Hour
 )
 
-// keepCopies brings up to date what lies elsewhere: the copy of the day, or the mark of a bucket.
-// It is no chore of the housekeeping: to copy a large database takes longer than all of them may.
-func (h *house) keepCopies(ctx context.Context) error {
+// keepCopies refreshes the copies every hour: the daily snapshot of the database, or the mark of a
+// bucket. It is no housekeeping job, because copying a large database exceeds the time of all jobs
+// together.
+func (h *housekeeping) keepCopies(ctx context.Context) error {
 	next := time.NewTimer(copySoon)
 	defer next.Stop()
 	for {
@@ -101,17 +104,17 @@ func (h *house) keepCopies(ctx context.Context) error {
 		case <-next.C:
 		}
 		if err := h.copy(ctx); err != nil && ctx.Err() == nil {
-			h.ground.log.ErrorContext(ctx, "a copy could not be brought up to date; it will be tried again within the hour", "error", err)
+			h.platform.log.ErrorContext(ctx, "the copy of the database or its mark could not be refreshed; retried within the hour", "error", err)
 		}
 		next.Reset(copyEvery)
 	}
 }
 
-func (h *house) copy(ctx context.Context) error {
-	if h.ground.Restored {
+func (h *housekeeping) copy(ctx context.Context) error {
+	if h.platform.Restored {
 		return nil
 	}
-	return h.ground.mode.copies(ctx, h.moved())
+	return h.platform.mode.refreshCopies(ctx, h.moved())
 }
 
 func site(cfg config.Config) backup.Site {
@@ -125,8 +128,8 @@ func site(cfg config.Config) backup.Site {
 	}
 }
 
-// Restore puts a backup in place of what is in cfg.Data. No server may run there. Until a check was
-// clean the restored installation deletes nothing.
+// Restore replaces the data in cfg.Data by a backup. No server may run there. The restored
+// installation deletes nothing until a check was clean.
 func Restore(ctx context.Context, cfg config.Config, from string, force bool, log *slog.Logger) (out backup.Restored, err error) {
 	if cfg.MySQL != nil {
 		return backup.Restored{}, ErrServerDatabase
@@ -139,44 +142,44 @@ func Restore(ctx context.Context, cfg config.Config, from string, force bool, lo
 	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Packs: local.Packed{}, Log: log})
 }
 
-// Adopt accepts a database that was put in place by other means, such as a nightly snapshot or the
-// dump of a server, as the one that the blobs belong to. It returns how many open uploads it ended.
-// No instance may be alive.
+// Adopt accepts a database that was restored by other means, such as a nightly snapshot or a
+// server's dump, as the one that the blobs belong to. It returns how many open uploads it ended. It
+// fails while an instance is alive.
 func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads int64, err error) {
-	g := newGround(cfg, log)
-	a := &App{ground: g}
-	if g.lock, err = lockDir(cfg.Data); err != nil {
+	p := newPlatform(cfg, log)
+	a := &App{platform: p}
+	if p.lock, err = lockDir(cfg.Data); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := g.mode.connect(ctx); err != nil {
+	if err := p.mode.connect(ctx); err != nil {
 		return 0, err
 	}
-	if err := g.mode.alive(ctx); err != nil {
+	if err := p.mode.refuseAlive(ctx); err != nil {
 		return 0, err
 	}
-	if uploads, err = backup.Adopt(ctx, g.db, g.adopted(ctx), backup.Options{Log: log}); err != nil {
+	if uploads, err = backup.Adopt(ctx, p.db, p.adopted(ctx), backup.Options{Log: log}); err != nil {
 		return 0, fmt.Errorf("adopt the database: %w", err)
 	}
-	// The timers in Redis are those of the rows that were there before.
-	err = g.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaArmed) })
+	// The timers in Redis belong to the rows of the replaced database.
+	err = p.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaArmed) })
 	return uploads, err
 }
 
-// adopted is where the mark of an adopted database goes.
-func (g *ground) adopted(ctx context.Context) backup.Site {
+// adopted returns the place of the mark for an adopted database.
+func (p *platform) adopted(ctx context.Context) backup.Site {
 	return backup.Site{
-		Data: g.cfg.Data, Blobs: g.marks.String(),
+		Data: p.cfg.Data, Blobs: p.marks.String(),
 		ReadMark: func(string) (backup.Mark, bool, error) {
-			m, found, err := g.marks.ReadMark(ctx)
+			m, found, err := p.marks.ReadMark(ctx)
 			return backup.Mark(m), found, err
 		},
-		WriteMark: func(_ string, m backup.Mark) error { return g.marks.WriteMark(ctx, blob.Mark(m)) },
+		WriteMark: func(_ string, m backup.Mark) error { return p.marks.WriteMark(ctx, blob.Mark(m)) },
 	}
 }
 
-// noneAlive refuses while an instance may use the database. A dump shows those that were alive when
-// it was made; they are dead after some seconds.
-func (g *ground) noneAlive(ctx context.Context) error {
-	return g.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, g.db, g.db.Now) }})(ctx)
+// noneAlive fails while an instance may use the database. A dump contains the instances that were
+// alive when it was made; they expire after some seconds.
+func (p *platform) noneAlive(ctx context.Context) error {
+	return p.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, p.db, p.db.Now) }})(ctx)
 }

@@ -9,15 +9,16 @@ import (
 	"smartdrive/internal/usecase/fsck"
 )
 
-// findings is what the API lists of what audits found.
-func (g *ground) findings(ctx context.Context, cursor string, limit int) (items []rest.Finding, next string, err error) {
+// findings lists the findings of audits for the API, the newest first, before the finding that
+// cursor names. It fails with CursorInvalid.
+func (p *platform) findings(ctx context.Context, cursor string, limit int) (items []rest.Finding, next string, err error) {
 	before := int64(0)
 	if cursor != "" {
 		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before < 1 {
 			return nil, "", drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	found, err := fsck.ListFindings(ctx, g.db, before, limit+1)
+	found, err := fsck.ListFindings(ctx, p.db, before, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -34,27 +35,27 @@ func (g *ground) findings(ctx context.Context, cursor string, limit int) (items 
 	return items, next, nil
 }
 
-// FsckAnswer is a report, and whether the installation may delete again after a restored backup.
+// FsckAnswer is the report of a check.
 type FsckAnswer struct {
 	fsck.Report
-	EndedRestored bool `json:"ended_restored"` // takes effect with the next start
+	EndedRestored bool `json:"ended_restored"` // the check ended the report-only mode after a restore; effective at the next start
 }
 
-// fsck runs all checks to the end. After a restored backup, the first check that leaves nothing
-// ends the report-only mode.
+// fsck runs all checks to the end. After a restore, the first clean check ends the report-only
+// mode.
 func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
 	report, err := c.auditor.Check(ctx, scope)
 	if err != nil || !report.Restored || !report.Clean() {
 		return FsckAnswer{Report: report}, err
 	}
-	err = fsck.EndRestored(ctx, c.ground.db, report)
+	err = fsck.EndRestored(ctx, c.platform.db, report)
 	return FsckAnswer{Report: report, EndedRestored: err == nil}, err
 }
 
-// PurgeRequest has nothing to say.
+// PurgeRequest is the empty request of RoutePurge.
 type PurgeRequest struct{}
 
-// purgeQuarantine deletes for good what lies in the quarantine.
+// purgeQuarantine permanently deletes the contents of the quarantine.
 func (c *console) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Heap, error) {
 	items, err := c.auditor.ListQuarantine(ctx)
 	if err != nil {

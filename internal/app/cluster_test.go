@@ -78,8 +78,8 @@ func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the first has left: %v", err)
 	}
-	if second.ground.ID != first.ground.ID || second.ground.Generation <= first.ground.Generation {
-		t.Errorf("%+v became %+v", first.ground.Installation, second.ground.Installation)
+	if second.platform.ID != first.platform.ID || second.platform.Generation <= first.platform.Generation {
+		t.Errorf("%+v became %+v", first.platform.Installation, second.platform.Installation)
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
@@ -103,10 +103,10 @@ func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
 	if _, err := a.console().backup(t.Context(), BackupRequest{Dir: t.TempDir()}); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("backup: %v", err)
 	}
-	if _, err := Restore(t.Context(), a.ground.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
+	if _, err := Restore(t.Context(), a.platform.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("restore: %v", err)
 	}
-	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+	if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 		t.Errorf("housekeeping: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestAdoptADatabaseOnAServer(t *testing.T) {
 	if a, err = Open(t.Context(), cfg, silent); err != nil {
 		t.Fatal(err)
 	}
-	if !a.ground.Restored {
+	if !a.platform.Restored {
 		t.Error("it deletes although nothing was checked")
 	}
 	if err := a.Close(); err != nil {
@@ -186,12 +186,12 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 				n.holds(t, token, "/one", content[1:])
 				n.holds(t, token, "/small", []byte("a small file"))
 			}
-			before := nodes[0].ground.Generation
+			before := nodes[0].platform.Generation
 			nodes[0].stop()
 			nodes[1].holds(t, token, "/both", content)
 			nodes[0] = start1(t, cfg[0])
-			if nodes[0].ground.Generation <= before || nodes[0].ground.ID != nodes[1].ground.ID {
-				t.Errorf("start %d of %s became %d of %s", before, nodes[1].ground.ID, nodes[0].ground.Generation, nodes[0].ground.ID)
+			if nodes[0].platform.Generation <= before || nodes[0].platform.ID != nodes[1].platform.ID {
+				t.Errorf("start %d of %s became %d of %s", before, nodes[1].platform.ID, nodes[0].platform.Generation, nodes[0].platform.ID)
 			}
 			upload2(t, nodes, token, "/again", content[2:])
 			nodes[1].holds(t, token, "/again", content[2:])
@@ -280,9 +280,9 @@ func TestRedisIsEmptied(t *testing.T) {
 // empty takes all that the installation has in Redis.
 func empty(t *testing.T, n *node) {
 	t.Helper()
-	keys, err := n.ground.shared.journal.Keys(t.Context(), "*"+n.ground.cfg.Namespace+"*").Result()
+	keys, err := n.platform.shared.journal.Keys(t.Context(), "*"+n.platform.cfg.Namespace+"*").Result()
 	if err == nil && len(keys) > 0 {
-		err = n.ground.shared.journal.Del(t.Context(), keys...).Err()
+		err = n.platform.shared.journal.Del(t.Context(), keys...).Err()
 	}
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("%d keys, %v", len(keys), err)
@@ -318,7 +318,7 @@ func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if state, err = meta.Find(t.Context(), a.ground.db, metaArmed); err != nil {
+		if state, err = meta.Find(t.Context(), a.platform.db, metaArmed); err != nil {
 			t.Error(err)
 		}
 		if err := errors.Join(a.timers.arm(t.Context()), a.Close()); err != nil {

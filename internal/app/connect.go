@@ -13,17 +13,17 @@ import (
 )
 
 // openFile opens the SQLite database of the data directory.
-func (g *ground) openFile(ctx context.Context) (err error) {
-	g.db, err = sqldb.Open(ctx, sqldb.Options{
-		Path: filepath.Join(g.cfg.Data, databaseFile), Log: g.log, OnFull: func() { dropBallast(g.cfg.Data) },
+func (p *platform) openFile(ctx context.Context) (err error) {
+	p.db, err = sqldb.Open(ctx, sqldb.Options{
+		Path: filepath.Join(p.cfg.Data, databaseFile), Log: p.log, OnFull: func() { dropBallast(p.cfg.Data) },
 	})
 	return err
 }
 
-// openServer opens the database on a server.
-func (g *ground) openServer(ctx context.Context) error {
+// openServer opens the database on a server and warns if its clock differs from this machine's.
+func (p *platform) openServer(ctx context.Context) error {
 	db, err := sqldb.Open(ctx, sqldb.Options{
-		MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log, Change: alone,
+		MySQL: databaseURL(p.cfg.MySQL), Connections: p.cfg.MySQL.Connections, Log: p.log, Change: migrateAlone,
 	})
 	if err != nil {
 		return err
@@ -34,20 +34,20 @@ func (g *ground) openServer(ctx context.Context) error {
 		return errors.Join(err, db.Close())
 	}
 	if skew := now.Std().Sub(asked); skew.Abs() > maxSkew {
-		g.log.WarnContext(ctx, "the clock of this machine is off the database's; set it", "by", skew.Round(time.Millisecond))
+		p.log.WarnContext(ctx, "this machine's clock differs from the database's; synchronize it", "by", skew.Round(time.Millisecond))
 	}
-	g.db = db
+	p.db = db
 	return nil
 }
 
-// alone changes the format of the database once nobody uses it: whoever has opened it in an older
-// release does not know what a newer one stores, and takes it for strays.
-func alone(ctx context.Context, db *sqldb.DB, apply func() error) error {
+// migrateAlone changes the format of the database while no instance uses it, because an instance of
+// an older release would take new rows for strays.
+func migrateAlone(ctx context.Context, db *sqldb.DB, apply func() error) error {
 	return instance.Between(ctx, db, db.Now, apply)
 }
 
-// maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and
-// leases go by the database's clock, the ends of logins and links by each machine's own.
+// maxSkew is how far the clock of this machine may differ without a warning. Rows, heartbeats and
+// leases use the database's clock; logins and links expire by each machine's own clock.
 const maxSkew = 5 * time.Second
 
 func databaseURL(m *config.MySQL) string {

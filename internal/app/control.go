@@ -22,16 +22,16 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// The control socket is where "smartdrive admin" speaks to a running server: the native API with
-// the rights of an administrator, and what only the machine's administrator may do. Whoever can
-// open the socket (0600, in a directory of 0700) is that administrator.
+// control serves the control socket, by which "smartdrive admin" commands a running server: the
+// native API with the rights of an administrator, and the routes of console. Access to the socket
+// (0600, in a directory of 0700) is the only authentication.
 type control struct {
 	listener net.Listener
 	handler  http.Handler
 	log      *slog.Logger
 }
 
-// Control routes beside those of the API.
+// Routes of the control socket besides the API.
 const (
 	RouteReset  = "/control/reset"
 	RouteFsck   = "/control/fsck"
@@ -40,23 +40,24 @@ const (
 	RouteRotate = "/control/secrets/rotate"
 )
 
-// controlDrain is how long a command may go on when the server stops; only fsck and backup take
+// controlDrain is how long commands may continue when the server stops. Only fsck and backup take
 // longer, and they can be repeated.
 const controlDrain = 5 * time.Second
 
-// socket is where the control socket of a data directory is.
+// socket returns the path of a data directory's control socket.
 func socket(data string) string { return filepath.Join(data, socketFile) }
 
-// listenControl opens the socket of a data directory for what a handler answers.
+// listenControl opens the control socket of a data directory. If the system cannot provide a socket
+// there, it logs a warning and returns a control without a listener.
 func listenControl(ctx context.Context, data string, handler http.Handler, log *slog.Logger) (*control, error) {
 	path := socket(data)
-	// The lock is ours, so a socket that is there belongs to a process that is gone.
+	// The caller holds the lock, so an existing socket belongs to a dead process.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old control socket: %w", err)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
-		// A path that is too long for a socket, or a file system without sockets: everything else
+		// The path is too long for a socket, or the file system has no sockets. Everything else
 		// works.
 		log.Warn("no control socket: admin commands must wait until the server stops", "error", err)
 		return &control{}, nil
@@ -67,45 +68,46 @@ func listenControl(ctx context.Context, data string, handler http.Handler, log *
 	return &control{listener: l, handler: handler, log: log}, nil
 }
 
-// console is what the machine's administrator may do beside what the API has.
+// console serves commands of the local administrator besides the API.
 type console struct {
-	ground  *ground
-	users   *account.Users
-	uploads *upload.Sessions
-	auditor *fsck.Checker
-	links   links
-	moving  func() bool // the installation is moving to other engines
+	platform *platform
+	users    *account.Users
+	uploads  *upload.Sessions
+	auditor  *fsck.Checker
+	links    links
+	moving   func() bool // a migration to other engines is running
 }
 
-// handler is what the socket answers. Without a running server the admin commands use it directly.
+// handler returns the handler of the control socket. Without a running server, admin commands call
+// it in their own process.
 func (c *console) handler(api *rest.API) http.Handler {
 	mux := http.NewServeMux()
 	api.Local(admin.Local()).Register(mux)
-	mux.HandleFunc("POST "+RouteReset, answer(c.reset))
-	mux.HandleFunc("POST "+RouteFsck, answer(c.fsck))
-	mux.HandleFunc("POST "+RouteBackup, answer(c.backup))
-	mux.HandleFunc("POST "+RouteRotate, answer(c.links.rotate))
-	mux.HandleFunc("POST "+RoutePurge, answer(c.purgeQuarantine))
+	mux.HandleFunc("POST "+RouteReset, jsonHandler(c.reset))
+	mux.HandleFunc("POST "+RouteFsck, jsonHandler(c.fsck))
+	mux.HandleFunc("POST "+RouteBackup, jsonHandler(c.backup))
+	mux.HandleFunc("POST "+RouteRotate, jsonHandler(c.links.rotate))
+	mux.HandleFunc("POST "+RoutePurge, jsonHandler(c.purgeQuarantine))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(&noted{w, r, c.ground.log}, r)
+		mux.ServeHTTP(&errorLogger{w, r, c.platform.log}, r)
 	})
 }
 
-// noted logs the errors that the client is only told of in words.
-type noted struct {
+// errorLogger logs internal errors, of which the client gets only a description.
+type errorLogger struct {
 	http.ResponseWriter
 	r   *http.Request
 	log *slog.Logger
 }
 
 // NoteError implements problem.Noter.
-func (n *noted) NoteError(err error) {
+func (n *errorLogger) NoteError(err error) {
 	if drive.IsKind(err, drive.Internal) {
-		n.log.ErrorContext(n.r.Context(), "control", "path", n.r.URL.Path, "error", err)
+		n.log.ErrorContext(n.r.Context(), "a request on the control socket failed", "path", n.r.URL.Path, "error", err)
 	}
 }
 
-func (n *noted) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *errorLogger) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 func (c *control) run(ctx context.Context) error {
 	if c.listener == nil {
@@ -130,8 +132,8 @@ func (c *control) run(ctx context.Context) error {
 	return err
 }
 
-// answer is a handler that takes and gives JSON.
-func answer[In, Out any](act func(ctx context.Context, in In) (Out, error)) http.HandlerFunc {
+// jsonHandler returns a handler that decodes JSON, calls act and encodes its result as JSON.
+func jsonHandler[In, Out any](act func(ctx context.Context, in In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -144,16 +146,16 @@ func answer[In, Out any](act func(ctx context.Context, in In) (Out, error)) http
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // fails only when the asker is gone
+		_ = json.NewEncoder(w).Encode(out) // fails only if the client is disconnected
 	}
 }
 
-// ResetRequest names the user whose open uploads are reclaimed; empty: all users.
+// ResetRequest names the user whose open uploads are reclaimed; empty means all users.
 type ResetRequest struct {
 	User string `json:"user"`
 }
 
-// ResetAnswer says how many uploads were reclaimed.
+// ResetAnswer reports how many uploads were reclaimed.
 type ResetAnswer struct {
 	Reclaimed int `json:"reclaimed"`
 }
@@ -161,7 +163,7 @@ type ResetAnswer struct {
 func (c *console) reset(ctx context.Context, in ResetRequest) (ResetAnswer, error) {
 	var account drive.AccountID
 	if in.User != "" {
-		u, err := c.users.FindByName(ctx, c.ground.db, in.User)
+		u, err := c.users.FindByName(ctx, c.platform.db, in.User)
 		if err != nil {
 			return ResetAnswer{}, err
 		}

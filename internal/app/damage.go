@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// WayOut tells an operator what to do about a damaged SQLite database; data is the directory of
-// --data, "" if its name is not known.
+// WayOut returns instructions for operators of a damaged SQLite database. data is the directory of
+// --data, or "" if unknown.
 func WayOut(data string) string {
 	data = cmp.Or(data, "<data>")
 	file := filepath.Join(data, databaseFile)
@@ -25,7 +25,7 @@ A backup made by "smartdrive admin backup" is restored by "smartdrive admin rest
 		file, filepath.Join(data, snapshotDir), databaseFile)
 }
 
-// explainDamage adds the way out to a start that failed because the database is damaged.
+// explainDamage adds the instructions of WayOut to an error about a damaged database.
 func explainDamage(err error, data string) error {
 	if !sqldb.IsDamaged(err) {
 		return err
@@ -33,13 +33,13 @@ func explainDamage(err error, data string) error {
 	return fmt.Errorf("the database %s is damaged: %w\n%s", filepath.Join(data, databaseFile), err, WayOut(data))
 }
 
-// errDatabaseDamaged says on /readyz what the last check of the pages has found.
+// errDatabaseDamaged is the failure of the readiness check after the pages were found damaged.
 var errDatabaseDamaged = errors.New("the pages of the SQLite database are damaged: run \"smartdrive admin fsck\", which says what to do")
 
-// damageCheck is what /readyz shows of the pages of a SQLite database. Damage does not take the
-// server out of service: what can still be read is.
+// damageCheck returns the readiness check of a SQLite database's pages. It is soft, because
+// undamaged data remains readable.
 func (a *App) damageCheck() []server.Check {
-	if !a.ground.hasDataDisk() {
+	if !a.platform.hasDataDisk() {
 		return nil
 	}
 	return []server.Check{{Name: "database-pages", Soft: true, Func: func(context.Context) error {
@@ -50,10 +50,9 @@ func (a *App) damageCheck() []server.Check {
 	}}}
 }
 
-// translateError returns the error that a request is answered with. An error about a damaged page
-// requests a check of all pages. While the database is known to be damaged, NotFound becomes
-// Unavailable: the row may be on a damaged page, and a sync client that is told NotFound deletes
-// its copy.
+// translateError returns the error to answer a request with. An error about a damaged page triggers
+// a check of all pages. While the database is known to be damaged, NotFound becomes Unavailable:
+// the row may be on a damaged page, and a sync client deletes its copy at NotFound.
 func (a *App) translateError(err error) error {
 	if sqldb.IsDamaged(err) {
 		a.auditor.Suspect()

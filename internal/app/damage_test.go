@@ -80,7 +80,7 @@ func restart(t *testing.T, cfg config.Config) restarted {
 		t.Fatal(err)
 	}
 	api := httptest.NewServer(srv)
-	control, done := a.reachInside(t.Context())
+	control, done := a.serveInProcess(t.Context())
 	closed := false
 	end := func() {
 		if closed {
@@ -162,7 +162,7 @@ func TestADamagedDatabaseIsDiagnosed(t *testing.T) {
 		if text := figuresOf(t, m); !strings.Contains(text, "smartdrive_database_damaged 1\n") || strings.Contains(text, "smartdrive_database_checked_timestamp_seconds 0\n") {
 			t.Errorf("%s: the figures are\n%s", page, text)
 		}
-		if _, err := r.house.keepHouse(t.Context(), choreTime); err != nil {
+		if _, err := r.housekeeping.runJobs(t.Context(), jobTime); err != nil {
 			t.Errorf("%s: the housekeeping: %v", page, err)
 		}
 		r.close()
@@ -216,7 +216,7 @@ func TestTheWayOutOfADamagedDatabase(t *testing.T) {
 	t.Parallel()
 	cfg, token := withFolder(t)
 	r := restart(t, cfg)
-	if err := r.ground.snapshot(t.Context(), r.ground.kept.Now()); err != nil {
+	if err := r.platform.snapshot(t.Context(), r.platform.kept.Now()); err != nil {
 		t.Fatal(err)
 	}
 	r.close()

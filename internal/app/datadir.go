@@ -30,13 +30,13 @@ const (
 	keyFile      = "secret.key"
 	ballastFile  = "ballast"
 	thumbsDir    = "thumbs"
-	roomFile     = "room" // of makeRoom; a crash may leave it, the next start removes it
+	spaceFile    = "room" // of ensureSpace; a crash may leave it, the next start removes it
 )
 
-// LockedError says that another process has the data directory.
+// LockedError reports that another process uses the data directory.
 type LockedError struct {
 	Dir string
-	PID int // 0: not known
+	PID int // 0 if unknown
 }
 
 func (e *LockedError) Error() string {
@@ -46,8 +46,9 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("the data directory %s is in use by process %d", e.Dir, e.PID)
 }
 
-// lockDir makes the data directory if it is missing, readable by its owner only, locks it, and sees
-// to it that something can be written there, be it the process id.
+// lockDir creates the data directory if it is missing, readable by its owner only, and locks it. It
+// fails with *LockedError if another process holds the lock, and if the disk is too full to start.
+// The caller closes the file to unlock.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory %s: %w", dir, err)
@@ -64,7 +65,7 @@ func lockDir(dir string) (*os.File, error) {
 		err = &LockedError{Dir: dir, PID: filelock.Holder(f)}
 	}
 	if err == nil {
-		err = makeRoom(dir)
+		err = ensureSpace(dir)
 	}
 	if err == nil {
 		err = filelock.Sign(f)
@@ -75,34 +76,33 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// roomSize is what opening the database takes: its shared memory, a commit or two, the mark of the
-// blobs.
-const roomSize = 256 << 10 // bytes
+// startSpace is the disk space in bytes that opening the database needs: shared memory, a few
+// commits, the mark of the blobs.
+const startSpace = 256 << 10 // bytes
 
-// makeRoom gives the ballast up when there is no room to open the database: on a full disk a server
-// must start, so that people can read and delete.
-func makeRoom(dir string) error {
-	if hasRoom(dir) {
+// ensureSpace deletes the ballast if the disk is too full to open the database. A server must start
+// on a full disk, so that users can read and delete.
+func ensureSpace(dir string) error {
+	if hasSpace(dir) {
 		return nil
 	}
 	dropBallast(dir)
-	if hasRoom(dir) {
+	if hasSpace(dir) {
 		return nil
 	}
 	return fmt.Errorf("the data directory %s cannot be written, or its disk is full: it needs some MiB", dir)
 }
 
-func hasRoom(dir string) bool {
-	path := filepath.Join(dir, roomFile)
-	return errors.Join(fillFile(path, roomSize), os.Remove(path)) == nil
+func hasSpace(dir string) bool {
+	path := filepath.Join(dir, spaceFile)
+	return errors.Join(fillFile(path, startSpace), os.Remove(path)) == nil
 }
 
-// ballastSize is what the log of the database may grow by before it is emptied, and some room: so
-// deletes go on for as long as one likes.
+// ballastSize is the largest growth of the database's log before it is emptied, plus some space, so
+// that deletes always fit.
 const ballastSize = sqldb.LogSize + 4<<20 // bytes
 
-// placeBallast writes the ballast unless it is there. Without room for it the installation still
-// starts.
+// placeBallast writes the ballast unless it exists.
 func placeBallast(dir string) error {
 	path := filepath.Join(dir, ballastFile)
 	if info, err := os.Stat(path); err == nil && info.Size() == ballastSize {
@@ -114,8 +114,8 @@ func placeBallast(dir string) error {
 	return nil
 }
 
-// fillFile writes bytes that take room on every disk: one that compresses or leaves holes would
-// give none back.
+// fillFile writes random bytes, because a disk that compresses or stores holes would not reserve
+// space for others.
 func fillFile(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -125,4 +125,4 @@ func fillFile(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // gone already: nothing to give up
+func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // an error means that it is gone already

@@ -65,13 +65,13 @@ func statBallast(t *testing.T, dir string) os.FileInfo {
 func TestWithoutRoomTheBallastGoesAndTheReasonIsSaid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, roomFile, "x"), 0o700); err != nil { // nothing can be written under its name
+	if err := os.MkdirAll(filepath.Join(dir, spaceFile, "x"), 0o700); err != nil { // nothing can be written under its name
 		t.Fatal(err)
 	}
 	if err := placeBallast(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeRoom(dir); err == nil {
+	if err := ensureSpace(dir); err == nil {
 		t.Error("there is room")
 	}
 	if _, err := os.Stat(filepath.Join(dir, ballastFile)); !os.IsNotExist(err) {

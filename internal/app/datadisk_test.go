@@ -24,11 +24,11 @@ import (
 func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 	t.Parallel()
 	a, control, api := opened(t, "--min-free", "1GiB", "--blobs", t.TempDir())
-	g := a.ground
+	p := a.platform
 	var free atomic.Int64
 	free.Store(int64(10 * drive.GiB))
-	g.freeAt = func(dir string) (drive.ByteSize, error) {
-		if dir != g.cfg.Data {
+	p.freeAt = func(dir string) (drive.ByteSize, error) {
+		if dir != p.cfg.Data {
 			t.Errorf("asked for %s", dir)
 		}
 		return drive.ByteSize(free.Load()), nil
@@ -41,7 +41,7 @@ func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 		return request(t, api, token, http.MethodPost, "/uploads", `{"path":"/`+drive.NewID[drive.NodeID]().String()+`","size":10}`)
 	}
 	low := func() error {
-		for _, c := range g.checks() {
+		for _, c := range p.checks() {
 			if c.Name == "database-disk" {
 				if !c.Soft {
 					t.Error("a disk that is nearly full takes the server out of service")
@@ -54,7 +54,7 @@ func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 	}
 	room := func() probe.Disk {
 		t.Helper()
-		d, err := g.room(t.Context())
+		d, err := p.diskState(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestTheDiskOfTheDatabaseIsWatched(t *testing.T) {
 		t.Errorf("deleting on it: %d", status)
 	}
 	m := telemetry.NewMetrics()
-	g.observeDisks(m)
+	p.observeDisks(m)
 	if text := figuresOf(t, m); !strings.Contains(text, "smartdrive_data_disk_free_bytes 6.7108863e+07") || !strings.Contains(text, "smartdrive_disk_min_free_bytes 1.073741824e+09") {
 		t.Errorf("the figures are\n%s", text)
 	}
@@ -93,14 +93,14 @@ func TestFiguresOfCopies(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	m := telemetry.NewMetrics()
-	a.ground.observeDisks(m)
+	a.platform.observeDisks(m)
 	if text := figuresOf(t, m); !strings.Contains(text, "smartdrive_backup_last_success_timestamp_seconds 0\n") || !strings.Contains(text, "smartdrive_database_copy_last_success_timestamp_seconds 0\n") {
 		t.Errorf("without any they are\n%s", text)
 	}
 	if _, err := a.console().backup(t.Context(), BackupRequest{Dir: filepath.Join(t.TempDir(), "backup")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.ground.snapshot(t.Context(), a.ground.kept.Now()); err != nil {
+	if err := a.platform.snapshot(t.Context(), a.platform.kept.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if text := figuresOf(t, m); strings.Contains(text, "_success_timestamp_seconds 0\n") {
@@ -120,12 +120,12 @@ func TestAFullDiskOfTheDatabaseIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		g := newGround(testConfig(t), slog.New(slog.NewTextHandler(&log, nil)))
+		p := newPlatform(testConfig(t), slog.New(slog.NewTextHandler(&log, nil)))
 		var free atomic.Int64
-		g.freeAt = func(string) (drive.ByteSize, error) { return drive.ByteSize(free.Load()), nil }
+		p.freeAt = func(string) (drive.ByteSize, error) { return drive.ByteSize(free.Load()), nil }
 		var watching sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
-		watching.Go(func() { _ = g.watchDataDisk(ctx) })
+		watching.Go(func() { _ = p.watchDataDisk(ctx) })
 		for _, then := range []drive.ByteSize{drive.TiB, 2 * drive.TiB} {
 			<-time.After(10 * sampleEvery)
 			free.Store(int64(then))

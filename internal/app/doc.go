@@ -1,5 +1,5 @@
-// Package app puts an installation together: it is the only place that names adapters, and its Open
-// and Run show the order in which things start and stop.
+// Package app composes an installation. It is the only package that names adapters, and its Open
+// and Run show the order in which parts start and stop.
 //
 //	start  lock the data directory · database · whose bytes are these (mark) · blobs · use cases · timers · heads · listen
 //	ready  one line on standard output; then, in the background: recover uploads, operations and released files

@@ -232,8 +232,8 @@ func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 	}{
 		{func() {}, "being opened"},
 		{func() { a.failed = "403" }, "403"},
-		{func() { a.done = migrate.State{ID: "m", Epoch: 2} }, "403"},
-		{func() { a.done = state }, ""},
+		{func() { a.applied = migrate.State{ID: "m", Epoch: 2} }, "403"},
+		{func() { a.applied = state }, ""},
 		{func() { state.Phase = migrate.NewOnly }, "old settings"},
 	} {
 		c.change()
@@ -276,7 +276,7 @@ func TestInPhase5TheOldPlaceIsLeft(t *testing.T) {
 		return contents.Side{Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 	}
 	dir := t.TempDir()
-	m := &mover{cfg: config.Config{Data: dir, Blobs: dir}, pair: contents.NewPair(open()), second: &place{side: open()}}
+	m := &mover{cfg: config.Config{Data: dir, Blobs: dir}, pair: contents.NewPair(open()), second: &location{side: open()}}
 	put := func() (name string) {
 		t.Helper()
 		b, name := blobtest.Bytes(1, 10), blobtest.PutName()
@@ -287,9 +287,9 @@ func TestInPhase5TheOldPlaceIsLeft(t *testing.T) {
 	}
 	before := put()
 	state := migrate.State{ID: "m", Phase: migrate.WriteNew, Switched: true, Contents: filepath.Join(dir, "new")}
-	m.align(state)
+	m.applyState(state)
 	state.Phase = migrate.NewOnly
-	m.align(state)
+	m.applyState(state)
 	if err := m.pair.Blobs.Remove(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}

@@ -14,19 +14,19 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// composeExports makes the batches of documents.
+// composeExports constructs the exports. It fails if the bucket for exports is misconfigured.
 func (a *App) composeExports(ctx context.Context) error {
-	g, cfg, info := a.ground, a.ground.cfg, a.ground.member.Info()
+	p, cfg, info := a.platform, a.platform.cfg, a.platform.member.Info()
 	opt := export.Options{
-		DB: g.db, Events: a.events, Tree: a.tree, Store: g.bytes.store, Secret: a.vault.Links, Users: a.users,
-		Instance: strconv.FormatInt(g.Generation, 10), Machine: info.Host, Generation: g.Generation,
-		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Life: cfg.ExportKeep, Late: cfg.ExportLate, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
-		Fetch:   fetch.Options{Hosts: func() []string { return a.ground.live.Now().ExportHosts }, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
-		Content: g.content(), Kept: g.kept.Now, Hold: g.mode.hold,
-		Log: g.log,
+		DB: p.db, Events: a.events, Tree: a.tree, Store: p.storage.store, Secret: a.vault.Links, Users: a.users,
+		Instance: strconv.FormatInt(p.Generation, 10), Machine: info.Host, Generation: p.Generation,
+		MaxEntries: cfg.ExportMaxEntries, MaxSize: cfg.ExportMaxSize, Life: cfg.ExportKeep, Late: cfg.ExportLate, MinFree: atLeastOne(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
+		Fetch:   fetch.Options{Hosts: func() []string { return a.platform.live.Now().ExportHosts }, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
+		Content: p.content(), Kept: p.kept.Now, Hold: p.mode.fence,
+		Log: p.log,
 	}
 	if cfg.ExportBucket != nil {
-		bucket, err := g.openExportBucket(ctx)
+		bucket, err := p.openExportBucket(ctx)
 		if err != nil {
 			return err
 		}
@@ -36,34 +36,34 @@ func (a *App) composeExports(ctx context.Context) error {
 	return nil
 }
 
-// putting reports whether this process is writing a file of that name just now.
+// putting reports whether this process is currently writing the file of that name.
 func (a *App) putting(file string) bool { return a.uploads.Putting(file) || a.exports.Putting(file) }
 
-// openExportBucket opens the bucket for zips. One that is not as it must be fails the start; one
-// that does not answer does not keep the drive from serving: zips wait for it.
-func (g *ground) openExportBucket(ctx context.Context) (*s3.Objects, error) {
-	o := g.cfg.ExportBucket
+// openExportBucket opens the bucket for zips. A misconfigured bucket fails the start. An
+// unreachable one is only logged, and zips wait for it.
+func (p *platform) openExportBucket(ctx context.Context) (*s3.Objects, error) {
+	o := p.cfg.ExportBucket
 	bucket, err := s3.New(s3.Options{
 		Endpoint: o.Endpoint, Bucket: o.Bucket, Prefix: o.Prefix, Region: o.Region, Insecure: o.Insecure,
-		AccessKey: o.Key, SecretKey: string(o.Secret), SessionToken: string(o.Session), SpoolDir: g.cfg.Data, Log: g.log,
+		AccessKey: o.Key, SecretKey: string(o.Secret), SessionToken: string(o.Session), SpoolDir: p.cfg.Data, Log: p.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := bucket.Check(ctx); drive.IsKind(err, drive.Unavailable) {
-		g.log.WarnContext(ctx, "the bucket of exports does not answer; zips for it wait", "error", err)
+		p.log.WarnContext(ctx, "the bucket of exports does not answer; zips for it wait", "error", err)
 	} else if err != nil {
 		return nil, fmt.Errorf("--export-bucket: %w", err)
 	}
 	return bucket.Objects(), nil
 }
 
-// uploads writes zips into the drive.
+// uploads adapts upload sessions to export.Drive, for writing zips into a drive.
 type uploads struct{ *upload.Sessions }
 
 var _ export.Drive = uploads{}
 
-// Begin implements export.Drive. An open upload of the same mark is found again.
+// Begin implements export.Drive. It resumes the open upload with the same mark.
 func (u uploads) Begin(ctx context.Context, who drive.Who, f export.DriveFile) (drive.UploadID, error) {
 	v, err := u.Sessions.Begin(ctx, who, upload.Begin{
 		Parent: f.Folder, Name: f.Name, Size: f.Size, Fingerprint: f.Mark, Conflict: drive.ConflictRename, Mime: "application/zip",

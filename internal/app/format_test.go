@@ -21,7 +21,7 @@ func TestAFormatIsChangedWhileNobodyUsesTheDatabase(t *testing.T) {
 	}
 	format := func(statement string) {
 		t.Helper()
-		err := a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		err := a.platform.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, statement)
 			return err
 		})
@@ -43,7 +43,7 @@ func TestAFormatIsChangedWhileNobodyUsesTheDatabase(t *testing.T) {
 		t.Fatalf("after it has left: %v", err)
 	}
 	format("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)")
-	if err := a.ground.joinOthers(t.Context(), false); err == nil || !strings.Contains(err.Error(), "use a newer release") {
+	if err := a.platform.joinOthers(t.Context(), false); err == nil || !strings.Contains(err.Error(), "use a newer release") {
 		t.Errorf("it joins what a newer release has changed since it was opened: %v", err)
 	}
 	if err := a.Close(); err != nil {

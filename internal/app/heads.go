@@ -26,14 +26,14 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// api is the native head.
+// api constructs the native head.
 func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
-	cfg, base := a.ground.cfg, ""
+	cfg, base := a.platform.cfg, ""
 	if cfg.BaseURL != nil {
 		base = cfg.BaseURL.String()
 	}
 	return rest.New(rest.Options{
-		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Links: files.NewLinks(a.files, files.LinkOptions{Epochs: a.users, Secret: a.vault.Links}),
+		DB: a.platform.db, Uploads: a.uploads, Files: a.files, Links: files.NewLinks(a.files, files.LinkOptions{Epochs: a.users, Secret: a.vault.Links}),
 		Shelf: files.NewShelf(a.files, a.stars), Spaces: a.spaces, History: a.history, Downloads: a.downloads, Webhooks: a.webhooks, Notices: a.notices.inbox, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
 		Exports: a.exports, Intake: a.intake,
 		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions, SignOn: a.signOn},
@@ -43,22 +43,22 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		},
 		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared, Conflicts: a.keyConflicts},
 		AdminParts: rest.AdminParts{
-			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.ways.stepsOf, Findings: a.ground.findings,
-			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Mail: a.notices.check, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
+			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.traces.stepsOf, Findings: a.platform.findings,
+			Status: overview{a.platform, a.timers.engine, a.transport.recordFlow}.status, Growth: a.growth, Mail: a.notices.check, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
 		},
 		BaseURL: base, DownloadRedirect: cfg.DownloadRedirect, Version: version,
 	})
 }
 
-// server serves the heads that this instance has; without the role there are only its figures and
-// whether it is ready.
+// server constructs the HTTP server with the heads of this instance. Without the role API it serves
+// only metrics and readiness.
 func (a *App) server(ctx context.Context, api *rest.API, ready func(url string)) (*server.Server, error) {
-	cfg, mux := a.ground.cfg, http.NewServeMux()
+	cfg, mux := a.platform.cfg, http.NewServeMux()
 	opt := server.Options{
 		Listen: cfg.Listen, TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey, SubPath: cfg.SubPath(),
 		TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
 		Routes: mux, Slashed: []string{tus.Prefix}, Loose: []string{dav.Prefix}, Admin: api.IsAdmin, OnReady: ready, OnStop: api.EndStreams,
-		Metrics: a.metrics, Log: a.ground.log, Checks: append(a.ground.checks(), a.damageCheck()...), TranslateError: a.translateError,
+		Metrics: a.metrics, Log: a.platform.log, Checks: append(a.platform.checks(), a.damageCheck()...), TranslateError: a.translateError,
 	}
 	if !cfg.Roles.API {
 		return server.New(opt), nil
@@ -73,7 +73,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	probe.New(probe.Options{Caller: func(r *http.Request) (func(), error) {
 		_, release, err := api.Basic(r, drive.HeadNative, false)
 		return release, err
-	}, Disk: a.ground.room}).Register(mux)
+	}, Disk: a.platform.diskState}).Register(mux)
 	davs := a.davHead(api)
 	if cfg.DAV {
 		davs.Register(mux)
@@ -91,7 +91,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	return server.New(opt), nil
 }
 
-// tusHead is the head of the tus protocol; who may upload is the API's to say.
+// tusHead constructs the head of the tus protocol. The API authenticates its requests.
 func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 	caller := func(r *http.Request) (tus.Caller, func(), error) {
 		who, sender, release, err := api.Uploader(r)
@@ -103,29 +103,29 @@ func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 	return tus.New(tus.Options{Uploads: uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
 }
 
-// callerAt says who sends a request to a head whose clients send a name and a password.
+// callerAt returns the function that authenticates requests by user name and password for a head.
 func callerAt(api *rest.API, head drive.Heads) func(r *http.Request, changes bool) (drive.Who, func(), error) {
 	return func(r *http.Request, changes bool) (drive.Who, func(), error) { return api.Basic(r, head, changes) }
 }
 
-// davHead is the head of WebDAV; who may do what is the API's to say.
+// davHead constructs the WebDAV head. The API authenticates its requests.
 func (a *App) davHead(api *rest.API) *dav.Head {
 	return dav.New(dav.Options{
-		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Caller: callerAt(api, drive.HeadDAV), Litter: func() dav.Litter { return dav.Litter(a.ground.live.Now().DAVLitter) },
+		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Caller: callerAt(api, drive.HeadDAV), Litter: func() dav.Litter { return dav.Litter(a.platform.live.Now().DAVLitter) },
 		BaseURL: api.BaseURL(), Balance: a.balance,
 	})
 }
 
-// nextcloudHead is the head of the Nextcloud client protocol, whose files are those of WebDAV.
+// nextcloudHead constructs the head of the Nextcloud protocol, on top of the WebDAV head.
 func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
-	instance := strings.ReplaceAll(a.ground.ID, "-", "")
+	instance := strings.ReplaceAll(a.platform.ID, "-", "")
 	return nextcloud.New(nextcloud.Options{
 		DAV: davs, Files: a.files, Uploads: a.uploads, Batches: a.batches, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewShelf(a.files, a.stars),
 		Spaces: a.spaces, Shares: a.shares, Numbers: a.shareNumbers,
 		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.Visitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
-		Fingerprint: a.ground.Fingerprint,
+		Fingerprint: a.platform.Fingerprint,
 		Name: func(ctx context.Context, id drive.UserID) (string, error) {
-			user, err := a.users.Find(ctx, a.ground.db, id)
+			user, err := a.users.Find(ctx, a.platform.db, id)
 			return user.Name, err
 		},
 		Balance: a.balance,
@@ -133,11 +133,11 @@ func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
 }
 
 func (a *App) balance(ctx context.Context, account drive.AccountID) (quota.Balance, error) {
-	return quota.Ledger{}.Get(ctx, a.ground.db.For(account), account)
+	return quota.Ledger{}.Get(ctx, a.platform.db.For(account), account)
 }
 
-// draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's
-// to say.
+// draftHead constructs the head of the IETF draft of resumable uploads. The API parses and answers
+// its PUTs.
 func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
 	writer := func(r *http.Request) (drive.Who, func(), error) {
 		who, release, err := api.Writer(r)
@@ -149,29 +149,29 @@ func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
 	})
 }
 
-// pages are the web pages, with a count of what browsers had to keep them from doing.
+// pages constructs the web pages, and counts reports of their content security policy.
 func (a *App) pages(ctx context.Context) (*webui.UI, error) {
 	blocked := a.metrics.Counter("csp_reports_total", "Reports of browsers that the policy of the pages blocked something.", "directive")
 	for _, directive := range webui.Directives() {
-		blocked(0, directive) // what is absent at first has no increase when it comes
+		blocked(0, directive) // a counter that first appears above 0 shows no increase
 	}
-	store, err := a.ground.storeOrigin(ctx)
+	store, err := a.platform.storeOrigin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ui, err := webui.New(webui.Options{SubPath: a.ground.cfg.SubPath(), Store: store, Blocked: func(directive string) { blocked(1, directive) }})
+	ui, err := webui.New(webui.Options{SubPath: a.platform.cfg.SubPath(), Store: store, Blocked: func(directive string) { blocked(1, directive) }})
 	if err != nil {
 		return nil, fmt.Errorf("read the web pages: %w", err)
 	}
 	return ui, nil
 }
 
-// storeOrigin is where browsers are sent for contents: that of the addresses that the store makes,
-// which need not be the configured one (a bucket may have a host of its own). Empty: they are sent
-// nowhere.
-func (g *ground) storeOrigin(ctx context.Context) (string, error) {
-	store := g.bytes.store
-	if g.cfg.DownloadRedirect <= 0 || !store.Caps().Links {
+// storeOrigin returns the origin of store URLs that browsers are redirected to; "" without
+// redirects. It may differ from the configured endpoint, since a bucket may have a host name of its
+// own.
+func (p *platform) storeOrigin(ctx context.Context) (string, error) {
+	store := p.storage.store
+	if p.cfg.DownloadRedirect <= 0 || !store.Caps().Links {
 		return "", nil
 	}
 	address, err := store.Presign(ctx, drive.NewID[drive.UploadID]().String(), blob.Link{Valid: time.Minute})
@@ -185,6 +185,7 @@ func (g *ground) storeOrigin(ctx context.Context) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
+// reloadOn reloads the TLS certificate at every signal until ctx ends.
 func reloadOn(ctx context.Context, log *slog.Logger, srv *server.Server, reload <-chan struct{}) error {
 	for {
 		select {
@@ -192,7 +193,7 @@ func reloadOn(ctx context.Context, log *slog.Logger, srv *server.Server, reload 
 			return nil
 		case <-reload:
 			if err := srv.Reload(); err != nil {
-				log.Error("the new certificate was not taken; the old one stays", "error", err)
+				log.Error("the new TLS certificate could not be loaded; the old one stays in use", "error", err)
 			}
 		}
 	}

@@ -11,20 +11,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// identifyShared is identify where several instances start at any time, also at once. Each takes a
-// number of its own. The mark may then lag behind the database by those who start or died just now;
-// an older bucket cannot be told from that, so only what is certain is refused: bytes of another
-// installation, and a database that is older than the mark.
+// identifyShared is identify for an installation of several instances, which may start
+// concurrently. Each start gets a generation of its own. The mark may lag behind the database by
+// concurrent starts, and an older bucket looks the same. So only certain mismatches are refused: a
+// mark of another installation, and a database that is older than the mark.
 //
 //  1. read the database, then the mark       a mark is written after the id that it holds
 //  2. compare
-//  3. make the id, unless somebody has       from now on the installation exists
+//  3. create the id unless it exists         from now on the installation exists
 //  4. take the next generation
-//  5. raise the mark                         from now on the bucket is ours; before it nobody serves
-//  6. note that there was a mark             from now on a bucket without one is a wrong bucket
-func identifyShared(ctx context.Context, db *sqldb.DB, at marks) (Installation, error) {
+//  5. raise the mark                         from now on the bucket is owned; no instance serves before
+//  6. record that there was a mark           from now on a bucket without one is a wrong bucket
+func identifyShared(ctx context.Context, db *sqldb.DB, at markStore) (Installation, error) {
 	err := compareShared(ctx, db, at)
-	if _, ok := errors.AsType[*MixUpError](err); ok { // another instance may have made the installation between the two reads
+	if _, ok := errors.AsType[*MixUpError](err); ok { // another instance may have created the installation between the two reads
 		err = compareShared(ctx, db, at)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func identifyShared(ctx context.Context, db *sqldb.DB, at marks) (Installation, 
 	return in, noteMarked(ctx, db)
 }
 
-func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
+func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	in, err := readInstallation(ctx, db)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
 	case found && mark.ID != in.ID:
 		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
 	}
-	// Others may have started since the database was read.
+	// Other instances may have started since the database was read.
 	generation, err := readGeneration(ctx, db)
 	if err == nil && mark.Generation > generation {
 		err = &MixUpError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, generation)}
@@ -78,7 +78,7 @@ func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
 func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		for _, row := range [][2]string{{metaInstallation, id}, {metaGeneration, "0"}} { // always in this order, or two first starts deadlock
+		for _, row := range [][2]string{{metaInstallation, id}, {metaGeneration, "0"}} { // always in this order, or two concurrent first starts deadlock
 			if _, err := meta.Make(ctx, tx, row[0], row[1]); err != nil {
 				return err
 			}
@@ -87,8 +87,8 @@ func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	})
 }
 
-// nextGeneration takes a number that no other start has. One that is taken and never used does no
-// harm.
+// nextGeneration increments the generation by compare-and-set and returns it. An unused generation
+// does no harm.
 func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 	for {
 		have, err := readGeneration(ctx, db)
@@ -107,9 +107,10 @@ func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 	}
 }
 
-// raiseMark writes the mark unless it is newer already. Two that do so at once may leave the
-// smaller number; the housekeeping raises it again.
-func raiseMark(ctx context.Context, at marks, m blob.Mark) error {
+// raiseMark writes the mark unless it is newer already. Concurrent writers may leave the smaller
+// number; housekeeping raises it again. It fails with *MixUpError if another installation owns the
+// mark.
+func raiseMark(ctx context.Context, at markStore, m blob.Mark) error {
 	have, found, err := at.ReadMark(ctx)
 	if err != nil || found && have.ID == m.ID && have.Generation >= m.Generation {
 		return err
@@ -120,11 +121,11 @@ func raiseMark(ctx context.Context, at marks, m blob.Mark) error {
 	return at.WriteMark(ctx, m)
 }
 
-// refreshMark brings the mark up to the newest start.
-func (g *ground) refreshMark(ctx context.Context) error {
-	generation, err := readGeneration(ctx, g.db)
+// refreshMark raises the mark to the newest generation.
+func (p *platform) refreshMark(ctx context.Context) error {
+	generation, err := readGeneration(ctx, p.db)
 	if err != nil {
 		return err
 	}
-	return raiseMark(ctx, g.marks, blob.Mark{ID: g.ID, Generation: generation})
+	return raiseMark(ctx, p.marks, blob.Mark{ID: p.ID, Generation: generation})
 }

@@ -65,7 +65,7 @@ func TestStartsAtOnceMakeOneInstallation(t *testing.T) {
 		}
 		seen[in.Generation] = true
 	}
-	a := &ground{db: db, marks: at, Installation: all[0]}
+	a := &platform{db: db, marks: at, Installation: all[0]}
 	if err := a.refreshMark(t.Context()); err != nil || at.mark != (blob.Mark{ID: all[0].ID, Generation: starts}) {
 		t.Errorf("the mark is %+v, %v", at.mark, err)
 	}

@@ -13,26 +13,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Names in the meta table.
+// Keys in the meta table.
 const (
-	metaInstallation = "installation" // a UUID, made once
-	metaGeneration   = "generation"   // raised at each start
-	metaFingerprint  = "fingerprint"  // of the data: random, another one after each admin restore; none before the first
-	metaRestored     = "restored"     // "1" after admin restore, until fsck was clean: nothing is deleted meanwhile
-	metaMarked       = "marked"       // "1" once there was a mark beside the contents: from then on contents without one are not ours
-	metaSecond       = "second"       // the migration whose new place of contents has had its mark
+	metaInstallation = "installation" // a UUID, created once
+	metaGeneration   = "generation"   // incremented at each start
+	metaFingerprint  = "fingerprint"  // random, replaced at each admin restore; absent before the first
+	metaRestored     = "restored"     // "1" from admin restore until fsck was clean: nothing is deleted meanwhile
+	metaMarked       = "marked"       // "1" once the contents had a mark: contents without one are foreign from then on
+	metaSecond       = "second"       // id of the migration whose new contents directory has had its mark
 )
 
-// Installation is who we are.
+// Installation identifies an installation and this start of it.
 type Installation struct {
 	ID          string
 	Generation  int64
-	Fingerprint string // of the data: another one after each restore; empty: there was none
-	Restored    bool   // report only: no reclaim, no repair
-	Marked      bool   // there was a mark beside the contents
+	Fingerprint string // changes at each restore; empty: never restored
+	Restored    bool   // report-only mode: nothing is reclaimed or repaired
+	Marked      bool   // the contents had a mark before
 }
 
-// MixUpError says that the database and the blobs do not belong together. Nothing was changed.
+// MixUpError reports that database and blobs do not belong together. Nothing was changed.
 type MixUpError struct{ Found string }
 
 func (e *MixUpError) Error() string {
@@ -40,13 +40,14 @@ func (e *MixUpError) Error() string {
 		". Nothing was changed. Put the right directory in place, or run \"smartdrive admin restore\" after restoring a backup"
 }
 
-// identify compares the marks of database and blobs, raises the generation, and returns who we are,
-// where this is the only instance. The database is written first: after a crash between the two
-// writes it is one generation ahead, which is the only difference that is accepted. Such a start
-// has served nobody, so the next one takes its number: however often the mark cannot be written,
-// they stay one apart. That there was a mark is noted before anybody is served: from then on a
-// directory without one is another directory, or its disk is not mounted.
-func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error) {
+// identify compares the marks of database and blobs, increments the generation and returns the
+// installation, where this is the only instance. It fails with *MixUpError if they do not match.
+//
+// The database is written first. After a crash between the two writes it is one generation ahead,
+// which is the only accepted difference. Such a start has served no request, so the next start
+// reuses its number, and the difference never grows. The existence of the mark is recorded before
+// any request is served. From then on a directory without a mark is a wrong or unmounted directory.
+func identify(ctx context.Context, db *sqldb.DB, at markStore) (Installation, error) {
 	in, err := readInstallation(ctx, db)
 	if err != nil {
 		return Installation{}, err
@@ -90,16 +91,16 @@ func noteMarked(ctx context.Context, db *sqldb.DB) error {
 
 func newInstallation() string { return uuid.Must(uuid.NewV7()).String() }
 
-func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, at marks) error {
+func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, at markStore) error {
 	switch {
 	case in.ID == "" && !found:
 		return refuseOccupied(ctx, at)
 	case in.ID == "":
 		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
-	case !found && (in.Marked || in.Generation > 1): // releases that did not note it knew by the generation
+	case !found && (in.Marked || in.Generation > 1): // earlier releases did not record the mark; a generation above 1 implies it
 		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is a file system not mounted?)", at, in.ID)}
 	case !found:
-		return nil // the very first start did not come as far as the mark
+		return nil // the first start was interrupted before it wrote the mark
 	case mark.ID != in.ID:
 		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
 	case mark.Generation > in.Generation:
@@ -110,9 +111,9 @@ func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, a
 	return nil
 }
 
-// refuseOccupied refuses to begin a new installation over blobs or staged uploads that lost their
-// mark.
-func refuseOccupied(ctx context.Context, at marks) error {
+// refuseOccupied fails with *MixUpError if there are blobs or staged uploads without a mark, over
+// which a new installation must not begin.
+func refuseOccupied(ctx context.Context, at markStore) error {
 	occupied, err := at.Occupied(ctx)
 	if err == nil && occupied {
 		err = &MixUpError{fmt.Sprintf("the database is empty, and %s holds blobs without a mark", at)}
@@ -142,7 +143,7 @@ func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {
 		return 0, err
 	}
 	if text == "" {
-		return 0, nil // a first start that several instances make together
+		return 0, nil // concurrent first starts have not set it yet
 	}
 	generation, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestWhatBelongsTogether(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := compare(t.Context(), c.in, c.mark, c.mark.ID != "", directory(t.TempDir()))
+			err := compare(t.Context(), c.in, c.mark, c.mark.ID != "", directoryMarks(t.TempDir()))
 			var mixUp *MixUpError
 			switch {
 			case c.refuse == "" && err != nil:
@@ -57,7 +57,7 @@ func TestANewInstallationIsNotBegunOverBytes(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := identify(t.Context(), sqldbtest.Open(t), directory(dir)); err == nil {
+		if _, err := identify(t.Context(), sqldbtest.Open(t), directoryMarks(dir)); err == nil {
 			t.Errorf("a new installation was begun over %s", path)
 		}
 	}
@@ -74,7 +74,7 @@ func TestGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := identify(t.Context(), db, directory(dir)); err == nil {
+		if _, err := identify(t.Context(), db, directoryMarks(dir)); err == nil {
 			t.Fatal("the mark was written through a directory")
 		}
 	}
@@ -89,7 +89,7 @@ func TestGenerations(t *testing.T) {
 
 func start(t *testing.T, db *sqldb.DB, dir string, generation int64) Installation {
 	t.Helper()
-	in, err := identify(t.Context(), db, directory(dir))
+	in, err := identify(t.Context(), db, directoryMarks(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

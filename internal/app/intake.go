@@ -13,25 +13,26 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// composeIntake makes the intake of bundles.
+// composeIntake constructs the intake of bundles.
 func (a *App) composeIntake() {
-	g := a.ground
+	p := a.platform
 	a.intake = ingest.New(ingest.Options{
-		DB: g.db, Tree: a.tree, Store: g.bytes.store, Events: a.events, Activity: a.activity, Content: g.content(), Instance: strconv.FormatInt(g.Generation, 10), Log: g.log,
+		DB: p.db, Tree: a.tree, Store: p.storage.store, Events: a.events, Activity: a.activity, Content: p.content(), Instance: strconv.FormatInt(p.Generation, 10), Log: p.log,
 	})
 }
 
-// arrived hands on what the tree tells, which is made before those that it tells.
+// arrived passes new nodes to the intake. The tree is constructed before the intake, so it calls
+// this method.
 func (a *App) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return a.intake.Arrived(ctx, tx, n)
 }
 
-// handed tells the intake whose files went to somebody else.
+// handed tells the intake that an account's files were transferred to another one.
 func (a *App) handed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
 	return a.intake.Unfile(ctx, tx, account, after, limit)
 }
 
-// documents are what exports of a month are made of.
+// documents adapts the intake to export.Documents, for exports of a month.
 type documents struct{ intake func() *ingest.Intake }
 
 var _ export.Documents = documents{}

@@ -53,7 +53,7 @@ func TestAClockThatJumpsDeletesNothing(t *testing.T) {
 	}
 	for table, column := range map[string]string{"released": "released_at", "operations": "updated_at"} { // the cleaning makes new ones
 		var old int
-		err := a.ground.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table+" WHERE "+column+" < ?", drive.TimeOf(time.Now().Add(-time.Hour))).Scan(&old)
+		err := a.platform.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table+" WHERE "+column+" < ?", drive.TimeOf(time.Now().Add(-time.Hour))).Scan(&old)
 		if err != nil || old > 0 || before[table] == 0 {
 			t.Errorf("of %s %d of %d rows are there; error %v", table, old, before[table], err)
 		}
@@ -94,7 +94,7 @@ func fillWithOldThings(t *testing.T, a *App) {
 	t.Helper()
 	api := httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())
 	defer api.Close()
-	control, done := a.reachInside(t.Context())
+	control, done := a.serveInProcess(t.Context())
 	defer func() { // which closes a
 		if err := done(); err != nil {
 			t.Error(err)
@@ -143,7 +143,7 @@ func fillWithOldThings(t *testing.T, a *App) {
 
 func nodeOf(t *testing.T, a *App, user, name string) (id string) {
 	t.Helper()
-	if err := a.ground.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id WHERE u.name = ? AND n.name = ?`, user, name).Scan(&id); err != nil {
+	if err := a.platform.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id WHERE u.name = ? AND n.name = ?`, user, name).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -152,7 +152,7 @@ func nodeOf(t *testing.T, a *App, user, name string) (id string) {
 // agePast makes everything older than it is: each number of any row that is a time.
 func agePast(t *testing.T, a *App, by time.Duration) {
 	t.Helper()
-	db, err := Open(t.Context(), a.ground.cfg, silent)
+	db, err := Open(t.Context(), a.platform.cfg, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func agePast(t *testing.T, a *App, by time.Duration) {
 
 func strs(t *testing.T, a *App, query string) (all []string) {
 	t.Helper()
-	rows, err := a.ground.db.Query(t.Context(), query)
+	rows, err := a.platform.db.Query(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func countTables(t *testing.T, a *App) map[string]int {
 	n := map[string]int{}
 	for _, table := range strs(t, a, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%'`) {
 		var rows int
-		if err := a.ground.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM `"+table+"`").Scan(&rows); err != nil {
+		if err := a.platform.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM `"+table+"`").Scan(&rows); err != nil {
 			t.Fatal(err)
 		}
 		n[table] = rows
@@ -205,10 +205,10 @@ func countTables(t *testing.T, a *App) map[string]int {
 func cleanUp(t *testing.T, a *App) {
 	t.Helper()
 	for range 2 {
-		if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+		if _, err := a.housekeeping.runJobs(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.house.copy(t.Context()); err != nil {
+		if err := a.housekeeping.copy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.unlinker.Unlink(t.Context()); err != nil {

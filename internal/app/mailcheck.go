@@ -10,23 +10,23 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// mailCheck asks the mail server whether it would take a mail, for one administrator at a time and
-// not more often than every keepReport: a server takes many logins for an attack.
+// mailCheck probes the mail server for one administrator at a time and at most once per keepReport,
+// because servers take frequent logins for an attack.
 type mailCheck struct {
-	about rest.MailReport // what is said of the server whatever comes of it
-	ask   func(ctx context.Context) (encrypted bool, err error)
-	turn  chan struct{} // holds one while somebody asks; it guards what follows
-	last  rest.MailReport
-	at    time.Time
+	base    rest.MailReport // fields that do not depend on the result
+	probe   func(ctx context.Context) (encrypted bool, err error)
+	probing chan struct{} // holds one element while a probe runs; guards the fields below
+	last    rest.MailReport
+	at      time.Time
 }
 
 const keepReport = 10 * time.Second
 
 func newMailCheck(about rest.MailReport, ask func(context.Context) (bool, error)) *mailCheck {
-	return &mailCheck{about: about, ask: ask, turn: make(chan struct{}, 1)}
+	return &mailCheck{base: about, probe: ask, probing: make(chan struct{}, 1)}
 }
 
-// check is what administrators are told of the mail server.
+// check probes the mail server for administrators; its state is "none" without a mail server.
 func (n *notices) check(ctx context.Context) (rest.MailReport, error) {
 	if n.mail == nil {
 		return rest.MailReport{State: "none"}, nil
@@ -34,21 +34,23 @@ func (n *notices) check(ctx context.Context) (rest.MailReport, error) {
 	return n.mail.report(ctx)
 }
 
+// report returns the last report if it is younger than keepReport, and else probes. It fails with
+// InProgress if ctx ends while another probe runs.
 func (m *mailCheck) report(ctx context.Context) (rest.MailReport, error) {
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case m.probing <- struct{}{}:
+		defer func() { <-m.probing }()
 	case <-ctx.Done():
 		return rest.MailReport{}, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
 	}
 	if !m.at.IsZero() && time.Since(m.at) < keepReport {
 		return m.last, nil
 	}
-	encrypted, err := m.ask(ctx)
-	if err != nil && ctx.Err() != nil { // whoever asked is gone, and the server may be well
+	encrypted, err := m.probe(ctx)
+	if err != nil && ctx.Err() != nil { // the administrator disconnected; the server may be fine
 		return rest.MailReport{}, drive.Wrap(err, drive.Unavailable)
 	}
-	r := m.about
+	r := m.base
 	r.State, r.Encrypted = "ok", encrypted
 	if err != nil {
 		r.State, r.Says = string(mail.StepReach), err.Error()

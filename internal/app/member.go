@@ -16,63 +16,63 @@ import (
 	"smartdrive/internal/engine/instance"
 )
 
-// What one instance does for all: the names of its leases.
+// Leases, each for work that one instance does for all.
 const (
-	leaseRelay   = "relay"     // outbox to Kafka
-	leaseOutbox  = "consumers" // of the outbox, where there is no Kafka
-	leaseCompare = "intake"    // who compares bundles with the drive
-	leaseGather  = "gather"    // who makes bundles of files without a manifest
-	leaseBundle  = "bundles"   // the consumer of sealed bundles, where there is no Kafka
+	leaseRelay   = "relay"     // sends the outbox to Kafka
+	leaseOutbox  = "consumers" // reads the outbox, without Kafka
+	leaseCompare = "intake"    // compares bundles with the drive
+	leaseGather  = "gather"    // makes bundles of files without a manifest
+	leaseBundle  = "bundles"   // consumes sealed bundles, without Kafka
 	leaseAudit   = "audit"
-	leaseHooks   = "webhooks"   // who sends to them
-	leaseMail    = "mail"       // who mails what people are told
-	leaseArm     = "arm-timers" // after Redis has lost them
+	leaseHooks   = "webhooks"   // sends to webhooks
+	leaseMail    = "mail"       // sends notifications by mail
+	leaseArm     = "arm-timers" // rearms timers that Redis has lost
 )
 
-// info is who this process is.
-func (g *ground) info() instance.Info {
-	in := instance.Info{Generation: g.Generation, Roles: g.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
-	in.Host, _ = os.Hostname() // shown to people only
+// info describes this process to the other instances.
+func (p *platform) info() instance.Info {
+	in := instance.Info{Generation: p.Generation, Roles: p.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
+	in.Host, _ = os.Hostname() // for display only
 	return in
 }
 
-// joinOthers makes this process one of the instances of a database on a server. The lock of the
-// data directory keeps a second one of this directory away; where there may be only one at all, the
-// death of another is waited for.
-func (g *ground) joinOthers(ctx context.Context, only bool) (err error) {
-	info := g.info()
-	if info.ID, err = directoryID(g.cfg.Data); err != nil {
+// joinOthers registers this process among the instances of a database on a server. The lock of the
+// data directory excludes a second instance of that directory. With only, it waits until any other
+// instance is dead.
+func (p *platform) joinOthers(ctx context.Context, only bool) (err error) {
+	info := p.info()
+	if info.ID, err = directoryID(p.cfg.Data); err != nil {
 		return err
 	}
-	err = g.start(component{"instances", func(ctx context.Context) (err error) {
-		g.member, err = instance.Join(ctx, g.db, instance.Options{Info: info, Only: only, Now: g.db.Now, Log: g.log})
+	err = p.start(component{"instances", func(ctx context.Context) (err error) {
+		p.member, err = instance.Join(ctx, p.db, instance.Options{Info: info, Only: only, Now: p.db.Now, Log: p.log})
 		return err
 	}})(ctx)
 	if err != nil {
 		return err
 	}
-	return g.start(component{"database", func(ctx context.Context) error {
-		if err := g.db.CheckFormat(ctx); err != nil { // a newer release may have come between
+	return p.start(component{"database", func(ctx context.Context) error {
+		if err := p.db.CheckFormat(ctx); err != nil { // a newer release may have started since
 			return err
 		}
-		return g.checkConnections(ctx)
+		return p.checkConnections(ctx)
 	}})(ctx)
 }
 
-// leave tells the others, who take over at once.
-func (g *ground) leave() error {
+// leave unregisters this instance, so that the others take over its leases at once.
+func (p *platform) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := g.member.Leave(ctx); err != nil { // they find out by themselves
-		g.log.Warn("the other instances were not told of the stop", "error", err)
+	if err := p.member.Leave(ctx); err != nil { // otherwise they detect it by its missing heartbeat
+		p.log.Warn("this instance could not be deregistered; the others take over when its heartbeat expires", "error", err)
 	}
 	return nil
 }
 
-// instanceFile names the data directory among the instances.
+// instanceFile holds the id of the data directory.
 const instanceFile = "instance"
 
-// directoryID returns the id of a data directory, and makes it at the first start.
+// directoryID returns the id of a data directory and creates it at the first start.
 func directoryID(dir string) (string, error) {
 	path := filepath.Join(dir, instanceFile)
 	text, err := os.ReadFile(path)
@@ -84,7 +84,7 @@ func directoryID(dir string) (string, error) {
 		return "", fmt.Errorf("read the id of the data directory: %w", err)
 	}
 	id, err := uuid.Parse(strings.TrimSpace(string(text)))
-	if err != nil { // a crash in the middle of the first start
+	if err != nil { // the first start crashed while writing it
 		fresh := uuid.NewString()
 		return fresh, writeDurably(path, fresh+"\n")
 	}

@@ -14,21 +14,20 @@ import (
 	"smartdrive/internal/usecase/fsck"
 )
 
-// counts registers counters that somebody else keeps in an atomic number.
+// counts registers a counter for an atomic number.
 func counts(m *telemetry.Metrics, name, help string, n *atomic.Int64) {
 	m.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
 }
 
-// observe registers the gauges and counters of the parts. What costs more than a look is sampled;
-// see sample.go.
+// observe registers the metrics of all parts. Expensive ones are sampled; see sample.go.
 func (a *App) observe() {
-	m, db := a.metrics, a.ground.db.Stats()
+	m, db := a.metrics, a.platform.db.Stats()
 	counts(m, "db_writes_total", "Write transactions that were committed.", &db.Writes)
 	counts(m, "db_commits_total", "Commits of the database: fewer than writes when they share one.", &db.Commits)
 	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
 	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
-	if disk := a.ground.bytes.store; disk.Caps().Bounded {
+	if disk := a.platform.storage.store; disk.Caps().Bounded {
 		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {
@@ -37,7 +36,7 @@ func (a *App) observe() {
 			return float64(free)
 		})
 	}
-	a.ground.observeDisks(m)
+	a.platform.observeDisks(m)
 	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
 	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
 	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
@@ -50,28 +49,28 @@ func (a *App) observe() {
 	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
 	observeIntake(m, a.intake)
 	observeMove(m, a.mover)
-	observeRetention(m, a.ground.kept)
+	observeRetention(m, a.platform.kept)
 	observeTimers(m, a.timers.engine)
-	a.ways.observe(m)
+	a.traces.observe(m)
 	observeExports(m, a.exports)
 	observeAudit(m, a.auditor)
-	if queue := a.ground.shared.queue; queue != nil {
+	if queue := a.platform.shared.queue; queue != nil {
 		observeQueue(m, queue)
 	}
-	if broker := a.ground.shared.broker; broker != nil {
+	if broker := a.platform.shared.broker; broker != nil {
 		observeBroker(m, broker)
 	}
 	a.sampler.observe(m)
 }
 
-// observeRetention shows whether what is kept is kept for longer, because a clock has stepped.
+// observeRetention registers the delay of retention after a clock step.
 func observeRetention(m *telemetry.Metrics, kept *retention.Clock) {
 	m.Gauge("retention_behind_seconds", "By how much what is kept is kept for longer, because a clock has stepped.", func() float64 {
 		return kept.Behind().Seconds()
 	})
 }
 
-// observeMove shows where a migration stands.
+// observeMove registers the state of a migration.
 func observeMove(m *telemetry.Metrics, move *mover) {
 	m.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
 		if state := move.rows.State(); state.ID != "" {
@@ -88,7 +87,7 @@ func observeMove(m *telemetry.Metrics, move *mover) {
 	})
 }
 
-// observeTimers shows what this instance has delivered.
+// observeTimers registers what this instance has delivered.
 func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 	kinds := map[string]*timer.Counters{}
 	for _, kind := range timer.Kinds() {
@@ -136,7 +135,7 @@ func histogram(h *timer.Histogram) telemetry.Counted {
 	return c
 }
 
-// observeAudit shows what this instance's auditor has found.
+// observeAudit registers the results of this instance's audits.
 func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	c := &auditor.Counters
 	counts(m, "audit_passes_total", "Audits that came to their end.", &c.Passes)
@@ -155,7 +154,7 @@ func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	})
 }
 
-// observeExports shows what this instance has done for batches of documents.
+// observeExports registers what this instance has done for exports.
 func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	c := exports.Counters()
 	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)
@@ -177,7 +176,7 @@ func observeExports(m *telemetry.Metrics, exports *export.Exports) {
 	})
 }
 
-// observeIntake shows what this instance has taken in.
+// observeIntake registers what this instance has taken in.
 func observeIntake(m *telemetry.Metrics, intake *ingest.Intake) {
 	s := intake.Stats()
 	counts(m, "bundles_done_total", "Bundles of documents that were taken in.", &s.Done)
@@ -190,7 +189,7 @@ func observeIntake(m *telemetry.Metrics, intake *ingest.Intake) {
 	counts(m, "documents_conflict_total", "Documents that contradict one that was there.", &s.Torn)
 }
 
-// observeQueue shows the shared queue as this instance uses it.
+// observeQueue registers this instance's use of the shared timer queue.
 func observeQueue(m *telemetry.Metrics, queue *redis.Queue) {
 	c := queue.Counters()
 	counts(m, "timer_touches_total", "Times activity was reported to the queue.", &c.Touches)
@@ -205,7 +204,7 @@ func observeQueue(m *telemetry.Metrics, queue *redis.Queue) {
 	})
 }
 
-// observeBroker shows the stream as this instance uses it.
+// observeBroker registers this instance's use of Kafka.
 func observeBroker(m *telemetry.Metrics, broker *kafka.Stream) {
 	c := broker.Counters()
 	counts(m, "stream_relayed_total", "Records of the outbox that were sent to the broker.", &c.Relayed)

@@ -10,113 +10,113 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// mode is what an installation stands on, and what it does differently for that. Each mode is a
-// list in a function of its own (embedded, single, cluster); nobody else asks which one it is.
+// mode holds what depends on the components that an installation uses. Each mode is constructed by
+// one function (embedded, single, cluster); other code does not ask for the mode.
 type mode struct {
-	// What a start does, in this order.
-	connect  func(ctx context.Context) error // opens and checks what the mode stands on; whose bytes these are is looked at afterwards
-	identify func(ctx context.Context) (Installation, error)
-	join     func(ctx context.Context) error // makes this process one of the instances
-	bytes    func(ctx context.Context) error // opens the contents, once it is known that they belong to the database
+	// Steps of a start, in this order.
+	connect     func(ctx context.Context) error // opens and checks the components; the owner of the contents is checked afterwards
+	identify    func(ctx context.Context) (Installation, error)
+	join        func(ctx context.Context) error // registers this process as an instance
+	openStorage func(ctx context.Context) error // opens the contents after their owner was checked
 
-	// What it does later, and how.
-	ballast func() error                                     // keeps some room free for a full disk
-	copies  func(ctx context.Context, left bool) error       // brings up to date what lies elsewhere; left: the truth is in another place by now
-	alive   func(ctx context.Context) error                  // refuses while an instance may use the database
-	backup  error                                            // why backups are made elsewhere; nil: here
-	keyFile bool                                             // the key of secrets lies beside the database, and is made there
-	clock   func(ctx context.Context) (drive.Time, error)    // that all instances share; nil: this machine's
-	hold    func(ctx context.Context, tx *sqldb.Tx) error    // proves in a transaction that nobody has ended this instance; nil: nobody can
-	ended   func(ctx context.Context, g int64) (bool, error) // ends a start that is dead; nil: all others are
-	since   func(ctx context.Context) (drive.Time, error)    // when the oldest instance that has not ended began; nil: nobody else is there
+	// Later behavior.
+	ballast       func() error                                     // reserves some space for a full disk
+	refreshCopies func(ctx context.Context, left bool) error       // refreshes copies kept elsewhere; left: the database has migrated away
+	refuseAlive   func(ctx context.Context) error                  // fails while an instance may use the database
+	backupRefused error                                            // the reason why backups are made elsewhere; nil: they are made here
+	keyFile       bool                                             // the key of secrets is a file of the data directory, created there
+	clock         func(ctx context.Context) (drive.Time, error)    // clock that all instances share; nil: this machine's
+	fence         func(ctx context.Context, tx *sqldb.Tx) error    // fences a transaction: fails if this instance was declared dead; nil: not needed
+	endInstance   func(ctx context.Context, g int64) (bool, error) // declares a dead instance's start ended; nil: all other starts have ended
+	oldestStart   func(ctx context.Context) (drive.Time, error)    // start of the oldest instance that has not ended; nil: there is no other
 }
 
-// What a mode has nothing to do for.
-func noBallast() error                     { return nil }
-func noCopies(context.Context, bool) error { return nil }
-func nobodyElse(context.Context) error     { return nil } // the lock of the directory said so
+// Functions of modes that need nothing done.
+func noBallast() error                       { return nil }
+func noCopies(context.Context, bool) error   { return nil }
+func noOtherInstances(context.Context) error { return nil } // the directory lock guarantees it
 
-// modeOf is the list of the mode that the settings name.
-func (g *ground) modeOf() mode {
-	switch g.cfg.Mode() {
+// modeOf returns the mode that the settings select.
+func (p *platform) modeOf() mode {
+	switch p.cfg.Mode() {
 	case config.Single:
-		return g.single()
+		return p.single()
 	case config.Shared, config.Cluster:
-		return g.cluster()
+		return p.cluster()
 	default:
-		return g.embedded()
+		return p.embedded()
 	}
 }
 
-// embedded is one process with a file and a directory, which a lock keeps others out of.
-func (g *ground) embedded() mode {
-	g.marks = directory(g.cfg.Blobs)
+// embedded is the mode of one process with an SQLite file and a directory, protected by a lock.
+func (p *platform) embedded() mode {
+	p.marks = directoryMarks(p.cfg.Blobs)
 	return mode{
-		connect:  g.openFile,
-		identify: func(ctx context.Context) (Installation, error) { return identify(ctx, g.db, g.marks) },
+		connect:  p.openFile,
+		identify: func(ctx context.Context) (Installation, error) { return identify(ctx, p.db, p.marks) },
 		join: func(context.Context) error {
-			g.member = instance.Alone(g.info())
+			p.member = instance.Alone(p.info())
 			return nil
 		},
-		bytes:   g.openDirectory,
-		ballast: func() error { return placeBallast(g.cfg.Data) },
-		copies: func(ctx context.Context, left bool) error {
+		openStorage: p.openDirectory,
+		ballast:     func() error { return placeBallast(p.cfg.Data) },
+		refreshCopies: func(ctx context.Context, left bool) error {
 			if left {
 				return nil
 			}
-			return g.snapshot(ctx, time.Now())
+			return p.snapshot(ctx, time.Now())
 		},
-		alive:   nobodyElse,
-		keyFile: true,
+		refuseAlive: noOtherInstances,
+		keyFile:     true,
 	}
 }
 
-// single is one process with a directory and a database on a server: another one may be there, and
-// is waited for until it is dead.
-func (g *ground) single() mode {
-	g.marks = directory(g.cfg.Blobs)
+// single is the mode of one process with a directory and a database on a server. A start waits
+// until any other instance is dead.
+func (p *platform) single() mode {
+	p.marks = directoryMarks(p.cfg.Blobs)
 	return mode{
-		connect:  g.start(component{"database", g.openServer}),
-		identify: func(ctx context.Context) (Installation, error) { return identify(ctx, g.db, g.marks) },
-		join:     func(ctx context.Context) error { return g.joinOthers(ctx, true) },
-		bytes:    g.openDirectory,
-		ballast:  noBallast,
-		copies:   noCopies,
-		alive:    g.noneAlive,
-		backup:   ErrServerDatabase,
+		connect:       p.start(component{"database", p.openServer}),
+		identify:      func(ctx context.Context) (Installation, error) { return identify(ctx, p.db, p.marks) },
+		join:          func(ctx context.Context) error { return p.joinOthers(ctx, true) },
+		openStorage:   p.openDirectory,
+		ballast:       noBallast,
+		refreshCopies: noCopies,
+		refuseAlive:   p.noneAlive,
+		backupRefused: ErrServerDatabase,
 	}
 }
 
-// cluster is many processes with a database, Redis and a bucket; with Kafka, too, it is the same
-// and Kafka carries the records.
-func (g *ground) cluster() mode {
-	needed := []component{{"database", g.openServer}, {"Redis", g.openRedis}, {"S3", g.openBucket}}
+// cluster is the mode of several processes with a database server, Redis and a bucket. With Kafka,
+// it carries the records.
+func (p *platform) cluster() mode {
+	needed := []component{{"database", p.openServer}, {"Redis", p.openRedis}, {"S3", p.openBucket}}
 	m := mode{
-		identify: func(ctx context.Context) (Installation, error) { return identifyShared(ctx, g.db, g.marks) },
+		identify: func(ctx context.Context) (Installation, error) { return identifyShared(ctx, p.db, p.marks) },
 		join: func(ctx context.Context) error {
-			if err := g.start(component{"Redis", g.claimNamespace})(ctx); err != nil {
+			if err := p.start(component{"Redis", p.claimNamespace})(ctx); err != nil {
 				return err
 			}
-			return g.joinOthers(ctx, false)
+			return p.joinOthers(ctx, false)
 		},
-		bytes:   func(context.Context) error { return nil }, // the bucket was opened to be checked
-		ballast: noBallast,
-		copies:  func(ctx context.Context, _ bool) error { return g.refreshMark(ctx) },
-		alive:   g.noneAlive,
-		backup:  ErrServerDatabase,
-		clock:   func(ctx context.Context) (drive.Time, error) { return g.db.Now(ctx) },
-		hold:    func(ctx context.Context, tx *sqldb.Tx) error { return g.member.Hold(ctx, tx) },
-		ended:   func(ctx context.Context, generation int64) (bool, error) { return g.member.End(ctx, generation) },
-		since:   func(ctx context.Context) (drive.Time, error) { return g.member.Oldest(ctx) },
+		openStorage:   func(context.Context) error { return nil }, // openBucket has opened it
+		ballast:       noBallast,
+		refreshCopies: func(ctx context.Context, _ bool) error { return p.refreshMark(ctx) },
+		refuseAlive:   p.noneAlive,
+		backupRefused: ErrServerDatabase,
+		clock:         func(ctx context.Context) (drive.Time, error) { return p.db.Now(ctx) },
+		fence:         func(ctx context.Context, tx *sqldb.Tx) error { return p.member.Hold(ctx, tx) },
+		endInstance:   func(ctx context.Context, generation int64) (bool, error) { return p.member.End(ctx, generation) },
+		oldestStart:   func(ctx context.Context) (drive.Time, error) { return p.member.Oldest(ctx) },
 	}
-	if g.cfg.Kafka != nil {
-		needed = append(needed, component{"Kafka", g.checkKafka})
+	if p.cfg.Kafka != nil {
+		needed = append(needed, component{"Kafka", p.checkKafka})
 	}
-	m.connect = g.start(needed...)
+	m.connect = p.start(needed...)
 	return m
 }
 
-// start opens components, each for as long as it may take.
-func (g *ground) start(needed ...component) func(ctx context.Context) error {
-	return func(ctx context.Context) error { return startAll(ctx, needed, g.cfg.StartWait, g.log) }
+// start returns a function that opens components concurrently, each for at most --start-wait.
+func (p *platform) start(needed ...component) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return startAll(ctx, needed, p.cfg.StartWait, p.log) }
 }

@@ -64,7 +64,7 @@ func TestACheckAsksForTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuses("an empty directory")
-	if err := directory(disk).WriteMark(t.Context(), blob.Mark{ID: "another", Generation: 1}); err != nil {
+	if err := directoryMarks(disk).WriteMark(t.Context(), blob.Mark{ID: "another", Generation: 1}); err != nil {
 		t.Fatal(err)
 	}
 	refuses("another's disk")
@@ -86,17 +86,17 @@ func TestAFirstStartMayDieBeforeItsMark(t *testing.T) {
 	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identify(t.Context(), db, directory(dir)); err == nil {
+	if _, err := identify(t.Context(), db, directoryMarks(dir)); err == nil {
 		t.Fatal("the mark was written through a directory")
 	}
 	if err := os.RemoveAll(filepath.Dir(inTheWay)); err != nil {
 		t.Fatal(err)
 	}
-	in, err := identify(t.Context(), db, directory(dir))
+	in, err := identify(t.Context(), db, directoryMarks(dir))
 	if err != nil || !in.Marked {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	if _, err := identify(t.Context(), db, directory(t.TempDir())); err == nil {
+	if _, err := identify(t.Context(), db, directoryMarks(t.TempDir())); err == nil {
 		t.Error("it takes a directory without its mark")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// moveSteps is what administrators do to a migration. One step is taken at a time.
+// moveSteps implements administrators' actions on a migration, one at a time.
 type moveSteps struct {
 	*mover
 	users *account.Users
@@ -33,7 +33,7 @@ func (m moveSteps) Status(ctx context.Context) (migrate.Status, error) {
 	}
 	contents := m.rows.State().Contents
 	s.To.Blobs = config.Shown(contents)
-	if s.From.Blobs = showContents(contentsPlace(m.cfg)); m.atNewContents(m.rows.State()) {
+	if s.From.Blobs = showContents(contentsLocation(m.cfg)); m.atNewContents(m.rows.State()) {
 		s.From.Blobs = ""
 	}
 	return s, nil
@@ -48,7 +48,7 @@ func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationSt
 	defer m.steps.Unlock()
 	req := migrate.Request{
 		ToDB: databaseTarget(in.ToDB), ToBlobs: strings.TrimSpace(in.ToBlobs + " " + in.ToRedis), DryRun: in.DryRun,
-		FromBlobs: contentsPlace(m.cfg).Text(os.Environ()), Pace: migrate.Pace{Rows: in.Rows, Bytes: in.Bytes},
+		FromBlobs: contentsLocation(m.cfg).Text(os.Environ()), Pace: migrate.Pace{Rows: in.Rows, Bytes: in.Bytes},
 	}
 	before, err := m.preflight(ctx, req)
 	if err != nil {
@@ -65,12 +65,12 @@ func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationSt
 	if err != nil || req.DryRun || !report.OK {
 		return report, err
 	}
-	return report, m.settleStep(ctx)
+	return report, m.applyStep(ctx)
 }
 
-// refuseTarget refuses places that only somebody at a distance names. Where an installation goes,
-// and so which hosts and directories the server opens and writes to, is said on its machine, with a
-// command or in its settings: an administrator's stolen token must not take everything elsewhere.
+// refuseTarget refuses targets of a remote caller that are not among --migration-targets. Targets
+// decide which hosts and directories the server writes all data to, so a stolen administrator's
+// token must not choose them.
 func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	if who.User == (drive.UserID{}) { // the control socket
 		return nil
@@ -83,8 +83,8 @@ func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	return nil
 }
 
-// refuseRelative refuses a directory that is not absolute: the server's working directory is not
-// the caller's, and that of its next start need not be the one of this.
+// refuseRelative refuses a relative directory: the server's working directory differs from the
+// caller's and may change at the next start.
 func refuseRelative(in rest.MigrationStart) error {
 	for field, where := range map[string]string{"to_db": in.ToDB, "to_blobs": in.ToBlobs} {
 		if where != "" && !strings.Contains(where, "://") && !filepath.IsAbs(where) {
@@ -94,8 +94,7 @@ func refuseRelative(in rest.MigrationStart) error {
 	return nil
 }
 
-// noteStep leaves the record of what an administrator did, or could not do: the log is the trail of
-// such acts.
+// noteStep logs a step and its result as the audit trail of administrators' actions.
 func (m moveSteps) noteStep(ctx context.Context, who drive.Who, step string, err error, args ...any) {
 	state := m.rows.State()
 	args = append([]any{"step", step, "by", m.nameOf(ctx, who), "user", who.User, "migration", state.ID, "phase", int(state.Phase), "epoch", state.Epoch}, args...)
@@ -106,7 +105,7 @@ func (m moveSteps) noteStep(ctx context.Context, who drive.Who, step string, err
 	m.log.InfoContext(ctx, "migration step", args...)
 }
 
-// nameOf is a caller's name, for records.
+// nameOf returns a caller's name for the log.
 func (m moveSteps) nameOf(ctx context.Context, who drive.Who) string {
 	if who.User == (drive.UserID{}) {
 		return "the machine's administrator"
@@ -118,10 +117,10 @@ func (m moveSteps) nameOf(ctx context.Context, who drive.Who) string {
 	return u.Name
 }
 
-// settleStep opens what the step just taken wants, and says that this process acts by it.
-func (m *mover) settleStep(ctx context.Context) error {
+// applyStep opens what the last step needs and acknowledges that this process follows it.
+func (m *mover) applyStep(ctx context.Context) error {
 	if err := m.followOnce(ctx, m.rows.State()); err != nil {
-		m.log.WarnContext(ctx, "the new place of contents", "error", err) // the gate says so, too
+		m.log.WarnContext(ctx, "the new store of contents could not be opened; the migration waits for it", "error", err) // the gate reports it as well
 	}
 	return m.rows.Acknowledge(ctx)
 }
@@ -148,7 +147,7 @@ func (m moveSteps) Step(ctx context.Context, who drive.Who, step rest.MigrationS
 	if err != nil {
 		return err
 	}
-	return m.settleStep(ctx)
+	return m.applyStep(ctx)
 }
 
 // Explain implements rest.Mover.
@@ -158,7 +157,8 @@ func (m moveSteps) Explain(ctx context.Context, who drive.Who, id int64, reason 
 	return err
 }
 
-// accountsOf are the accounts of users by their names; nil for nil.
+// accountsOf returns the accounts of users by name; nil for nil. It fails with BadRequest for an
+// unknown name.
 func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.AccountID, error) {
 	if names == nil {
 		return nil, nil
@@ -179,7 +179,7 @@ func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.Acc
 
 func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody, named []drive.AccountID) (err error) {
 	rows, copier := m.rows, m.copier
-	if err := rows.Hear(ctx); err != nil { // another instance may have begun
+	if err := rows.Hear(ctx); err != nil { // another instance may have started a migration
 		return err
 	}
 	switch step {
@@ -189,7 +189,7 @@ func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.Migra
 			err = rows.Verify(ctx)
 		}
 	case rest.MigrationAdvance:
-		_, err = rows.Advance(ctx, asked(in))
+		_, err = rows.Advance(ctx, requestedPhase(in))
 	case rest.MigrationPercent:
 		err = rows.Percent(ctx, in.Percent, named)
 	case rest.MigrationPause, rest.MigrationResume:
@@ -212,21 +212,21 @@ func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.Migra
 	return err
 }
 
-// asked is the phase that a step is asked for from.
-func asked(in rest.MigrationBody) migrate.Phase {
+// requestedPhase returns the phase in which the client decided on a step, or migrate.Any.
+func requestedPhase(in rest.MigrationBody) migrate.Phase {
 	if in.Phase == nil {
 		return migrate.Any
 	}
 	return migrate.Phase(*in.Phase)
 }
 
-// rollBack leaves the new place of contents only when nothing is there that is not at the old one.
-// It goes back from the phase that this was asked for at, or not at all.
+// rollBack returns to the phase before. It gives the migration up only if the new store has no
+// contents that the old one lacks. It does nothing in a phase other than the requested one.
 func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 	rows, copier := m.rows, m.copier
 	from := rows.State().Phase
 	if in.Phase != nil {
-		from = asked(in)
+		from = requestedPhase(in)
 	}
 	last := from <= migrate.Fill
 	if last {
@@ -250,9 +250,9 @@ func (m moveSteps) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatc
 	return m.rows.Mismatches(ctx, limit)
 }
 
-// preflight looks at what package migrate cannot know: whether what comes out of it is an
-// installation that can be started, and the new place of contents. A dry run changes nothing; else
-// a directory is made.
+// preflight checks what package migrate cannot know: whether the result can be started, and the new
+// store of contents. A dry run changes nothing; otherwise a directory is created. A failed check is
+// a closed gate, not an error.
 func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
 	gates := []migrate.Gate{m.checkMode(req)}
 	if req.ToDB != "" && !strings.Contains(req.ToDB, "://") || req.ToBlobs != "" && !strings.HasPrefix(req.ToBlobs, "s3:") {
@@ -271,15 +271,16 @@ func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.G
 	}
 	look := m.checkContents
 	if req.DryRun {
-		look = m.lookAtContents
+		look = m.inspectContents
 	}
 	g, err := look(ctx, to)
 	return append(gates, g), err
 }
 
+// closed returns a gate that keeps a migration from starting.
 func closed(name, why string) migrate.Gate { return migrate.Gate{Name: name, Detail: why} }
 
-// checkMode refuses a move whose end is a combination that cannot be started.
+// checkMode refuses a migration whose result is a combination of engines that cannot be started.
 func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 	end := m.cfg
 	if req.ToDB != "" {
@@ -298,10 +299,10 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 			return closed("mode", "the new contents: "+err.Error())
 		}
 		end.S3, end.Redis = to.S3, to.Redis
-		if to.Same(contentsPlace(m.cfg)) {
+		if to.Same(contentsLocation(m.cfg)) {
 			return closed("mode", "contents are there already")
 		}
-		if to.SameJournal(contentsPlace(m.cfg)) {
+		if to.SameJournal(contentsLocation(m.cfg)) {
 			return closed("mode", "the journals of two buckets cannot share a database of Redis: name another one, such as .../1")
 		}
 	}
@@ -312,8 +313,8 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", m.cfg.Mode(), mode)}
 }
 
-// checkAlone refuses a directory of this machine as the end while there are other instances, which
-// could not reach it.
+// checkAlone refuses a directory of this machine as target while other instances run, which could
+// not reach it.
 func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "one instance"}
 	alive, err := m.member.Alive(ctx)
@@ -327,7 +328,7 @@ func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	return g, nil
 }
 
-// checkContents opens the new place and looks whose it is, and whether there is room.
+// checkContents opens the new store and checks its owner and free space.
 func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p, err := m.openContents(ctx, to)
@@ -342,7 +343,7 @@ func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrat
 	if err := p.check(ctx); err != nil {
 		return closed(name, err.Error()), nil
 	}
-	if why, err := m.notOurs(ctx, p); err != nil || why != "" {
+	if why, err := m.refuseForeign(ctx, p); err != nil || why != "" {
 		return closed(name, why), err
 	}
 	var sum drive.ByteSize
@@ -354,25 +355,25 @@ func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrat
 		if err != nil {
 			return g, err
 		}
-		if need := sum + orLeast(m.cfg.MinFree); free < need {
+		if need := sum + atLeastOne(m.cfg.MinFree); free < need {
 			return closed(name, fmt.Sprintf("%d bytes are free there, and %d are needed", free, need)), nil
 		}
 	}
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied", p.side.Name, sum)}, nil
 }
 
-// lookAtContents is checkContents for a dry run: what only a trial shows, such as the right to
-// write, is tried when it begins.
-func (m *mover) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+// inspectContents is checkContents for a dry run. It does not write, so write access is only tested
+// at the start of the migration.
+func (m *mover) inspectContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
-	p := place{side: contents.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}
+	p := location{side: contents.Side{Name: showContents(to)}, marks: directoryMarks(to.Dir), close: func() error { return nil }}
 	if to.S3 != nil {
 		if p, err = m.openSecondBucket(to); err != nil {
 			return closed(name, err.Error()), nil
 		}
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if why, err := m.notOurs(ctx, p); err != nil || why != "" {
+	if why, err := m.refuseForeign(ctx, p); err != nil || why != "" {
 		if err != nil {
 			why = err.Error()
 		}
@@ -385,8 +386,9 @@ func (m *mover) lookAtContents(ctx context.Context, to config.Contents) (g migra
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied; whether it can be written is tried when it begins", p.side.Name, sum)}, nil
 }
 
-// notOurs says why a place cannot be the new one. One that an earlier attempt has filled can.
-func (m *mover) notOurs(ctx context.Context, p place) (string, error) {
+// refuseForeign returns why a location cannot be the new store; "" if it can. A store that an
+// earlier attempt of this installation has filled is allowed.
+func (m *mover) refuseForeign(ctx context.Context, p location) (string, error) {
 	mark, found, err := p.marks.ReadMark(ctx)
 	switch {
 	case err != nil:

@@ -21,76 +21,76 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// mover takes an installation to another place. What it is doing is in the database; this is what
-// the process has open for it.
+// mover migrates an installation to other engines. The state of the migration is in the database;
+// mover holds what this process has opened for it.
 type mover struct {
-	Installation // once it is known
+	Installation // set when identified
 	cfg          config.Config
 	log          *slog.Logger
 	db           *sqldb.DB
-	first        marks // of the configured place of contents
+	first        markStore // marks of the configured store of contents
 	rows         *migrate.Migration
 	member       *instance.Member
 	copier       *contents.Copier
 	pair         *contents.Pair
-	arm          func(ctx context.Context) error // arms all timers; it is made after this
+	arm          func(ctx context.Context) error // arms all timers; set by composeTimers
 
-	steps sync.Mutex // held while an administrator's step is taken; before mu
+	steps sync.Mutex // held during an administrator's step; acquired before mu
 
-	mu     sync.Mutex // held while a second place is opened
-	second *place     // nil: contents do not move
-	at     string     // State.Contents that second was opened for
-	closed []func() error
+	mu         sync.Mutex // held while the second store is opened
+	second     *location  // nil: contents do not migrate
+	secondText string     // State.Contents for which second was opened
+	closed     []func() error
 
-	known  sync.Mutex    // guards what follows
-	done   migrate.State // what everything that is open is as it wants it
-	failed string        // why it is not as a later one wants it
+	stateMu sync.Mutex    // guards the fields below
+	applied migrate.State // last state that everything open conforms to
+	failed  string        // why a later state could not be applied; "" if it could
 }
 
 const (
 	leaseContents = "contents"
-	followEvery   = 100 * time.Millisecond // how often a process compares what it has open with where the move stands
-	followAgain   = 2 * time.Second        // what could not be opened is tried again then
+	followEvery   = 100 * time.Millisecond // interval of comparing what is open with the state of the migration
+	followAgain   = 2 * time.Second        // retry interval after a failed opening
 )
 
-// newMover does no I/O. kept is the clock of retention.
+// newMover returns a mover without doing I/O. kept is the retention clock.
 func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() time.Time) *mover {
 	m := &mover{cfg: cfg, log: log, db: db}
 	m.rows = migrate.New(migrate.Options{
-		DB: db, Here: databasePlace(cfg), Open: m.openDatabase, Show: config.Shown, Keep: cfg.MigrationKeep, Kept: kept, Log: log,
+		DB: db, Here: databaseLocation(cfg), Open: m.openDatabase, Show: config.Shown, Keep: cfg.MigrationKeep, Kept: kept, Log: log,
 	})
 	return m
 }
 
-// takeUp finds out whether the installation is moving, and lets the database's handle go to the
-// side that is the truth. It comes before anything else is read. It returns where the mark of the
-// installation is, of which first is the configured place.
-func (m *mover) takeUp(ctx context.Context, first marks) (marks, error) {
+// restore loads the state of a migration and switches the database handle to the side that leads.
+// It must run before anything else is read. first holds the marks of the configured store; restore
+// returns the marks to use. It fails with *MovedError if the settings are of the wrong side.
+func (m *mover) restore(ctx context.Context, first markStore) (markStore, error) {
 	m.first = first
 	if err := m.rows.Restore(ctx); err != nil {
 		return nil, err
 	}
 	state := m.rows.State()
-	if err := m.rightSettings(state); err != nil {
+	if err := m.checkSettings(state); err != nil {
 		return nil, err
 	}
 	if m.leavesContents(state) {
-		if err := m.openSecond(ctx, state); err != nil {
+		if err := m.openNewContents(ctx, state); err != nil {
 			return nil, err
 		}
 	}
 	return m.marksOf(state), nil
 }
 
-// MovedError says that this start has the settings of a side that is not to be started now. Nothing
-// was changed.
+// MovedError reports that the settings of this start are of a side that must not be started now.
+// Nothing was changed.
 type MovedError struct{ Want string }
 
 func (e *MovedError) Error() string { return e.Want }
 
-// rightSettings refuses a start with the settings of the new side before the migration has
-// finished, and with those of the old one after it has: each would serve a part of what there is.
-func (m *mover) rightSettings(state migrate.State) error {
+// checkSettings fails with *MovedError for the settings of the new side before the migration has
+// finished, and for those of the old side afterwards. Either would serve only a part of the data.
+func (m *mover) checkSettings(state migrate.State) error {
 	if state.ID == "" {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (m *mover) rightSettings(state migrate.State) error {
 	return nil
 }
 
-// newSettings says how an installation is started that has moved.
+// newSettings returns the flags for starting a migrated installation.
 func newSettings(db, contents string) string {
 	var all []string
 	switch {
@@ -122,26 +122,26 @@ func newSettings(db, contents string) string {
 	return strings.Join(all, " ") + " (passwords are not shown)"
 }
 
-// atNewContents reports whether the configured place of contents is the one that they move to.
+// atNewContents reports whether the configured store of contents is the target of the migration.
 func (m *mover) atNewContents(state migrate.State) bool {
 	to, err := config.ParseContents(state.Contents, os.Environ())
-	return err == nil && state.Contents != "" && to.Same(contentsPlace(m.cfg))
+	return err == nil && state.Contents != "" && to.Same(contentsLocation(m.cfg))
 }
 
-// leavesContents reports whether contents are on their way from the configured place.
+// leavesContents reports whether contents are migrating away from the configured store.
 func (m *mover) leavesContents(state migrate.State) bool {
 	return state.ID != "" && state.Contents != "" && state.Phase >= migrate.Fill && !m.atNewContents(state)
 }
 
-// openSecond opens where contents move to. Before the new side leads, what does not answer is
-// waited for in the background.
-func (m *mover) openSecond(ctx context.Context, state migrate.State) error {
+// openNewContents opens the new store of contents at a start. Before the new side leads, an
+// unreachable store is retried in the background.
+func (m *mover) openNewContents(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseContents(state.Contents, os.Environ())
 	if err != nil {
 		return fmt.Errorf("where contents move to: %w", err)
 	}
 	err = startAll(ctx, []component{{"new place of contents", func(ctx context.Context) error {
-		if err := m.openSecondPlace(ctx, state, to); err != nil {
+		if err := m.openNewStore(ctx, state, to); err != nil {
 			return err
 		}
 		return m.second.check(ctx)
@@ -153,40 +153,41 @@ func (m *mover) openSecond(ctx context.Context, state migrate.State) error {
 	return err
 }
 
-// marksOf keeps the mark on both sides; the one that leads says what is true.
-func (m *mover) marksOf(state migrate.State) marks {
+// marksOf returns the marks of both stores; the leading side's mark is authoritative.
+func (m *mover) marksOf(state migrate.State) markStore {
 	first, second := m.first, m.second
 	failed := func(err error) {
-		m.log.Warn("the mark beside contents was not written on the side that follows", "error", err)
+		m.log.Warn("the installation's mark could not be written to the following store; it is written again before that store leads", "error", err)
 	}
 	switch {
 	case second == nil:
 		return first
 	case state.Switched:
-		return twoMarks{second.marks, first, failed}
+		return mirroredMarks{second.marks, first, failed}
 	default:
-		return twoMarks{first, second.marks, failed}
+		return mirroredMarks{first, second.marks, failed}
 	}
 }
 
-// take takes part in moves as an instance of an installation. It returns what everybody uses for
-// bytes: the configured place, and the one that contents move to.
-func (m *mover) take(in Installation, member *instance.Member, bytes storage) storage {
+// join makes this instance take part in migrations. It returns the storage to use, which covers the
+// configured store and the new one.
+func (m *mover) join(in Installation, member *instance.Member, bytes storage) storage {
 	m.Installation, m.member = in, member
 	m.pair = contents.NewPair(contents.Side{
-		Name: showContents(contentsPlace(m.cfg)), Store: bytes.store, Staging: bytes.staging, Quarantine: bytes.quarantine,
+		Name: showContents(contentsLocation(m.cfg)), Store: bytes.store, Staging: bytes.staging, Quarantine: bytes.quarantine,
 	})
 	m.copier = contents.NewCopier(contents.Options{
 		DB: m.db, Pair: m.pair, State: m.rows.State, Log: m.log,
 		Drop: contents.Drop{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
 	})
 	m.rows.Join(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Beside: m.moveContents, Arrived: func(ctx context.Context) error { return m.arm(ctx) }})
-	m.align(m.rows.State())
+	m.applyState(m.rows.State())
 	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }
 
-// align makes what is open what the move wants. The second place is open already.
-func (m *mover) align(state migrate.State) {
+// applyState sets the pair of stores to the state of the migration. The second store is open
+// already.
+func (m *mover) applyState(state migrate.State) {
 	_, both := m.pair.Attached()
 	switch {
 	case !m.leavesContents(state):
@@ -214,34 +215,33 @@ func (m *mover) align(state migrate.State) {
 	m.pair.Read(percent)
 }
 
-// moveContents is what this process does for contents while something moves: it keeps open what the
-// move wants, and copies if it is the one that does. What is not wanted any more at the end is let
-// go.
+// moveContents keeps open what the migration needs and, under a lease, copies contents, while a
+// migration runs. When it ends, moveContents closes what is not needed any more.
 func (m *mover) moveContents(ctx context.Context) {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { m.follow(ctx) })
 	jobs.Go(func() {
 		if err := m.member.Lead(ctx, leaseContents, m.copier.Run); err != nil {
-			m.log.WarnContext(ctx, "the copying of contents ended", "error", err)
+			m.log.WarnContext(ctx, "copying of contents stopped in this instance", "error", err)
 		}
 	})
 	jobs.Wait()
 	if state := m.rows.State(); state.ID == "" {
 		if err := m.followOnce(ctx, state); err != nil {
-			m.log.WarnContext(ctx, "the new place of contents", "error", err)
+			m.log.WarnContext(ctx, "the new store of contents could not be closed after the migration", "error", err)
 		}
 	}
 }
 
-// follow keeps what this process has open as the move wants it, until ctx is done.
+// follow applies the state of the migration to this process until ctx is done.
 func (m *mover) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	var last attempt
 	for {
-		if state := m.rows.State(); !m.isDone(state) && !last.tooSoon(state, time.Now()) {
+		if state := m.rows.State(); !m.isApplied(state) && !last.tooSoon(state, time.Now()) {
 			if err := m.followOnce(ctx, state); err != nil {
-				m.log.WarnContext(ctx, "the new place of contents", "error", err)
+				m.log.WarnContext(ctx, "the new store of contents could not be opened; the migration waits for it", "error", err)
 				last = attempt{state, time.Now()}
 			}
 		}
@@ -253,28 +253,27 @@ func (m *mover) follow(ctx context.Context) {
 	}
 }
 
-// attempt is one to open what a state wants that has failed.
+// attempt is a failed try to apply a state.
 type attempt struct {
 	state migrate.State
 	at    time.Time
 }
 
-// tooSoon reports whether the same was tried a moment ago. What another state wants may be
-// something else.
+// tooSoon reports whether the same state failed less than followAgain ago.
 func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
 	return a.state == state && now.Sub(a.at) < followAgain
 }
 
-// ready says what this process has not opened yet that a state of the move wants; nil: it acts by
-// it. It waits for nothing: follow opens.
+// ready returns why this process does not follow a state yet; nil if it does. It does not block;
+// follow opens what is missing.
 func (m *mover) ready(state migrate.State) error {
 	if state.Phase == migrate.NewOnly && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")
 	}
-	m.known.Lock()
-	defer m.known.Unlock()
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
 	switch {
-	case m.done.ID == state.ID && m.done.Epoch == state.Epoch || !m.leavesContents(state):
+	case m.applied.ID == state.ID && m.applied.Epoch == state.Epoch || !m.leavesContents(state):
 		return nil
 	case m.failed != "":
 		return errors.New("the new place of contents: " + m.failed)
@@ -282,27 +281,27 @@ func (m *mover) ready(state migrate.State) error {
 	return errors.New("the new place of contents is being opened")
 }
 
-func (m *mover) isDone(state migrate.State) bool {
-	m.known.Lock()
-	defer m.known.Unlock()
-	return m.done == state
+func (m *mover) isApplied(state migrate.State) bool {
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	return m.applied == state
 }
 
-// followOnce makes what is open what a state wants, and remembers how that went.
+// followOnce applies a state and records the result for ready.
 func (m *mover) followOnce(ctx context.Context, state migrate.State) error {
 	err := m.openAndAlign(ctx, state)
-	m.known.Lock()
-	defer m.known.Unlock()
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
 	if err != nil {
 		m.failed = err.Error()
 		return err
 	}
-	m.done, m.failed = state, ""
+	m.applied, m.failed = state, ""
 	return nil
 }
 
-// openAndAlign opens what is missing, marks it, and lets the pair know. What is left is closed with
-// the process: somebody may still read from it.
+// openAndAlign opens what a state needs, marks it and sets the pair. What is not needed any more is
+// closed at the end of the process, since a reader may still use it.
 func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -311,14 +310,15 @@ func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 			return err
 		}
 	}
-	m.align(state)
+	m.applyState(state)
 	if m.second != nil && !m.leavesContents(state) {
 		m.closeSecond()
 	}
 	return nil
 }
 
-// closeSecond lets go of the new place; what still reads from it may end.
+// closeSecond detaches the new store and closes it at the end of the process, so that readers can
+// finish.
 func (m *mover) closeSecond() {
 	if m.second == nil {
 		return
@@ -330,18 +330,19 @@ func (m *mover) closeSecond() {
 	m.second = nil
 }
 
+// openFollowing opens the new store and writes its mark.
 func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseContents(state.Contents, os.Environ())
 	if err != nil {
 		return err
 	}
-	if err := m.openSecondPlace(ctx, state, to); err != nil {
+	if err := m.openNewStore(ctx, state, to); err != nil {
 		return err
 	}
 	if err := m.second.check(ctx); err != nil {
 		return err
 	}
-	for _, at := range []marks{m.second.marks, m.first} {
+	for _, at := range []markStore{m.second.marks, m.first} {
 		if err := at.WriteMark(ctx, blob.Mark{ID: m.ID, Generation: m.Generation}); err != nil {
 			return err
 		}
@@ -353,32 +354,31 @@ func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaSecond, state.ID) })
 }
 
-// openSecondPlace opens the new place of contents, unless it is open. A directory that has had the
-// mark and is without it now is one whose disk is not mounted: it is waited for, and nothing is
-// made in its stead.
-func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
-	if m.second != nil && m.at == state.Contents {
+// openNewStore opens the new store of contents unless it is open. If a directory that had the mark
+// lacks it now, its disk is not mounted. Then it fails with Unavailable and creates nothing.
+func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config.Contents) error {
+	if m.second != nil && m.secondText == state.Contents {
 		return nil
 	}
-	m.closeSecond() // of a move that was given up
+	m.closeSecond() // of a migration that was given up
 	marked, err := meta.Find(ctx, m.db, metaSecond)
 	if err != nil {
 		return err
 	}
 	if marked == state.ID && to.S3 == nil {
-		if _, found, err := directory(to.Dir).ReadMark(ctx); err != nil || !found {
+		if _, found, err := directoryMarks(to.Dir).ReadMark(ctx); err != nil || !found {
 			return drive.Wrap(errors.Join(err, unmarked(to)), drive.Unavailable)
 		}
 	}
 	p, err := m.openContents(ctx, to)
 	if err == nil {
-		m.second, m.at = &p, state.Contents
+		m.second, m.secondText = &p, state.Contents
 	}
 	return err
 }
 
-// openOld opens the place that contents have left, to remove them. Without this installation's mark
-// it may be another directory of the same name, on another machine.
+// openOld opens the store that contents have left, to delete them. It fails if the store lacks this
+// installation's mark, because it may be another directory of the same name on another machine.
 func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) {
 	if m.Restored {
 		return contents.Old{}, drive.Wrap(errors.New("the installation was restored from a backup, and nothing is removed until \"admin fsck\" finds nothing"), drive.WrongState)
@@ -388,10 +388,10 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 		return contents.Old{}, drive.Wrap(fmt.Errorf("the old place of contents: %w", err), drive.WrongState)
 	}
 	if at.S3 == nil {
-		switch mark, found, err := directory(at.Dir).ReadMark(ctx); {
+		switch mark, found, err := directoryMarks(at.Dir).ReadMark(ctx); {
 		case err != nil:
 			return contents.Old{}, err
-		case !found || mark.ID != m.ID: // asked before it is opened, which would make it
+		case !found || mark.ID != m.ID: // checked before opening, which would create it
 			return contents.Old{}, unmarked(at)
 		}
 	}
@@ -417,7 +417,7 @@ func unmarked(at config.Contents) error {
 	return drive.Wrap(fmt.Errorf("%s does not have the mark of this installation; is it on another machine, or not mounted?", showContents(at)), drive.WrongState)
 }
 
-// close closes what was opened for the move.
+// close closes everything that was opened for the migration.
 func (m *mover) close() error {
 	var errs []error
 	if m.second != nil {

@@ -14,19 +14,19 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
-// notices are what people are told, and who tells them.
+// notices holds the parts that create and deliver notifications.
 type notices struct {
 	store   *notice.Notices
 	teller  *notify.Teller
 	inbox   *notify.Inbox
-	postman *notify.Postman // nil: there is no server for mail
-	mail    *mailCheck      // nil: the same
+	postman *notify.Postman // nil: no mail server
+	mail    *mailCheck      // nil: no mail server
 }
 
 func newNotices(a *App) *notices {
-	g, cfg := a.ground, a.ground.cfg
-	n := &notices{store: notice.New(notice.Options{DB: g.db, Now: g.stamp, Kept: g.kept.Now})}
-	parts := notify.Parts{DB: g.db, Notices: n.store, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Now: g.stamp}
+	p, cfg := a.platform, a.platform.cfg
+	n := &notices{store: notice.New(notice.Options{DB: p.db, Now: p.rowTime, Kept: p.kept.Now})}
+	parts := notify.Parts{DB: p.db, Notices: n.store, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Now: p.rowTime}
 	n.teller, n.inbox = notify.NewTeller(parts, cfg.Mail != nil), notify.NewInbox(parts, cfg.Mail != nil)
 	if cfg.Mail == nil {
 		return n
@@ -35,7 +35,7 @@ func newNotices(a *App) *notices {
 		Address: cfg.Mail.Address, TLS: cfg.Mail.TLS, User: cfg.Mail.User, Password: string(cfg.Mail.Password), From: cfg.Mail.From,
 	})
 	n.mail = newMailCheck(rest.MailReport{Server: cfg.Mail.Address, From: cfg.Mail.From}, server.Check)
-	opt := notify.PostOptions{Log: g.log, Send: server.Send}
+	opt := notify.PostOptions{Log: p.log, Send: server.Send}
 	if cfg.BaseURL != nil {
 		opt.BaseURL = cfg.BaseURL.String()
 	}
@@ -43,14 +43,14 @@ func newNotices(a *App) *notices {
 	return n
 }
 
-// lookTime is how long a look may take: most of what a chore has.
-const lookTime = choreTime / 3 * 2
+// sendTimeout bounds sendDue: most of a job's time.
+const sendTimeout = jobTime / 3 * 2
 
-// look looks for what nobody does and people are told. It returns before which moment roles have
-// ended that may be deleted: those whose end was told. That it fails, or takes long, keeps nothing
-// else from being deleted, and these for a week. more says that it is not through.
-func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time, more bool) {
-	within, stop := context.WithTimeout(ctx, lookTime)
+// sendDue creates notifications about expiring roles and full drives. It returns the time before
+// which expired roles may be deleted, because their users were notified. A failure delays that
+// deletion by at most a week and nothing else. more reports that work is left.
+func (n *notices) sendDue(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time, more bool) {
+	within, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()
 	var err error
 	for _, tell := range []func(context.Context) (bool, error){n.teller.Roles, n.teller.Ledgers} {
@@ -60,18 +60,18 @@ func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (en
 		}
 		more, err = more || left, errors.Join(err, failed)
 	}
-	if within.Err() != nil && ctx.Err() == nil { // the rest of it has its turn soon
+	if within.Err() != nil && ctx.Err() == nil { // it continues soon
 		more, err = true, nil
 	}
 	ended, endedErr := n.teller.Ended(ctx, now)
 	if err := errors.Join(err, endedErr); err != nil && ctx.Err() == nil {
-		log.ErrorContext(ctx, "people could not be told of roles that end or drives that get full", "error", err)
+		log.ErrorContext(ctx, "notifications of expiring roles or full drives failed; the next housekeeping run retries", "error", err)
 	}
 	return ended, more
 }
 
-// hookDisabled has the user told who has made a webhook that was disabled.
-func (n chronicle) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hook) error {
+// hookDisabled notifies the user who created a webhook that it was disabled.
+func (p activityPublisher) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hook) error {
 	record, err := notice.Due(notice.Cause{
 		Kind: notice.Webhook, What: notice.Disabled, Account: h.Account, User: h.User,
 		Data: notice.Data{Name: h.Label(), Subject: h.ID.String(), Reason: string(h.Reason)},
@@ -79,5 +79,5 @@ func (n chronicle) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hoo
 	if err != nil {
 		return err
 	}
-	return n.Append(ctx, tx, record)
+	return p.Append(ctx, tx, record)
 }

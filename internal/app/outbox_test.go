@@ -46,7 +46,7 @@ func TestTheOutboxOfTheProgramIsTrimmed(t *testing.T) {
 				t.Helper()
 				_, err := a.outbox.Trim(t.Context(), time.Now().Add(after))
 				var n int
-				err = errors.Join(err, a.ground.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM outbox`).Scan(&n))
+				err = errors.Join(err, a.platform.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM outbox`).Scan(&n))
 				if err != nil || n != want {
 					t.Errorf("%v later there are %d records, want %d; error %v", after, n, want, err)
 				}
@@ -61,7 +61,7 @@ func TestTheOutboxOfTheProgramIsTrimmed(t *testing.T) {
 
 func publish(t *testing.T, a *App, n int) {
 	t.Helper()
-	err := a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+	err := a.platform.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		for range n {
 			r, err := stream.New(stream.TopicUploads, stream.UploadDone, drive.NewID[drive.AccountID](), "subject", struct{}{})
 			if err == nil {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// explainOwner adds the remedy to a start that failed if this process may not open a file of the
-// installation: as a rule somebody has run a command as another user, such as root.
+// explainOwner adds the remedy to the error of a start if this process may not open a file of the
+// installation, usually because a command was run as another user such as root.
 func explainOwner(err error, dirs ...string) error {
 	if err == nil || os.Geteuid() <= 0 { // root may open everything; Windows has no such ids
 		return err
@@ -25,8 +25,8 @@ func explainOwner(err error, dirs ...string) error {
 	return err
 }
 
-// firstForbidden returns the first regular file of a directory that may not be read and written, or
-// the directory itself; empty: there is none.
+// firstForbidden returns the first regular file of a directory that this process may not read and
+// write, or the directory itself; "" if there is none.
 func firstForbidden(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrPermission) {

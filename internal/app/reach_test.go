@@ -99,7 +99,7 @@ func TestCommandsAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
-			c, done, err := reachWithin(t.Context(), 5*time.Minute, cfg, silent) // the last one waits for five others
+			c, done, err := connectWithin(t.Context(), 5*time.Minute, cfg, silent) // the last one waits for five others
 			if err != nil {
 				t.Error(err)
 				return
@@ -132,8 +132,8 @@ func TestReach(t *testing.T) { // a short name: it is a part of the path of the 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(socket(a.ground.cfg.Data)) > 100 { // the limit is 108 bytes on Linux, 104 elsewhere
-		t.Fatalf("the path of the socket is too long for this test: %s", socket(a.ground.cfg.Data))
+	if len(socket(a.platform.cfg.Data)) > 100 { // the limit is 108 bytes on Linux, 104 elsewhere
+		t.Fatalf("the path of the socket is too long for this test: %s", socket(a.platform.cfg.Data))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -107,7 +107,7 @@ func newPooled(t *testing.T) *pooled {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	over := make(chan error, 1)
 	go func() { over <- srv.Run(ctx) }()
-	control, done := a.reachInside(t.Context())
+	control, done := a.serveInProcess(t.Context())
 	to, err := url.Parse(srv.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func (n *node) wantReady(t *testing.T, role string) {
 func (n *node) sampleSoon(t *testing.T, alive int) (taken samples) {
 	t.Helper()
 	process.Eventually(t, patience, "the samples", func() (err error) {
-		taken, err = n.sampler.take(t.Context())
+		taken, err = n.sampler.sample(t.Context())
 		if h := taken.pending[timer.Purge]; err != nil || taken.alive != alive || h.Minute+h.Hour+h.Leased != 1 {
 			return fmt.Errorf("%+v: %v", taken, err)
 		}
@@ -119,7 +119,7 @@ func figures(t *testing.T, n *node, want ...string) {
 func TestStatusOfOneInstance(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
-	a.ground.Restored = true
+	a.platform.Restored = true
 	out, err := ask(t, control, http.MethodGet, "/api/v1/admin/status", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestStatusOfOneInstance(t *testing.T) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Mode != "embedded" || s.Installation != a.ground.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
+	if s.Mode != "embedded" || s.Installation != a.platform.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
 		len(s.Failing) > 0 || s.Unsent != nil || !s.Restored {
 		t.Errorf("status: %s", raw)
 	}

@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// Run serves until ctx is done and then stops: first the heads, so that no request is cut, then the
-// engines. ready is called with the URL once requests are answered.
+// Run serves until ctx is done. Then it stops the heads, so that requests can finish, and
+// afterwards the engines. It calls ready with the URL once requests are served.
 func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, ready func(url string)) error {
-	g := a.ground
-	api := a.api(version, server.NewGate[drive.UserID](g.cfg.UserRequests))
-	for operation := range g.cfg.CreationIntervals {
+	p := a.platform
+	api := a.api(version, server.NewGate[drive.UserID](p.cfg.UserRequests))
+	for operation := range p.cfg.CreationIntervals {
 		if !api.HasIntervals(operation) {
 			return fmt.Errorf("--creation-intervals: %q has no interval; use operations that take an Idempotency-Key (docs/api.md), except POST /admin/users and POST /batch", operation)
 		}
@@ -28,13 +28,13 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	if err := srv.Listen(ctx); err != nil {
 		return err
 	}
-	control, err := listenControl(ctx, g.cfg.Data, a.console().handler(api), g.log)
+	control, err := listenControl(ctx, p.cfg.Data, a.console().handler(api), p.log)
 	if err != nil {
 		return err
 	}
 	a.observe()
 
-	// The engines outlive the heads: a request that is being answered may still need them.
+	// The engines outlive the heads, because requests in flight may need them.
 	engines, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngines()
 	background, engineCtx := errgroup.WithContext(engines)
@@ -45,8 +45,8 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	heads, headCtx := errgroup.WithContext(ctx)
 	heads.Go(func() error { return srv.Run(headCtx) })
 	heads.Go(func() error { return control.run(headCtx) })
-	heads.Go(func() error { return reloadOn(headCtx, g.log, srv, reload) })
-	heads.Go(func() error { // an engine that fails takes the heads with it
+	heads.Go(func() error { return reloadOn(headCtx, p.log, srv, reload) })
+	heads.Go(func() error { // a failed engine stops the heads
 		select {
 		case <-engineCtx.Done():
 			return context.Cause(engineCtx)
@@ -59,29 +59,29 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	return errors.Join(err, ignoreStop(background.Wait()))
 }
 
-// loops are what runs behind the heads, by the roles of this instance. A shared component's own
-// loops come first; what only one instance does it does under a lease.
+// loops returns the background loops of this instance's roles. Loops that only one instance runs
+// hold a lease.
 func (a *App) loops() []loop {
-	g, roles := a.ground, a.ground.cfg.Roles
-	all := append(g.shared.loops(), g.member.Run, g.kept.Run, a.timers.engine.Run, a.ways.recorder.Run, a.settings.Run, a.mover.rows.Run, g.watchDataDisk)
+	p, roles := a.platform, a.platform.cfg.Roles
+	all := append(p.shared.loops(), p.member.Run, p.kept.Run, a.timers.engine.Run, a.traces.recorder.Run, a.settings.Run, a.mover.rows.Run, p.watchDataDisk)
 	if roles.API {
 		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run, a.downloads.Run)
 	}
 	if roles.Scheduler {
-		all = append(all, a.courier.relay...)
+		all = append(all, a.transport.relay...)
 	}
 	if roles.Worker {
-		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), a.auditor.RunSuspicions, under(g.member, leaseSample, a.sampler.run), under(g.member, leaseCopies, a.house.keepCopies), under(g.member, leaseHooks, a.webhooks.Run))
-		all = append(all, a.courier.work...)
+		all = append(all, a.unlinker.Run, underLease(p.member, leaseAudit, a.auditor.Run), a.auditor.RunSuspicions, underLease(p.member, leaseSample, a.sampler.run), underLease(p.member, leaseCopies, a.housekeeping.keepCopies), underLease(p.member, leaseHooks, a.webhooks.Run))
+		all = append(all, a.transport.work...)
 		if post := a.notices.postman; post != nil {
-			all = append(all, under(g.member, leaseMail, post.Run))
+			all = append(all, underLease(p.member, leaseMail, post.Run))
 		}
 	}
 	if roles.Export {
 		all = append(all, a.exports.Run)
 	}
 	if roles.Ingest {
-		all = append(all, a.intake.Run, a.courier.bundles, under(g.member, leaseCompare, a.intake.RunReconciler), under(g.member, leaseGather, a.intake.RunGatherer))
+		all = append(all, a.intake.Run, a.transport.bundles, underLease(p.member, leaseCompare, a.intake.RunReconciler), underLease(p.member, leaseGather, a.intake.RunGatherer))
 	}
 	if roles.Scheduler || roles.Worker {
 		all = append(all, a.timers.recoverUntilDone, a.links().sealUntilDone)

@@ -18,39 +18,38 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// samples are figures of the installation as a whole. They cost a walk over the timers or questions
-// to the database and the brokers, so they are taken now and then, by one instance; the others show
-// none, and sums over instances stay right.
+// samples are metrics of the whole installation. They are expensive, so one instance takes them
+// periodically. The other instances report none, so that sums over instances are right.
 type samples struct {
 	pending     map[timer.Kind]timer.Horizon
 	lags        []stream.Lag
 	unsent      int64
 	oldest      time.Duration
 	alive       int
-	corrections map[string]int64 // findings that were repaired, by invariant
-	uploads     map[string]int64 // those that are open, by state
-	exports     map[string]int64 // batches of documents that hold something, by state
-	bundles     map[string]int64 // those that have not ended, by state
-	dead        int64            // dead letters; -1: not known
-	crowded     int64            // accounts near the limit of nodes; -1: not known
+	corrections map[string]int64 // repaired findings by invariant
+	uploads     map[string]int64 // open uploads by state
+	exports     map[string]int64 // unreleased exports by state
+	bundles     map[string]int64 // unfinished bundles by state
+	dead        int64            // dead letters; -1: unknown
+	crowded     int64            // accounts near the limit of nodes; -1: unknown
 }
 
-// leaseSample is that of who takes samples.
+// leaseSample names the lease held by the instance that takes samples.
 const leaseSample = "figures"
 
-// sampleEvery is how old the figures may be.
+// sampleEvery is the interval of sampling.
 const sampleEvery = 30 * time.Second
 
-// growEvery is how old the figures of today may be that stay.
+// growEvery is the interval of recording the day's growth.
 const growEvery = time.Hour
 
-// sampler takes samples and keeps the last ones. They are gone when another instance takes over.
+// sampler takes samples and keeps the latest. They are dropped when another instance takes over.
 type sampler struct {
 	log     *slog.Logger
 	db      *sqldb.DB
 	member  *instance.Member
 	timers  *timer.Engine
-	records records
+	records recordFlow
 	store   blob.Store
 	growth  *growth.Growth
 	tree    *tree.Tree
@@ -62,28 +61,28 @@ func (k *sampler) run(ctx context.Context) error {
 	defer k.last.Store(nil)
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	var grown time.Time // when the figures of the day were noted
+	var grown time.Time // time of the last recorded growth
 	var blind telemetry.Outage
 	crowded := int64(-1)
 	for {
-		s, err := k.take(ctx)
-		blind.Note(ctx, k.log, "some figures could not be taken", err)
+		s, err := k.sample(ctx)
+		blind.Note(ctx, k.log, "some metrics could not be sampled; they are absent until the next sample", err)
 		hourly := time.Since(grown) >= growEvery
 		if hourly {
 			if crowded, err = tree.Crowded(ctx, k.tree, k.db); err != nil {
 				crowded = -1
 				if ctx.Err() == nil {
-					k.log.WarnContext(ctx, "the accounts near the limit of nodes could not be counted", "error", err)
+					k.log.WarnContext(ctx, "the accounts near the limit of nodes could not be counted; retried within the hour", "error", err)
 				}
 			}
 		}
 		s.crowded = crowded
 		k.last.Store(&s)
 		if hourly {
-			if err := k.grow(ctx); err == nil {
+			if err := k.recordGrowth(ctx); err == nil {
 				grown = time.Now()
 			} else if ctx.Err() == nil {
-				k.log.WarnContext(ctx, "the figures of the day could not be noted", "error", err)
+				k.log.WarnContext(ctx, "the growth figures of the day could not be stored; the next sample retries", "error", err)
 			}
 		}
 		select {
@@ -94,8 +93,8 @@ func (k *sampler) run(ctx context.Context) error {
 	}
 }
 
-// take returns what could be had; what could not is absent.
-func (k *sampler) take(ctx context.Context) (s samples, err error) {
+// sample returns the figures that could be read; the error joins the failures of the others.
+func (k *sampler) sample(ctx context.Context) (s samples, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
 	pending, pendingErr := k.timers.Sample(ctx)
@@ -117,8 +116,8 @@ func (k *sampler) take(ctx context.Context) (s samples, err error) {
 	return s, errors.Join(pendingErr, lagErr, unsentErr, aliveErr, correctionErr, uploadErr, exportErr, bundleErr, deadErr)
 }
 
-// grow notes the figures of the day.
-func (k *sampler) grow(ctx context.Context) error {
+// recordGrowth records the figures of the day.
+func (k *sampler) recordGrowth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
 	if !k.store.Caps().Bounded {
@@ -131,7 +130,7 @@ func (k *sampler) grow(ctx context.Context) error {
 	return k.growth.Note(ctx, &free)
 }
 
-// unsent returns what waits for the broker; without one all of the outbox would, and nobody asks.
+// unsent returns the records that wait for the broker; zero without a broker.
 func (k *sampler) unsent(ctx context.Context) (n int64, oldest time.Duration, err error) {
 	if k.records.unsent == nil {
 		return 0, 0, nil
@@ -139,7 +138,7 @@ func (k *sampler) unsent(ctx context.Context) (n int64, oldest time.Duration, er
 	return k.records.unsent(ctx)
 }
 
-// What is counted every 30 s: a name and a number in each row.
+// Queries of the samples; each row has a name and a number.
 const (
 	countCorrections = `SELECT invariant, COUNT(*) FROM findings WHERE repaired <> 0 GROUP BY invariant`
 	countUploads     = `SELECT state, COUNT(*) FROM uploads WHERE state IN ('active', 'parked', 'sealing', 'reclaiming') GROUP BY state`
@@ -148,7 +147,7 @@ const (
 	countDead        = `SELECT 'all', COUNT(*) FROM dead_letters`
 )
 
-// counted returns the numbers of a query that gives a name and a number in each row.
+// counted returns the rows of such a query as a map.
 func counted(ctx context.Context, db *sqldb.DB, query string) (map[string]int64, error) {
 	type row struct {
 		name string
@@ -166,7 +165,7 @@ func counted(ctx context.Context, db *sqldb.DB, query string) (map[string]int64,
 	return n, nil
 }
 
-// observe registers the figures that are sampled.
+// observe registers gauges for the latest samples.
 func (k *sampler) observe(m *telemetry.Metrics) {
 	gauges := func(name, help string, labels []string, f func(s *samples, set func(float64, ...string))) {
 		m.Gauges(name, help, labels, func(set func(float64, ...string)) {

@@ -15,25 +15,24 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// openVault opens the secret of links with the key that the configuration names, or else with the
-// one that lies beside an embedded database; the first start makes that one. Several instances that
-// were given no key keep the secret in plain, as there is no place that all of them see and no copy
-// of the database has; one that was embedded before opens it with the key of that time.
-func (g *ground) openVault(ctx context.Context) (*vault.Vault, error) {
-	keys, err := g.secretKeys()
+// openVault opens the secrets of links with --secret-key, or with the key file of an embedded
+// database, which the first start creates. Several instances without a --secret-key store the
+// secrets in plain text, because no place except the database is shared by all of them.
+func (p *platform) openVault(ctx context.Context) (*vault.Vault, error) {
+	keys, err := p.secretKeys()
 	if err != nil {
 		return nil, err
 	}
-	plain := g.cfg.SecretKey == "" && !g.mode.keyFile
+	plain := p.cfg.SecretKey == "" && !p.mode.keyFile
 	if plain {
-		g.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
+		p.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
 	}
-	v := vault.New(vault.Options{DB: g.db, Keys: keys, Plain: plain})
+	v := vault.New(vault.Options{DB: p.db, Keys: keys, Plain: plain})
 	if _, err = v.Links(ctx); err == nil {
 		err = v.Prepare(ctx)
 	}
-	if errors.Is(err, vault.ErrOtherKey) && g.cfg.SecretKey == "" && g.mode.keyFile {
-		g.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
+	if errors.Is(err, vault.ErrOtherKey) && p.cfg.SecretKey == "" && p.mode.keyFile {
+		p.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
 		return v, v.Rotate(ctx)
 	}
 	if errors.Is(err, vault.ErrOtherKey) {
@@ -42,7 +41,7 @@ func (g *ground) openVault(ctx context.Context) (*vault.Vault, error) {
 	return v, err
 }
 
-// links are what can be had with a token alone: their tokens and codes are sealed.
+// links seals the tokens and codes of public links, which give access by themselves.
 type links struct {
 	log      *slog.Logger
 	vault    *vault.Vault
@@ -50,8 +49,8 @@ type links struct {
 	collects *collect.Links
 }
 
-// sealUntilDone seals in the background what a version before has left in plain: it is served
-// meanwhile as it is.
+// sealUntilDone seals in the background what an earlier release stored in plain text. Requests are
+// served meanwhile.
 func (l links) sealUntilDone(ctx context.Context) error {
 	return untilDone(ctx, l.log, "seal the tokens of links", l.seal)
 }
@@ -60,15 +59,15 @@ func (l links) seal(ctx context.Context) error {
 	return errors.Join(l.shares.Seal(ctx), l.collects.Seal(ctx))
 }
 
-func (g *ground) secretKeys() ([]vault.Key, error) {
-	if text := string(g.cfg.SecretKey); text != "" {
+func (p *platform) secretKeys() ([]vault.Key, error) {
+	if text := string(p.cfg.SecretKey); text != "" {
 		keys, err := vault.ParseKeys(text)
 		if err != nil {
 			return nil, fmt.Errorf("read --secret-key: %w", err)
 		}
 		return keys, nil
 	}
-	path := filepath.Join(g.cfg.Data, keyFile)
+	path := filepath.Join(p.cfg.Data, keyFile)
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -79,18 +78,18 @@ func (g *ground) secretKeys() ([]vault.Key, error) {
 		return keys, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the key of secrets: %w", err)
-	case !g.mode.keyFile:
+	case !p.mode.keyFile:
 		return nil, nil
 	}
 	key := vault.NewKey()
-	if err := appear(path, key.Text()+"\n"); err != nil {
+	if err := writeAtomically(path, key.Text()+"\n"); err != nil {
 		return nil, fmt.Errorf("write the key of secrets: %w", err)
 	}
 	return []vault.Key{key}, nil
 }
 
-// appear makes a file that is there as a whole or not at all, also after a loss of power.
-func appear(path, text string) error {
+// writeAtomically writes a file that is complete or absent, also after a power loss.
+func writeAtomically(path, text string) error {
 	part := path + ".part"
 	if err := writeDurably(part, text); err != nil {
 		return err
@@ -108,14 +107,14 @@ func appear(path, text string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// RotateRequest and RotateAnswer are what RouteRotate takes and gives.
+// RotateRequest and RotateAnswer are the request and response of RouteRotate.
 type (
 	RotateRequest struct{}
 	RotateAnswer  struct{}
 )
 
-// rotate voids whatever was signed, and seals the tokens and codes of links with a new key.
-// Dying between the two leaves them under the one before; the next start goes on.
+// rotate invalidates all signatures and seals the tokens and codes of links with a new key. After a
+// crash between the two, the next start continues sealing.
 func (l links) rotate(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
 	if err := l.vault.Rotate(ctx); err != nil {
 		return RotateAnswer{}, err

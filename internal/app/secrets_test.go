@@ -33,7 +33,7 @@ func (a *App) linkRow(t *testing.T) (secret, row string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.ground.db.QueryRow(t.Context(), "SELECT value FROM meta WHERE name = 'link-secret'").Scan(&row); err != nil {
+	if err := a.platform.db.QueryRow(t.Context(), "SELECT value FROM meta WHERE name = 'link-secret'").Scan(&row); err != nil {
 		t.Fatal(err)
 	}
 	return hex.EncodeToString(raw), row
@@ -52,7 +52,7 @@ func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
 		}
 	}
 	must(life(t, cfg, func(a *App) {
-		must(a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		must(a.platform.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 			if _, err := tx.Exec(ctx, "DELETE FROM meta WHERE name LIKE 'text-key:%'"); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func TestLinksOfAnOlderVersionAreSealedByTheProgram(t *testing.T) {
 		if _, err := a.collects.Look(t.Context(), collected); err != nil {
 			t.Errorf("the collect link: %v", err)
 		}
-		dump := sqldbtest.Dump(t, a.ground.db)
+		dump := sqldbtest.Dump(t, a.platform.db)
 		for _, secret := range []string{shared, code, collected} {
 			if strings.Contains(dump, secret) == sealed {
 				t.Errorf("a copy of the database tells %s; want %v", secret, !sealed)
@@ -129,7 +129,7 @@ func TestLinksOfAnOlderVersionAreSealedByTheProgram(t *testing.T) {
 		}
 	}
 	must(life(t, cfg, func(a *App) {
-		must(a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		must(a.platform.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 			for query, args := range map[string][]any{
 				`INSERT INTO shares (id, account_id, user_id, node_id, token, code, epoch, expires_at, created_at)
 					SELECT ?, t.account_id, u.id, t.root_id, ?, ?, 1, 0, 1 FROM trees t JOIN users u ON u.account_id = t.account_id`: {

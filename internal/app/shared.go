@@ -22,8 +22,8 @@ import (
 	"smartdrive/internal/intake/ingest"
 )
 
-// shared is what several instances stand on beside the database. The zero value is that of an
-// installation with one.
+// shared holds the components besides the database that several instances share. It is zero for a
+// single instance.
 type shared struct {
 	queue   *redis.Queue // timers
 	journal goredis.UniversalClient
@@ -31,7 +31,7 @@ type shared struct {
 	broker  *kafka.Stream // nil without Kafka
 }
 
-// close ends the connections.
+// close closes the connections.
 func (s *shared) close() error {
 	var errs []error
 	if s.broker != nil {
@@ -46,7 +46,7 @@ func (s *shared) close() error {
 	return errors.Join(errs...)
 }
 
-// loops are those that the components' own clients need.
+// loops returns the loops that the components' clients need.
 func (s *shared) loops() []func(context.Context) error {
 	if s.queue == nil {
 		return nil
@@ -54,7 +54,7 @@ func (s *shared) loops() []func(context.Context) error {
 	return []func(context.Context) error{s.queue.Run}
 }
 
-// checks are what all instances miss together when it is away.
+// checks returns the soft readiness checks of the shared components.
 func (s *shared) checks() []server.Check {
 	var all []server.Check
 	if s.journal != nil {
@@ -66,19 +66,19 @@ func (s *shared) checks() []server.Check {
 	return all
 }
 
-// openRedis opens the queue of timers and the client of the journal, which keep their connections
-// apart: a burst of one must not make the other wait.
-func (g *ground) openRedis(ctx context.Context) error {
-	r := g.cfg.Redis
-	if g.shared.queue == nil {
-		g.shared.queue = redis.New(redis.Options{
+// openRedis opens the timer queue. The journal has a client of its own, so that bursts in one do
+// not delay the other.
+func (p *platform) openRedis(ctx context.Context) error {
+	r := p.cfg.Redis
+	if p.shared.queue == nil {
+		p.shared.queue = redis.New(redis.Options{
 			Addrs: r.Addrs, User: r.User, Password: string(r.Password), DB: r.DB, Sentinel: r.Sentinel, Cluster: r.Cluster, TLS: r.TLS,
-			Namespace: g.cfg.Namespace, Stepped: g.onStep,
+			Namespace: p.cfg.Namespace, Stepped: p.clockStepped,
 		})
 	}
-	notes, err := g.shared.queue.Check(ctx)
+	notes, err := p.shared.queue.Check(ctx)
 	for _, note := range notes {
-		g.log.WarnContext(ctx, "Redis is not set up as well as it could be", "note", note)
+		p.log.WarnContext(ctx, "Redis is not configured as recommended", "note", note)
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func (g *ground) openRedis(ctx context.Context) error {
 func journalClient(r *config.Redis) goredis.UniversalClient {
 	opt := &goredis.UniversalOptions{
 		Addrs: r.Addrs, Username: r.User, Password: string(r.Password), DB: r.DB, MasterName: r.Sentinel, IsClusterMode: r.Cluster,
-		// Notices of maintenance are asked for with a command that most servers refuse.
+		// Subscribing to maintenance notices needs a command that most servers refuse.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if r.TLS {
@@ -95,41 +95,42 @@ func journalClient(r *config.Redis) goredis.UniversalClient {
 	return goredis.NewUniversalClient(opt)
 }
 
-// claimNamespace makes sure that the names in Redis, and so those in Kafka, are this
-// installation's: two that share servers and forget --namespace would take each other's timers. A
-// Redis that was emptied is claimed again.
-func (g *ground) claimNamespace(ctx context.Context) error {
-	key := "{" + g.cfg.Namespace + ":installation}"
-	err := g.shared.journal.SetNX(ctx, key, g.ID, 0).Err()
+// claimNamespace checks that the namespace in Redis and Kafka is this installation's, since two
+// installations with the same --namespace would take each other's timers. It claims an empty Redis
+// again.
+func (p *platform) claimNamespace(ctx context.Context) error {
+	key := "{" + p.cfg.Namespace + ":installation}"
+	err := p.shared.journal.SetNX(ctx, key, p.ID, 0).Err()
 	owner := ""
 	if err == nil {
-		owner, err = g.shared.journal.Get(ctx, key).Result()
+		owner, err = p.shared.journal.Get(ctx, key).Result()
 	}
 	if err != nil {
 		return drive.Wrap(fmt.Errorf("claim the namespace in Redis: %w", err), drive.Unavailable)
 	}
-	if owner != g.ID {
-		return fmt.Errorf("the namespace %q belongs to installation %s, and this is %s: choose another --namespace", g.cfg.Namespace, owner, g.ID)
+	if owner != p.ID {
+		return fmt.Errorf("the namespace %q belongs to installation %s, and this is %s: choose another --namespace", p.cfg.Namespace, owner, p.ID)
 	}
 	return nil
 }
 
-// openBucket opens the store of contents and checks that it can do what is needed.
-func (g *ground) openBucket(ctx context.Context) error {
-	if g.shared.bucket == nil {
-		g.shared.journal = journalClient(g.cfg.Redis)
-		bucket, err := s3.New(bucketOptions(g.cfg, g.log, contentsPlace(g.cfg), g.shared.journal))
+// openBucket opens the bucket of contents and checks that it supports what is needed.
+func (p *platform) openBucket(ctx context.Context) error {
+	if p.shared.bucket == nil {
+		p.shared.journal = journalClient(p.cfg.Redis)
+		bucket, err := s3.New(bucketOptions(p.cfg, p.log, contentsLocation(p.cfg), p.shared.journal))
 		if err != nil {
 			return err
 		}
-		g.shared.bucket = bucket
-		g.marks = inBucket{bucket}
-		g.bytes = storage{store: bucket.Blobs, staging: bucket.Staging, quarantine: bucket.Quarantine}
+		p.shared.bucket = bucket
+		p.marks = bucketMarks{bucket}
+		p.storage = storage{store: bucket.Blobs, staging: bucket.Staging, quarantine: bucket.Quarantine}
 	}
-	return g.shared.bucket.Check(ctx)
+	return p.shared.bucket.Check(ctx)
 }
 
-// bucketOptions are those of a place of contents, with the journals of its uploads.
+// bucketOptions returns the options for a store of contents in a bucket, with the journals of its
+// uploads.
 func bucketOptions(cfg config.Config, log *slog.Logger, c config.Contents, journal goredis.UniversalClient) s3.Options {
 	return s3.Options{
 		Endpoint: c.S3.Endpoint, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, Region: c.S3.Region, Insecure: c.S3.Insecure,
@@ -138,13 +139,13 @@ func bucketOptions(cfg config.Config, log *slog.Logger, c config.Contents, journ
 	}
 }
 
-// inBucket keeps the mark in the bucket.
-type inBucket struct{ *s3.Bucket }
+// bucketMarks keeps the mark in the bucket.
+type bucketMarks struct{ *s3.Bucket }
 
-func (b inBucket) String() string { return "the bucket" }
+func (b bucketMarks) String() string { return "the bucket" }
 
 // Occupied implements marks.
-func (b inBucket) Occupied(ctx context.Context) (bool, error) {
+func (b bucketMarks) Occupied(ctx context.Context) (bool, error) {
 	found := errors.New("something is there")
 	err := b.Blobs.List(ctx, func(blob.Stray) error { return found })
 	if err == nil {
@@ -156,24 +157,24 @@ func (b inBucket) Occupied(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// checkKafka asks the brokers and makes the topics. The stream itself is made when it is known
-// whose records it carries.
-func (g *ground) checkKafka(ctx context.Context) error {
-	probe, err := g.newBroker("", nil)
+// checkKafka checks the brokers and creates the topics. The stream is opened once the source of its
+// records is known.
+func (p *platform) checkKafka(ctx context.Context) error {
+	probe, err := p.newBroker("", nil)
 	if err != nil {
 		return err
 	}
 	return errors.Join(probe.Check(ctx), probe.Close())
 }
 
-// newBroker makes the stream of what a source tells, of which box keeps what is not sent yet and
-// what is dead.
-func (g *ground) newBroker(source string, box *outbox.Outbox) (*kafka.Stream, error) {
-	k := g.cfg.Kafka
+// newBroker returns the Kafka stream for records of source. box keeps unsent records and dead
+// letters.
+func (p *platform) newBroker(source string, box *outbox.Outbox) (*kafka.Stream, error) {
+	k := p.cfg.Kafka
 	return kafka.New(kafka.Options{
 		Brokers: k.Brokers, TLS: k.TLS, SASL: k.SASL, User: k.User, Password: string(k.Password),
-		Namespace: g.cfg.Namespace, Source: source, Backlog: box, Graveyard: box,
-		Consumers: append(dispatch.Subscriptions(), ingest.Subscription()), Log: g.log,
-		Targets: g.cfg.KafkaDelayTopics,
+		Namespace: p.cfg.Namespace, Source: source, Backlog: box, Graveyard: box,
+		Consumers: append(dispatch.Subscriptions(), ingest.Subscription()), Log: p.log,
+		Targets: p.cfg.KafkaDelayTopics,
 	})
 }

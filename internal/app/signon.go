@@ -6,18 +6,18 @@ import (
 	"smartdrive/internal/usecase/signon"
 )
 
-// newSignOn returns the identity provider that is configured; nil: there is none.
+// newSignOn returns the configured identity provider, or nil.
 func newSignOn(a *App) *signon.SignOn {
-	cfg := a.ground.cfg.SignOn
+	cfg := a.platform.cfg.SignOn
 	if cfg.Issuer == "" {
 		return nil
 	}
-	if a.ground.cfg.BaseURL == nil {
-		a.ground.log.Warn("people log in by an identity provider, and --base-url is not set: they are sent back to the address by which each of them has come")
+	if a.platform.cfg.BaseURL == nil {
+		a.platform.log.Warn("--base-url is not set: after a login, the identity provider sends users back to the address that each of them used; set --base-url")
 	}
-	return signon.New(signon.Parts{DB: a.ground.db, Users: a.users, Sessions: a.sessions, Admin: a.admin, Spaces: a.spaces, Secret: a.vault.Links}, signon.Options{
+	return signon.New(signon.Parts{DB: a.platform.db, Users: a.users, Sessions: a.sessions, Admin: a.admin, Spaces: a.spaces, Secret: a.vault.Links}, signon.Options{
 		Issuer: cfg.Issuer, Client: cfg.Client, Secret: string(cfg.Secret), Name: cfg.Name, Scopes: cfg.Scopes,
 		GroupsClaim: cfg.GroupsClaim, Users: cfg.Users, Admins: cfg.Admins, Groups: cfg.Groups, Create: cfg.Create, Life: cfg.Life,
-		Now: time.Now, Log: a.ground.log,
+		Now: time.Now, Log: a.platform.log,
 	})
 }

@@ -11,16 +11,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// component is something outside of this process that a start needs.
+// component is an external service that a start needs.
 type component struct {
 	name string
-	// open connects and checks. Unavailable: it does not answer, and may soon. It may be called
-	// again after an error.
+	// open connects and checks. It fails with Unavailable if the service does not respond, which is
+	// retried.
 	open func(ctx context.Context) error
 }
 
-// StartError says what keeps an installation from starting, a line for each thing that is not as it
-// must be.
+// StartError lists what keeps an installation from starting, one line per problem.
 type StartError struct {
 	lines []string
 	errs  []error
@@ -32,8 +31,7 @@ func (e *StartError) Error() string { return strings.Join(e.lines, "\n") }
 // Unwrap returns the errors of the components.
 func (e *StartError) Unwrap() []error { return e.errs }
 
-// Configuration reports whether somebody has to change a setting, of ours or of a component's; else
-// a component is down.
+// Configuration reports whether a setting must be changed; otherwise a component is down.
 func (e *StartError) Configuration() bool {
 	for _, err := range e.errs {
 		if !drive.IsKind(err, drive.Unavailable) {
@@ -43,8 +41,8 @@ func (e *StartError) Configuration() bool {
 	return false
 }
 
-// startAll opens the components side by side, so that all that is wrong is said at once. One that
-// does not answer is asked again for as long as wait; one that answers and is wrong is not.
+// startAll opens the components concurrently and reports all failures at once. It retries a
+// component that is Unavailable until wait has passed.
 func startAll(ctx context.Context, components []component, wait time.Duration, log *slog.Logger) error {
 	errs := make([]error, len(components))
 	var opening sync.WaitGroup

@@ -8,18 +8,18 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// overview shows how the instances are.
+// overview collects the status of the installation.
 type overview struct {
-	ground  *ground
-	timers  *timer.Engine
-	records records
+	platform *platform
+	timers   *timer.Engine
+	records  recordFlow
 }
 
-// status is what "admin status" shows. The database must answer; what else does not is named, so
-// that the rest is still seen.
+// status returns the status for "admin status". It fails only if the database does not respond.
+// Other parts that fail are logged and named in Failing.
 func (o overview) status(ctx context.Context) (rest.Status, error) {
 	s := rest.Status{
-		Installation: o.ground.ID, Mode: string(o.ground.cfg.Mode()), Restored: o.ground.Restored, Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
+		Installation: o.platform.ID, Mode: string(o.platform.cfg.Mode()), Restored: o.platform.Restored, Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
 		Failing: []string{},
 	}
 	if err := o.addInstances(ctx, &s); err != nil {
@@ -27,7 +27,7 @@ func (o overview) status(ctx context.Context) (rest.Status, error) {
 	}
 	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": o.addTimers, "consumers": o.addLags, "unsent": o.addUnsent, "backup": o.addBackup} {
 		if err := add(ctx, &s); err != nil {
-			o.ground.log.WarnContext(ctx, "a part of the status is missing", "part", name, "error", err)
+			o.platform.log.WarnContext(ctx, "a part of the status could not be read", "part", name, "error", err)
 			s.Failing = append(s.Failing, name)
 		}
 	}
@@ -35,7 +35,7 @@ func (o overview) status(ctx context.Context) (rest.Status, error) {
 }
 
 func (o overview) addInstances(ctx context.Context, s *rest.Status) error {
-	all, err := o.ground.member.List(ctx)
+	all, err := o.platform.member.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (o overview) addInstances(ctx context.Context, s *rest.Status) error {
 			Generation: in.Generation, Host: in.Host, Roles: in.Roles, Version: in.Version, JoinedAt: in.JoinedAt, SeenAt: in.SeenAt, Alive: in.Alive,
 		})
 	}
-	leases, err := o.ground.member.Leases(ctx)
+	leases, err := o.platform.member.Leases(ctx)
 	for _, l := range leases {
 		s.Leases = append(s.Leases, rest.Lease{Name: l.Name, Generation: l.Generation, Epoch: l.Epoch, TakenAt: l.TakenAt})
 	}
@@ -82,5 +82,5 @@ func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
 }
 
 func (o overview) addBackup(ctx context.Context, s *rest.Status) error {
-	return meta.Load(ctx, o.ground.db, metaBackup, &s.Backup)
+	return meta.Load(ctx, o.platform.db, metaBackup, &s.Backup)
 }

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/blob/local"
 )
 
-// storage is where the bytes are: a directory of this machine, or a bucket.
+// storage holds the stores of bytes: a directory of this machine, or a bucket.
 type storage struct {
 	store      blob.Store
 	staging    blob.Staging
@@ -18,27 +18,27 @@ type storage struct {
 	close      func() error
 }
 
-// marks is the place beside the bytes where the mark of the installation is kept.
-type marks interface {
-	fmt.Stringer // how people call it
+// markStore reads and writes the mark of the installation beside its contents.
+type markStore interface {
+	fmt.Stringer // name for people
 	ReadMark(ctx context.Context) (m blob.Mark, found bool, err error)
 	WriteMark(ctx context.Context, m blob.Mark) error
 	// Occupied reports whether there are contents or staged uploads.
 	Occupied(ctx context.Context) (bool, error)
 }
 
-// directory keeps the mark in a directory of this machine.
-type directory string
+// directoryMarks keeps the mark in a directory of this machine.
+type directoryMarks string
 
-func (d directory) String() string { return string(d) }
+func (d directoryMarks) String() string { return string(d) }
 
 // ReadMark implements marks.
-func (d directory) ReadMark(context.Context) (blob.Mark, bool, error) {
+func (d directoryMarks) ReadMark(context.Context) (blob.Mark, bool, error) {
 	return local.ReadMark(string(d))
 }
 
 // WriteMark implements marks.
-func (d directory) WriteMark(_ context.Context, m blob.Mark) error {
+func (d directoryMarks) WriteMark(_ context.Context, m blob.Mark) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("make the blob directory: %w", err)
 	}
@@ -46,7 +46,7 @@ func (d directory) WriteMark(_ context.Context, m blob.Mark) error {
 }
 
 // Occupied implements marks.
-func (d directory) Occupied(context.Context) (bool, error) {
+func (d directoryMarks) Occupied(context.Context) (bool, error) {
 	for _, pattern := range []string{"blobs/*/*", "staging/*/*/*/*"} {
 		found, err := filepath.Glob(filepath.Join(string(d), filepath.FromSlash(pattern)))
 		if err != nil {
@@ -59,13 +59,12 @@ func (d directory) Occupied(context.Context) (bool, error) {
 	return false, nil
 }
 
-// openDirectory opens the contents in a directory, once it is known that they belong to the
-// database.
-func (g *ground) openDirectory(ctx context.Context) error {
-	dir, err := local.Open(ctx, local.Options{Dir: g.cfg.Blobs, Durability: durability(g.cfg), Log: g.log})
+// openDirectory opens the contents in a directory, after their owner was checked.
+func (p *platform) openDirectory(ctx context.Context) error {
+	dir, err := local.Open(ctx, local.Options{Dir: p.cfg.Blobs, Durability: durability(p.cfg), Log: p.log})
 	if err != nil {
 		return err
 	}
-	g.bytes = storage{store: dir.Blobs, staging: dir.Staging, quarantine: dir.Quarantine, close: dir.Close}
+	p.storage = storage{store: dir.Blobs, staging: dir.Staging, quarantine: dir.Quarantine, close: dir.Close}
 	return nil
 }

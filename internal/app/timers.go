@@ -20,25 +20,25 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// timers see to it that every timer that the rows ask for is in the queue: after a start, and when
-// the queue has lost some.
+// timers keeps the timer queue complete: it arms what the rows need after a start and after the
+// queue has lost timers.
 type timers struct {
 	log    *slog.Logger
 	db     *sqldb.DB
 	member *instance.Member
-	outbox *outbox.Outbox // gets those that are dead
-	shared *redis.Queue   // that several instances use; nil: this process keeps its own in memory
+	outbox *outbox.Outbox // stores dead letters
+	shared *redis.Queue   // queue of several instances; nil: this process keeps timers in memory
 
-	// Made after the engine, which they use.
+	// Set by wireLate.
 	uploads    *upload.Sessions
 	operations *files.Operations
 	bulk       *bulk.Bulk
 
 	engine *timer.Engine
-	armed  atomic.Bool // those of all uploads were armed after the start
+	armed  atomic.Bool // the timers of all uploads are armed since the start
 }
 
-// queue is where the timers are.
+// queue returns the timer queue.
 func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	if t.shared != nil {
 		return t.shared
@@ -46,21 +46,20 @@ func (t *timers) queue(stepped func(by time.Duration)) timer.Queue {
 	return memory.New(memory.Options{Stepped: stepped})
 }
 
-// ofUploads are the handlers that act on uploads.
-func (t *timers) ofUploads() map[timer.Kind]timer.Handler {
+// uploadHandlers returns the handlers for timers of uploads.
+func (t *timers) uploadHandlers() map[timer.Kind]timer.Handler {
 	return map[timer.Kind]timer.Handler{
 		timer.Park:    func(ctx context.Context, f timer.Fired) error { return t.uploads.OnPark(ctx, f) },
 		timer.Abandon: func(ctx context.Context, f timer.Fired) error { return t.uploads.OnAbandon(ctx, f) },
 	}
 }
 
-// recoverUntilDone arms again what only memory knew, in the background: readiness does not wait for
-// it.
+// recoverUntilDone arms all timers in the background; readiness does not wait for it.
 func (t *timers) recoverUntilDone(ctx context.Context) error {
 	return untilDone(ctx, t.log, "recover", t.arm)
 }
 
-// arm sees to it that every timer that the rows ask for is in the queue.
+// arm arms every timer that the rows need.
 func (t *timers) arm(ctx context.Context) error {
 	if t.shared == nil {
 		return t.recover(ctx)
@@ -68,7 +67,7 @@ func (t *timers) arm(ctx context.Context) error {
 	return t.armOnce(ctx)
 }
 
-// recover arms again what only memory knew: the timers of uploads, of operations, of housekeeping.
+// recover arms all timers: of uploads, operations and housekeeping.
 func (t *timers) recover(ctx context.Context) error {
 	if err := t.uploads.Recover(ctx); err != nil {
 		return err
@@ -80,7 +79,7 @@ func (t *timers) recover(ctx context.Context) error {
 	return t.engine.Arm(ctx, timer.Entry{Key: purgeKey, Idle: time.Minute})
 }
 
-// armOperations arms the timers of all operations that run. Those that are armed stay so.
+// armOperations arms the timers of all running operations. Armed timers stay as they are.
 func (t *timers) armOperations(ctx context.Context) error {
 	for _, list := range []func(context.Context, drive.OperationID, int) ([]drive.OperationID, error){t.operations.ListRunning, t.bulk.ListRunning} {
 		for after, more := (drive.OperationID{}), true; more; {
@@ -98,20 +97,21 @@ func (t *timers) armOperations(ctx context.Context) error {
 	return nil
 }
 
-// startOperation arms the timer that runs a long operation now.
+// startOperation arms the timer that runs a long operation now. A failure is logged, and
+// housekeeping retries.
 func (t *timers) startOperation(id drive.OperationID) {
 	err := t.engine.Arm(context.Background(), timer.Entry{Key: timer.Key{Kind: timer.Operation, ID: id}, Gen: 1})
 	if err != nil {
-		t.log.Error("arm the timer of an operation", "operation", id, "error", err)
+		t.log.Error("the timer of an operation could not be armed; housekeeping retries", "operation", id, "error", err)
 	}
 }
 
-// nextTurn is after how long an operation is asked again that waits for another one of its account.
-const nextTurn = time.Second
+// accountRetry is the retry interval of an operation that waits for another one of its account.
+const accountRetry = time.Second
 
-// roomTurn is after how long an operation is asked again that waits for room in the drive that it
-// puts something into, or for another one to end.
-const roomTurn = 15 * time.Second
+// roomRetry is the retry interval of an operation that waits for quota in its target, or for
+// another operation to end.
+const roomRetry = 15 * time.Second
 
 func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	id := drive.OperationID(f.Key.ID)
@@ -119,8 +119,8 @@ func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		err := t.operations.Run(ctx, id)
-		if files.Waits(err) { // no failure: it goes on when there is room
-			return timer.Later(roomTurn)
+		if files.Waits(err) { // not a failure: it continues when there is space
+			return timer.Later(roomRetry)
 		}
 		return err
 	case err != nil:
@@ -128,12 +128,12 @@ func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	case progress == bulk.More:
 		return timer.Later(0)
 	case progress == bulk.Waits:
-		return timer.Later(nextTurn)
+		return timer.Later(accountRetry)
 	}
 	return nil
 }
 
-// onDead puts a timer whose handler has failed for good where an administrator finds it.
+// onDead stores a timer whose handler has failed permanently as a dead letter.
 func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	record, err := dispatch.Record(f)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *timers) onDead(ctx context.Context, f timer.Fired, cause error) error {
 	})
 }
 
-// onLost is called when the queue has lost timers.
+// onLost handles the loss of timers in the queue.
 func (t *timers) onLost(ctx context.Context) error {
 	if err := t.uploads.NoteLoss(ctx); err != nil {
 		return err
@@ -152,13 +152,12 @@ func (t *timers) onLost(ctx context.Context) error {
 	return t.arm(ctx)
 }
 
-// metaArmed is the state of the shared queue for which all timers were armed.
+// metaArmed is the meta key of the shared queue's state for which all timers were armed.
 const metaArmed = "timers-armed"
 
-// armOnce makes sure that every timer that the rows ask for is in a queue that several instances
-// share. One in memory has lost all of them at each start. A shared one keeps them while instances
-// come and go: the database remembers for which state of the queue they were armed last, and one
-// instance does it again when that is another one. Twice is harmless.
+// armOnce arms all timers in a queue that several instances share. Such a queue survives starts. So
+// the database records for which state of the queue the timers were armed, and one instance arms
+// them again if the state differs. Arming twice is harmless.
 func (t *timers) armOnce(ctx context.Context) error {
 	for {
 		done, _, err := t.isArmed(ctx)
@@ -168,7 +167,7 @@ func (t *timers) armOnce(ctx context.Context) error {
 		if held, err := t.member.Try(ctx, leaseArm, t.armAll); err != nil || held {
 			return err
 		}
-		select { // another instance does it
+		select { // another instance arms them
 		case <-time.After(time.Second):
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -176,7 +175,7 @@ func (t *timers) armOnce(ctx context.Context) error {
 	}
 }
 
-// armAll arms everything and notes for which state of the queue it did.
+// armAll arms all timers and records the state of the queue.
 func (t *timers) armAll(ctx context.Context) error {
 	done, state, err := t.isArmed(ctx)
 	if err != nil || done {
@@ -189,9 +188,9 @@ func (t *timers) armAll(ctx context.Context) error {
 	return t.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaArmed, state) })
 }
 
-// armMoved arms everything once a move has ended: instances with the old settings armed theirs in
-// the queue that they had, also after the first one with the new settings had armed all in this
-// one. What the database remembers may be of this very queue, from before it was left.
+// armMoved arms all timers at the end of a migration. Until then instances with the old settings
+// armed timers in the old queue, even after the first instance with the new settings had armed all
+// in the new one. The recorded state may be of the new queue from an earlier use.
 func (t *timers) armMoved(ctx context.Context) error {
 	if t.shared == nil { // in memory: they were armed at the start
 		return nil
@@ -200,7 +199,8 @@ func (t *timers) armMoved(ctx context.Context) error {
 	return t.recover(ctx)
 }
 
-// isArmed reports whether the timers were armed for the present state of the shared queue.
+// isArmed reports whether the timers are armed for the current state of the shared queue, and
+// returns it.
 func (t *timers) isArmed(ctx context.Context) (done bool, state string, err error) {
 	if state, err = t.shared.State(ctx); err != nil {
 		return false, "", err

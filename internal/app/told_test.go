@@ -208,7 +208,7 @@ func told(t *testing.T, cfg []config.Config, nodes []*node, admin string) {
 		t.Errorf("bob is told of %v, want %v", got, want)
 	}
 	var noted int
-	err := nodes[0].ground.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM activity a JOIN users u ON u.account_id = a.account_id
+	err := nodes[0].platform.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM activity a JOIN users u ON u.account_id = a.account_id
 		WHERE u.id = ? AND a.verb = 'notice.told'`, bob.id).Scan(&noted)
 	if err != nil || noted != 2 {
 		t.Errorf("the log has %d notices of bob, %v", noted, err)

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// webhookTransport reaches the receivers of webhooks: by the rules about addresses that documents
-// of exports are fetched by, and past any proxy, which would look up names by itself.
+// webhookTransport returns the transport to receivers of webhooks. It applies the address rules of
+// exports' documents and ignores proxies, which would resolve names themselves.
 func webhookTransport(cfg config.Config) http.RoundTripper {
 	return &http.Transport{
 		DialContext:         fetch.Dialer(cfg.WebhookAddresses == config.AddressesAny),

@@ -20,20 +20,20 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// Reach returns a client for the control of a data directory: of the server that has it, or, when
-// none runs, of the installation opened for this call alone. The URL's host does not matter. done
-// ends it.
+// Reach returns a client for the control routes of a data directory: of the running server, or, if
+// none runs, of the installation opened in this process. The URL's host does not matter. The caller
+// calls done.
 //
-// Whoever has the directory and does not answer is a server that starts or stops, or another such
-// call, which is soon done: it is waited for.
+// If another process holds the directory and does not respond, it is starting, stopping or another
+// such call. Then Reach retries for connectTimeout and fails with *LockedError.
 func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
-	return reachWithin(ctx, reachPatience, cfg, log)
+	return connectWithin(ctx, connectTimeout, cfg, log)
 }
 
-func reachWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
+func connectWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
-		// The server that has the directory may have been told of a database elsewhere.
-		if c, done, err := reachRunning(ctx, cfg, &LockedError{Dir: cfg.Data}); err == nil {
+		// A running server may use a database elsewhere.
+		if c, done, err := dialServer(ctx, cfg, &LockedError{Dir: cfg.Data}); err == nil {
 			return c, done, nil
 		}
 		return nil, nil, noInstallation("in "+cfg.Data, "--data")
@@ -43,16 +43,16 @@ func reachWithin(ctx context.Context, patience time.Duration, cfg config.Config,
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
-		a, err := open(ctx, cfg, log, existing)
+		a, err := open(ctx, cfg, log, requireInstallation)
 		if err == nil {
-			c, done = a.reachInside(ctx)
+			c, done = a.serveInProcess(ctx)
 			return c, done, nil
 		}
 		locked, ok := errors.AsType[*LockedError](err)
 		if !ok {
 			return nil, nil, explainDamage(err, cfg.Data)
 		}
-		if c, done, err = reachRunning(ctx, cfg, locked); err == nil {
+		if c, done, err = dialServer(ctx, cfg, locked); err == nil {
 			return c, done, nil
 		}
 		select {
@@ -69,27 +69,27 @@ func noInstallation(where, flag string) error {
 	return fmt.Errorf("there is no installation %s: name its place with %s, or start one with \"smartdrive serve\"", where, flag)
 }
 
-// existing refuses a database without an installation, where a start would make one.
-func existing(ctx context.Context, g *ground) error {
-	in, err := readInstallation(ctx, g.db)
-	if err == nil && in.ID == "" && g.cfg.MySQL != nil {
-		err = noInstallation("in the database "+g.cfg.MySQL.Name, "--db")
+// requireInstallation fails if the database has no installation, where a start would create one.
+func requireInstallation(ctx context.Context, p *platform) error {
+	in, err := readInstallation(ctx, p.db)
+	if err == nil && in.ID == "" && p.cfg.MySQL != nil {
+		err = noInstallation("in the database "+p.cfg.MySQL.Name, "--db")
 	}
 	return err
 }
 
-// reachPatience is longer than a server takes to start, and shorter than people wait for a command.
-const reachPatience = 10 * time.Second
+// connectTimeout is longer than a server's start and shorter than people wait for a command.
+const connectTimeout = 10 * time.Second
 
-// reachInside answers the client within this process: to others the directory is just in use for a
-// moment. A socket would let them in, and cut them off when this call is done.
-func (a *App) reachInside(ctx context.Context) (*http.Client, func() error) {
-	l := &inside{conns: make(chan net.Conn), closed: make(chan struct{})}
-	c := &control{listener: l, handler: a.console().handler(a.api("", server.NewGate[drive.UserID](1))), log: a.ground.log}
+// serveInProcess serves the control routes to this process only. A socket would admit other
+// processes and disconnect them at the end of this call.
+func (a *App) serveInProcess(ctx context.Context) (*http.Client, func() error) {
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	c := &control{listener: l, handler: a.console().handler(a.api("", server.NewGate[drive.UserID](1))), log: a.platform.log}
 	runCtx, stop := context.WithCancel(ctx)
 	var running errgroup.Group
 	running.Go(func() error { return c.run(runCtx) })
-	for _, keep := range append(a.ground.shared.loops(), a.ground.member.Run) { // a long command must not look dead to the others
+	for _, keep := range append(a.platform.shared.loops(), a.platform.member.Run) { // otherwise other instances would declare this one dead during a long command
 		running.Go(func() error { return keep(runCtx) })
 	}
 	return controlClient(l.dial), func() error {
@@ -98,7 +98,7 @@ func (a *App) reachInside(ctx context.Context) (*http.Client, func() error) {
 	}
 }
 
-func reachRunning(ctx context.Context, cfg config.Config, locked *LockedError) (*http.Client, func() error, error) {
+func dialServer(ctx context.Context, cfg config.Config, locked *LockedError) (*http.Client, func() error, error) {
 	path := socket(cfg.Data)
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
 	conn, err := dial(ctx)
@@ -111,18 +111,18 @@ func reachRunning(ctx context.Context, cfg config.Config, locked *LockedError) (
 func controlClient(dial func(context.Context) (net.Conn, error)) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		ResponseHeaderTimeout: 24 * time.Hour, // fsck --deep answers when it is done
+		ResponseHeaderTimeout: 24 * time.Hour, // fsck --deep responds when it is done
 	}}
 }
 
-// inside is a listener that only this process can reach.
-type inside struct {
+// pipeListener is a net.Listener that only this process can dial.
+type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (l *inside) dial(ctx context.Context) (net.Conn, error) {
+func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case l.conns <- theirs:
@@ -135,7 +135,7 @@ func (l *inside) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // Accept implements net.Listener.
-func (l *inside) Accept() (net.Conn, error) {
+func (l *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -145,10 +145,10 @@ func (l *inside) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *inside) Close() error {
+func (l *pipeListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *inside) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "inside"} }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "inside"} }

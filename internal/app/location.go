@@ -18,27 +18,27 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// place is where contents may be, open.
-type place struct {
+// location is an opened store of contents.
+type location struct {
 	side  contents.Side
-	marks marks
-	check func(ctx context.Context) error // Unavailable: it does not answer
+	marks markStore
+	check func(ctx context.Context) error // Unavailable: it does not respond
 	close func() error
 }
 
-// Places are named in one line of text: a database as --db does, or by the path of its file;
-// contents as config.Contents says.
+// Locations are stored as one line of text: a database as its --db URL or the path of its file,
+// contents as config.Contents formats them.
 
-// databasePlace is the configured database.
-func databasePlace(cfg config.Config) string {
+// databaseLocation returns the configured database.
+func databaseLocation(cfg config.Config) string {
 	if cfg.MySQL == nil {
 		return absolute(filepath.Join(cfg.Data, databaseFile))
 	}
 	return databaseURL(cfg.MySQL)
 }
 
-// contentsPlace is where contents are configured to be.
-func contentsPlace(cfg config.Config) config.Contents {
+// contentsLocation returns the configured store of contents.
+func contentsLocation(cfg config.Config) config.Contents {
 	if cfg.S3 != nil {
 		return config.Contents{S3: cfg.S3, Redis: cfg.Redis}
 	}
@@ -52,7 +52,7 @@ func absolute(path string) string {
 	return path
 }
 
-// showContents is a place of contents for people.
+// showContents formats a store of contents for people.
 func showContents(c config.Contents) string {
 	if c.S3 == nil {
 		return c.Dir
@@ -60,7 +60,7 @@ func showContents(c config.Contents) string {
 	return strings.TrimSuffix("s3://"+c.S3.Endpoint+"/"+c.S3.Bucket+"/"+c.S3.Prefix, "/")
 }
 
-// openDatabase opens a database by its place; package migrate asks for it.
+// openDatabase opens the database at a location for package migrate.
 func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
 	opt := sqldb.Options{Unchecked: how.Unchecked, Look: how.Look, Log: m.log}
 	if strings.Contains(at, "://") {
@@ -85,12 +85,11 @@ func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening
 	return sqldb.Open(ctx, opt)
 }
 
-// bringConnections are for bringing rows to a side: one batch at a time, and a few small writes
-// beside it.
+// bringConnections suffice for copying rows: one batch at a time, and a few small writes.
 const bringConnections = 4
 
-// databaseTarget is what an administrator names as the new database: a URL, or a data directory,
-// absolute.
+// databaseTarget returns the location of a new database that an administrator named by URL or by
+// the absolute path of a data directory.
 func databaseTarget(text string) string {
 	if text == "" || strings.Contains(text, "://") {
 		return text
@@ -98,9 +97,9 @@ func databaseTarget(text string) string {
 	return filepath.Join(text, databaseFile)
 }
 
-// openContents opens a second place for contents. A directory is locked, unless it is one of this
-// process anyway: whoever would start with it must wait.
-func (m *mover) openContents(ctx context.Context, c config.Contents) (place, error) {
+// openContents opens a second store of contents. It locks a directory, unless it is this process's
+// own, so that no server can start with it.
+func (m *mover) openContents(ctx context.Context, c config.Contents) (location, error) {
 	if c.S3 != nil {
 		return m.openSecondBucket(c)
 	}
@@ -108,7 +107,7 @@ func (m *mover) openContents(ctx context.Context, c config.Contents) (place, err
 	if c.Dir != absolute(m.cfg.Data) {
 		var err error
 		if lock, err = lockDir(c.Dir); err != nil {
-			return place{}, drive.Wrap(err, drive.WrongState)
+			return location{}, drive.Wrap(err, drive.WrongState)
 		}
 	}
 	dir, err := local.Open(ctx, local.Options{Dir: c.Dir, Durability: durability(m.cfg), Log: m.log})
@@ -116,11 +115,11 @@ func (m *mover) openContents(ctx context.Context, c config.Contents) (place, err
 		if lock != nil {
 			err = errors.Join(err, lock.Close())
 		}
-		return place{}, drive.Wrap(err, drive.WrongState)
+		return location{}, drive.Wrap(err, drive.WrongState)
 	}
-	return place{
+	return location{
 		side:  contents.Side{Name: showContents(c), Store: dir.Blobs, Staging: dir.Staging, Quarantine: dir.Quarantine},
-		marks: directory(c.Dir), check: func(context.Context) error { return nil },
+		marks: directoryMarks(c.Dir), check: func(context.Context) error { return nil },
 		close: func() error {
 			err := dir.Close()
 			if lock != nil {
@@ -138,11 +137,11 @@ func durability(cfg config.Config) local.Durability {
 	return local.Process
 }
 
-func (m *mover) openSecondBucket(c config.Contents) (place, error) {
+func (m *mover) openSecondBucket(c config.Contents) (location, error) {
 	journal := journalClient(c.Redis)
 	b, err := s3.New(bucketOptions(m.cfg, m.log, c, journal))
 	if err != nil {
-		return place{}, errors.Join(err, journal.Close())
+		return location{}, errors.Join(err, journal.Close())
 	}
 	check := func(ctx context.Context) error {
 		if err := journal.Ping(ctx).Err(); err != nil {
@@ -150,24 +149,25 @@ func (m *mover) openSecondBucket(c config.Contents) (place, error) {
 		}
 		return b.Check(ctx)
 	}
-	return place{
+	return location{
 		side:  contents.Side{Name: showContents(c), Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine},
-		marks: inBucket{b}, check: check, close: journal.Close,
+		marks: bucketMarks{b}, check: check, close: journal.Close,
 	}, nil
 }
 
-// twoMarks keeps the mark of an installation whose contents move beside both. The side that leads
-// says what is true; the other one's is written as far as that goes, and again when it is to lead.
-type twoMarks struct {
-	marks
-	follower marks
+// mirroredMarks writes the mark of a migrating installation to both stores. It reads the leading
+// side's mark. A failed write to the follower is only reported, and repeated before the follower
+// leads.
+type mirroredMarks struct {
+	markStore
+	follower markStore
 	failed   func(error)
 }
 
 // WriteMark implements marks.
-func (t twoMarks) WriteMark(ctx context.Context, m blob.Mark) error {
+func (t mirroredMarks) WriteMark(ctx context.Context, m blob.Mark) error {
 	if err := t.follower.WriteMark(ctx, m); err != nil {
 		t.failed(err)
 	}
-	return t.marks.WriteMark(ctx, m)
+	return t.markStore.WriteMark(ctx, m)
 }

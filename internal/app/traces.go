@@ -11,29 +11,29 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// ways keep the way of each timer that fires, and show it (D7).
-type ways struct {
+// traces records the steps of each fired timer and shows them (D7).
+type traces struct {
 	log      *slog.Logger
 	recorder *trace.Recorder
 }
 
-func newWays(g *ground) *ways {
-	opt := trace.Options{DB: g.db, Instance: strconv.FormatInt(g.Generation, 10), Log: g.log}
-	if g.cfg.OTLP != nil {
-		opt.Export = &trace.OTLP{URL: g.cfg.OTLP.String(), Version: telemetry.ReadBuild().Version}
+func newTraces(p *platform) *traces {
+	opt := trace.Options{DB: p.db, Instance: strconv.FormatInt(p.Generation, 10), Log: p.log}
+	if p.cfg.OTLP != nil {
+		opt.Export = &trace.OTLP{URL: p.cfg.OTLP.String(), Version: telemetry.ReadBuild().Version}
 	}
-	return &ways{log: g.log, recorder: trace.New(opt)}
+	return &traces{log: p.log, recorder: trace.New(opt)}
 }
 
-// traced keeps a step, and shows it in the log.
-func (w *ways) traced(t timer.Trace) {
-	w.recorder.Note(t)
-	w.log.Debug("timer on its way", "step", string(t.Step), "timer", t.Key, "gen", t.Gen, "due", t.Due, "late", t.At.Sub(t.Due.Std()))
+// record stores a step and logs it at debug level.
+func (t *traces) record(s timer.Trace) {
+	t.recorder.Note(s)
+	t.log.Debug("timer step", "step", string(s.Step), "timer", s.Key, "gen", s.Gen, "due", s.Due, "late", s.At.Sub(s.Due.Std()))
 }
 
-// stepsOf is what the API shows of a timer's way.
-func (w *ways) stepsOf(ctx context.Context, key timer.Key) ([]rest.TimerStep, error) {
-	steps, err := w.recorder.Find(ctx, key)
+// stepsOf returns the recorded steps of a timer for the API.
+func (t *traces) stepsOf(ctx context.Context, key timer.Key) ([]rest.TimerStep, error) {
+	steps, err := t.recorder.Find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +50,9 @@ func (w *ways) stepsOf(ctx context.Context, key timer.Key) ([]rest.TimerStep, er
 	return shown, nil
 }
 
-// observe shows what became of the steps.
-func (w *ways) observe(m *telemetry.Metrics) {
-	c := w.recorder.Counters()
+// observe registers counters of recorded steps.
+func (t *traces) observe(m *telemetry.Metrics) {
+	c := t.recorder.Counters()
 	counts(m, "trace_steps_written_total", "Steps of timers that were written down.", &c.Written)
 	counts(m, "trace_steps_dropped_total", "Steps of timers that were not written down: too many waited, or the database was away.", &c.Dropped)
 	counts(m, "trace_steps_exported_total", "Steps of timers that the collector of traces (--otlp) has taken.", &c.Exported)

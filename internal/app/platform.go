@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/retention"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/setting"
+)
+
+// platform holds what an installation runs on: data directory, database, stores, shared components,
+// and this process as one of the instances. It does not know use cases.
+type platform struct {
+	Installation // set when the installation is identified
+
+	cfg  config.Config // settings at the start
+	live *setting.Live // current settings, with administrators' changes
+	log  *slog.Logger
+	mode mode
+
+	lock    *os.File
+	db      *sqldb.DB
+	storage storage // configured store; during a migration, the pair of old and new store
+	marks   markStore
+	shared  shared // components besides the database that several instances share; zero for one instance
+	member  *instance.Member
+	kept    *retention.Clock
+
+	freeAt func(dir string) (drive.ByteSize, error) // returns the free bytes of a disk; replaced in tests
+
+	onClockStep func(by time.Duration) // called when a timer queue's clock has stepped; nil during the start
+}
+
+// newPlatform returns a platform without doing I/O.
+func newPlatform(cfg config.Config, log *slog.Logger) *platform {
+	p := &platform{cfg: cfg, live: setting.NewLive(cfg), log: log, freeAt: local.Free}
+	p.mode = p.modeOf()
+	return p
+}
+
+// rowTime returns the time to store in rows that retention reads. It never lies before the latest
+// retention time, so that a machine with a slow clock does not backdate deletions.
+func (p *platform) rowTime() time.Time {
+	now, latest := time.Now(), p.kept.Latest()
+	if now.Before(latest) {
+		return latest
+	}
+	return now
+}
+
+// content returns the store of blob rows, whose release times use the retention clock.
+func (p *platform) content() content.Content { return content.Content{Now: p.kept.Now} }
+
+// source returns the CloudEvents source of this installation's records.
+func (p *platform) source() string { return "smartdrive/" + p.ID }
+
+// clockStepped handles a step of a timer queue's clock. A queue may call it during the start.
+func (p *platform) clockStepped(by time.Duration) {
+	p.log.Warn("the clock stepped; nothing is reclaimed for a while", "by", by)
+	if p.onClockStep != nil {
+		p.onClockStep(by)
+	}
+}
+
+// keepBallast restores the ballast if the disk has space.
+func (p *platform) keepBallast(ctx context.Context) {
+	if err := p.mode.ballast(); err != nil {
+		p.log.WarnContext(ctx, "the ballast file could not be written, so deletes may fail once the disk is full; free some space", "error", err)
+	}
+}

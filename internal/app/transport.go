@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/stream/kafka"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/intake/ingest"
+)
+
+// loop runs until its context is done.
+type loop = func(ctx context.Context) error
+
+// recordFlow holds what depends on how records travel from publishers to consumers: through the
+// outbox in the database, or through Kafka.
+type recordFlow struct {
+	source   stream.Source                // source that consumers read
+	fired    map[timer.Kind]timer.Handler // handlers of a worker for fired timers that arrive as records
+	handlers map[timer.Kind]timer.Handler // handlers of a scheduler for fired timers of uploads
+	atOnce   map[timer.Kind]int           // concurrency of handlers
+	lags     func(ctx context.Context) ([]stream.Lag, error)
+	unsent   func(ctx context.Context) (n int64, oldest time.Duration, err error) // records that wait for the broker, and the age of the oldest; nil without a broker
+	relay    []loop                                                               // loops of a scheduler
+	work     []loop                                                               // loops of a worker
+	bundles  loop                                                                 // loop of the intake
+}
+
+// transport carries records from publishers to consumers.
+type transport struct {
+	log    *slog.Logger
+	member *instance.Member
+	outbox *outbox.Outbox
+	traces *traces
+
+	// Set by wireLate.
+	timers    *timer.Engine
+	intake    *ingest.Intake
+	notifiers []stream.Consumer // consumers that create notifications
+
+	recordFlow
+}
+
+// useOutbox lets consumers read the outbox. Outbox sessions cannot share the work, so one instance
+// reads under a lease, and other instances' bundles wait some seconds. A scheduler handles fired
+// timers itself; only replayed dead letters arrive as records.
+func (t *transport) useOutbox(handlers map[timer.Kind]timer.Handler) {
+	t.recordFlow = recordFlow{
+		source:   t.outbox,
+		handlers: handlers,
+		atOnce:   map[timer.Kind]int{timer.Park: 16, timer.Abandon: 4},
+		lags:     t.outbox.Lags,
+		work:     []loop{underLease(t.member, leaseOutbox, t.consume)},
+		bundles:  underLease(t.member, leaseBundle, t.consumeBundles),
+	}
+}
+
+// useKafka sends records through Kafka. A scheduler publishes fired timers to the workers.
+func (t *transport) useKafka(broker *kafka.Stream, handlers map[timer.Kind]timer.Handler) {
+	publish := dispatch.New(dispatch.Options{Sender: broker, Traced: t.traces.record}).Publish
+	t.recordFlow = recordFlow{
+		source:   broker,
+		fired:    handlers,
+		handlers: map[timer.Kind]timer.Handler{timer.Park: publish, timer.Abandon: publish},
+		atOnce:   map[timer.Kind]int{timer.Park: publishConcurrency, timer.Abandon: publishConcurrency},
+		lags:     broker.Lags,
+		unsent:   t.outbox.Waiting,
+		relay:    []loop{underLease(t.member, leaseRelay, broker.RunRelay)},
+		work:     []loop{t.consume, broker.RunLevels, broker.RunDead},
+		bundles:  t.consumeBundles,
+	}
+}
+
+// publishConcurrency is how many fired timers are published at once; they share round trips.
+const publishConcurrency = 256
+
+// underLease returns a loop that runs only in the instance that holds the lease.
+func underLease(member *instance.Member, lease string, job loop) loop {
+	return func(ctx context.Context) error { return member.Lead(ctx, lease, job) }
+}
+
+// traceDelivery records a step of the timer engine. It skips Applied for timers that are handed to
+// workers, because here the handler has only published them.
+func (t *transport) traceDelivery(s timer.Trace) {
+	if s.Step == timer.Applied && t.fired[s.Key.Kind] != nil {
+		return
+	}
+	t.traces.record(s)
+}
+
+// consumers returns the runners of all consumers except that of bundles.
+func (t *transport) consumers() []*stream.Runner {
+	fired := dispatch.New(dispatch.Options{Handlers: t.fired, Timers: t.timers, Traced: t.traces.record})
+	var all []*stream.Runner
+	for _, one := range append(fired.Consumers(), t.notifiers...) {
+		all = append(all, stream.NewRunner(t.source, one, stream.Options{Log: t.log}))
+	}
+	return all
+}
+
+// consume runs the consumers until ctx is done or one fails.
+func (t *transport) consume(ctx context.Context) error {
+	running, ctx := errgroup.WithContext(ctx)
+	for _, r := range t.consumers() {
+		running.Go(func() error { return r.Run(ctx) })
+	}
+	return running.Wait()
+}
+
+// consumeBundles handles records of sealed bundles until ctx is done.
+func (t *transport) consumeBundles(ctx context.Context) error {
+	return stream.NewRunner(t.source, t.intake.Consumer(), stream.Options{Log: t.log}).Run(ctx)
+}
