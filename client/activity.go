@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ErrNothingToTakeBack says that what happened cannot be undone, or is undone already.
+// ErrNothingToTakeBack reports that an activity entry cannot be undone or has already been undone.
 var ErrNothingToTakeBack = errors.New("there is nothing to take back")
 
-// Happened is one thing that was done.
+// Happened is an entry of the activity log.
 type Happened struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
@@ -21,8 +21,8 @@ type Happened struct {
 	By   *struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
-	} `json:"by"` // nil: the server itself, or somebody without an account
-	Head    string          `json:"head"` // how it came: api, tus, draft
+	} `json:"by"` // nil: the server, or a visitor without an account
+	Head    string          `json:"head"` // protocol of the request, such as api, tus, draft
 	Address string          `json:"address"`
 	Account string          `json:"account_id"`
 	Node    string          `json:"node_id"`
@@ -30,31 +30,32 @@ type Happened struct {
 	Name    string          `json:"name"`
 	Path    string          `json:"path"`
 	Data    json.RawMessage `json:"data"`
-	Restore string          `json:"restore"` // what takes it back: trash, version, move; empty: nothing does
+	Restore string          `json:"restore"` // how TakeBack undoes the entry: trash, version, move; empty: it cannot be undone
 }
 
-// ActivityQuery says what of the activity is asked for.
+// ActivityQuery selects activity entries.
 type ActivityQuery struct {
-	Node  string // id of a file or folder: only what was done there; empty: all of a place
+	Node  string // id of a file or folder; empty: all nodes
 	Space string // name or id; empty: the caller's own drive
-	Types string // separated by commas; empty: all but those of uploads
+	Types string // comma-separated; empty: all but upload types
 }
 
-// Activity yields what happened, the newest first.
+// Activity yields the matching entries, newest first. It yields an error last.
 func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[Happened, error] {
 	return all(func(p Page) (List[Happened], error) {
-		return fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(p)})
+		return fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(p)})
 	})
 }
 
-// ActivityOf yields what happened to the account of a user, the newest first: logins, tokens,
-// passwords, settings. Administrators may ask. types is as ActivityQuery.Types.
+// ActivityOf yields the entries about a user's account, newest first: logins, tokens, passwords,
+// settings. It requires an administrator. types is as in ActivityQuery. It yields an error last.
 func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[Happened, error] {
 	return all(func(p Page) (List[Happened], error) {
-		return fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})
+		return fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})
 	})
 }
 
+// values encodes the query and the page as URL parameters.
 func (in ActivityQuery) values(p Page) url.Values {
 	query := p.values()
 	for name, value := range map[string]string{"node": in.Node, "space": in.Space, "type": in.Types} {
@@ -65,8 +66,9 @@ func (in ActivityQuery) values(p Page) url.Values {
 	return query
 }
 
-// TakeBack undoes what happened, where that has a meaning: it brings a node back from the trash,
-// makes the content before a change current again, or moves a node to where it was.
+// TakeBack undoes an activity entry as its Restore field says: it restores a node from the trash,
+// makes the previous version current, or moves a node back. It returns the node.
+// ErrNothingToTakeBack reports that Restore is empty or unknown.
 func (c *Client) TakeBack(ctx context.Context, h Happened) (Node, error) {
 	var was struct {
 		Version string `json:"was_version"`
@@ -79,11 +81,11 @@ func (c *Client) TakeBack(ctx context.Context, h Happened) (Node, error) {
 	at := "/nodes/" + url.PathEscape(h.Node)
 	switch h.Restore {
 	case "trash":
-		return fetch[Node](ctx, c, &call{method: http.MethodPost, path: at + "/restore", in: struct{}{}})
+		return fetch[Node](ctx, c, &request{method: http.MethodPost, path: at + "/restore", input: struct{}{}})
 	case "version":
-		return fetch[Node](ctx, c, &call{method: http.MethodPost, path: at + "/versions/" + url.PathEscape(was.Version) + "/restore", in: struct{}{}, key: true})
+		return fetch[Node](ctx, c, &request{method: http.MethodPost, path: at + "/versions/" + url.PathEscape(was.Version) + "/restore", input: struct{}{}, withKey: true})
 	case "move":
-		return fetch[Node](ctx, c, &call{method: http.MethodPatch, path: at, in: struct {
+		return fetch[Node](ctx, c, &request{method: http.MethodPatch, path: at, input: struct {
 			Parent string `json:"parent,omitempty"`
 			Name   string `json:"name,omitempty"`
 		}{was.Folder, was.Name}})

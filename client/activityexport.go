@@ -12,40 +12,41 @@ import (
 	"net/url"
 )
 
-// HappenedLine is an entry of an export, and the line of JSON that it came as.
+// HappenedLine is an entry of an activity export, with the JSON line that it was decoded from.
 type HappenedLine struct {
 	Happened
-	Line []byte // ends with a line break
+	Line []byte // including the line break
 }
 
-// ExportActivity yields all that Activity does, the oldest first, after the entry with the id
-// after (empty: from the first one on). A cut connection is made again, and goes on after the last
-// entry. Without an error at its end it was all.
+// ExportActivity yields all entries that match the query, oldest first, starting after the entry
+// with the id after; empty: from the beginning. It resumes after a broken connection. It yields an
+// error last; without an error, the export is complete.
 func (c *Client) ExportActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[HappenedLine, error] {
-	return c.export(ctx, "/activity/export", in, after)
+	return c.exportEntries(ctx, "/activity/export", in, after)
 }
 
-// ExportActivityOf is ExportActivity of what ActivityOf yields; of all users when user is empty.
-// Administrators may ask.
+// ExportActivityOf is ExportActivity for the entries about a user's account, or about all accounts
+// if user is empty. It requires an administrator.
 func (c *Client) ExportActivityOf(ctx context.Context, user, types, after string) iter.Seq2[HappenedLine, error] {
 	path := "/admin/activity/export"
 	if user != "" {
 		path = userPath(user) + "/activity/export"
 	}
-	return c.export(ctx, path, ActivityQuery{Types: types}, after)
+	return c.exportEntries(ctx, path, ActivityQuery{Types: types}, after)
 }
 
-// errStop says that whoever ranges over an export wants no more.
+// errStop reports that the caller left its range loop.
 var errStop = errors.New("no more is wanted")
 
-func (c *Client) export(ctx context.Context, path string, in ActivityQuery, after string) iter.Seq2[HappenedLine, error] {
+// exportEntries yields the entries of an export endpoint, with retries.
+func (c *Client) exportEntries(ctx context.Context, path string, in ActivityQuery, after string) iter.Seq2[HappenedLine, error] {
 	return func(yield func(HappenedLine, error) bool) {
-		p := newPatience(c.opt.GiveUp)
+		p := newRetryBudget(c.opt.GiveUp)
 		p.notify = c.opt.Waiting
 		for failures := 0; ; {
-			err := c.exportOnce(ctx, path, in.exported(after), func(h HappenedLine) bool {
+			err := c.exportOnce(ctx, path, in.exportValues(after), func(h HappenedLine) bool {
 				after, failures = h.ID, 0
-				p.touch()
+				p.reset()
 				return yield(h, nil)
 			})
 			switch {
@@ -55,7 +56,7 @@ func (c *Client) export(ctx context.Context, path string, in ActivityQuery, afte
 				err = context.Cause(ctx)
 			default:
 				failures++
-				err = c.pause(ctx, p, judge(err), failures, err)
+				err = c.backoff(ctx, p, classifyError(err), failures, err)
 			}
 			if err != nil {
 				yield(HappenedLine{}, err)
@@ -65,7 +66,8 @@ func (c *Client) export(ctx context.Context, path string, in ActivityQuery, afte
 	}
 }
 
-func (in ActivityQuery) exported(after string) url.Values {
+// exportValues encodes the query of an export as URL parameters.
+func (in ActivityQuery) exportValues(after string) url.Values {
 	query := in.values(Page{})
 	query.Del("limit")
 	if after != "" {
@@ -74,22 +76,23 @@ func (in ActivityQuery) exported(after string) url.Values {
 	return query
 }
 
-// exportOnce is one attempt; nil: it has come to the end.
+// exportOnce makes one attempt and calls each for every entry. nil means that the export is
+// complete, errStop that each returned false.
 func (c *Client) exportOnce(ctx context.Context, path string, query url.Values, each func(HappenedLine) bool) error {
-	resp, err := c.roundTrip(ctx, &call{method: http.MethodGet, path: path, query: query}, false)
+	resp, err := c.roundTrip(ctx, &request{method: http.MethodGet, path: path, query: query}, false)
 	if err != nil {
 		return err
 	}
-	defer letGo(resp.Body)
+	defer closeQuietly(resp.Body)
 	for lines := bufio.NewReaderSize(resp.Body, 64<<10); ; {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil
-		case errors.Is(err, io.EOF): // by a proxy that took a cut for an end
-			return asCut(ctx, io.ErrUnexpectedEOF)
+		case errors.Is(err, io.EOF): // a proxy truncated the reply
+			return wrapConnError(ctx, io.ErrUnexpectedEOF)
 		case err != nil:
-			return asCut(ctx, err)
+			return wrapConnError(ctx, err)
 		}
 		h := HappenedLine{Line: line}
 		if err := json.Unmarshal(line, &h.Happened); err != nil {

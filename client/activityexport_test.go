@@ -25,7 +25,7 @@ func TestAnExportThatIsCutGoesOn(t *testing.T) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			after := r.URL.Query().Get("after")
 			asked = append(asked, after)
-			from := positionOf(after)
+			from := entrySeq(after)
 			for i := from + 1; i <= min(top, from+7); i++ {
 				_, _ = fmt.Fprintf(w, `{"id":"%d-00000000","at":"2027-01-01T00:00:00Z","data":{}}`+"\n", i)
 			}
@@ -43,7 +43,7 @@ func TestAnExportThatIsCutGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			got = append(got, positionOf(h.ID))
+			got = append(got, entrySeq(h.ID))
 		}
 		s.Close()
 		if len(got) != top-3 || got[0] != 4 || got[len(got)-1] != top {

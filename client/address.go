@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// A remote path is absolute: /folder/file in one's own drive, //SPACE/folder/file in a space, or
-// //ID/folder/file below a folder that is shared by name. What is before the path is its place.
+// A remote path is absolute: /folder/file in the user's own drive, //SPACE/folder/file in a space,
+// or //ID/folder/file below a folder shared by name. The first component, "//SPACE" or "//ID", is
+// the place of the path.
 
-// SplitPlace cuts the place off a remote path: "//Design/a" is "//Design" and "/a". A path in one's
-// own drive has the empty place.
+// SplitPlace splits a remote path into its place and the path there: "//Design/a" into "//Design"
+// and "/a". The place of a path in the user's own drive is "".
 func SplitPlace(p string) (place, rest string) {
 	below, elsewhere := strings.CutPrefix(p, "//")
 	if !elsewhere {
@@ -19,7 +20,7 @@ func SplitPlace(p string) (place, rest string) {
 	return "//" + name, "/" + rest
 }
 
-// CleanPath makes a remote path of what somebody has typed: "a//b/" is "/a/b".
+// CleanPath normalizes a remote path: "a//b/" becomes "/a/b".
 func CleanPath(p string) string {
 	place, rest := SplitPlace(p)
 	if rest = path.Join("/", rest); place != "" && rest == "/" {
@@ -28,13 +29,13 @@ func CleanPath(p string) string {
 	return place + rest
 }
 
-// JoinPath is the path of what is called name in a folder.
+// JoinPath returns the path of the entry name in a folder.
 func JoinPath(folder, name string) string {
 	place, rest := SplitPlace(folder)
 	return CleanPath(place + path.Join("/", rest, name))
 }
 
-// DirPath is the folder that the last part of a path is in.
+// DirPath returns the path of the parent folder.
 func DirPath(p string) string {
 	place, rest := SplitPlace(p)
 	return CleanPath(place + path.Dir(path.Join("/", rest)))

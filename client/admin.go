@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// User is a person as an administrator sees them.
+// User is a user as administrators see it.
 type User struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -20,16 +20,16 @@ type User struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	LastLogin  *time.Time `json:"last_login_at"`        // nil: never
-	MustChange bool       `json:"must_change_password"` // has to set a new password first
+	MustChange bool       `json:"must_change_password"` // must set a new password before doing anything else
 }
 
-// Total is what an account may hold.
+// Total is a storage quota: a number of bytes, or unlimited.
 type Total struct {
 	Bytes     int64
 	Unlimited bool
 }
 
-// MarshalJSON implements json.Marshaler: a number, or null.
+// MarshalJSON returns the bytes as a number, or null for unlimited.
 func (t Total) MarshalJSON() ([]byte, error) {
 	if t.Unlimited {
 		return []byte("null"), nil
@@ -37,106 +37,106 @@ func (t Total) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.Bytes)
 }
 
-// NewUser describes a user to be made.
+// NewUser describes a user for CreateUser.
 type NewUser struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
 	Total    *Total `json:"total,omitempty"` // nil is the server's default
 	Admin    bool   `json:"admin,omitempty"`
 
-	MustChange bool `json:"must_change_password,omitempty"` // asked for a new password at the first login
+	MustChange bool `json:"must_change_password,omitempty"` // must set a new password at the first login
 }
 
-// UserChange says what of a user changes; what is nil or empty stays.
+// UserChange describes changes of a user. Nil and empty fields stay unchanged.
 type UserChange struct {
 	Total    *Total `json:"total,omitempty"`
 	Password string `json:"password,omitempty"`
 	State    string `json:"state,omitempty"`
 	Admin    *bool  `json:"admin,omitempty"`
 
-	MustChange bool `json:"must_change_password,omitempty"` // with a Password: asked for a new one at the next login
+	MustChange bool `json:"must_change_password,omitempty"` // together with Password: must set a new one at the next login
 }
 
-// Ledger is what an account is charged, in bytes.
+// Ledger is the storage accounting of an account, in bytes.
 type Ledger struct {
 	Total      *int64 `json:"total"`
 	Finished   int64  `json:"finished"`
 	Unfinished int64  `json:"unfinished"`
 	Reserved   int64  `json:"reserved"`
-	Owed       int64  `json:"owed"` // deleted and still on the disk: all four may be twice Total
+	Owed       int64  `json:"owed"` // deleted but still on disk; Finished+Unfinished+Reserved+Owed may reach twice Total
 }
 
-// CreateUser makes a user.
+// CreateUser creates a user.
 func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
-	return fetch[User](ctx, c, &call{method: http.MethodPost, path: "/admin/users", in: u, key: true})
+	return fetch[User](ctx, c, &request{method: http.MethodPost, path: "/admin/users", input: u, withKey: true})
 }
 
-// Users lists users, only the one called name if it is not empty.
+// Users returns a page of users; a non-empty name selects that user.
 func (c *Client) Users(ctx context.Context, name string, p Page) (List[User], error) {
 	query := p.values()
 	if name != "" {
 		query.Set("name", name)
 	}
-	return fetch[List[User]](ctx, c, &call{method: http.MethodGet, path: "/admin/users", query: query})
+	return fetch[List[User]](ctx, c, &request{method: http.MethodGet, path: "/admin/users", query: query})
 }
 
 // ChangeUser changes a user.
 func (c *Client) ChangeUser(ctx context.Context, id string, ch UserChange) (User, error) {
-	return fetch[User](ctx, c, &call{method: http.MethodPatch, path: userPath(id), in: ch})
+	return fetch[User](ctx, c, &request{method: http.MethodPatch, path: userPath(id), input: ch})
 }
 
-// DeleteUser disables a user; what they had is purged after 30 days.
+// DeleteUser disables a user. The server purges the user's data after 30 days.
 func (c *Client) DeleteUser(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: userPath(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: userPath(id)})
 }
 
-// UserLedger returns what a user is charged.
+// UserLedger returns the storage accounting of a user's account.
 func (c *Client) UserLedger(ctx context.Context, id string) (Ledger, error) {
-	return fetch[Ledger](ctx, c, &call{method: http.MethodGet, path: userPath(id) + "/ledger"})
+	return fetch[Ledger](ctx, c, &request{method: http.MethodGet, path: userPath(id) + "/ledger"})
 }
 
-// AdminUploads lists open uploads, of one account if it is not empty.
+// AdminUploads returns a page of open uploads; a non-empty account id selects one account's.
 func (c *Client) AdminUploads(ctx context.Context, account string, p Page) (List[json.RawMessage], error) {
 	query := p.values()
 	if account != "" {
 		query.Set("account", account)
 	}
-	return fetch[List[json.RawMessage]](ctx, c, &call{method: http.MethodGet, path: "/admin/uploads", query: query})
+	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/uploads", query: query})
 }
 
-// Findings lists what audits found and repaired.
+// Findings returns a page of the inconsistencies that audits found and repaired.
 func (c *Client) Findings(ctx context.Context, p Page) (List[json.RawMessage], error) {
-	return fetch[List[json.RawMessage]](ctx, c, &call{method: http.MethodGet, path: "/admin/findings", query: p.values()})
+	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/findings", query: p.values()})
 }
 
-// Timer returns the trace of a timer; its key is "kind/id".
+// Timer returns the trace of a timer. The key has the form "kind/id".
 func (c *Client) Timer(ctx context.Context, key string) (json.RawMessage, error) {
 	kind, id, _ := strings.Cut(key, "/")
 	path := "/admin/timers/" + url.PathEscape(kind) + "/" + url.PathEscape(id)
-	return fetch[json.RawMessage](ctx, c, &call{method: http.MethodGet, path: path})
+	return fetch[json.RawMessage](ctx, c, &request{method: http.MethodGet, path: path})
 }
 
-// DeadLetters lists the records that could not be handled.
+// DeadLetters returns a page of the records and timers whose handler failed for good.
 func (c *Client) DeadLetters(ctx context.Context, p Page) (List[json.RawMessage], error) {
-	return fetch[List[json.RawMessage]](ctx, c, &call{method: http.MethodGet, path: "/admin/dead-letters", query: p.values()})
+	return fetch[List[json.RawMessage]](ctx, c, &request{method: http.MethodGet, path: "/admin/dead-letters", query: p.values()})
 }
 
 // ReplayDeadLetter hands a dead letter to its handler again.
 func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodPost, path: letterPath(id) + "/replay", key: true})
+	return c.do(ctx, &request{method: http.MethodPost, path: letterPath(id) + "/replay", withKey: true})
 }
 
-// ReplayDeadLetters hands dead letters to their handlers again, 1,000 at most, and returns how many
-// of them were still there.
+// ReplayDeadLetters hands up to 1,000 dead letters to their handlers again. It returns how many of
+// them still existed.
 func (c *Client) ReplayDeadLetters(ctx context.Context, ids []string) (int, error) {
 	in := map[string][]string{"ids": ids}
-	out, err := fetch[struct{ Replayed int }](ctx, c, &call{method: http.MethodPost, path: "/admin/dead-letters/replay", in: in, key: true})
+	out, err := fetch[struct{ Replayed int }](ctx, c, &request{method: http.MethodPost, path: "/admin/dead-letters/replay", input: in, withKey: true})
 	return out.Replayed, err
 }
 
-// DropDeadLetter forgets a dead letter.
+// DropDeadLetter deletes a dead letter without handling it.
 func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: letterPath(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: letterPath(id)})
 }
 
 func userPath(id string) string   { return "/admin/users/" + url.PathEscape(id) }

@@ -13,30 +13,30 @@ import (
 	"time"
 )
 
-// BatchOp is what an item of a batch asks for.
+// BatchOp is the operation of a batch item.
 type BatchOp string
 
-// The ops.
+// The operations of a batch.
 const (
-	BatchFolder BatchOp = "folder" // make a folder
+	BatchFolder BatchOp = "folder" // create a folder
 	BatchPut    BatchOp = "put"    // store a small file
-	BatchClaim  BatchOp = "claim"  // make a file of content that the account has
+	BatchClaim  BatchOp = "claim"  // create a file from content that the account already has
 	BatchMove   BatchOp = "move"   // rename, move or touch a node
-	BatchTrash  BatchOp = "trash"  // put a node into the trash
+	BatchTrash  BatchOp = "trash"  // move a node to the trash
 )
 
-// Limits of a batch, as the server has them.
+// Limits of a batch. The server has the same limits.
 const (
 	MaxBatchItems = 1000
-	MaxBatchBytes = 64 << 20 // lines and contents together
+	MaxBatchBytes = 64 << 20 // JSON lines and contents together
 	MaxBatchFile  = 1 << 20  // of one file
 )
 
-// BatchItem is one thing that a batch asks for. What is zero is not said.
+// BatchItem is one operation of a batch. Zero fields are not sent.
 type BatchItem struct {
 	Op          BatchOp    `json:"op"`
-	Path        string     `json:"path,omitempty"` // absolute; of a move or a trash: or ID
-	Size        *int64     `json:"size,omitempty"` // of a claim; that of a put follows from Content
+	Path        string     `json:"path,omitempty"` // absolute; a move or trash may name ID instead
+	Size        *int64     `json:"size,omitempty"` // for a claim; a put uses the length of Content
 	Parents     bool       `json:"parents,omitempty"`
 	Conflict    Conflict   `json:"conflict,omitempty"`
 	Digests     Digests    `json:"digests,omitempty"`
@@ -45,53 +45,56 @@ type BatchItem struct {
 	IfMatch     string     `json:"if_match,omitempty"`
 	IfNoneMatch string     `json:"if_none_match,omitempty"`
 	ID          string     `json:"id,omitempty"`
-	To          string     `json:"to,omitempty"` // of a move: the path that it gets
+	To          string     `json:"to,omitempty"` // for a move: the new path
 	Parent      string     `json:"parent,omitempty"`
 	Name        string     `json:"name,omitempty"`
 	Rev         int64      `json:"rev,omitempty"`
 
-	Content []byte `json:"-"` // of a put
+	Content []byte `json:"-"` // for a put
 }
 
-// BatchAnswer is what became of an item.
+// BatchAnswer is the result of a batch item.
 type BatchAnswer struct {
-	Node    *Node // nil: it was trashed, or has gone since
+	Node    *Node // nil: the item was trashed or failed, or the node has been deleted since
 	Created bool
-	Err     error // *Problem: what the server would have answered to the item alone; else it was not sent
+	Err     error // *Problem: the server refused the item; any other error: the item was not sent
 }
 
-// Batch has many small things done in one request, one after the other. Each succeeds or fails
-// alone: its answer is at its index. A batch that breaks off is sent again without what was
-// answered, and nothing is done twice. The error is why not all items have an answer; those that
-// have one are done, and of each other one it is not known.
+// Batch sends many small operations in one request. The server executes them in order; each
+// succeeds or fails on its own. The answer to an item has the item's index. If the connection
+// breaks, Batch resends the unanswered items; nothing is executed twice.
+//
+// An error means that some items have no answer (a zero BatchAnswer); whether the server executed
+// them is unknown.
 func (c *Client) Batch(ctx context.Context, items []BatchItem) ([]BatchAnswer, error) {
 	return c.batch(ctx, items, nil)
 }
 
-// Batch is Client.Batch, and gives up when the uploader does. waiting hears why it waits before
-// another attempt; nil: nobody does.
+// Batch is Client.Batch with the uploader's retry limit. waiting, if not nil, is called with the
+// error before each retry.
 func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(error)) ([]BatchAnswer, error) {
-	p := newPatience(u.opt.GiveUp)
+	p := newRetryBudget(u.opt.GiveUp)
 	if waiting != nil {
 		p.notify = func(err error, _ time.Duration) { waiting(err) }
 	}
 	return u.c.batch(ctx, items, p)
 }
 
-func (c *Client) batch(ctx context.Context, items []BatchItem, p *patience) ([]BatchAnswer, error) {
-	b := &batching{c: c, items: items, key: rand.Text(), answers: make([]BatchAnswer, len(items)), done: make([]bool, len(items)), left: len(items)}
+// batch is Batch with a retry budget; nil uses the client's.
+func (c *Client) batch(ctx context.Context, items []BatchItem, p *retryBudget) ([]BatchAnswer, error) {
+	b := &batchRun{c: c, items: items, key: rand.Text(), answers: make([]BatchAnswer, len(items)), done: make([]bool, len(items)), remaining: len(items)}
 	if p == nil {
-		p = newPatience(c.opt.GiveUp)
+		p = newRetryBudget(c.opt.GiveUp)
 		p.notify = c.opt.Waiting
 	}
-	if err := b.compose(); err != nil {
+	if err := b.encodeItems(); err != nil {
 		return nil, err
 	}
-	for failures := 0; b.left > 0; {
-		was := b.left
+	for failures := 0; b.remaining > 0; {
+		was := b.remaining
 		err := b.attempt(ctx, failures > 0)
-		if b.left < was {
-			p.touch()
+		if b.remaining < was {
+			p.reset()
 			failures = 0
 		}
 		if err == nil {
@@ -101,25 +104,27 @@ func (c *Client) batch(ctx context.Context, items []BatchItem, p *patience) ([]B
 			return b.answers, context.Cause(ctx)
 		}
 		failures++
-		if err := c.pause(ctx, p, judge(err), failures, err); err != nil {
+		if err := c.backoff(ctx, p, classifyError(err), failures, err); err != nil {
 			return b.answers, err
 		}
 	}
 	return b.answers, nil
 }
 
-// batching is a batch on its way.
-type batching struct {
-	c       *Client
-	items   []BatchItem
-	lines   [][]byte // the same in every attempt: the server compares them
-	key     string
-	answers []BatchAnswer
-	done    []bool
-	left    int
+// batchRun is the state of one Batch call over its attempts.
+type batchRun struct {
+	c         *Client
+	items     []BatchItem
+	lines     [][]byte // JSON lines, identical in every attempt because the server compares them; nil: not sent
+	key       string
+	answers   []BatchAnswer
+	done      []bool
+	remaining int
 }
 
-func (b *batching) compose() error {
+// encodeItems encodes the items as JSON lines. An item with invalid UTF-8 fails on its own; too
+// many items fail the batch.
+func (b *batchRun) encodeItems() error {
 	if len(b.items) > MaxBatchItems {
 		return fmt.Errorf("batch: %d items: at most %d", len(b.items), MaxBatchItems)
 	}
@@ -133,9 +138,9 @@ func (b *batching) compose() error {
 			N int `json:"n"`
 			BatchItem
 		}{i, item})
-		if errors.Is(err, errNotUTF8) { // it fails alone
+		if errors.Is(err, errNotUTF8) { // only this item fails
 			b.answers[i].Err, b.done[i] = err, true
-			b.left--
+			b.remaining--
 			continue
 		}
 		if err != nil {
@@ -146,8 +151,8 @@ func (b *batching) compose() error {
 	return nil
 }
 
-// body is what of the batch has no answer yet.
-func (b *batching) body() (io.Reader, int64) {
+// body returns the lines and contents of the unanswered items, and their size in bytes.
+func (b *batchRun) body() (io.Reader, int64) {
 	var parts []io.Reader
 	var size int64
 	for i, line := range b.lines {
@@ -160,26 +165,27 @@ func (b *batching) body() (io.Reader, int64) {
 	return io.MultiReader(parts...), size
 }
 
-// attempt sends what is left and reads answers while it does. nil: at least one more item has one.
-func (b *batching) attempt(ctx context.Context, again bool) error {
+// attempt sends the unanswered items and reads answers meanwhile. It returns nil once the server
+// has ended the batch with all items answered.
+func (b *batchRun) attempt(ctx context.Context, again bool) error {
 	from, size := b.body()
 	if size > MaxBatchBytes {
 		return fmt.Errorf("batch: %d bytes: at most %d", size, MaxBatchBytes)
 	}
-	k := &call{method: http.MethodPost, path: "/batch"}
-	k.body = func() (*upBody, error) { return &upBody{size: size, from: from, beside: true}, nil }
+	k := &request{method: http.MethodPost, path: "/batch"}
+	k.body = func() (*requestBody, error) { return &requestBody{size: size, src: from, duplex: true}, nil }
 	k.setHeader("Content-Type", "application/vnd.smartdrive.batch")
 	k.setHeader("Idempotency-Key", b.key)
 	resp, err := b.c.roundTrip(ctx, k, again)
 	if err != nil {
 		return err
 	}
-	defer letGo(resp.Body)
-	return b.read(ctx, resp.Body)
+	defer closeQuietly(resp.Body)
+	return b.readAnswers(ctx, resp.Body)
 }
 
-// read takes the lines of an answer.
-func (b *batching) read(ctx context.Context, answer io.Reader) error {
+// readAnswers reads answer lines up to the last one.
+func (b *batchRun) readAnswers(ctx context.Context, answer io.Reader) error {
 	lines := bufio.NewReaderSize(answer, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -187,16 +193,17 @@ func (b *batching) read(ctx context.Context, answer io.Reader) error {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return asCut(ctx, err)
+			return wrapConnError(ctx, err)
 		}
-		over, err := b.take(line)
-		if over || err != nil {
+		last, err := b.handleLine(line)
+		if last || err != nil {
 			return err
 		}
 	}
 }
 
-// batchLine is a line of an answer.
+// batchLine is a line of the reply to a batch: the answer to item N, or the end of the batch if N
+// is nil.
 type batchLine struct {
 	N       *int            `json:"n"`
 	Status  int             `json:"status"`
@@ -204,8 +211,8 @@ type batchLine struct {
 	Problem json.RawMessage `json:"problem"`
 }
 
-// take notes what a line says; over: it was the last one.
-func (b *batching) take(line []byte) (over bool, err error) {
+// handleLine records the answer in a line; last reports that the line ends the batch.
+func (b *batchRun) handleLine(line []byte) (last bool, err error) {
 	var l batchLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return false, fmt.Errorf("read the answer to a batch: %w", err)
@@ -220,8 +227,8 @@ func (b *batching) take(line []byte) (over bool, err error) {
 		problem = &p
 	}
 	switch {
-	case l.N == nil && problem == nil && b.left > 0:
-		return true, fmt.Errorf("the server has ended a batch with %d items unanswered", b.left)
+	case l.N == nil && problem == nil && b.remaining > 0:
+		return true, fmt.Errorf("the server has ended a batch with %d items unanswered", b.remaining)
 	case l.N == nil:
 		return true, problem
 	case *l.N < 0 || *l.N >= len(b.items):
@@ -229,14 +236,14 @@ func (b *batching) take(line []byte) (over bool, err error) {
 	}
 	if !b.done[*l.N] {
 		b.done[*l.N] = true
-		b.left--
+		b.remaining--
 	}
 	b.answers[*l.N] = BatchAnswer{Node: l.Node, Created: l.Status == http.StatusCreated, Err: problem}
 	return false, nil
 }
 
-// LacksBatch reports whether an answer means that the server, or what is before it, takes no
-// batches, or none of that size.
+// LacksBatch reports whether err means that the server, or a proxy in front of it, does not support
+// batches or not of that size. The caller then sends the items one by one.
 func LacksBatch(err error) bool {
 	if proxy, ok := errors.AsType[*ProxyError](err); ok {
 		switch proxy.Status {

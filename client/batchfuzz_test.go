@@ -24,8 +24,8 @@ func FuzzBatchAnswers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		b := &batching{items: make([]BatchItem, 3), answers: make([]BatchAnswer, 3), done: make([]bool, 3), left: 3}
-		err := b.read(t.Context(), bytes.NewReader(raw))
+		b := &batchRun{items: make([]BatchItem, 3), answers: make([]BatchAnswer, 3), done: make([]bool, 3), remaining: 3}
+		err := b.readAnswers(t.Context(), bytes.NewReader(raw))
 		left := 0
 		for i, done := range b.done {
 			if !done {
@@ -35,8 +35,8 @@ func FuzzBatchAnswers(f *testing.F) {
 				}
 			}
 		}
-		if left != b.left || err == nil && left > 0 {
-			t.Errorf("%q: %d items are left, %d are counted, %v", raw, left, b.left, err)
+		if left != b.remaining || err == nil && left > 0 {
+			t.Errorf("%q: %d items are left, %d are counted, %v", raw, left, b.remaining, err)
 		}
 		if err == nil && !bytes.HasSuffix(bytes.TrimRight(raw, "\n"), []byte("}")) && !bytes.Contains(raw, []byte("\n")) {
 			t.Errorf("%q was taken for whole", raw)
@@ -51,8 +51,8 @@ func FuzzBatchBody(f *testing.F) {
 	f.Add("\x80", []byte("0"), "0")
 	f.Add("0", []byte("0"), "\x80")
 	f.Fuzz(func(t *testing.T, path string, content []byte, other string) {
-		b := &batching{items: []BatchItem{{Op: BatchPut, Path: path, Content: content}, {Op: BatchMove, Path: other, To: path}}, answers: make([]BatchAnswer, 2), done: make([]bool, 2)}
-		if err := b.compose(); err != nil {
+		b := &batchRun{items: []BatchItem{{Op: BatchPut, Path: path, Content: content}, {Op: BatchMove, Path: other, To: path}}, answers: make([]BatchAnswer, 2), done: make([]bool, 2)}
+		if err := b.encodeItems(); err != nil {
 			t.Fatal(err)
 		}
 		body, size := b.body()
@@ -106,24 +106,24 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer letGo(root)
-		c := &collector{root: root, w: &crew{stop: func(error) {}}, run: run{root: root}}
+		defer closeQuietly(root)
+		c := &collector{root: root, pool: &pool{cancel: func(error) {}}, run: downloadRun{root: root}}
 		one := blake3.Sum256([]byte("one"))
 		node := Node{Rev: 7, Digests: Digests{blake3Name: hex.EncodeToString(one[:])}}
-		all := []wanted{{rel: "a", node: node}, {rel: "b", node: node}}
-		c.run.expect(all)
+		all := []queuedFile{{rel: "a", node: node}, {rel: "b", node: node}}
+		c.run.recordFolders(all)
 		s := newStream(c, all, true)
-		s.from = bufio.NewReaderSize(bytes.NewReader(raw), lineMost)
-		defer s.at.leave()
+		s.reader = bufio.NewReaderSize(bytes.NewReader(raw), maxLine)
+		defer s.dirs.close()
 		var over bool
 		for err := error(nil); !over && err == nil; {
 			over, err = c.next(t.Context(), s)
 		}
-		left := over && s.done != len(all) && len(s.odd) == 0 // only what is too large to wait for ends a stream early
-		if s.done > len(all) || left || len(s.here)+len(s.changed)+len(s.odd) > s.done {
-			t.Errorf("%q: %d files of %d, over %t, %d here, %d changed, %d odd", raw, s.done, len(all), over, len(s.here), len(s.changed), len(s.odd))
+		left := over && s.consumed != len(all) && len(s.retryAlone) == 0 // only what is too large to wait for ends a stream early
+		if s.consumed > len(all) || left || len(s.staged)+len(s.changed)+len(s.retryAlone) > s.consumed {
+			t.Errorf("%q: %d files of %d, over %t, %d here, %d changed, %d odd", raw, s.consumed, len(all), over, len(s.staged), len(s.changed), len(s.retryAlone))
 		}
-		for _, f := range s.here {
+		for _, f := range s.staged {
 			content, err := root.ReadFile(f.part)
 			if sum := blake3.Sum256(content); err != nil || hex.EncodeToString(sum[:]) != f.node.Digests[blake3Name] {
 				t.Errorf("%q: %s has %q, %v", raw, f.rel, content, err)

@@ -5,128 +5,133 @@ import (
 	"sync"
 )
 
-// board says where each part of an upload is. Senders take parts from it, the scanner settles the
-// doubtful ones.
+// partTracker tracks the state of each part of a transfer. Senders acquire missing parts; the
+// scanner resolves unverified ones. It is safe for concurrent use.
 //
-//	missing ──take──► sending ──sent──► there
-//	   ▲                 │ back           ▲
-//	   ├─────────────────┘                │ settle(same)
-//	   └──── settle(differs) ── unsure ───┘
-type board struct {
-	mu      sync.Mutex
-	wake    *sync.Cond
-	parts   []place
-	differs map[int64]bool // the server holds other bytes: drop them before sending
-	there   int64
-	from    int64 // no part before it is missing
+//	missing ──acquire──► sending ──markDone──► done
+//	   ▲                   │ markMissing        ▲
+//	   ├───────────────────┘                    │ resolve(same)
+//	   └──── resolve(differs) ── unverified ────┘
+type partTracker struct {
+	mu           sync.Mutex
+	cond         *sync.Cond
+	parts        []partState
+	differs      map[int64]bool // parts of which the server holds other bytes: delete before sending
+	doneCount    int64
+	firstMissing int64 // all parts before this one are not missing
 }
 
-type place uint8
+// partState is the state of one part.
+type partState uint8
 
 const (
-	missing place = iota
-	sending
-	unsure // the server has it; whether it is the same is being looked at
-	there
+	partMissing partState = iota
+	partSending
+	partUnverified // the server has it; not yet compared with the local file
+	partDone
 )
 
-// newBoard returns a board of n parts of which the server has received, all of them unsure.
-func newBoard(n int64, received []Span) *board {
-	b := &board{parts: make([]place, n), differs: make(map[int64]bool)}
-	b.wake = sync.NewCond(&b.mu)
+// newPartTracker returns a tracker of n parts. The parts in received are unverified, the others
+// missing.
+func newPartTracker(n int64, received []Span) *partTracker {
+	b := &partTracker{parts: make([]partState, n), differs: make(map[int64]bool)}
+	b.cond = sync.NewCond(&b.mu)
 	for _, s := range received {
 		for i := max(0, s[0]); i <= s[1] && i < n; i++ {
-			b.parts[i] = unsure
+			b.parts[i] = partUnverified
 		}
 	}
 	return b
 }
 
-// take waits for a missing part and hands it out. ok is false when all are there or ctx has ended.
-// drop says that the server holds other bytes under this number.
-func (b *board) take(ctx context.Context) (n int64, drop, ok bool) {
-	stop := context.AfterFunc(ctx, b.rouse)
+// acquire waits for a missing part and marks it as sending. ok is false if all parts are done or
+// ctx has ended. replaces reports that the server holds other bytes under that number, which must
+// be deleted first.
+func (t *partTracker) acquire(ctx context.Context) (n int64, replaces, ok bool) {
+	stop := context.AfterFunc(ctx, t.wakeAll)
 	defer stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ctx.Err() == nil && b.there < int64(len(b.parts)) {
-		for ; b.from < int64(len(b.parts)); b.from++ {
-			if b.parts[b.from] == missing {
-				b.parts[b.from] = sending
-				return b.from, b.differs[b.from], true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ctx.Err() == nil && t.doneCount < int64(len(t.parts)) {
+		for ; t.firstMissing < int64(len(t.parts)); t.firstMissing++ {
+			if t.parts[t.firstMissing] == partMissing {
+				t.parts[t.firstMissing] = partSending
+				return t.firstMissing, t.differs[t.firstMissing], true
 			}
 		}
-		b.wake.Wait()
+		t.cond.Wait()
 	}
 	return 0, false, false
 }
 
-// sent notes that the server has part n as it is here.
-func (b *board) sent(n int64) { b.set(n, there) }
+// markDone marks part n as transferred and equal on both sides.
+func (t *partTracker) markDone(n int64) { t.set(n, partDone) }
 
-// lose notes that part n is missing after all.
-func (b *board) lose(n int64) { b.set(n, missing) }
+// markMissing marks part n as to be transferred.
+func (t *partTracker) markMissing(n int64) { t.set(n, partMissing) }
 
-// settle ends the doubt about part n.
-func (b *board) settle(n int64, same bool) {
+// resolve marks an unverified part as done if it is the same on both sides, otherwise as missing
+// and to be replaced.
+func (t *partTracker) resolve(n int64, same bool) {
 	if same {
-		b.set(n, there)
+		t.set(n, partDone)
 		return
 	}
-	b.mu.Lock()
-	b.differs[n] = true
-	b.mu.Unlock()
-	b.set(n, missing)
+	t.mu.Lock()
+	t.differs[n] = true
+	t.mu.Unlock()
+	t.set(n, partMissing)
 }
 
-func (b *board) set(n int64, to place) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n < 0 || n >= int64(len(b.parts)) {
+// set changes the state of part n and wakes all waiters. An n out of range is ignored.
+func (t *partTracker) set(n int64, to partState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n < 0 || n >= int64(len(t.parts)) {
 		return
 	}
-	if b.parts[n] == there {
-		b.there--
+	if t.parts[n] == partDone {
+		t.doneCount--
 	}
-	switch b.parts[n] = to; to {
-	case there:
-		b.there++
-		delete(b.differs, n)
-	case missing:
-		b.from = min(b.from, n)
+	switch t.parts[n] = to; to {
+	case partDone:
+		t.doneCount++
+		delete(t.differs, n)
+	case partMissing:
+		t.firstMissing = min(t.firstMissing, n)
 	default:
 	}
-	b.wake.Broadcast()
+	t.cond.Broadcast()
 }
 
-// await waits until part n is there. It reports false when ctx has ended.
-func (b *board) await(ctx context.Context, n int64) bool {
-	stop := context.AfterFunc(ctx, b.rouse)
+// waitDone waits until part n is done. It returns false if ctx has ended.
+func (t *partTracker) waitDone(ctx context.Context, n int64) bool {
+	stop := context.AfterFunc(ctx, t.wakeAll)
 	defer stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ctx.Err() == nil && b.parts[n] != there {
-		b.wake.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ctx.Err() == nil && t.parts[n] != partDone {
+		t.cond.Wait()
 	}
 	return ctx.Err() == nil
 }
 
-// rouse makes everybody who waits look again.
-func (b *board) rouse() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wake.Broadcast()
+// wakeAll makes all waiters check their condition again.
+func (t *partTracker) wakeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cond.Broadcast()
 }
 
-// spans returns the numbers of the parts that are there.
-func (b *board) spans() []Span {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// doneSpans returns the ranges of part numbers that are done.
+func (t *partTracker) doneSpans() []Span {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	spans := []Span{}
-	for i, at := range b.parts {
+	for i, at := range t.parts {
 		n := int64(i)
 		switch last := len(spans) - 1; {
-		case at != there:
+		case at != partDone:
 		case last >= 0 && spans[last][1] == n-1:
 			spans[last][1] = n
 		default:
@@ -136,20 +141,20 @@ func (b *board) spans() []Span {
 	return spans
 }
 
-// unsure reports whether part n waits to be settled.
-func (b *board) unsure(n int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.parts[n] == unsure
+// isUnverified reports whether part n is unverified.
+func (t *partTracker) isUnverified(n int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.parts[n] == partUnverified
 }
 
-// left returns how many parts are still to be sent.
-func (b *board) left() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// unsent returns the number of parts that are missing or being sent.
+func (t *partTracker) unsent() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var n int64
-	for _, at := range b.parts {
-		if at == missing || at == sending {
+	for _, at := range t.parts {
+		if at == partMissing || at == partSending {
 			n++
 		}
 	}

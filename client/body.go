@@ -9,147 +9,151 @@ import (
 	"time"
 )
 
-// watch cuts an attempt off when nothing has moved for a while: a network that vanished sends no
-// reset.
-type watch struct {
-	after  time.Duration
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
+// stallTimer cancels an attempt if no bytes move for the timeout. Without the timer a vanished
+// network, which sends no reset, would block an attempt forever.
+type stallTimer struct {
+	timeout time.Duration
+	timer   *time.Timer
+	cancel  context.CancelCauseFunc
 }
 
-func newWatch(ctx context.Context, after time.Duration) (context.Context, *watch) {
+// newStallTimer returns the context of an attempt and its timer. The timer starts with the first
+// reset. The caller calls stop.
+func newStallTimer(ctx context.Context, after time.Duration) (context.Context, *stallTimer) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return ctx, &watch{after: after, cancel: cancel}
+	return ctx, &stallTimer{timeout: after, cancel: cancel}
 }
 
-// moved notes that bytes moved; the first call starts the watch.
-func (w *watch) moved() {
-	if w.timer == nil {
-		w.timer = time.AfterFunc(w.after, func() { w.cancel(errStalled) })
+// reset restarts the timer because bytes moved. The first call starts the timer.
+func (t *stallTimer) reset() {
+	if t.timer == nil {
+		t.timer = time.AfterFunc(t.timeout, func() { t.cancel(errStalled) })
 		return
 	}
-	w.timer.Reset(w.after)
+	t.timer.Reset(t.timeout)
 }
 
-// rest stops watching but leaves the attempt alive: the transport's own time-out for the reply
-// takes over.
-func (w *watch) rest() {
-	if w.timer != nil {
-		w.timer.Stop()
+// pause stops the timer without cancelling the attempt. While it is paused, only the transport's
+// timeouts apply.
+func (t *stallTimer) pause() {
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }
 
-// stop ends the watch and what is left of the attempt.
-func (w *watch) stop() {
-	w.rest()
-	w.cancel(context.Canceled)
+// stop stops the timer and cancels the attempt's context.
+func (t *stallTimer) stop() {
+	t.pause()
+	t.cancel(context.Canceled)
 }
 
-// upBody is the body of one attempt. The transport may go on reading for a moment after it has
-// returned, so whatever comes after end is neither counted nor noted.
-type upBody struct {
+// requestBody is the streamed body of one attempt. The HTTP transport may read it for a moment
+// after the round trip has returned; finish makes such reads fail, so that their bytes are not
+// counted.
+type requestBody struct {
 	size   int64
-	from   io.Reader
-	beside bool          // the reply may begin before all of it was sent
-	count  func(n int64) // is told how many bytes moved, negative when they are taken back; may be nil
+	src    io.Reader
+	duplex bool          // the server may reply while the body is still being sent
+	count  func(n int64) // receives the bytes sent, negative to undo; may be nil
 
-	mu    sync.Mutex
-	watch *watch
-	moved int64
-	err   error
-	ended bool
+	mu      sync.Mutex
+	stall   *stallTimer
+	read    int64
+	readErr error
+	closed  bool
 }
 
-// Read implements io.Reader. A source that ends early is an error of the file, not of the
-// connection.
-func (b *upBody) Read(p []byte) (int, error) {
+// Read implements io.Reader. A source that ends before size bytes fails with ErrChanged, which
+// counts as a local error.
+func (b *requestBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended {
+	if b.closed {
 		return 0, io.ErrClosedPipe
 	}
-	n, err := b.from.Read(p)
-	b.moved += int64(n)
+	n, err := b.src.Read(p)
+	b.read += int64(n)
 	switch {
-	case errors.Is(err, io.EOF) && b.moved < b.size:
-		err = fmt.Errorf("%w: it ended at %d of %d bytes", ErrChanged, b.moved, b.size)
-		b.err = err
+	case errors.Is(err, io.EOF) && b.read < b.size:
+		err = fmt.Errorf("%w: it ended at %d of %d bytes", ErrChanged, b.read, b.size)
+		b.readErr = err
 	case err != nil && !errors.Is(err, io.EOF):
-		b.err = err
+		b.readErr = err
 	}
 	if b.count != nil && n > 0 {
 		b.count(int64(n))
 	}
-	if b.moved >= b.size && !b.beside {
-		b.watch.rest()
+	if b.read >= b.size && !b.duplex {
+		b.stall.pause()
 	} else {
-		b.watch.moved()
+		b.stall.reset()
 	}
 	return n, err
 }
 
-// end closes the attempt. takeBack says that what moved counts for nothing.
-func (b *upBody) end(takeBack bool) {
+// finish ends the attempt: later reads fail. undoCount subtracts the bytes sent from the progress.
+func (b *requestBody) finish(undoCount bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ended = true
-	b.watch.rest()
-	if takeBack && b.count != nil {
-		b.count(-b.moved)
+	b.closed = true
+	b.stall.pause()
+	if undoCount && b.count != nil {
+		b.count(-b.read)
 	}
 }
 
-// failed returns the error of the source, nil when it had none.
-func (b *upBody) failed() error {
+// sourceErr returns the read error of the local source, nil if there was none.
+func (b *requestBody) sourceErr() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err
+	return b.readErr
 }
 
-// besideBody is the body of a reply that comes while the request is still sent. What is watched is
-// that either of them moves.
-type besideBody struct {
+// duplexBody is the body of a reply that arrives while the request is still being sent. The stall
+// timer runs until neither side has moved for the timeout.
+type duplexBody struct {
 	io.ReadCloser
-	sent  *upBody
-	watch *watch
+	request *requestBody
+	stall   *stallTimer
 }
 
-func (b *besideBody) Read(p []byte) (int, error) {
-	b.sent.answered()
+func (b *duplexBody) Read(p []byte) (int, error) {
+	b.request.replyRead()
 	return b.ReadCloser.Read(p)
 }
 
-func (b *besideBody) Close() error {
+func (b *duplexBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.sent.end(false)
-	b.watch.stop()
+	b.request.finish(false)
+	b.stall.stop()
 	return err
 }
 
-// answered notes that the reply moves.
-func (b *upBody) answered() {
+// replyRead resets the stall timer because the reply moved.
+func (b *requestBody) replyRead() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
-		b.watch.moved()
+	if !b.closed {
+		b.stall.reset()
 	}
 }
 
-// downBody is the body of a reply.
-type downBody struct {
+// responseBody is the body of a reply. The stall timer runs only during reads, because the caller
+// may pause between them.
+type responseBody struct {
 	io.ReadCloser
-	watch *watch
+	stall *stallTimer
 }
 
-func (b *downBody) Read(p []byte) (int, error) {
-	b.watch.moved()
+func (b *responseBody) Read(p []byte) (int, error) {
+	b.stall.reset()
 	n, err := b.ReadCloser.Read(p)
-	b.watch.rest() // the caller may take its time
+	b.stall.pause() // the caller may pause between reads
 	return n, err
 }
 
-func (b *downBody) Close() error {
+func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.watch.stop()
+	b.stall.stop()
 	return err
 }

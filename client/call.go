@@ -15,116 +15,120 @@ import (
 	"net/url"
 )
 
-// call is one request of the API, to be repeated until it has an answer.
-type call struct {
-	method  string
-	path    string // below /api/v1, escaped
-	query   url.Values
-	header  http.Header
-	in      any                     // sent as JSON
-	body    func() (*upBody, error) // or streamed, made again for each attempt
-	out     any                     // a 2xx reply is decoded into it
-	key     bool                    // carries an Idempotency-Key, the same in every attempt
-	once    bool                    // is not repeated after a doubtful failure
-	content bool                    // asks for a file's bytes, which may be at the store
+// request is one API request. Client.do repeats it until it succeeds, fails for good, or exhausts
+// its retry budget.
+type request struct {
+	method         string
+	path           string // below /api/v1, escaped
+	query          url.Values
+	header         http.Header
+	input          any                          // JSON body; nil: none
+	body           func() (*requestBody, error) // streamed body, opened for each attempt; nil: none
+	output         any                          // pointer that the JSON of a 2xx reply is decoded into; nil: the reply is discarded
+	withKey        bool                         // sends an Idempotency-Key, the same in every attempt
+	noRetryInDoubt bool                         // not retried after a failure in doubt
+	content        bool                         // downloads file content, which may be redirected to the store
 
-	patience *patience // default: the client's GiveUp from now on
-	doubt    bool      // set when an attempt failed doubtfully
-	status   int       // of the reply
+	budget  *retryBudget // default: a new budget of Options.GiveUp
+	inDoubt bool         // set if an attempt failed in doubt
+	status  int          // HTTP status of the last reply
 }
 
-// api is the prefix of every path.
+// api is the path prefix of the API.
 const api = "/api/v1"
 
-// do runs k until it is answered or patience is over.
-func (c *Client) do(ctx context.Context, k *call) error {
-	if k.patience == nil {
-		k.patience = newPatience(c.opt.GiveUp)
-		k.patience.notify = c.opt.Waiting
+// do sends k, with retries and backoff, until it succeeds. It returns the last error if the error
+// is permanent or the retry budget is exhausted, and the context's cause if ctx ends.
+func (c *Client) do(ctx context.Context, k *request) error {
+	if k.budget == nil {
+		k.budget = newRetryBudget(c.opt.GiveUp)
+		k.budget.notify = c.opt.Waiting
 	}
-	if k.key {
+	if k.withKey {
 		k.setHeader("Idempotency-Key", rand.Text())
 	}
 	for failures := 0; ; {
-		err := c.try(ctx, k, failures > 0)
-		if err == nil || k.done(err) {
-			k.patience.touch()
+		err := c.doOnce(ctx, k, failures > 0)
+		if err == nil || k.alreadyDone(err) {
+			k.budget.reset()
 			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		v := judge(err)
-		if v.doubtful {
-			k.doubt = true
-			v.again = v.again && !k.once
+		v := classifyError(err)
+		if v.inDoubt {
+			k.inDoubt = true
+			v.retry = v.retry && !k.noRetryInDoubt
 		}
 		failures++
-		if err := c.pause(ctx, k.patience, v, failures, err); err != nil {
+		if err := c.backoff(ctx, k.budget, v, failures, err); err != nil {
 			return err
 		}
 	}
 }
 
-// done reports that err says what an earlier attempt without an answer has already brought about.
-func (k *call) done(err error) bool {
-	return k.doubt && k.method == http.MethodDelete && IsCode(err, CodeNotFound, CodeGone)
+// alreadyDone reports whether err shows that an earlier attempt, whose reply was lost, deleted the
+// object.
+func (r *request) alreadyDone(err error) bool {
+	return r.inDoubt && r.method == http.MethodDelete && IsCode(err, CodeNotFound, CodeGone)
 }
 
-func (k *call) setHeader(name, value string) {
-	if k.header == nil {
-		k.header = make(http.Header)
+// setHeader sets one header of the request.
+func (r *request) setHeader(name, value string) {
+	if r.header == nil {
+		r.header = make(http.Header)
 	}
-	k.header.Set(name, value)
+	r.header.Set(name, value)
 }
 
-// try is one attempt.
-func (c *Client) try(ctx context.Context, k *call, again bool) error {
+// doOnce makes one attempt and decodes the reply. again marks a retry.
+func (c *Client) doOnce(ctx context.Context, k *request, again bool) error {
 	resp, err := c.roundTrip(ctx, k, again)
 	if err != nil {
 		return err
 	}
-	defer letGo(resp.Body)
+	defer closeQuietly(resp.Body)
 	k.status = resp.StatusCode
-	if k.out == nil || resp.StatusCode == http.StatusNoContent {
-		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem)) // so that the connection is kept
-		return asCut(ctx, err)
+	if k.output == nil || resp.StatusCode == http.StatusNoContent {
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem)) // drain the body, so that the connection can be reused
+		return wrapConnError(ctx, err)
 	}
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media != "application/json" {
 		return newProxyError(resp, nil)
 	}
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return asCut(ctx, err)
+		return wrapConnError(ctx, err)
 	}
-	if err := json.Unmarshal(raw, k.out); err != nil {
+	if err := json.Unmarshal(raw, k.output); err != nil {
 		return fmt.Errorf("read the reply to %s %s: %w", k.method, k.path, err)
 	}
 	return nil
 }
 
-// roundTrip sends k once and returns a reply of 2xx or 304; everything else is an error. The caller
-// closes the body.
-func (c *Client) roundTrip(ctx context.Context, k *call, again bool) (*http.Response, error) {
-	ctx, watch := newWatch(ctx, c.opt.Stall)
-	req, body, err := c.request(ctx, k, watch)
+// roundTrip sends k once. It returns a reply with status 2xx or 304, whose body the caller closes;
+// any other status is returned as a *Problem, *ProxyError or *StoreError. again marks a retry.
+func (c *Client) roundTrip(ctx context.Context, k *request, again bool) (*http.Response, error) {
+	ctx, watch := newStallTimer(ctx, c.opt.Stall)
+	req, body, err := c.newHTTPRequest(ctx, k, watch)
 	if err != nil {
 		watch.stop()
 		return nil, err
 	}
 	if again && body != nil && body.size > maxProblem {
-		req.Header.Set("Expect", "100-continue") // learn why the last attempt was cut before sending it all again
+		req.Header.Set("Expect", "100-continue") // the server or proxy can refuse the body before it is sent again
 	}
 	resp, err := c.http.Do(req)
-	if body != nil && (!body.beside || err != nil || resp.StatusCode >= 300) {
-		body.end(err != nil || resp.StatusCode >= 300)
+	if body != nil && (!body.duplex || err != nil || resp.StatusCode >= 300) {
+		body.finish(err != nil || resp.StatusCode >= 300)
 	}
 	if err != nil {
 		watch.stop()
-		return nil, sortOut(ctx, err, body)
+		return nil, transportError(ctx, err, body)
 	}
-	if leadsToStore(k, resp) {
-		if resp, err = c.fromStore(ctx, k, resp); err != nil {
+	if isStoreRedirect(k, resp) {
+		if resp, err = c.fetchFromStore(ctx, k, resp); err != nil {
 			watch.stop()
 			return nil, err
 		}
@@ -133,22 +137,23 @@ func (c *Client) roundTrip(ctx context.Context, k *call, again bool) (*http.Resp
 		defer watch.stop()
 		return nil, readError(resp)
 	}
-	if body != nil && body.beside { // its own watch goes on
-		resp.Body = &besideBody{ReadCloser: resp.Body, sent: body, watch: watch}
+	if body != nil && body.duplex { // the reply arrives while the body is still being sent
+		resp.Body = &duplexBody{ReadCloser: resp.Body, request: body, stall: watch}
 		return resp, nil
 	}
-	resp.Body = &downBody{ReadCloser: resp.Body, watch: watch}
+	resp.Body = &responseBody{ReadCloser: resp.Body, stall: watch}
 	return resp, nil
 }
 
-func (c *Client) request(ctx context.Context, k *call, watch *watch) (*http.Request, *upBody, error) {
+// newHTTPRequest builds the HTTP request of one attempt. body is nil if r has no streamed body.
+func (c *Client) newHTTPRequest(ctx context.Context, k *request, watch *stallTimer) (*http.Request, *requestBody, error) {
 	target := c.base + api + k.path
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()
 	}
 	var (
 		reader io.Reader
-		body   *upBody
+		body   *requestBody
 		err    error
 	)
 	switch {
@@ -156,9 +161,9 @@ func (c *Client) request(ctx context.Context, k *call, watch *watch) (*http.Requ
 		if body, err = k.body(); err != nil {
 			return nil, nil, &localError{err}
 		}
-		body.watch, reader = watch, body
-	case k.in != nil:
-		raw, err := encode(k.in)
+		body.stall, reader = watch, body
+	case k.input != nil:
+		raw, err := encode(k.input)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s %s: %w", k.method, k.path, err)
 		}
@@ -174,7 +179,7 @@ func (c *Client) request(ctx context.Context, k *call, watch *watch) (*http.Requ
 		if body.size == 0 {
 			req.Body = http.NoBody
 		}
-	} else if k.in != nil {
+	} else if k.input != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", c.agent)
@@ -184,31 +189,33 @@ func (c *Client) request(ctx context.Context, k *call, watch *watch) (*http.Requ
 	return req, body, nil
 }
 
-// sortOut tells apart why an attempt has no reply: the file, the caller, or the connection.
-func sortOut(ctx context.Context, err error, body *upBody) error {
+// transportError classifies an attempt without a reply: a *localError if the source of the body
+// failed, otherwise a *connError.
+func transportError(ctx context.Context, err error, body *requestBody) error {
 	if body != nil {
-		if local := body.failed(); local != nil {
+		if local := body.sourceErr(); local != nil {
 			return &localError{local}
 		}
 	}
-	return asCut(ctx, err)
+	return wrapConnError(ctx, err)
 }
 
-// asCut wraps an error of the connection; nil stays nil.
-func asCut(ctx context.Context, err error) error {
+// wrapConnError wraps a connection error as a *connError; nil stays nil. The error is in doubt
+// unless dialing failed.
+func wrapConnError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(context.Cause(ctx), errStalled) {
-		return &cutError{err: errStalled, sent: true}
+		return &connError{err: errStalled, sent: true}
 	}
 	var (
 		op  *net.OpError
 		url *url.Error
 	)
-	cut := &cutError{err: err, sent: true}
+	cut := &connError{err: err, sent: true}
 	if errors.As(err, &url) {
-		cut.err = url.Err // without the URL, which the user knows
+		cut.err = url.Err // drop the URL from the message
 	}
 	if errors.As(err, &op) && op.Op == "dial" {
 		cut.sent = false
@@ -216,10 +223,10 @@ func asCut(ctx context.Context, err error) error {
 	return cut
 }
 
-// fetch runs k and returns what the reply says.
-func fetch[T any](ctx context.Context, c *Client, k *call) (T, error) {
+// fetch sends k and returns the decoded reply.
+func fetch[T any](ctx context.Context, c *Client, k *request) (T, error) {
 	var v T
-	k.out = &v
+	k.output = &v
 	err := c.do(ctx, k)
 	return v, err
 }

@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// Options says where the server is and how to speak with it. Only BaseURL is needed.
+// Options configure New. Only BaseURL is required.
 type Options struct {
 	BaseURL   string // such as https://drive.example.org or https://example.org/drive
-	Token     string // a session's or an access token; empty for what needs none
+	Token     string // of a session or an access token; empty for endpoints without authentication
 	UserAgent string // default "smartdrive-client"
 
-	// HTTPClient replaces the default one: HTTP/1.1, 16 kept connections. Unless it has a
-	// CheckRedirect of its own it follows no redirects, for a token must not travel; content that
-	// the server keeps at a store is fetched there without it.
+	// HTTPClient replaces the default client (HTTP/1.1, 16 connections). If its CheckRedirect
+	// is nil, New disables redirects, so that the token is never sent to another host. Content
+	// in the store is fetched without the token.
 	HTTPClient *http.Client
 
-	// GiveUp is how long a call goes on trying while nothing succeeds; default 1 minute. Transfers
-	// have their own.
+	// GiveUp bounds how long a call retries without success; default 1 minute. Uploader and
+	// Downloader have their own limits.
 	GiveUp time.Duration
-	// Pause is the first pause between two attempts, default 250 ms; it doubles up to MaxPause,
-	// default 15 s.
+	// Pause is the first backoff between two attempts, default 250 ms. It doubles up to
+	// MaxPause, default 15 s.
 	Pause, MaxPause time.Duration
-	// Waiting is told of attempts that failed and will be repeated, by calls that have no Progress;
-	// it may be called from several goroutines.
+	// Waiting is called before each retry of a call that has no Progress. It may be called from
+	// several goroutines at once.
 	Waiting func(err error, pause time.Duration)
-	// Stall cuts a body of which nothing has moved for so long; default 1 minute.
+	// Stall aborts an attempt whose body has not moved for that long; default 1 minute.
 	Stall time.Duration
 }
 
-// Client speaks with one server as one user. It is safe for concurrent use.
+// Client calls one server with one token. It is safe for concurrent use.
 type Client struct {
 	base  string // without a trailing slash
 	token string
@@ -44,11 +44,11 @@ type Client struct {
 
 // Limits of the default connection pool.
 const (
-	maxConns      = 16              // kept connections; what 10,000 small files go over
-	headerTimeout = 2 * time.Minute // from the last byte of a request to the reply; a seal answers within 10 s
+	maxConns      = 16              // connections per host
+	headerTimeout = 2 * time.Minute // from the last byte of a request to the reply; the server answers a seal within 10 s
 )
 
-// New returns a client. It does not connect.
+// New returns a client. It does not connect. It fails if BaseURL is not an http or https address.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(o.BaseURL, "/"))
 	if err != nil {
@@ -57,42 +57,42 @@ func New(o Options) (*Client, error) {
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.User != nil {
 		return nil, fmt.Errorf("server address %q: want http://HOST or https://HOST, with a path if it has one", o.BaseURL)
 	}
-	o.GiveUp = orElse(o.GiveUp, time.Minute)
-	o.Pause = orElse(o.Pause, 250*time.Millisecond)
-	o.MaxPause = orElse(o.MaxPause, 15*time.Second)
-	o.Stall = orElse(o.Stall, time.Minute)
-	c := &Client{base: base.String(), token: o.Token, agent: orElse(o.UserAgent, "smartdrive-client"), http: o.HTTPClient, opt: o}
+	o.GiveUp = orDefault(o.GiveUp, time.Minute)
+	o.Pause = orDefault(o.Pause, 250*time.Millisecond)
+	o.MaxPause = orDefault(o.MaxPause, 15*time.Second)
+	o.Stall = orDefault(o.Stall, time.Minute)
+	c := &Client{base: base.String(), token: o.Token, agent: orDefault(o.UserAgent, "smartdrive-client"), http: o.HTTPClient, opt: o}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}
 	}
 	if c.http.CheckRedirect == nil {
 		careful := *c.http
-		careful.CheckRedirect = stayHere
+		careful.CheckRedirect = refuseRedirect
 		c.http = &careful
 	}
 	return c, nil
 }
 
-// BaseURL returns the address of the server, without a trailing slash.
+// BaseURL returns the server's address without a trailing slash.
 func (c *Client) BaseURL() string { return c.base }
 
-// Token returns the token the client was made with.
+// Token returns the token that the client sends; empty if it sends none.
 func (c *Client) Token() string { return c.token }
 
-// WithToken returns a client of the same server, sharing connections, that acts under another
-// token.
+// WithToken returns a copy of the client that sends another token. Both share their connections.
 func (c *Client) WithToken(token string) *Client {
 	d := *c
 	d.token = token
 	return &d
 }
 
-// Close gives the idle connections back.
+// Close closes idle connections. The client remains usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// newTransport returns the default HTTP transport.
 func newTransport() *http.Transport {
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // one stream a connection: parts do not wait for each other
+	protocols.SetHTTP1(true) // one request per connection: avoids head-of-line blocking between parts
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -104,16 +104,18 @@ func newTransport() *http.Transport {
 		TLSHandshakeTimeout:   15 * time.Second,
 		ResponseHeaderTimeout: headerTimeout,
 		ExpectContinueTimeout: 2 * time.Second,
-		DisableCompression:    true,     // Range and digests are about the bytes as they are
-		WriteBufferSize:       64 << 10, // at 4 KiB/s, the slowest that the server bears, it moves every 16 s: see Stall
+		DisableCompression:    true,     // ranges and digests refer to the uncompressed bytes
+		WriteBufferSize:       64 << 10, // at 4 KiB/s, the slowest rate the server accepts, a buffer drains every 16 s, well within Stall
 		ReadBufferSize:        64 << 10,
 	}
 }
 
-// stayHere hands a redirect to the caller, who says in words that the address is another one.
-func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect makes the HTTP client return a redirect as the reply. The caller reports it as a
+// wrong server address.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-func orElse[T comparable](v, def T) T {
+// orDefault returns v, or def if v is the zero value.
+func orDefault[T comparable](v, def T) T {
 	var zero T
 	if v == zero {
 		return def

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Bundle is a folder of documents that somebody sent.
+// Bundle is a folder of documents that a sender delivered, and the counts of its documents by
+// outcome.
 type Bundle struct {
 	ID        string     `json:"id"`
 	Source    string     `json:"source"`
@@ -36,29 +37,29 @@ type Bundle struct {
 type BundleMember struct {
 	Name      string `json:"name"`
 	Size      int64  `json:"size"`
-	Documents int64  `json:"documents"` // declared
+	Documents int64  `json:"documents"` // as declared in the manifest
 	State     string `json:"state"`     // pending, done, rejected
 	Reason    string `json:"reason"`
 }
 
-// BundleFull is a bundle with its members.
+// BundleFull is a bundle with its files.
 type BundleFull struct {
 	Bundle
 	Members []BundleMember `json:"members"`
 }
 
-// Finding is a rule that a document breaks.
+// Finding is a validation rule that a document violates.
 type Finding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
-	Place    string `json:"place,omitempty"` // a path of XPath
+	Place    string `json:"place,omitempty"` // XPath
 	Line     int    `json:"line,omitempty"`
 	Expected string `json:"expected,omitempty"`
 	Found    string `json:"found,omitempty"`
 }
 
-// BundleRecord is what became of documents of a bundle.
+// BundleRecord is the outcome of one or more documents of a bundle.
 type BundleRecord struct {
 	Member   string    `json:"member"`
 	Index    int64     `json:"index"`
@@ -68,17 +69,17 @@ type BundleRecord struct {
 	Document string    `json:"document"`
 	Number   string    `json:"number"`
 	Findings []Finding `json:"findings"`
-	Place    string    `json:"place"` // in the bundle
+	Place    string    `json:"place"` // address of the document in the bundle, for AcceptAnyway
 }
 
-// Rejection is what a bundle declared and what was not accepted.
+// Rejection is a document that was declared in a bundle and not accepted.
 type Rejection struct {
 	Bundle string `json:"bundle"`
 	Source string `json:"source"`
 	BundleRecord
 }
 
-// with returns the query of a page of a filtered list.
+// with encodes the page and a filter as URL parameters.
 func (p Page) with(filter url.Values) url.Values {
 	query := p.values()
 	maps.Copy(query, filter)
@@ -87,52 +88,57 @@ func (p Page) with(filter url.Values) url.Values {
 
 func bundlePath(id string) string { return "/bundles/" + url.PathEscape(id) }
 
-// AllBundles lists bundles, the newest first; filter has the names of the API.
+// AllBundles yields bundles, newest first. The filter keys are the API's query parameters. It
+// yields an error last.
 func (c *Client) AllBundles(ctx context.Context, filter url.Values) iter.Seq2[Bundle, error] {
 	return all(func(p Page) (List[Bundle], error) {
-		return fetch[List[Bundle]](ctx, c, &call{method: http.MethodGet, path: "/bundles", query: p.with(filter)})
+		return fetch[List[Bundle]](ctx, c, &request{method: http.MethodGet, path: "/bundles", query: p.with(filter)})
 	})
 }
 
-// Bundle returns one.
+// Bundle returns a bundle and its files.
 func (c *Client) Bundle(ctx context.Context, id string) (BundleFull, error) {
-	return fetch[BundleFull](ctx, c, &call{method: http.MethodGet, path: bundlePath(id)})
+	return fetch[BundleFull](ctx, c, &request{method: http.MethodGet, path: bundlePath(id)})
 }
 
-// AllBundleRecords lists what became of the documents of a bundle; an empty outcome is any.
+// AllBundleRecords yields the outcomes of a bundle's documents; an empty outcome selects all. It
+// yields an error last.
 func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.Seq2[BundleRecord, error] {
 	filter := url.Values{}
 	if outcome != "" {
 		filter.Set("outcome", outcome)
 	}
 	return all(func(p Page) (List[BundleRecord], error) {
-		return fetch[List[BundleRecord]](ctx, c, &call{method: http.MethodGet, path: bundlePath(id) + "/records", query: p.with(filter)})
+		return fetch[List[BundleRecord]](ctx, c, &request{method: http.MethodGet, path: bundlePath(id) + "/records", query: p.with(filter)})
 	})
 }
 
-// AllRejections lists what was not accepted of all bundles, those of the newest first; filter has
-// the names of the API: source, reason, lang.
+// AllRejections yields the rejected documents of all bundles, newest bundle first. The filter keys
+// are source, reason and lang. It yields an error last.
 func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2[Rejection, error] {
 	return all(func(p Page) (List[Rejection], error) {
-		return fetch[List[Rejection]](ctx, c, &call{method: http.MethodGet, path: "/rejections", query: p.with(filter)})
+		return fetch[List[Rejection]](ctx, c, &request{method: http.MethodGet, path: "/rejections", query: p.with(filter)})
 	})
 }
 
-// WriteRejections copies the list of all rejections of a filter as CSV.
+// WriteRejections writes the rejections that match the filter to the writer as CSV. It does not
+// retry.
 func (c *Client) WriteRejections(ctx context.Context, to io.Writer, filter url.Values) error {
 	return writeList(ctx, c, to, "/rejections", "csv", filter)
 }
 
-// AcceptAnyway accepts a rejected document: place is that of its record, reason is why, in words.
+// AcceptAnyway accepts a rejected document. place is BundleRecord.Place; reason is a text for the
+// record.
 func (c *Client) AcceptAnyway(ctx context.Context, bundle, place, reason string) (BundleRecord, error) {
 	in := struct {
 		Place  string `json:"place"`
 		Reason string `json:"reason"`
 	}{place, reason}
-	return fetch[BundleRecord](ctx, c, &call{method: http.MethodPost, path: bundlePath(bundle) + "/accept", in: in})
+	return fetch[BundleRecord](ctx, c, &request{method: http.MethodPost, path: bundlePath(bundle) + "/accept", input: in})
 }
 
-// Stray is something below /intake that is not a bundle, so that nobody takes it in.
+// Stray is a file or folder below /intake that the server does not take in because it is not a
+// bundle.
 type Stray struct {
 	Node      string    `json:"node"`
 	Path      string    `json:"path"`
@@ -141,52 +147,55 @@ type Stray struct {
 	ChangedAt time.Time `json:"changed_at"`
 }
 
-// AllStrays lists what lies below /intake and is not a bundle.
+// AllStrays yields the files and folders below /intake that are not bundles. It yields an error
+// last.
 func (c *Client) AllStrays(ctx context.Context) iter.Seq2[Stray, error] {
 	return all(func(p Page) (List[Stray], error) {
-		return fetch[List[Stray]](ctx, c, &call{method: http.MethodGet, path: "/strays", query: p.values()})
+		return fetch[List[Stray]](ctx, c, &request{method: http.MethodGet, path: "/strays", query: p.values()})
 	})
 }
 
-// RetryBundle takes a rejected bundle in again.
+// RetryBundle makes the server process a rejected bundle again.
 func (c *Client) RetryBundle(ctx context.Context, id string) (Bundle, error) {
-	return fetch[Bundle](ctx, c, &call{method: http.MethodPost, path: bundlePath(id) + "/retry"})
+	return fetch[Bundle](ctx, c, &request{method: http.MethodPost, path: bundlePath(id) + "/retry"})
 }
 
-// DocumentTotal is what documents of one currency come to; amounts are exact, and credit notes are
-// subtracted.
+// DocumentTotal is the sum of documents in one currency. Amounts are exact decimal strings; credit
+// notes are subtracted.
 type DocumentTotal struct {
-	Key       string `json:"key"` // the month, the seller's id, category and rate of VAT, or the currency
+	Key       string `json:"key"` // group: the month, the seller's id, the VAT category and rate, or the currency
 	Name      string `json:"name,omitempty"`
 	Currency  string `json:"currency"`
 	Documents int64  `json:"documents"`
-	Credits   int64  `json:"credits"` // of them
+	Credits   int64  `json:"credits"` // credit notes among Documents
 	Net       string `json:"net"`
 	Tax       string `json:"tax"`
 	Gross     string `json:"gross"`
 	Payable   string `json:"payable"`
 }
 
-// Totals adds up the documents of a filter by currency, seller, month or vat.
+// Totals sums the documents that match the filter, grouped by "currency", "seller", "month" or
+// "vat". filter must not be nil.
 func (c *Client) Totals(ctx context.Context, by string, filter url.Values) ([]DocumentTotal, error) {
 	query := maps.Clone(filter)
 	query.Set("by", by)
-	page, err := fetch[List[DocumentTotal]](ctx, c, &call{method: http.MethodGet, path: "/documents/totals", query: query})
+	page, err := fetch[List[DocumentTotal]](ctx, c, &request{method: http.MethodGet, path: "/documents/totals", query: query})
 	return page.Items, err
 }
 
-// WriteTotals copies the totals of a filter as CSV; by is in the filter.
+// WriteTotals writes the totals to the writer as CSV. The filter's key "by" names the grouping. It
+// does not retry.
 func (c *Client) WriteTotals(ctx context.Context, to io.Writer, filter url.Values) error {
 	return writeList(ctx, c, to, "/documents/totals", "csv", filter)
 }
 
-// Party is who sold or bought.
+// Party is a seller or a buyer.
 type Party struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Document is an invoice that came in a bundle. Amounts are exact, so they are texts.
+// Document is an invoice from a bundle. Amounts are exact decimal strings.
 type Document struct {
 	ID       string `json:"id"`
 	Source   string `json:"source"`
@@ -204,7 +213,7 @@ type Document struct {
 	Bundle   string `json:"bundle"`
 }
 
-// DocumentEvent is something that happened to a document.
+// DocumentEvent is an entry of a document's history.
 type DocumentEvent struct {
 	At     time.Time `json:"at"`
 	What   string    `json:"what"`
@@ -212,53 +221,55 @@ type DocumentEvent struct {
 	Member string    `json:"member"`
 }
 
-// DocumentFull is a document with all that it says.
+// DocumentFull is a document with its parsed content and its history.
 type DocumentFull struct {
 	Document
 	Model   json.RawMessage `json:"model"`
 	History []DocumentEvent `json:"history"`
 }
 
-// AllDocuments lists documents by their own date, the newest first; filter has the names of the
-// API.
+// AllDocuments yields documents by document date, newest first. The filter keys are the API's query
+// parameters. It yields an error last.
 func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[Document, error] {
 	return all(func(p Page) (List[Document], error) {
-		return fetch[List[Document]](ctx, c, &call{method: http.MethodGet, path: "/documents", query: p.with(filter)})
+		return fetch[List[Document]](ctx, c, &request{method: http.MethodGet, path: "/documents", query: p.with(filter)})
 	})
 }
 
-// WriteDocuments copies the list of all documents of a filter: csv or ndjson.
+// WriteDocuments writes all documents that match the filter to the writer; format is "csv" or
+// "ndjson". It does not retry.
 func (c *Client) WriteDocuments(ctx context.Context, to io.Writer, format string, filter url.Values) error {
 	return writeList(ctx, c, to, "/documents", format, filter)
 }
 
+// writeList copies a list endpoint's reply to the writer, in one attempt.
 func writeList(ctx context.Context, c *Client, to io.Writer, path, format string, filter url.Values) error {
 	query := url.Values{"format": {format}}
 	maps.Copy(query, filter)
-	resp, err := c.roundTrip(ctx, &call{method: http.MethodGet, path: path, query: query}, false)
+	resp, err := c.roundTrip(ctx, &request{method: http.MethodGet, path: path, query: query}, false)
 	if err != nil {
 		return err
 	}
-	defer letGo(resp.Body)
+	defer closeQuietly(resp.Body)
 	_, err = io.Copy(to, resp.Body)
-	return asCut(ctx, err)
+	return wrapConnError(ctx, err)
 }
 
 func documentPath(id string) string { return "/documents/" + url.PathEscape(id) }
 
-// Document returns one.
+// Document returns a document by its id.
 func (c *Client) Document(ctx context.Context, id string) (DocumentFull, error) {
-	return fetch[DocumentFull](ctx, c, &call{method: http.MethodGet, path: documentPath(id)})
+	return fetch[DocumentFull](ctx, c, &request{method: http.MethodGet, path: documentPath(id)})
 }
 
-// ConflictSide is one of two documents that cannot both be true.
+// ConflictSide is one of the two documents of a conflict.
 type ConflictSide struct {
 	Bundle string          `json:"bundle"`
 	File   string          `json:"file"`
 	Model  json.RawMessage `json:"model"`
 }
 
-// Dispute is an open conflict.
+// Dispute is an open conflict: two documents with the same key and different content.
 type Dispute struct {
 	ID       string       `json:"id"`
 	Document Document     `json:"document"`
@@ -267,35 +278,35 @@ type Dispute struct {
 	New      ConflictSide `json:"new"`
 }
 
-// AllConflicts lists open conflicts, the oldest first.
+// AllConflicts yields open conflicts, oldest first. It yields an error last.
 func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[Dispute, error] {
 	return all(func(p Page) (List[Dispute], error) {
-		return fetch[List[Dispute]](ctx, c, &call{method: http.MethodGet, path: "/conflicts", query: p.values()})
+		return fetch[List[Dispute]](ctx, c, &request{method: http.MethodGet, path: "/conflicts", query: p.values()})
 	})
 }
 
-// SettleConflict says which side of the oldest open conflict of a document is true: old or new.
-// conflict names the one that was looked at; empty: the oldest.
+// SettleConflict resolves the oldest open conflict of a document; keep is "old" or "new". If
+// conflict is not empty, it must be the id of that conflict.
 func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep string) (DocumentFull, error) {
 	in := struct {
 		Keep     string `json:"keep"`
 		Conflict string `json:"conflict,omitempty"`
 	}{keep, conflict}
-	return fetch[DocumentFull](ctx, c, &call{method: http.MethodPost, path: documentPath(document) + "/settle", in: in})
+	return fetch[DocumentFull](ctx, c, &request{method: http.MethodPost, path: documentPath(document) + "/settle", input: in})
 }
 
-// Settled is what a call to settle many conflicts came to.
+// Settled counts the conflicts that a SettleMany call resolved and left open.
 type Settled struct {
 	Settled int64 `json:"settled"`
-	Left    int64 `json:"left"` // for the next call
+	Left    int64 `json:"left"` // still open; call again
 }
 
-// SettleMany settles up to 1,000 open conflicts in one way: keep is old or new. An empty source
-// means all.
+// SettleMany resolves up to 1,000 open conflicts the same way; keep is "old" or "new". An empty
+// source selects all sources.
 func (c *Client) SettleMany(ctx context.Context, source, keep string) (Settled, error) {
 	in := struct {
 		Keep   string `json:"keep"`
 		Source string `json:"source,omitempty"`
 	}{keep, source}
-	return fetch[Settled](ctx, c, &call{method: http.MethodPost, path: "/conflicts/settle", in: in})
+	return fetch[Settled](ctx, c, &request{method: http.MethodPost, path: "/conflicts/settle", input: in})
 }

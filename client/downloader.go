@@ -10,52 +10,53 @@ import (
 	"time"
 )
 
-// Downloader fetches files: in parallel ranges into a partial file beside the target, which goes on
-// after any interruption, is compared with the file's digest, and only then takes the target's
-// name. It is safe for concurrent use. Of two downloads to one target, by whichever processes, the
-// second fails.
+// Downloader downloads files. It fetches ranges in parallel into a partial file beside the target,
+// resumes after interruptions, verifies the digest, and then renames the file to the target. It is
+// safe for concurrent use. While a target is being downloaded, a second download to the same target
+// fails, also in another process.
 type Downloader struct {
 	c   *Client
 	opt DownloadOptions
 }
 
-// DownloadOptions tune a Downloader. The zero value is the default.
+// DownloadOptions configure a Downloader. Zero fields mean the defaults.
 type DownloadOptions struct {
-	Parallel int           // ranges of one file at once; default 4
-	PartSize int64         // bytes of a range; default 8 MiB
-	GiveUp   time.Duration // how long to go on while nothing succeeds; default 15 minutes
-	Files    int           // connections that a tree may use at once; default 16
-	Single   bool          // small files of a tree come one by one, and not many in one stream
+	Parallel int           // concurrent ranges of one file; default 4
+	PartSize int64         // size of a range in bytes; default 8 MiB
+	GiveUp   time.Duration // how long to retry without progress; default 15 minutes
+	Files    int           // concurrent connections of a tree; default 16
+	Single   bool          // download each small file of a tree on its own instead of many per request
 
-	// NoSync gives the small files of a tree their names before they are durable. With the power
-	// goes what was written in the last half minute or so; it is missing then or too short, and the
-	// same download fetches it once more. It is nothing to a tree with Keep.
+	// NoSync renames small files of a tree before they are durable. A power failure may then
+	// leave files of the last half minute missing or truncated; downloading the tree again
+	// repairs them. NoSync has no effect together with TreeOptions.Keep.
 	NoSync bool
 }
 
-// Downloader returns a Downloader of c.
+// Downloader returns a Downloader that uses c. It fails if an option is negative.
 func (c *Client) Downloader(o DownloadOptions) (*Downloader, error) {
-	o.Parallel = orElse(o.Parallel, 4)
-	o.PartSize = orElse(o.PartSize, defaultPart)
-	o.GiveUp = orElse(o.GiveUp, 15*time.Minute)
-	o.Files = orElse(o.Files, maxConns)
+	o.Parallel = orDefault(o.Parallel, 4)
+	o.PartSize = orDefault(o.PartSize, defaultPartSize)
+	o.GiveUp = orDefault(o.GiveUp, 15*time.Minute)
+	o.Files = orDefault(o.Files, maxConns)
 	if o.Parallel < 1 || o.Files < 1 || o.PartSize < 1 {
 		return nil, errors.New("download: numbers at once and part size must be positive")
 	}
 	return &Downloader{c, o}, nil
 }
 
-// GetOptions say how one file is fetched.
+// GetOptions configure the download of one file.
 type GetOptions struct {
-	SkipSame bool // skip a local file of equal size and mtime, or equal content
+	SkipSame bool // skip if the local file has equal size and mtime, or equal content
 	Keep     bool // never replace a local file
 	Progress Progress
 }
 
-// errNotFile is a remote folder where a file is needed.
+// errNotFile reports that a remote path is a folder and not a file.
 var errNotFile = errors.New("is a folder")
 
-// Get fetches the remote file to the local path, whose folder must exist.
+// Get downloads the file at the path remote to the path local, whose directory must exist. It fails
+// if the remote path is a folder.
 func (d *Downloader) Get(ctx context.Context, remote, local string, o GetOptions) (Result, error) {
 	n, err := d.c.NodeAt(ctx, remote)
 	if err != nil {
@@ -64,61 +65,64 @@ func (d *Downloader) Get(ctx context.Context, remote, local string, o GetOptions
 	if n.Type != File {
 		return Result{}, fmt.Errorf("%s: %w", remote, errNotFile)
 	}
-	if err := notOwn(filepath.Base(local)); err != nil {
+	if err := checkNotTempName(filepath.Base(local)); err != nil {
 		return Result{}, err
 	}
 	root, err := os.OpenRoot(filepath.Dir(local))
 	if err != nil {
 		return Result{}, err
 	}
-	defer letGo(root)
+	defer closeQuietly(root)
 	res, err := d.get(ctx, root, filepath.Base(local), n, o)
 	if err == nil {
-		err = staysAt(filepath.Dir(local), root)
+		err = checkPathInPlace(filepath.Dir(local), root)
 	}
 	return res, err
 }
 
-// get fetches n to a name below root, which nothing that it does can leave.
+// get downloads node n to name, a path below root. It cannot write outside of root.
 func (d *Downloader) get(ctx context.Context, root *os.Root, name string, n Node, o GetOptions) (Result, error) {
 	m := newMeter(o.Progress, Event{Path: n.Path, Local: filepath.Join(root.Name(), name), State: StateReceiving, Total: n.Size})
 	res, err := d.getMetered(ctx, root, name, n, o, m)
 	if err != nil {
-		m.end(StateFailed, err)
+		m.finish(StateFailed, err)
 		return res, err
 	}
-	m.end(res.State, nil)
+	m.finish(res.State, nil)
 	return res, nil
 }
 
+// getMetered is get with progress. If the content changes or is damaged meanwhile, it starts again,
+// up to maxRounds times.
 func (d *Downloader) getMetered(ctx context.Context, root *os.Root, name string, n Node, o GetOptions, m *meter) (Result, error) {
 	if note, err := d.present(root, name, n, o, m); err != nil || note != "" {
 		if err == nil && !o.Keep {
-			sweepPart(root, name)
+			removeStalePart(root, name)
 		}
 		return Result{Node: n, State: StateSkipped, Note: note}, err
 	}
-	p := newPatience(d.opt.GiveUp)
-	p.notify = func(err error, _ time.Duration) { m.waiting(err) }
+	p := newRetryBudget(d.opt.GiveUp)
+	p.notify = func(err error, _ time.Duration) { m.retrying(err) }
 	for round := 1; ; round++ {
-		g := &fetching{d: d, root: root, name: name, node: n, patience: p, meter: m}
-		m.has(0)
-		m.state(StateReceiving)
+		g := &fileDownload{downloader: d, root: root, name: name, node: n, budget: p, meter: m}
+		m.setBytes(0)
+		m.setState(StateReceiving)
 		err := g.run(ctx)
 		switch {
 		case err == nil:
 			return Result{Node: n, State: StateReceived, Moved: g.moved.Load()}, nil
-		case round == mostRounds || !errors.Is(err, ErrChanged) && !errors.Is(err, errDamaged):
+		case round == maxRounds || !errors.Is(err, ErrChanged) && !errors.Is(err, errDamaged):
 			return Result{}, err
 		}
 		if n, err = d.c.Node(ctx, n.ID); err != nil {
 			return Result{}, err
 		}
-		m.resize(n.Size)
+		m.restart(n.Size)
 	}
 }
 
-// present says why the local file need not be fetched; empty is: fetch it.
+// present returns a note why the local file need not be downloaded, or "" if it must be. It fails
+// if the target is a directory.
 func (d *Downloader) present(root *os.Root, name string, n Node, o GetOptions, m *meter) (string, error) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,17 +137,17 @@ func (d *Downloader) present(root *os.Root, name string, n Node, o GetOptions, m
 		return "it is there", nil
 	case !o.SkipSame || !info.Mode().IsRegular() || info.Size() != n.Size:
 		return "", nil
-	case stamp(info.ModTime()) == stamp(n.Mtime):
+	case mtimeMillis(info.ModTime()) == mtimeMillis(n.Mtime):
 		return "same size and time", nil
 	}
-	m.state(StateHashing)
+	m.setState(StateHashing)
 	f, err := root.Open(name)
 	if err != nil {
 		return "", err
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	if sum, err := sumFile(f, n.Size, nil); err != nil || sum != n.Digests[blake3Name] {
-		return "", nil // an unreadable or shrinking file is not a reason not to fetch
+		return "", nil // if the local file cannot be compared, download it
 	}
 	return "same content", nil
 }

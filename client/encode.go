@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// errNotUTF8 is text that JSON would change on its way: json.Marshal writes U+FFFD for each byte
-// that is not UTF-8, and the server would take that for the name.
+// errNotUTF8 reports a text that is not UTF-8. json.Marshal would replace its invalid bytes by
+// U+FFFD and so change names.
 var errNotUTF8 = errors.New("not in UTF-8")
 
-// encode is json.Marshal for what is sent to the server. It refuses text that is not UTF-8.
+// encode is json.Marshal for requests. It fails with errNotUTF8 if v contains a text that is not
+// UTF-8.
 func encode(v any) ([]byte, error) {
 	if text, found := notUTF8(reflect.ValueOf(v)); found {
 		return nil, fmt.Errorf("%q: %w", text, errNotUTF8)
@@ -20,8 +21,8 @@ func encode(v any) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// notUTF8 finds a text in v that is not UTF-8. Bytes are no text, and what is not exported is not
-// sent.
+// notUTF8 finds a text in v that is not valid UTF-8. It skips byte slices and unexported fields,
+// which are not sent as text.
 func notUTF8(v reflect.Value) (text string, found bool) {
 	switch v.Kind() {
 	case reflect.String:

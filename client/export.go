@@ -10,38 +10,38 @@ import (
 	"time"
 )
 
-// Export is one zip of many documents.
+// Export is a batch of documents that the server collects into one zip.
 type Export struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
 	Origin    string     `json:"origin"` // manual, schedule, supplement
 	Root      string     `json:"root"`
 	Revision  int64      `json:"revision"`
-	Set       string     `json:"set"`   // of a list that is too long for one zip: the first part of it
-	Part      int64      `json:"part"`  // from 1
-	Parts     int64      `json:"parts"` // 1: it is not split
+	Set       string     `json:"set"`   // for a list too long for one zip: id of the first part
+	Part      int64      `json:"part"`  // number of this part, from 1
+	Parts     int64      `json:"parts"` // number of parts; 1: not split
 	State     string     `json:"state"` // pending, running, sealed, aborted, failed, cancelled, expired
 	Priority  int64      `json:"priority"`
 	Total     int64      `json:"total"`
 	Collected int64      `json:"collected"`
 	Failed    int64      `json:"failed"`
 	Bytes     int64      `json:"bytes"`
-	Rate      float64    `json:"rate"` // entries a second
+	Rate      float64    `json:"rate"` // entries per second
 	ETA       *int64     `json:"eta"`  // seconds
 	Error     string     `json:"error"`
-	Size      int64      `json:"size"` // of the zip; 0 until it is sealed
+	Size      int64      `json:"size"` // size of the zip in bytes; 0 until sealed
 	ETag      string     `json:"etag"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
-	Joined    bool       `json:"joined"` // there was one of the same folder and month, and this is it
+	Joined    bool       `json:"joined"` // CreateExport returned an existing export of the same folder and month
 }
 
-// Ended reports whether nothing more will come of it by itself.
+// Ended reports whether the export will not change by itself any more.
 func (x Export) Ended() bool {
 	return x.State != "pending" && x.State != "running" && x.State != "aborted"
 }
 
-// Filename is what the zip is called.
+// Filename returns the file name of the zip.
 func (x Export) Filename() string {
 	name := x.Name
 	if x.Parts > 1 {
@@ -53,37 +53,37 @@ func (x Export) Filename() string {
 	return name + ".zip"
 }
 
-// ExportFilter says which files of folders are meant.
+// ExportFilter selects files of a folder.
 type ExportFilter struct {
 	Month string `json:"month,omitempty"` // "2026-10"
 	Zone  string `json:"zone,omitempty"`
-	From  string `json:"from,omitempty"` // "2026-10-01": the first day
-	To    string `json:"to,omitempty"`   // the last day
-	// SinceLast means what has changed since the last export of the folder by this filter.
+	From  string `json:"from,omitempty"` // first day, such as "2026-10-01"
+	To    string `json:"to,omitempty"`   // last day
+	// SinceLast selects files changed since the last export of the folder with this filter.
 	SinceLast bool     `json:"since_last,omitempty"`
 	Ext       []string `json:"ext,omitempty"`
 	Pattern   string   `json:"pattern,omitempty"`
-	// Documents means the PDFs of documents that were taken in, by their own date; the folder is
-	// /intake or that of a source.
+	// Documents selects the PDFs of accepted documents by document date. The folder must be
+	// /intake or the folder of a source.
 	Documents bool `json:"documents,omitempty"`
-	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
-	// Of narrows the documents.
+	XML       bool `json:"xml,omitempty"` // add the original file of each document beside its PDF
+	// Of narrows the documents selected by Documents.
 	Of DocumentSelection `json:"of,omitzero"`
 }
 
-// DocumentSelection says which documents are exported; empty fields mean all.
+// DocumentSelection selects documents. Empty fields match all.
 type DocumentSelection struct {
-	Seller   string `json:"seller,omitempty"` // its id or name
+	Seller   string `json:"seller,omitempty"` // id or name
 	Buyer    string `json:"buyer,omitempty"`
 	Min      string `json:"min,omitempty"` // smallest total with VAT
 	Max      string `json:"max,omitempty"`
 	Currency string `json:"currency,omitempty"`
-	Type     string `json:"type,omitempty"`  // code of UNTDID 1001
+	Type     string `json:"type,omitempty"`  // UNTDID 1001 code
 	State    string `json:"state,omitempty"` // accepted, conflict
-	Query    string `json:"q,omitempty"`     // occurs in number, names or ids
+	Query    string `json:"q,omitempty"`     // text in the number, names or ids
 }
 
-// NewExport asks for a zip of nodes or of one folder.
+// NewExport describes an export for CreateExport: Nodes or one Folder.
 type NewExport struct {
 	Nodes    []string     `json:"nodes,omitempty"`
 	Folder   string       `json:"folder,omitempty"`
@@ -92,16 +92,17 @@ type NewExport struct {
 	Names    string       `json:"names,omitempty"` // pattern of the paths in the zip
 	Index    bool         `json:"index,omitempty"` // index.csv in the zip
 	Priority int64        `json:"priority,omitempty"`
-	Again    bool         `json:"again,omitempty"` // another one of a folder's month
+	Again    bool         `json:"again,omitempty"` // create a new export even if the folder and month have one
 }
 
-// CreateExport asks for a zip.
+// CreateExport starts an export. For a folder and month that have an export, it returns that one
+// with Joined set, unless Again is set.
 func (c *Client) CreateExport(ctx context.Context, in NewExport) (Export, error) {
-	return fetch[Export](ctx, c, &call{method: http.MethodPost, path: "/exports", in: in, key: true})
+	return fetch[Export](ctx, c, &request{method: http.MethodPost, path: "/exports", input: in, withKey: true})
 }
 
-// CreateExportOf asks for a zip of a list in JSON lines or CSV; of in the name, the priority and
-// the index count.
+// CreateExportOf starts an export of the files in a list (JSON lines or CSV). Of in, only Name,
+// Priority and Index are used.
 func (c *Client) CreateExportOf(ctx context.Context, in NewExport, list []byte) (Export, error) {
 	query := url.Values{}
 	if in.Name != "" {
@@ -113,8 +114,8 @@ func (c *Client) CreateExportOf(ctx context.Context, in NewExport, list []byte) 
 	if in.Index {
 		query.Set("index", "1")
 	}
-	k := &call{method: http.MethodPost, path: "/exports/manifest", query: query, key: true, body: func() (*upBody, error) {
-		return &upBody{size: int64(len(list)), from: bytes.NewReader(list)}, nil
+	k := &request{method: http.MethodPost, path: "/exports/manifest", query: query, withKey: true, body: func() (*requestBody, error) {
+		return &requestBody{size: int64(len(list)), src: bytes.NewReader(list)}, nil
 	}}
 	k.setHeader("Content-Type", "application/octet-stream")
 	return fetch[Export](ctx, c, k)
@@ -122,57 +123,59 @@ func (c *Client) CreateExportOf(ctx context.Context, in NewExport, list []byte) 
 
 func exportPath(id string) string { return "/exports/" + url.PathEscape(id) }
 
-// Export returns one.
+// Export returns an export by its id.
 func (c *Client) Export(ctx context.Context, id string) (Export, error) {
-	return fetch[Export](ctx, c, &call{method: http.MethodGet, path: exportPath(id)})
+	return fetch[Export](ctx, c, &request{method: http.MethodGet, path: exportPath(id)})
 }
 
-// AllExports lists exports, the newest first.
+// AllExports yields exports, newest first. It yields an error last.
 func (c *Client) AllExports(ctx context.Context) iter.Seq2[Export, error] {
 	return all(func(p Page) (List[Export], error) {
-		return fetch[List[Export]](ctx, c, &call{method: http.MethodGet, path: "/exports", query: p.values()})
+		return fetch[List[Export]](ctx, c, &request{method: http.MethodGet, path: "/exports", query: p.values()})
 	})
 }
 
-// ExportSet lists the parts of a set.
+// ExportSet yields the parts of a split export; set is Export.Set. It yields an error last.
 func (c *Client) ExportSet(ctx context.Context, set string) iter.Seq2[Export, error] {
 	return all(func(p Page) (List[Export], error) {
 		query := p.values()
 		query.Set("set", set)
-		return fetch[List[Export]](ctx, c, &call{method: http.MethodGet, path: "/exports", query: query})
+		return fetch[List[Export]](ctx, c, &request{method: http.MethodGet, path: "/exports", query: query})
 	})
 }
 
-// ExportFailure is an entry that could not be collected.
+// ExportFailure is an entry that the server could not collect.
 type ExportFailure struct {
 	N      int64     `json:"n"`
-	ID     string    `json:"id"` // as the asker named it
+	ID     string    `json:"id"` // as given in the list
 	Path   string    `json:"path"`
 	Reason string    `json:"reason"`
 	Detail string    `json:"detail"`
 	At     time.Time `json:"at"`
 }
 
-// AllExportFailures lists what could not be collected.
+// AllExportFailures yields the entries that could not be collected. It yields an error last.
 func (c *Client) AllExportFailures(ctx context.Context, id string) iter.Seq2[ExportFailure, error] {
 	return all(func(p Page) (List[ExportFailure], error) {
-		return fetch[List[ExportFailure]](ctx, c, &call{method: http.MethodGet, path: exportPath(id) + "/errors", query: p.values()})
+		return fetch[List[ExportFailure]](ctx, c, &request{method: http.MethodGet, path: exportPath(id) + "/errors", query: p.values()})
 	})
 }
 
-// CancelExport ends one.
+// CancelExport cancels an export.
 func (c *Client) CancelExport(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: exportPath(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: exportPath(id)})
 }
 
-// ExportSource replaces the source of a failure.
+// ExportSource replaces the source of failed entry N by a path in the drive or a URL.
 type ExportSource struct {
 	N    int64  `json:"n"`
 	Path string `json:"path,omitempty"`
 	URL  string `json:"url,omitempty"`
 }
 
-// SupplementExport asks for the next revision: what was missing alone, or everything.
+// SupplementExport starts the next revision of an export and returns it: with all entries if
+// complete is set, otherwise with the missing ones only. sources replace the sources of failed
+// entries.
 func (c *Client) SupplementExport(ctx context.Context, id string, complete bool, sources []ExportSource) (Export, error) {
 	in := struct {
 		Mode  string         `json:"mode"`
@@ -181,5 +184,5 @@ func (c *Client) SupplementExport(ctx context.Context, id string, complete bool,
 	if complete {
 		in.Mode = "complete"
 	}
-	return fetch[Export](ctx, c, &call{method: http.MethodPost, path: exportPath(id) + "/supplement", in: in, key: true})
+	return fetch[Export](ctx, c, &request{method: http.MethodPost, path: exportPath(id) + "/supplement", input: in, withKey: true})
 }

@@ -11,30 +11,31 @@ import (
 	"strings"
 )
 
-// GetExport downloads a sealed zip to a file. What has come of it lies in a file beside it whose
-// name tells which zip it is of: after an interruption, of this call or of the process, the rest is
-// asked for. progress may be nil.
+// GetExport downloads a sealed zip to the file to. It keeps the bytes in a partial file beside the
+// target, named after the zip's ETag, and resumes there after an interruption, also in a later
+// process. ErrChanged reports that the zip changed. progress may be nil.
 func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Progress) error {
 	return c.getZip(ctx, zipFile{exportPath(x.ID) + "/content", x.Filename(), x.Size, x.ETag}, to, progress)
 }
 
-// zipFile is a zip of the server: where it is, and what it is.
+// zipFile describes a zip on the server.
 type zipFile struct {
-	path string // of the API
+	path string // below /api/v1
 	name string
 	size int64
 	etag string
 }
 
+// getZip downloads a zip to the file to, resuming from its partial file.
 func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Progress) error {
-	if err := notOwn(filepath.Base(to)); err != nil {
+	if err := checkNotTempName(filepath.Base(to)); err != nil {
 		return err
 	}
 	f, err := openZipPart(x, to)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // the second time after success
+	defer f.Close() //nolint:errcheck // closed before the rename on success; a second Close is harmless
 	off, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -43,9 +44,9 @@ func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Prog
 		return fmt.Errorf("%s is longer than the zip; remove it", f.Name())
 	}
 	m := newMeter(progress, Event{Path: x.name, Local: to, State: StateReceiving, Total: x.size})
-	m.has(off)
+	m.setBytes(off)
 	if err := c.fillZip(ctx, x, f, off, m); err != nil {
-		m.end(StateFailed, err)
+		m.finish(StateFailed, err)
 		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
@@ -54,24 +55,25 @@ func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Prog
 	if err := os.Rename(f.Name(), to); err != nil {
 		return err
 	}
-	m.end(StateReceived, nil)
+	m.finish(StateReceived, nil)
 	return nil
 }
 
-// openZipPart opens what has come of a zip.
+// openZipPart opens or creates the partial file of a zip.
 func openZipPart(x zipFile, to string) (*os.File, error) {
 	tag := strings.Trim(x.etag, `"`)
 	return os.OpenFile(to+"."+tag[:min(16, len(tag))]+".part", os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as for cp
 }
 
-// fillZip asks for what is behind off until all is there.
+// fillZip appends the zip's bytes from off on to f, with retries. It returns ErrChanged if the zip
+// changed.
 func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) error {
-	p := newPatience(c.opt.GiveUp)
+	p := newRetryBudget(c.opt.GiveUp)
 	p.notify = c.opt.Waiting
 	for failures := 0; off < x.size; {
 		n, err := c.copyZip(ctx, x, f, off, m)
 		if off += n; n > 0 {
-			p.touch()
+			p.reset()
 			failures = 0
 		}
 		switch {
@@ -82,23 +84,24 @@ func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64,
 		case errors.Is(err, ErrChanged):
 			return err
 		}
-		m.waiting(err)
+		m.retrying(err)
 		failures++
-		if err := c.pause(ctx, p, judge(err), failures, err); err != nil {
+		if err := c.backoff(ctx, p, classifyError(err), failures, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyPiece is how many bytes of a zip one request asks for: what a new ETag, or a server that has
-// gone, is noticed after.
-const copyPiece = 64 << 20
+// zipRequestBytes is the size of one range request of a zip. A changed ETag or a dead server is
+// noticed after at most that many bytes.
+const zipRequestBytes = 64 << 20
 
-// copyZip appends what one request brings, and returns how much that was.
+// copyZip requests the next range from off on, appends it to f, and returns how many bytes were
+// written.
 func (c *Client) copyZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) (int64, error) {
-	k := &call{method: http.MethodGet, path: x.path}
-	k.setHeader("Range", "bytes="+itoa(off)+"-"+itoa(min(off+copyPiece, x.size)-1))
+	k := &request{method: http.MethodGet, path: x.path}
+	k.setHeader("Range", "bytes="+itoa(off)+"-"+itoa(min(off+zipRequestBytes, x.size)-1))
 	k.setHeader("If-Match", x.etag)
 	resp, err := c.roundTrip(ctx, k, false)
 	if p, ok := errors.AsType[*Problem](err); ok && p.Code == CodePrecondition {
@@ -107,22 +110,22 @@ func (c *Client) copyZip(ctx context.Context, x zipFile, f io.Writer, off int64,
 	if err != nil {
 		return 0, err
 	}
-	defer letGo(resp.Body)
+	defer closeQuietly(resp.Body)
 	content, err := newContent(resp, Range{Offset: off, Length: 1, ETag: x.etag}, true)
 	if err != nil {
 		return 0, err
 	}
-	n, err := io.Copy(f, metered{content, m})
-	return n, asCut(ctx, err)
+	n, err := io.Copy(f, meteredReader{content, m})
+	return n, wrapConnError(ctx, err)
 }
 
-// metered tells a meter of what is read.
-type metered struct {
+// meteredReader reports the bytes read to a meter.
+type meteredReader struct {
 	io.Reader
 	m *meter
 }
 
-func (r metered) Read(p []byte) (int, error) {
+func (r meteredReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.m.add(int64(n))
 	return n, err

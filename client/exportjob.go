@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// ExportJob writes a zip into the drive or the bucket.
+// ExportJob writes an export's zip into the drive or the export bucket.
 type ExportJob struct {
 	ID     string `json:"id"`
 	Export string `json:"export"`
-	Folder string `json:"folder"` // empty: it goes into the bucket
-	Object string `json:"object"` // its name there
+	Folder string `json:"folder"` // target folder; empty: the bucket
+	Object string `json:"object"` // object name in the bucket
 	Name   string `json:"name"`
 	State  string `json:"state"` // pending, running, done, failed
 	Sent   int64  `json:"sent"`
-	Node   string `json:"node"` // of a done one in the drive
+	Node   string `json:"node"` // id of the written file, once done
 	Error  string `json:"error"`
 }
 
-// Ended reports whether nothing more will come of it.
+// Ended reports whether the job is done or failed.
 func (j ExportJob) Ended() bool { return j.State == "done" || j.State == "failed" }
 
-// SaveExport has a sealed zip written into a folder of the drive, under the zip's own name if name
-// is empty.
+// SaveExport starts writing a sealed zip into a folder of the drive. An empty name means the zip's
+// own name.
 func (c *Client) SaveExport(ctx context.Context, id, folder, name string) (ExportJob, error) {
 	in := struct {
 		Folder string `json:"folder"`
 		Name   string `json:"name,omitempty"`
 	}{folder, name}
-	return fetch[ExportJob](ctx, c, &call{method: http.MethodPost, path: exportPath(id) + "/files", in: in})
+	return fetch[ExportJob](ctx, c, &request{method: http.MethodPost, path: exportPath(id) + "/files", input: in})
 }
 
-// PublishExport has a sealed zip written into the server's bucket for exports. Again returns the
-// same job.
+// PublishExport starts writing a sealed zip into the server's export bucket. A repeated call
+// returns the same job.
 func (c *Client) PublishExport(ctx context.Context, id string) (ExportJob, error) {
 	in := map[string]bool{"bucket": true}
-	return fetch[ExportJob](ctx, c, &call{method: http.MethodPost, path: exportPath(id) + "/files", in: in})
+	return fetch[ExportJob](ctx, c, &request{method: http.MethodPost, path: exportPath(id) + "/files", input: in})
 }
 
-// AllExportJobs lists those of an export, the newest first.
+// AllExportJobs yields the jobs of an export, newest first. It yields an error last.
 func (c *Client) AllExportJobs(ctx context.Context, id string) iter.Seq2[ExportJob, error] {
 	return all(func(p Page) (List[ExportJob], error) {
-		return fetch[List[ExportJob]](ctx, c, &call{method: http.MethodGet, path: exportPath(id) + "/files", query: p.values()})
+		return fetch[List[ExportJob]](ctx, c, &request{method: http.MethodGet, path: exportPath(id) + "/files", query: p.values()})
 	})
 }
 
-// ExportSchedule has a folder exported each month.
+// ExportSchedule exports a folder every month.
 type ExportSchedule struct {
 	ID       string       `json:"id,omitempty"`
 	Folder   string       `json:"folder"`
@@ -56,34 +56,34 @@ type ExportSchedule struct {
 	Filter   ExportFilter `json:"filter"` // without a month
 	Zone     string       `json:"zone,omitempty"`
 	Priority int64        `json:"priority,omitempty"`
-	Bucket   bool         `json:"bucket,omitempty"` // each zip goes into the bucket of the server
-	Month    string       `json:"month,omitempty"`  // the one that is exported next
-	DueAt    time.Time    `json:"due_at,omitzero"`  // when that is
-	Names    string       `json:"names,omitempty"`  // pattern of the paths in the zips
-	Index    bool         `json:"index,omitempty"`  // index.csv in each zip
-	// Skipped is the last month of which there is none; nil: there was no such month.
+	Bucket   bool         `json:"bucket,omitempty"` // write each zip into the server's export bucket
+	Month    string       `json:"month,omitempty"`  // the month exported next
+	DueAt    time.Time    `json:"due_at,omitzero"`  // time of the next export
+	Names    string       `json:"names,omitempty"`  // pattern of the paths in the zip
+	Index    bool         `json:"index,omitempty"`  // add index.csv to each zip
+	// Skipped is the last month that could not be exported; nil: none.
 	Skipped *SkippedMonth `json:"skipped,omitempty"`
 }
 
-// SkippedMonth is a month that could not be exported.
+// SkippedMonth is a month that a schedule could not export.
 type SkippedMonth struct {
 	Month  string `json:"month"`
 	Reason string `json:"reason"` // not-found, state, too-large, bad-request
 }
 
-// CreateExportSchedule makes one.
+// CreateExportSchedule creates an export schedule.
 func (c *Client) CreateExportSchedule(ctx context.Context, s ExportSchedule) (ExportSchedule, error) {
-	return fetch[ExportSchedule](ctx, c, &call{method: http.MethodPost, path: "/export-schedules", in: s})
+	return fetch[ExportSchedule](ctx, c, &request{method: http.MethodPost, path: "/export-schedules", input: s})
 }
 
-// AllExportSchedules lists them.
+// AllExportSchedules yields the user's export schedules. It yields an error last.
 func (c *Client) AllExportSchedules(ctx context.Context) iter.Seq2[ExportSchedule, error] {
 	return all(func(p Page) (List[ExportSchedule], error) {
-		return fetch[List[ExportSchedule]](ctx, c, &call{method: http.MethodGet, path: "/export-schedules", query: p.values()})
+		return fetch[List[ExportSchedule]](ctx, c, &request{method: http.MethodGet, path: "/export-schedules", query: p.values()})
 	})
 }
 
-// DeleteExportSchedule ends one; what it has made stays.
+// DeleteExportSchedule deletes a schedule. Its exports stay.
 func (c *Client) DeleteExportSchedule(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/export-schedules/" + url.PathEscape(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: "/export-schedules/" + url.PathEscape(id)})
 }

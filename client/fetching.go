@@ -15,101 +15,103 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// fetching is one file on its way to this computer. Its part has the bytes at their final offsets,
-// its sidecar says which content it is, and which ranges are there.
+// fileDownload is one download of a file. The partial file holds the bytes at their final offsets;
+// its sidecar records the content's ETag and the ranges that are complete.
 //
-// A killed process leaves both behind and the next run goes on. What a crash of the machine makes
-// of them is found by the digest. The part is locked from before it is looked at until it has its
-// name.
-type fetching struct {
-	d        *Downloader
-	root     *os.Root
-	name     string
-	node     Node
-	patience *patience
-	meter    *meter
-	moved    atomic.Int64
+// Both survive a killed process, and the next run resumes. If the machine crashed, the digest
+// detects ranges that did not reach the disk. The partial file is locked from before it is
+// inspected until it is renamed to its final name.
+type fileDownload struct {
+	downloader *Downloader
+	root       *os.Root
+	name       string
+	node       Node
+	budget     *retryBudget
+	meter      *meter
+	moved      atomic.Int64
 
-	dir   *os.Root // its folder, wherever that is moved meanwhile
-	file  *os.File
-	board *board
-	side  *sidecar
+	dir     *os.Root // the target's folder, even if it is moved meanwhile
+	file    *os.File
+	tracker *partTracker
+	sidecar *sidecar
 }
 
-// run fetches, verifies and names the file. ErrChanged and errDamaged leave nothing behind: the
-// caller begins again.
-func (g *fetching) run(ctx context.Context) (err error) {
-	g.dir, err = g.root.OpenRoot(filepath.Dir(g.name))
+// run downloads, verifies and renames the file. After ErrChanged or errDamaged nothing is left on
+// disk and the caller may start again; after other errors the partial file remains for the next
+// run.
+func (d *fileDownload) run(ctx context.Context) (err error) {
+	d.dir, err = d.root.OpenRoot(filepath.Dir(d.name))
 	if err != nil {
 		return err
 	}
-	defer letGo(g.dir)
-	part, side := partNames(filepath.Base(g.name))
-	g.file, err = openPart(g.dir, part)
+	defer closeQuietly(d.dir)
+	part, side := partNames(filepath.Base(d.name))
+	d.file, err = openPart(d.dir, part)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(g.root.Name(), g.name), err)
+		return fmt.Errorf("%s: %w", filepath.Join(d.root.Name(), d.name), err)
 	}
 	defer func() {
-		defer letGo(g.file) // the last: its lock ends. A second Close after finish is harmless
+		defer closeQuietly(d.file) // last, because closing releases the lock; a second Close after finish is harmless
 		if errors.Is(err, ErrChanged) || errors.Is(err, errDamaged) {
-			removePart(g.dir, part, side)
+			removePart(d.dir, part, side)
 		}
 	}()
-	if err := g.prepare(side); err != nil {
+	if err := d.prepare(side); err != nil {
 		return err
 	}
-	sum, err := g.fetchAll(ctx)
+	sum, err := d.fetchAll(ctx)
 	if err != nil {
-		return errors.Join(err, g.side.save(g.board))
+		return errors.Join(err, d.sidecar.save(d.tracker))
 	}
-	if want := g.node.Digests[blake3Name]; want != "" && sum != want {
-		return fmt.Errorf("%s: got %s instead of %s: %w", g.node.Path, sum, want, errDamaged)
+	if want := d.node.Digests[blake3Name]; want != "" && sum != want {
+		return fmt.Errorf("%s: got %s instead of %s: %w", d.node.Path, sum, want, errDamaged)
 	}
-	return g.finish(part)
+	return d.finish(part)
 }
 
-// prepare gives the partial file its size and lays out what is there already.
-func (g *fetching) prepare(side string) error {
-	size, ps := g.node.Size, g.d.opt.PartSize
+// prepare resizes the partial file and loads the sidecar at the path side into the part tracker.
+func (d *fileDownload) prepare(side string) error {
+	size, ps := d.node.Size, d.downloader.opt.PartSize
 	n := (size + ps - 1) / ps
-	g.side = &sidecar{root: g.dir, name: side, ETag: g.etag(), Size: size, PartSize: ps}
-	g.board = newBoard(n, nil)
-	if !g.side.load(g.board) {
-		if err := g.file.Truncate(0); err != nil {
+	d.sidecar = &sidecar{root: d.dir, name: side, ETag: d.etag(), Size: size, PartSize: ps}
+	d.tracker = newPartTracker(n, nil)
+	if !d.sidecar.load(d.tracker) {
+		if err := d.file.Truncate(0); err != nil {
 			return err
 		}
 	}
 	var have int64
-	for _, s := range g.board.spans() {
+	for _, s := range d.tracker.doneSpans() {
 		have += min((s[1]+1)*ps, size) - s[0]*ps
 	}
-	g.meter.has(have)
-	return g.file.Truncate(size)
+	d.meter.setBytes(have)
+	return d.file.Truncate(size)
 }
 
-func (g *fetching) etag() string {
-	if sum := g.node.Digests[blake3Name]; sum != "" {
+// etag returns the expected ETag of the content, "" if its digest is unknown.
+func (d *fileDownload) etag() string {
+	if sum := d.node.Digests[blake3Name]; sum != "" {
 		return `"b3-` + sum + `"`
 	}
 	return ""
 }
 
-// fetchAll fetches what is missing and returns the digest of the whole; the hasher follows the
-// ranges as they become complete.
-func (g *fetching) fetchAll(ctx context.Context) (string, error) {
+// fetchAll downloads the missing ranges in parallel and returns the digest of the whole file.
+// Hashing follows the ranges in order as they complete.
+func (d *fileDownload) fetchAll(ctx context.Context) (string, error) {
 	eg, ctx := errgroup.WithContext(ctx)
-	for range g.d.opt.Parallel {
-		eg.Go(func() error { return g.fetchParts(ctx) })
+	for range d.downloader.opt.Parallel {
+		eg.Go(func() error { return d.fetchParts(ctx) })
 	}
 	sum := blake3.New(32, nil)
 	eg.Go(func() error {
 		buf := make([]byte, bufferSize)
-		for n := range int64(len(g.board.parts)) {
-			if !g.board.await(ctx, n) {
+		for n := range int64(len(d.tracker.parts)) {
+			if !d.tracker.waitDone(ctx, n) {
 				return context.Cause(ctx)
 			}
-			offset, length := g.span(n)
-			if _, err := io.CopyBuffer(sum, struct{ io.Reader }{io.NewSectionReader(g.file, offset, length)}, buf); err != nil {
+			offset, length := d.span(n)
+			if _, err := io.CopyBuffer(sum, struct{ io.Reader }{io.NewSectionReader(d.file, offset, length)}, buf); err != nil {
 				return err
 			}
 		}
@@ -119,35 +121,37 @@ func (g *fetching) fetchAll(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-func (g *fetching) span(n int64) (offset, length int64) {
-	offset = n * g.side.PartSize
-	return offset, min(g.side.PartSize, g.node.Size-offset)
+// span returns the offset and length of range n in bytes.
+func (d *fileDownload) span(n int64) (offset, length int64) {
+	offset = n * d.sidecar.PartSize
+	return offset, min(d.sidecar.PartSize, d.node.Size-offset)
 }
 
-func (g *fetching) fetchParts(ctx context.Context) error {
+// fetchParts downloads ranges until none is missing.
+func (d *fileDownload) fetchParts(ctx context.Context) error {
 	for {
-		n, _, ok := g.board.take(ctx)
+		n, _, ok := d.tracker.acquire(ctx)
 		if !ok {
 			return context.Cause(ctx)
 		}
-		if err := g.fetchPart(ctx, n); err != nil {
+		if err := d.fetchPart(ctx, n); err != nil {
 			return err
 		}
-		g.board.sent(n)
-		if err := g.side.saveNowAndThen(g.board); err != nil {
+		d.tracker.markDone(n)
+		if err := d.sidecar.saveIfDue(d.tracker); err != nil {
 			return err
 		}
 	}
 }
 
-// fetchPart fetches range n. A cut goes on where it was cut.
-func (g *fetching) fetchPart(ctx context.Context, n int64) error {
-	offset, length := g.span(n)
+// fetchPart downloads range n. After a broken connection it resumes at the byte reached.
+func (d *fileDownload) fetchPart(ctx context.Context, n int64) error {
+	offset, length := d.span(n)
 	for failures := 0; length > 0; {
-		got, err := g.fetchSome(ctx, offset, length)
+		got, err := d.fetchOnce(ctx, offset, length)
 		offset, length = offset+got, length-got
 		if got > 0 {
-			g.patience.touch()
+			d.budget.reset()
 			failures = 0
 		}
 		if err == nil {
@@ -157,83 +161,86 @@ func (g *fetching) fetchPart(ctx context.Context, n int64) error {
 			return context.Cause(ctx)
 		}
 		failures++
-		if err := g.d.c.pause(ctx, g.patience, judge(err), failures, err); err != nil {
+		if err := d.downloader.c.backoff(ctx, d.budget, classifyError(err), failures, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fetchSome is one attempt; it returns how many bytes are in the file.
-func (g *fetching) fetchSome(ctx context.Context, offset, length int64) (int64, error) {
-	r := Range{Offset: offset, Length: length, ETag: g.etag()}
-	if offset == 0 && length == g.node.Size {
-		r.Length = 0 // the whole: a proxy may cache it
+// fetchOnce makes one attempt and returns how many bytes it wrote to the file. An incomplete reply
+// is a *connError.
+func (d *fileDownload) fetchOnce(ctx context.Context, offset, length int64) (int64, error) {
+	r := Range{Offset: offset, Length: length, ETag: d.etag()}
+	if offset == 0 && length == d.node.Size {
+		r.Length = 0 // the whole file: a request without range is cacheable
 	}
-	body, err := g.d.c.Open(ctx, g.node.ID, r)
+	body, err := d.downloader.c.Open(ctx, d.node.ID, r)
 	if err != nil {
 		return 0, err
 	}
-	defer letGo(body)
-	if r.Length == 0 && body.Size >= 0 && body.Size != g.node.Size {
+	defer closeQuietly(body)
+	if r.Length == 0 && body.Size >= 0 && body.Size != d.node.Size {
 		return 0, ErrChanged
 	}
-	to := io.NewOffsetWriter(g.file, offset)
-	from := &downReader{io.LimitReader(body, length), func(n int64) { g.meter.add(n); g.moved.Add(n) }, nil}
+	to := io.NewOffsetWriter(d.file, offset)
+	from := &netReader{io.LimitReader(body, length), func(n int64) { d.meter.add(n); d.moved.Add(n) }, nil}
 	got, err := io.CopyBuffer(struct{ io.Writer }{to}, from, make([]byte, bufferSize))
 	switch {
 	case from.err != nil:
-		return got, asCut(ctx, from.err)
+		return got, wrapConnError(ctx, from.err)
 	case err != nil:
 		return got, err // the local disk
 	case got < length:
-		return got, &cutError{err: io.ErrUnexpectedEOF, sent: true}
+		return got, &connError{err: io.ErrUnexpectedEOF, sent: true}
 	}
 	return got, nil
 }
 
-// finish makes the bytes durable and gives them their time and name.
-func (g *fetching) finish(part string) error {
-	g.meter.state(StateVerifying)
-	name := filepath.Base(g.name)
-	if err := g.file.Sync(); err != nil {
+// finish syncs the partial file, sets its mtime, and renames it to its final name.
+func (d *fileDownload) finish(part string) error {
+	d.meter.setState(StateVerifying)
+	name := filepath.Base(d.name)
+	if err := d.file.Sync(); err != nil {
 		return err
 	}
-	if err := g.dated(part); err != nil {
+	if err := d.setMtime(part); err != nil {
 		return err
 	}
-	if err := g.side.remove(); err != nil { // not later: it may be that of another download then
+	if err := d.sidecar.remove(); err != nil { // before the rename: later, the sidecar may belong to another download
 		return err
 	}
-	if err := g.dir.Rename(part, name); err != nil {
-		return errors.Join(err, g.side.save(g.board))
+	if err := d.dir.Rename(part, name); err != nil {
+		return errors.Join(err, d.sidecar.save(d.tracker))
 	}
-	if err := g.file.Close(); err != nil { // not before: others may write to what is not locked
+	if err := d.file.Close(); err != nil { // after the rename: closing releases the lock
 		return err
 	}
-	if runtime.GOOS == "windows" { // which may set the time of the last write once more with Close
-		if err := g.dated(name); err != nil {
+	if runtime.GOOS == "windows" { // Close may overwrite the mtime on Windows
+		if err := d.setMtime(name); err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncFolder(g.dir), stays(g.root, filepath.Dir(g.name), g.dir))
+	return errors.Join(syncFolder(d.dir), checkInPlace(d.root, filepath.Dir(d.name), d.dir))
 }
 
-func (g *fetching) dated(name string) error {
-	if g.node.Mtime.IsZero() {
+// setMtime sets the file's mtime to the node's, if the node has one.
+func (d *fileDownload) setMtime(name string) error {
+	if d.node.Mtime.IsZero() {
 		return nil
 	}
-	return g.dir.Chtimes(name, g.node.Mtime, g.node.Mtime)
+	return d.dir.Chtimes(name, d.node.Mtime, d.node.Mtime)
 }
 
-// downReader counts, and keeps the network's error apart from the disk's.
-type downReader struct {
+// netReader counts the bytes read and records read errors, to tell them from write errors of the
+// disk.
+type netReader struct {
 	io.Reader
 	count func(int64)
 	err   error
 }
 
-func (r *downReader) Read(p []byte) (int, error) {
+func (r *netReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {
 		r.count(int64(n))

@@ -11,39 +11,40 @@ import (
 )
 
 const (
-	followEvery = 2 * time.Second // between two looks for what is new
+	followEvery = 2 * time.Second // polling interval
 	followPage  = 50
 )
 
-// FollowActivity yields what happens from now on, or after the entry with the id after, the oldest
-// first, until ctx is done. A server that is away for a while is asked again: nothing is left out
-// and nothing comes twice. It ends with an error when the caller may not look any more, or there is
-// nothing to look at.
+// FollowActivity polls the activity log and yields new entries, oldest first, until ctx is done:
+// entries after the one with the id after, or from now on if after is empty. It survives outages of
+// the server; no entry is skipped or repeated. It yields an error last if access is denied or the
+// node or space is gone.
 func (c *Client) FollowActivity(ctx context.Context, in ActivityQuery, after string) iter.Seq2[Happened, error] {
 	return c.follow(ctx, in, after, followEvery)
 }
 
+// follow is FollowActivity with a polling interval.
 func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, every time.Duration) iter.Seq2[Happened, error] {
 	return func(yield func(Happened, error) bool) {
-		seen, known := positionOf(after), after != ""
+		seen, known := entrySeq(after), after != ""
 		for {
 			var fresh []Happened
 			var err error
 			if known {
-				fresh, err = c.activityAfter(ctx, in, seen)
+				fresh, err = c.entriesAfter(ctx, in, seen)
 			} else {
-				seen, err = c.activityTop(ctx, in)
+				seen, err = c.newestSeq(ctx, in)
 			}
 			switch {
 			case ctx.Err() != nil:
 				return
-			case err != nil && !passes(err):
+			case err != nil && !isTransient(err):
 				yield(Happened{}, err)
 				return
 			case err == nil:
 				known = true
 				for _, h := range slices.Backward(fresh) {
-					seen = positionOf(h.ID)
+					seen = entrySeq(h.ID)
 					if !yield(h, nil) {
 						return
 					}
@@ -58,14 +59,14 @@ func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, eve
 	}
 }
 
-// passes reports whether an error says that the server is away for now, and not that there is
-// nothing to wait for.
-func passes(err error) bool {
+// isTransient reports whether polling continues after err.
+func isTransient(err error) bool {
 	return !IsCode(err, CodeUnauthenticated, CodeForbidden, CodeNotFound, CodeGone, CodeBadRequest)
 }
 
-// positionOf is the number of an entry, by which those of one place are in their order.
-func positionOf(id string) int64 {
+// entrySeq returns the sequence number in an entry's id, by which entries are ordered; 0 if the id
+// has none.
+func entrySeq(id string) int64 {
 	number, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
@@ -74,35 +75,35 @@ func positionOf(id string) int64 {
 	return n
 }
 
-// activityTop is a position after which there is no entry yet of the types that are asked for. The
-// newest entry of those that are listed anyway may be older than some of them, and the newest of a
-// rare type so old that each look would go back to it.
-func (c *Client) activityTop(ctx context.Context, in ActivityQuery) (top int64, err error) {
+// newestSeq returns the sequence number after which new entries of the queried types will appear.
+// It looks at the newest entry of the default types and of the queried types and takes the higher
+// number: a rare type's newest entry may be very old, and each poll would page back to it.
+func (c *Client) newestSeq(ctx context.Context, in ActivityQuery) (top int64, err error) {
 	for _, types := range slices.Compact([]string{"", in.Types}) {
 		in.Types = types
-		list, err := fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(Page{Limit: followPage})})
+		list, err := fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(Page{Limit: followPage})})
 		if err != nil {
 			return 0, err
 		}
 		switch {
 		case len(list.Items) > 0:
-			top = max(top, positionOf(list.Items[0].ID))
-		case list.NextCursor != nil: // so far it was looked, and none found
-			top = max(top, positionOf(*list.NextCursor))
+			top = max(top, entrySeq(list.Items[0].ID))
+		case list.NextCursor != nil: // nothing found down to the cursor
+			top = max(top, entrySeq(*list.NextCursor))
 		}
 	}
 	return top, nil
 }
 
-// activityAfter lists what is newer than a position, the newest first.
-func (c *Client) activityAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []Happened, err error) {
+// entriesAfter returns the entries with a sequence number above seen, newest first.
+func (c *Client) entriesAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []Happened, err error) {
 	for page := (Page{Limit: followPage}); ; {
-		list, err := fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(page)})
+		list, err := fetch[List[Happened]](ctx, c, &request{method: http.MethodGet, path: "/activity", query: in.values(page)})
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range list.Items {
-			if positionOf(h.ID) <= seen {
+			if entrySeq(h.ID) <= seen {
 				return fresh, nil
 			}
 			fresh = append(fresh, h)
@@ -110,7 +111,7 @@ func (c *Client) activityAfter(ctx context.Context, in ActivityQuery, seen int64
 		if list.NextCursor == nil || *list.NextCursor == "" {
 			return fresh, nil
 		}
-		if at := positionOf(*list.NextCursor); at > 0 && at <= seen { // of the types asked for there may be none for long
+		if at := entrySeq(*list.NextCursor); at > 0 && at <= seen { // stop paging: entries of a rare type may be far back
 			return fresh, nil
 		}
 		page.Cursor = *list.NextCursor

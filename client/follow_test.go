@@ -77,7 +77,7 @@ func TestFollow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, last = append(got, positionOf(h.ID)), h.ID
+		got, last = append(got, entrySeq(h.ID)), h.ID
 		switch len(got) {
 		case 60:
 			l.add(120, 3)
@@ -175,11 +175,11 @@ func TestFollowingSomeTypesBeginsNow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			top, err := api.activityTop(t.Context(), ActivityQuery{Types: "upload"})
+			top, err := api.newestSeq(t.Context(), ActivityQuery{Types: "upload"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if early, err := api.activityAfter(t.Context(), ActivityQuery{Types: "upload"}, top); err != nil || len(early) > 0 {
+			if early, err := api.entriesAfter(t.Context(), ActivityQuery{Types: "upload"}, top); err != nil || len(early) > 0 {
 				t.Errorf("from %d on there is %v already: %v", top, early, err)
 			}
 			first := fmt.Sprintf("%d-00000000", len(before)+2)
@@ -187,7 +187,7 @@ func TestFollowingSomeTypesBeginsNow(t *testing.T) {
 			for range 6 {
 				l.add("node")
 			}
-			fresh, err := api.activityAfter(t.Context(), ActivityQuery{Types: "upload"}, top)
+			fresh, err := api.entriesAfter(t.Context(), ActivityQuery{Types: "upload"}, top)
 			if err != nil || len(fresh) != 1 || fresh[0].ID != first {
 				t.Errorf("what is new is %v: %v", fresh, err)
 			}

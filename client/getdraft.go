@@ -6,101 +6,102 @@ import (
 	"path/filepath"
 )
 
-// A folder that a run has made, and all of whose files come in one stream, gets them at once. They
-// come under their own names into a draft of the folder, which lies beside it under the name of a
-// part. Once they are durable the draft takes the place of the folder: one rename instead of one
-// for each file, which costs nearly as much as making it.
+// If a run created a folder and all files of the folder are in one stream, it writes the files
+// under their final names into a draft: a temporary directory beside the folder, named like a part.
+// Once the files are durable, the draft replaces the empty folder: one rename instead of one per
+// file, which costs nearly as much as creating the file.
 //
-// The system refuses that where something has come into the folder. Its files are then moved there
-// one by one.
+// If something was added to the folder meanwhile, the system refuses the rename. The files are then
+// moved there one by one.
 
-// made is a folder that this run has made.
-type made struct {
-	listed bool // all that is in it is known
-	mixed  bool // what is in it does not come in one stream
+// createdFolder is a folder that this run created.
+type createdFolder struct {
+	listed  bool // the listing of the folder is complete
+	noDraft bool // its contents are not all in one stream
 }
 
-// draft is a folder on its way.
+// draft is a temporary directory that is to replace a folder.
 type draft struct {
-	folder, path string // where it belongs and where it is, below the local folder
-	files        []int  // that are in it, by their places among those that came
+	folder, path string // paths of the target and of the draft, below the local directory
+	files        []int  // its files, as indexes into stream.staged
 }
 
-// chooseDrafts leaves those files of a stream without a draft whose folders get others by another
+// dropPartialDrafts clears queuedFile.created of all files whose folder also gets files by another
 // way.
-func chooseDrafts(all []wanted) {
+func dropPartialDrafts(all []queuedFile) {
 	for i := range all {
-		if m := all[i].made; m != nil && (m.mixed || !m.listed) {
-			m.mixed = true
-			all[i].made = nil
+		if m := all[i].created; m != nil && (m.noDraft || !m.listed) {
+			m.noDraft = true
+			all[i].created = nil
 		}
 	}
 }
 
-// noDrafts is for files whose folders have got others.
-func noDrafts(all []wanted) {
+// disableDrafts clears queuedFile.created of all files.
+func disableDrafts(all []queuedFile) {
 	for i := range all {
-		all[i].made = nil
+		all[i].created = nil
 	}
 }
 
-// draftOf returns the draft of a folder, which it makes for the first file. The files of a folder
-// follow each other.
+// draftOf returns the draft of a folder, creating it for the folder's first file. The files of a
+// folder are consecutive.
 func (s *stream) draftOf(folder string) (*draft, error) {
 	if n := len(s.drafts); n > 0 && s.drafts[n-1].folder == folder {
 		return s.drafts[n-1], nil
 	}
-	d := &draft{folder: folder, path: filepath.Join(filepath.Dir(folder), s.run.part())}
-	if err := s.at.root.Mkdir(d.path, 0o777); err != nil { // as the folder was made
+	d := &draft{folder: folder, path: filepath.Join(filepath.Dir(folder), s.run.newPartName())}
+	if err := s.dirs.root.Mkdir(d.path, 0o777); err != nil { // as the folder was made
 		return nil, err
 	}
 	s.drafts = append(s.drafts, d)
 	return d, nil
 }
 
-// place puts drafts where they belong and makes that durable. durable: what is in them is so with
-// its names, where it has no error.
-func (c *collector) place(s *stream, errs []error, durable bool) {
+// publishDrafts makes drafts replace their folders and makes the renames durable. errs are the
+// errors of s.staged. durable says that files without error are durable including their names.
+func (c *collector) publishDrafts(s *stream, errs []error, durable bool) {
 	within := map[string][]*draft{}
 	for _, d := range s.drafts {
 		parent := filepath.Dir(d.folder)
 		within[parent] = append(within[parent], d)
 	}
 	for parent, drafts := range within {
-		c.placeIn(parent, drafts, s.here, errs, durable)
+		c.publishDraftsIn(parent, drafts, s.staged, errs, durable)
 	}
 }
 
-// placeIn is place for the drafts in one folder.
-func (c *collector) placeIn(parent string, drafts []*draft, all []arrived, errs []error, durable bool) {
+// publishDraftsIn is publishDrafts for the drafts below one parent folder. If a draft cannot
+// replace its folder, its files are moved one by one.
+func (c *collector) publishDraftsIn(parent string, drafts []*draft, all []stagedFile, errs []error, durable bool) {
 	at, err := c.root.OpenRoot(parent)
 	if err != nil {
 		for _, d := range drafts {
-			fail(d.files, errs, err)
+			setErrors(d.files, errs, err)
 		}
 		return
 	}
-	defer letGo(at)
+	defer closeQuietly(at)
 	var placed []int
 	for _, d := range drafts {
-		switch whole := c.strip(d, all, errs); {
-		case whole == 0:
-		case replace(at, d, whole, durable) == nil:
+		switch count := c.removeFailed(d, all, errs); {
+		case count == 0:
+		case replaceWithDraft(at, d, count, durable) == nil:
 			placed = append(placed, d.files...)
 			continue
 		default:
-			c.name(d.folder, d.files, all, errs)
-			c.strip(d, all, errs)
+			c.renameFiles(d.folder, d.files, all, errs)
+			c.removeFailed(d, all, errs)
 		}
 		c.run.remove(c.root, d.path)
 	}
 	if len(placed) > 0 {
-		fail(placed, errs, errors.Join(c.syncNames(at), stays(c.root, parent, at)))
+		setErrors(placed, errs, errors.Join(c.syncNames(at), checkInPlace(c.root, parent, at)))
 	}
 }
 
-// strip removes the files from a draft that have failed, and returns how many are left.
-func (c *collector) strip(d *draft, all []arrived, errs []error) (whole int) {
+// removeFailed deletes the failed files of a draft and returns how many files are left.
+func (c *collector) removeFailed(d *draft, all []stagedFile, errs []error) (whole int) {
 	for _, i := range d.files {
 		if errs[i] == nil {
 			whole++
@@ -111,15 +112,16 @@ func (c *collector) strip(d *draft, all []arrived, errs []error) (whole int) {
 	return whole
 }
 
-// errOtherFiles is a draft that has not got the files that came into it.
-var errOtherFiles = errors.New("files of a folder on its way were added or removed")
+// errDraftChanged reports that another program added or removed files in a draft.
+var errDraftChanged = errors.New("files of a folder on its way were added or removed")
 
-// replace puts a draft in the place of its folder. Both are in at.
-func replace(at *os.Root, d *draft, whole int, durable bool) error {
+// replaceWithDraft renames a draft of that many files to its folder. Both lie directly in at. It
+// returns errDraftChanged if the draft holds another number of files.
+func replaceWithDraft(at *os.Root, d *draft, whole int, durable bool) error {
 	from := filepath.Base(d.path)
-	names, err := namesIn(at, from)
+	names, err := readNames(at, from)
 	if err == nil && len(names) != whole {
-		err = errOtherFiles
+		err = errDraftChanged
 	}
 	if err == nil && !durable {
 		err = syncFolderIn(at, from)
@@ -130,8 +132,8 @@ func replace(at *os.Root, d *draft, whole int, durable bool) error {
 	return replaceFolder(at, from, filepath.Base(d.folder))
 }
 
-// fail notes an error of files that have none.
-func fail(files []int, errs []error, err error) {
+// setErrors sets the error of those files that have none.
+func setErrors(files []int, errs []error, err error) {
 	for _, i := range files {
 		if errs[i] == nil {
 			errs[i] = err

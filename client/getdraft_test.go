@@ -29,7 +29,7 @@ func partsIn(t *testing.T, dir string) []string {
 // none there.
 func needsDrafts(t *testing.T) {
 	t.Helper()
-	if !draftsFolders {
+	if !canReplaceFolders {
 		t.Skip("no drafts: a folder cannot be renamed to an empty one on this system")
 	}
 }
@@ -182,7 +182,7 @@ func TestGetTreeAfterARunWasKilledWithDrafts(t *testing.T) {
 	if _, err := d.GetTree(t.Context(), "/t", was, TreeOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if left := partsIn(t, filepath.Join(dir, "in")); draftsFolders && len(left) != 2 {
+	if left := partsIn(t, filepath.Join(dir, "in")); canReplaceFolders && len(left) != 2 {
 		t.Fatalf("the dead run has left %q", left)
 	}
 	if _, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{}); err != nil {
@@ -203,8 +203,8 @@ func TestGetTreeOfFoldersWithoutADraft(t *testing.T) {
 		opt   TreeOptions
 		there bool
 	}{
-		"a large file":        {files: map[string][]byte{"sub/a": noise(1, 10), "sub/large": noise(2, streamedFile+1)}},
-		"a folder in it":      {files: map[string][]byte{"sub/a": noise(1, 10), "sub/deep/large": noise(2, streamedFile+1)}},
+		"a large file":        {files: map[string][]byte{"sub/a": noise(1, 10), "sub/large": noise(2, maxStreamedFile+1)}},
+		"a folder in it":      {files: map[string][]byte{"sub/a": noise(1, 10), "sub/deep/large": noise(2, maxStreamedFile+1)}},
 		"too many":            {files: many},
 		"it was there":        {files: map[string][]byte{"sub/a": noise(1, 10)}, there: true},
 		"what is there stays": {files: map[string][]byte{"sub/a": noise(1, 10)}, opt: TreeOptions{Keep: true}},
@@ -265,29 +265,29 @@ func TestStreamWritesToAFolderThatIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer letGo(root)
+	defer closeQuietly(root)
 	if err := errors.Join(root.Mkdir("sub", 0o777), root.Mkdir("draft", 0o777), root.WriteFile("draft/theirs", nil, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	s := &stream{at: lastDir{root: root}}
-	defer s.at.leave()
-	if _, err := s.at.of("sub"); err != nil {
+	s := &stream{dirs: dirCache{root: root}}
+	defer s.dirs.close()
+	if _, err := s.dirs.open("sub"); err != nil {
 		t.Fatal(err)
 	}
 	d := &draft{folder: "sub", path: "draft"}
-	if err := replace(root, d, 2, true); !errors.Is(err, errOtherFiles) {
+	if err := replaceWithDraft(root, d, 2, true); !errors.Is(err, errDraftChanged) {
 		t.Errorf("a draft that has lost a file: %v", err)
 	}
-	if err := replace(root, d, 1, true); err != nil {
+	if err := replaceWithDraft(root, d, 1, true); err != nil {
 		t.Fatal(err)
 	}
 	_, f, err := s.create("sub", "ours")
 	if err != nil {
 		t.Fatal(err)
 	}
-	letGo(f)
+	closeQuietly(f)
 	wantNames(t, filepath.Join(root.Name(), "sub"), "ours", "theirs")
-	if err := errors.Join(root.Mkdir("draft", 0o777), replace(root, d, 0, true)); err == nil {
+	if err := errors.Join(root.Mkdir("draft", 0o777), replaceWithDraft(root, d, 0, true)); err == nil {
 		t.Error("a folder with files was replaced")
 	}
 }
@@ -297,7 +297,7 @@ func TestPutTreeLeavesOutDrafts(t *testing.T) {
 	t.Parallel()
 	s, dir := clienttest.New(t), t.TempDir()
 	writeFile(t, filepath.Join(dir, "a"), []byte("a"))
-	draft := filepath.Join(dir, numbered(ownPrefix+"0123456789abcdef", 3))
+	draft := filepath.Join(dir, runPartName(tempPrefix+"0123456789abcdef", 3))
 	mkdir(t, draft)
 	writeFile(t, filepath.Join(draft, "half"), []byte("ha"))
 	u, err := newClient(t, s).Uploader(UploadOptions{})

@@ -9,52 +9,54 @@ import (
 	"time"
 )
 
-// Small files of a tree come many in one stream. Each is written beside its target, or into a draft
-// of its folder, compared with its digest, and gets its name once it is durable, which many become
-// together. A stream that breaks off goes on with the files that have not come.
+// Small files of a tree are downloaded many per request, in a stream. Each is written beside its
+// target or into a draft of its folder, verified by its digest, and renamed once durable; many
+// files are made durable together. A broken stream is continued with the missing files.
 
-// Sizes of the streams of a tree.
+// Limits of the streams of a tree.
 const (
-	streamedFile  = 256 << 10       // a file up to this comes in a stream, in bytes
-	streamedBytes = 32 << 20        // of the files of one stream
-	streamLanes   = 4               // streams at once: some are received while the files of others are made durable
-	syncsAtOnce   = 16              // files that are synced at a time, where they cannot be together
-	syncedWhole   = 64              // files that are worth a sync of the file system
-	slowSync      = 5 * time.Second // for one that others have much to write to; the next files are synced one by one
+	maxStreamedFile   = 256 << 10       // largest file that is streamed, in bytes
+	maxStreamBytes    = 32 << 20        // total size of the files of one stream, in bytes
+	maxStreams        = 4               // concurrent streams: some receive while others sync
+	maxSyncs          = 16              // concurrent fsyncs if the file system is not synced as a whole
+	minFilesystemSync = 64              // fewer files than this are fsynced individually
+	slowSync          = 5 * time.Second // a file system sync that takes longer makes later files be fsynced individually
 )
 
-// wanted is a small file that waits for its stream.
-type wanted struct {
-	item Item
-	node Node
-	rel  string // its place below the local folder
-	opt  GetOptions
-	made *made // its folder, where this run has made it; in a stream: its folder has a draft
+// queuedFile is a small file to be streamed.
+type queuedFile struct {
+	item    Item
+	node    Node
+	rel     string // path below the local directory
+	opt     GetOptions
+	created *createdFolder // its folder if this run created it; in a stream, not nil means that the folder has a draft
 }
 
-// collector collects the small files of a tree.
+// collector queues the small files of a tree and downloads them in streams.
 type collector struct {
-	d      *Downloader
-	w      *crew
-	root   *os.Root
-	off    atomic.Bool // the server has no such streams
-	each   atomic.Bool // files are synced one by one
-	run    run
-	lanes  chan struct{}
-	queued []wanted
-	bytes  int64
+	d            *Downloader
+	pool         *pool
+	root         *os.Root
+	disabled     atomic.Bool // streams are disabled or unsupported by the server
+	syncEachFile atomic.Bool // fsync files individually
+	run          downloadRun
+	slots        chan struct{}
+	queued       []queuedFile
+	bytes        int64
 }
 
-func newCollector(d *Downloader, w *crew, root *os.Root) *collector {
-	c := &collector{d: d, w: w, root: root, run: run{root: root}, lanes: make(chan struct{}, min(streamLanes, d.opt.Files))}
-	c.off.Store(d.opt.Single)
+// newCollector returns a collector for the tree that p downloads into root.
+func newCollector(d *Downloader, w *pool, root *os.Root) *collector {
+	c := &collector{d: d, pool: w, root: root, run: downloadRun{root: root}, slots: make(chan struct{}, min(maxStreams, d.opt.Files))}
+	c.disabled.Store(d.opt.Single)
 	return c
 }
 
-// takes reports whether a file comes in a stream. What an interrupted download of it alone has left
-// goes on so. empty: there is nothing in its folder.
-func (c *collector) takes(n Node, rel string, empty bool) bool {
-	if n.Size > streamedFile || c.off.Load() || n.Digests[blake3Name] == "" {
+// accepts reports whether a file is to be streamed. A file with a partial file of an earlier single
+// download is not, so that it resumes. empty reports that the file's folder was empty, so that no
+// partial file exists.
+func (c *collector) accepts(n Node, rel string, empty bool) bool {
+	if n.Size > maxStreamedFile || c.disabled.Load() || n.Digests[blake3Name] == "" {
 		return false
 	}
 	if empty {
@@ -65,8 +67,9 @@ func (c *collector) takes(n Node, rel string, empty bool) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (c *collector) add(ctx context.Context, f wanted) error {
-	if len(c.queued) == MaxBatchItems || c.bytes+f.node.Size > streamedBytes { // and not as soon as it is full: a folder may be, too
+// add queues a file, after flushing a full queue. The error means that the whole tree stops.
+func (c *collector) add(ctx context.Context, f queuedFile) error {
+	if len(c.queued) == MaxBatchItems || c.bytes+f.node.Size > maxStreamBytes { // flush late, because the folder of the last files may be complete by then
 		if err := c.flush(ctx); err != nil {
 			return err
 		}
@@ -76,67 +79,67 @@ func (c *collector) add(ctx context.Context, f wanted) error {
 	return nil
 }
 
-// flush fetches what waits.
+// flush downloads the queued files in the background. The error means that the whole tree stops.
 func (c *collector) flush(ctx context.Context) error {
 	all := c.queued
 	c.queued, c.bytes = nil, 0
 	if len(all) == 0 {
 		return nil
 	}
-	chooseDrafts(all)
+	dropPartialDrafts(all)
 	select {
-	case c.lanes <- struct{}{}:
+	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.w.wait.Go(func() {
-		defer func() { <-c.lanes }()
+	c.pool.running.Go(func() {
+		defer func() { <-c.slots }()
 		c.fetch(ctx, all)
 	})
 	return nil
 }
 
-// fetch fetches files in a stream. Those that have changed since they were listed come in another
-// one, with their nodes as they are now.
-func (c *collector) fetch(ctx context.Context, all []wanted) {
-	c.run.expect(all)
+// fetch downloads files in a stream, and those that changed since they were listed in a second one
+// with their current nodes.
+func (c *collector) fetch(ctx context.Context, all []queuedFile) {
+	c.run.recordFolders(all)
 	changed := c.stream(ctx, all, true)
-	noDrafts(changed)
-	c.alone(ctx, c.stream(ctx, changed, false), true)
+	disableDrafts(changed)
+	c.fetchAlone(ctx, c.stream(ctx, changed, false), true)
 }
 
-// stream fetches files in one stream, in several if it breaks off. known: nodes are taken from the
-// list, and files that have changed since then are returned.
-func (c *collector) stream(ctx context.Context, all []wanted, known bool) (changed []wanted) {
-	p := newPatience(c.d.opt.GiveUp)
+// stream downloads files in one stream, or several if the connection breaks. With known set, the
+// stream carries no nodes, and files that changed since they were listed are returned.
+func (c *collector) stream(ctx context.Context, all []queuedFile, known bool) (changed []queuedFile) {
+	p := newRetryBudget(c.d.opt.GiveUp)
 	p.notify = func(err error, _ time.Duration) {
-		if progress := all[0].opt.Progress; progress != nil { // whoever waits, waits for some
+		if progress := all[0].opt.Progress; progress != nil { // progress of one file stands for all
 			progress(Event{Path: all[0].node.Path, Local: all[0].item.Local, State: StateWaiting, Total: all[0].node.Size, Err: err})
 		}
 	}
 	for failures := 0; len(all) > 0; {
 		s := newStream(c, all, known)
 		err := c.attempt(ctx, s)
-		if s.done > 0 {
-			p.touch()
+		if s.consumed > 0 {
+			p.reset()
 			failures = 0
 		}
-		all, changed = all[s.done:], append(changed, s.changed...)
-		noDrafts(all)
+		all, changed = all[s.consumed:], append(changed, s.changed...)
+		disableDrafts(all)
 		switch {
-		case err == nil, len(all) == 0: // all have come, if not the line at the end
+		case err == nil, len(all) == 0: // all files received, even if the end line was lost
 			continue
 		case ctx.Err() != nil:
 			return nil
 		case LacksBatch(err):
-			c.off.Store(true)
-			c.alone(ctx, all, false)
+			c.disabled.Store(true)
+			c.fetchAlone(ctx, all, false)
 			return changed
 		}
 		failures++
-		if err := c.d.c.pause(ctx, p, judge(err), failures, err); err != nil {
+		if err := c.d.c.backoff(ctx, p, classifyError(err), failures, err); err != nil {
 			for _, f := range all {
-				c.over(ctx, f, Result{}, err)
+				c.finishFile(ctx, f, Result{}, err)
 			}
 			return changed
 		}
@@ -144,11 +147,11 @@ func (c *collector) stream(ctx context.Context, all []wanted, known bool) (chang
 	return changed
 }
 
-// alone fetches files each by itself, beside each other: what is wrong with one takes a while to
-// tell. afresh: as they are now, since they have changed; the time of one may be all that has.
-func (c *collector) alone(ctx context.Context, all []wanted, afresh bool) {
+// fetchAlone downloads each file with a request of its own, concurrently. afresh refetches the
+// nodes first, because the files changed.
+func (c *collector) fetchAlone(ctx context.Context, all []queuedFile, afresh bool) {
 	for _, f := range all {
-		err := c.w.run(ctx, 1, f.item, func(ctx context.Context) (Result, error) {
+		err := c.pool.start(ctx, 1, f.item, func(ctx context.Context) (Result, error) {
 			if afresh {
 				if n, err := c.d.c.Node(ctx, f.node.ID); err == nil {
 					f.node = n
@@ -162,15 +165,15 @@ func (c *collector) alone(ctx context.Context, all []wanted, afresh bool) {
 	}
 }
 
-// over ends a file.
-func (c *collector) over(ctx context.Context, f wanted, res Result, err error) {
+// finishFile reports the result of a file.
+func (c *collector) finishFile(ctx context.Context, f queuedFile, res Result, err error) {
 	m := newMeter(f.opt.Progress, Event{Path: f.node.Path, Local: f.item.Local, State: StateReceiving, Total: f.node.Size})
 	if err != nil {
-		m.end(StateFailed, err)
+		m.finish(StateFailed, err)
 		res = Result{}
 	} else {
-		m.end(res.State, nil)
+		m.finish(res.State, nil)
 	}
 	f.item.Result, f.item.Err = res, err
-	c.w.ended(ctx, f.item)
+	c.pool.report(ctx, f.item)
 }

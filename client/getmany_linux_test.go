@@ -16,7 +16,7 @@ import (
 // synced together or one by one.
 func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 	t.Parallel()
-	for name, n := range map[string]int{"together": 2 * syncedWhole, "one by one": syncedWhole - 1, "what is there is kept": syncedWhole} {
+	for name, n := range map[string]int{"together": 2 * minFilesystemSync, "one by one": minFilesystemSync - 1, "what is there is kept": minFilesystemSync} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keep := name == "what is there is kept" // which is synced, whatever is asked for
@@ -53,7 +53,7 @@ func TestWhatWasNotSyncedIsFetchedAgain(t *testing.T) {
 	disk := disktest.New(t, "4096")
 	s := clienttest.New(t)
 	s.TakesBatches(true)
-	const n = 2 * syncedWhole
+	const n = 2 * minFilesystemSync
 	at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
 	for i := range n {
 		s.Store("/"+at(i), noise(uint64(i), 5000), mtime)

@@ -72,7 +72,7 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 			if name == "nodes" {
 				s.IgnorePreferences()
 			}
-			want := map[string][]byte{"a/same": noise(41, 1000), "a/changed": noise(42, 3000), "b/grown": noise(43, streamedFile+1), "b/small": noise(44, 10)}
+			want := map[string][]byte{"a/same": noise(41, 1000), "a/changed": noise(42, 3000), "b/grown": noise(43, maxStreamedFile+1), "b/small": noise(44, 10)}
 			s.Store("/t/a/same", want["a/same"], mtime)
 			s.Store("/t/a/changed", noise(45, 3000), mtime)
 			s.Store("/t/b/grown", noise(46, 100), mtime)
@@ -161,7 +161,7 @@ func TestGetTreeOddFilesComeTogether(t *testing.T) {
 		case isStream(r.Method, r.URL.Path):
 			grown.Do(func() {
 				for i := range odd {
-					s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), streamedFile+1), mtime)
+					s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), maxStreamedFile+1), mtime)
 				}
 			})
 		case isContent(r.Method, r.URL.Path):

@@ -14,69 +14,72 @@ import (
 	"smartdrive/internal/base/wholesync"
 )
 
-// errFolderMoved is a local folder that is not at its path any more.
+// errFolderMoved reports that a local folder is no longer at its path.
 var errFolderMoved = errors.New("the local folder was moved or replaced meanwhile")
 
-// settle makes the files of a stream durable and gives them their names. whole is the folder of
-// all. Folders are looked up by their paths: one that was moved since its files came is not where
-// they belong, and they are fetched again.
-func (c *collector) settle(ctx context.Context, s *stream, whole *os.File) {
-	errs, names := c.sync(s.here, whole)
+// commit makes the staged files of a stream durable, renames them to their final names, and reports
+// their results. top is the open local directory of the tree. If a folder was moved since its files
+// were staged, the files are added to s.retryAlone.
+func (c *collector) commit(ctx context.Context, s *stream, top *os.File) {
+	errs, names := c.syncFiles(s.staged, top)
 	folders := map[string][]int{}
-	for i, f := range s.here {
-		if f.made == nil {
+	for i, f := range s.staged {
+		if f.created == nil {
 			folders[f.dir] = append(folders[f.dir], i)
 		}
 	}
 	for dir, files := range folders {
-		c.name(dir, files, s.here, errs)
+		c.renameFiles(dir, files, s.staged, errs)
 	}
-	c.place(s, errs, names)
-	for i, f := range s.here {
+	c.publishDrafts(s, errs, names)
+	for i, f := range s.staged {
 		switch err := errs[i]; {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errFolderMoved):
-			s.odd = append(s.odd, f.wanted)
+			s.retryAlone = append(s.retryAlone, f.queuedFile)
 		default:
 			if err != nil {
 				c.run.remove(c.root, filepath.Join(f.dir, f.part))
 			}
-			c.over(ctx, f.wanted, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, err)
+			c.finishFile(ctx, f.queuedFile, Result{Node: f.node, State: StateReceived, Moved: f.node.Size}, err)
 		}
 	}
 }
 
-// name gives files of a folder their names in it and makes these durable. files are their places in
-// all and errs.
-func (c *collector) name(dir string, files []int, all []arrived, errs []error) {
+// renameFiles renames files to their final names in the folder dir and makes the renames durable.
+// files are indexes into all and errs; errors are set in errs.
+func (c *collector) renameFiles(dir string, files []int, all []stagedFile, errs []error) {
 	at, err := c.root.OpenRoot(dir)
 	if err == nil {
-		defer letGo(at)
+		defer closeQuietly(at)
 		for _, i := range files {
 			switch f := &all[i]; {
 			case errs[i] != nil:
 			case f.dir == dir:
 				errs[i] = at.Rename(f.part, filepath.Base(f.rel))
-			default: // it is in a draft
+			default: // the file is in a draft
 				errs[i] = c.root.Rename(filepath.Join(f.dir, f.part), f.rel)
 			}
 		}
-		err = errors.Join(c.syncNames(at), stays(c.root, dir, at))
+		err = errors.Join(c.syncNames(at), checkInPlace(c.root, dir, at))
 	}
-	fail(files, errs, err)
+	setErrors(files, errs, err)
 }
 
-// stays returns errFolderMoved unless the folder that was opened as dir is still there.
-func stays(root *os.Root, dir string, opened *os.Root) error {
+// checkInPlace returns errFolderMoved unless the directory opened as dir below root is still at
+// that path.
+func checkInPlace(root *os.Root, dir string, opened *os.Root) error {
 	is, err := root.Stat(dir)
 	return sameFolder(opened, is, err)
 }
 
-// staysAt is stays for the folder that all goes into.
-func staysAt(path string, opened *os.Root) error {
+// checkPathInPlace returns errFolderMoved unless the opened directory is still at path.
+func checkPathInPlace(path string, opened *os.Root) error {
 	is, err := os.Stat(path)
 	return sameFolder(opened, is, err)
 }
 
+// sameFolder returns errFolderMoved unless is, the result of a Stat with the error err, is the
+// opened directory.
 func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errFolderMoved
@@ -91,20 +94,22 @@ func sameFolder(opened *os.Root, is os.FileInfo, err error) error {
 	return err
 }
 
-// sync makes files durable and returns the error of each: many by a sync of the file system, where
-// it can be relied on, unless that takes long or fails: what it failed about may be somebody
-// else's, and each file tells of its own. names: those that they have now are durable, too.
-func (c *collector) sync(all []arrived, whole *os.File) (errs []error, names bool) {
-	if c.unsynced() {
+// syncFiles makes files durable and returns the error of each. Many files are made durable by one
+// sync of the file system, where that is reliable. If the sync fails, each file is fsynced to find
+// its own error, because the failure may concern other programs' files; if it fails or is slow,
+// later files are fsynced individually. names reports that the files' current names are durable,
+// too.
+func (c *collector) syncFiles(all []stagedFile, top *os.File) (errs []error, names bool) {
+	if c.skipsSync() {
 		return make([]error, len(all)), true
 	}
-	if !c.together(all, whole) {
+	if !c.canSyncTogether(all, top) {
 		return c.syncEach(all), false
 	}
 	began := time.Now()
-	err := wholesync.Sync(whole)
+	err := wholesync.Sync(top)
 	if err != nil || time.Since(began) > slowSync {
-		c.each.Store(true)
+		c.syncEachFile.Store(true)
 	}
 	if err != nil {
 		return c.syncEach(all), false
@@ -112,10 +117,10 @@ func (c *collector) sync(all []arrived, whole *os.File) (errs []error, names boo
 	return make([]error, len(all)), true
 }
 
-// together reports whether a sync of the file system is worth it, and reaches all files: there may
-// be others below the folder.
-func (c *collector) together(all []arrived, whole *os.File) bool {
-	if len(all) < syncedWhole || c.each.Load() || !wholesync.Can(whole) {
+// canSyncTogether reports whether a sync of top's file system pays off and covers all files;
+// folders below top may be mounts.
+func (c *collector) canSyncTogether(all []stagedFile, top *os.File) bool {
+	if len(all) < minFilesystemSync || c.syncEachFile.Load() || !wholesync.Can(top) {
 		return false
 	}
 	last := ""
@@ -123,7 +128,7 @@ func (c *collector) together(all []arrived, whole *os.File) bool {
 		if f.dir == last {
 			continue
 		}
-		if dir, err := c.root.Stat(f.dir); err != nil || !wholesync.Reaches(whole, dir) {
+		if dir, err := c.root.Stat(f.dir); err != nil || !wholesync.Reaches(top, dir) {
 			return false
 		}
 		last = f.dir
@@ -131,10 +136,11 @@ func (c *collector) together(all []arrived, whole *os.File) bool {
 	return true
 }
 
-func (c *collector) syncEach(all []arrived) []error {
+// syncEach fsyncs files concurrently and returns the error of each.
+func (c *collector) syncEach(all []stagedFile) []error {
 	errs := make([]error, len(all))
 	var g errgroup.Group
-	g.SetLimit(syncsAtOnce)
+	g.SetLimit(maxSyncs)
 	for i, f := range all {
 		g.Go(func() error {
 			errs[i] = syncFile(c.root, filepath.Join(f.dir, f.part))
@@ -145,6 +151,7 @@ func (c *collector) syncEach(all []arrived) []error {
 	return errs
 }
 
+// syncFile fsyncs a file.
 func syncFile(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -153,22 +160,23 @@ func syncFile(root *os.Root, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// unsynced reports whether files need not be durable: what a loss of power has cut short would be
-// kept for ever where local files are not replaced.
-func (c *collector) unsynced() bool { return c.d.opt.NoSync && !c.w.opt.Keep }
+// skipsSync reports whether files need not be durable. With TreeOptions.Keep they always are,
+// because a file truncated by a power failure would never be replaced.
+func (c *collector) skipsSync() bool { return c.d.opt.NoSync && !c.pool.opt.Keep }
 
-// syncNames makes the names in a folder durable, where they are to be.
+// syncNames makes the names in a folder durable, unless skipsSync.
 func (c *collector) syncNames(at *os.Root) error {
-	if c.unsynced() {
+	if c.skipsSync() {
 		return nil
 	}
 	return syncFolder(at)
 }
 
-// syncFolder makes renames in a folder durable; Windows has no such call, and needs none.
+// syncFolder makes renames in a folder durable. It does nothing on Windows, which has no such call
+// and needs none.
 func syncFolder(at *os.Root) error { return syncFolderIn(at, ".") }
 
-// syncFolderIn is syncFolder of a folder below at.
+// syncFolderIn is syncFolder for a path below at.
 func syncFolderIn(at *os.Root, path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -177,6 +185,6 @@ func syncFolderIn(at *os.Root, path string) error {
 	if err != nil {
 		return err
 	}
-	defer letGo(dir)
+	defer closeQuietly(dir)
 	return dir.Sync()
 }

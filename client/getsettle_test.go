@@ -80,7 +80,7 @@ func wantTree(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	var n int
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && isOwn(entry.Name()) {
+		if err == nil && entry.IsDir() && isTempName(entry.Name()) {
 			t.Errorf("%s is left", path)
 		}
 		if err != nil || entry.IsDir() {
@@ -154,7 +154,7 @@ func TestGetTreeIntoFoldersThatMove(t *testing.T) {
 // The same of a large file, and of the folder that all goes into: that is told of as an error.
 func TestGetIntoFoldersThatMove(t *testing.T) {
 	t.Parallel()
-	content := noise(5, streamedFile+1)
+	content := noise(5, maxStreamedFile+1)
 	for name, get := range map[string]func(d *Downloader, dir string) (failed error){
 		"in a tree": func(d *Downloader, dir string) (failed error) {
 			_, err := d.GetTree(t.Context(), "/t", filepath.Dir(dir), TreeOptions{Item: func(i Item) { failed = i.Err }})
@@ -233,7 +233,7 @@ func TestGetTreeOfALineTooLong(t *testing.T) {
 	t.Parallel()
 	s := treeOf(t, map[string][]byte{"a": noise(1, 10), "b": noise(2, 20)})
 	d := forge(t, s, func(raw []byte) io.Reader {
-		return io.MultiReader(bytes.NewReader(bytes.Repeat([]byte(" "), lineMost)), bytes.NewReader(raw))
+		return io.MultiReader(bytes.NewReader(bytes.Repeat([]byte(" "), maxLine)), bytes.NewReader(raw))
 	})
 	var told error
 	sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{Item: func(i Item) { told = i.Err }})

@@ -16,166 +16,167 @@ import (
 	"smartdrive/internal/base/digest"
 )
 
-// lineMost is what a line of a stream may have, in bytes: a node with the longest path is a
-// fraction of it. It is also what is read at a time.
-const lineMost = 256 << 10
+// maxLine is the maximum length of a line of a stream, in bytes, and the size of the read buffer. A
+// node with the longest path needs a fraction of it.
+const maxLine = 256 << 10
 
-// errLongLine is a line that no server sends.
-var errLongLine = fmt.Errorf("the server has sent a line of more than %d KiB in a stream of files", lineMost>>10)
+// errLongLine reports a line longer than maxLine.
+var errLongLine = fmt.Errorf("the server has sent a line of more than %d KiB in a stream of files", maxLine>>10)
 
-// arrived is a file that lies beside its target, or in the draft of its folder.
-type arrived struct {
-	wanted
-	dir  string // the folder it is in, below the local one
-	part string // its name in there
+// stagedFile is a received file that is not yet renamed to its final name.
+type stagedFile struct {
+	queuedFile
+	dir  string // path of its folder or draft below the local directory
+	part string // its name in dir
 }
 
-// stream is one answer with many files.
+// stream is one reply with many files.
 type stream struct {
-	run   *run
-	from  *bufio.Reader
-	known bool // the nodes are, as they were listed
-	all   []wanted
-	done  int // of all, those that have been dealt with
-	here  []arrived
+	run      *downloadRun
+	reader   *bufio.Reader
+	listed   bool // the reply carries no nodes; those of the listing are used
+	all      []queuedFile
+	consumed int // number of files of all that were processed
+	staged   []stagedFile
 
-	drafts  []*draft
-	changed []wanted // since they were listed
-	odd     []wanted // to be fetched alone
-	at      lastDir
-	buf     []byte
-	sum     *digest.Part
+	drafts     []*draft
+	changed    []queuedFile // files that changed since they were listed
+	retryAlone []queuedFile // files to be downloaded on their own
+	dirs       dirCache
+	buf        []byte
+	sum        *digest.Part
 }
 
-func newStream(c *collector, all []wanted, known bool) *stream {
-	return &stream{run: &c.run, all: all, known: known, at: lastDir{root: c.root}, sum: digest.NewPart(0)}
+func newStream(c *collector, all []queuedFile, known bool) *stream {
+	return &stream{run: &c.run, all: all, listed: known, dirs: dirCache{root: c.root}, sum: digest.NewPart(0)}
 }
 
-// attempt reads one stream and ends the files that came.
+// attempt reads one stream, commits the received files, and starts downloading the odd ones on
+// their own. The caller continues after s.consumed files if it returns an error.
 func (c *collector) attempt(ctx context.Context, s *stream) error {
 	ids := make([]string, len(s.all))
 	for i, f := range s.all {
 		ids[i] = f.node.ID
 	}
-	k := &call{method: http.MethodPost, path: "/batch/contents", in: map[string][]string{"nodes": ids}}
-	if s.known {
+	k := &request{method: http.MethodPost, path: "/batch/contents", input: map[string][]string{"nodes": ids}}
+	if s.listed {
 		k.setHeader("Prefer", "return=minimal")
 	}
 	resp, err := c.d.c.roundTrip(ctx, k, false)
 	if err != nil {
 		return err
 	}
-	defer letGo(resp.Body)
-	whole, err := c.root.Open(".") // before files are written: it is told of what fails from then on
+	defer closeQuietly(resp.Body)
+	top, err := c.root.Open(".") // opened before any write, so that its sync reports every later write error
 	if err != nil {
 		return err
 	}
-	defer letGo(whole)
-	s.from = bufio.NewReaderSize(resp.Body, lineMost)
-	for over := false; !over && err == nil; {
-		over, err = c.next(ctx, s)
+	defer closeQuietly(top)
+	s.reader = bufio.NewReaderSize(resp.Body, maxLine)
+	for last := false; !last && err == nil; {
+		last, err = c.next(ctx, s)
 	}
-	s.at.leave()
-	c.settle(ctx, s, whole)
-	c.alone(ctx, s.odd, true)
+	s.dirs.close()
+	c.commit(ctx, s, top)
+	c.fetchAlone(ctx, s.retryAlone, true)
 	return err
 }
 
-// streamLine is what a stream says of a file.
+// streamLine is the header of a file in a stream.
 type streamLine struct {
 	batchLine
 	Rev  int64 `json:"rev"`
 	Size int64 `json:"size"`
 }
 
-// line reads the next line; over: it is the last one.
-func (s *stream) line(ctx context.Context) (l streamLine, over bool, err error) {
-	raw, err := s.from.ReadSlice('\n')
+// line reads the next header; last reports the end of the stream.
+func (s *stream) line(ctx context.Context) (l streamLine, last bool, err error) {
+	raw, err := s.reader.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return l, false, errLongLine
 	case errors.Is(err, io.EOF):
-		return l, false, asCut(ctx, io.ErrUnexpectedEOF)
+		return l, false, wrapConnError(ctx, io.ErrUnexpectedEOF)
 	case err != nil:
-		return l, false, asCut(ctx, err)
+		return l, false, wrapConnError(ctx, err)
 	}
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return l, false, fmt.Errorf("read a stream of files: %w", err)
 	}
 	switch {
-	case l.N == nil && s.done == len(s.all):
+	case l.N == nil && s.consumed == len(s.all):
 		return l, true, nil
-	case l.N == nil || *l.N != s.done || s.done == len(s.all) || l.Size < 0:
+	case l.N == nil || *l.N != s.consumed || s.consumed == len(s.all) || l.Size < 0:
 		return l, false, fmt.Errorf("the server has sent another file than that which was asked for: %s", excerpt(raw))
 	}
 	return l, false, nil
 }
 
-// next takes the next file of a stream; over: there are no more.
-func (c *collector) next(ctx context.Context, s *stream) (over bool, err error) {
-	l, over, err := s.line(ctx)
-	if over || err != nil {
-		return over, err
+// next reads and stages the next file; last reports that no more files are read from this stream.
+func (c *collector) next(ctx context.Context, s *stream) (last bool, err error) {
+	l, last, err := s.line(ctx)
+	if last || err != nil {
+		return last, err
 	}
-	f := s.all[s.done]
-	if l.Problem != nil || l.Size > streamedFile { // it has gone or has grown since it was listed
-		if l.Size > streamedBytes {
-			over = true // the others come in another stream sooner than behind this one
-		} else if _, err := io.CopyN(io.Discard, s.from, l.Size); err != nil {
-			return false, asCut(ctx, err)
+	f := s.all[s.consumed]
+	if l.Problem != nil || l.Size > maxStreamedFile { // deleted or grown since it was listed
+		if l.Size > maxStreamBytes {
+			last = true // a new stream is faster than skipping this content
+		} else if _, err := io.CopyN(io.Discard, s.reader, l.Size); err != nil {
+			return false, wrapConnError(ctx, err)
 		}
-		s.done++
-		s.odd = append(s.odd, f)
-		return over, nil
+		s.consumed++
+		s.retryAlone = append(s.retryAlone, f)
+		return last, nil
 	}
 	s.buf = slices.Grow(s.buf[:0], int(l.Size))[:l.Size]
-	if _, err := io.ReadFull(s.from, s.buf); err != nil {
-		return false, asCut(ctx, err)
+	if _, err := io.ReadFull(s.reader, s.buf); err != nil {
+		return false, wrapConnError(ctx, err)
 	}
-	s.done++
+	s.consumed++
 	switch {
-	case l.Node != nil: // it was asked for, or the server does not know the preference
+	case l.Node != nil: // requested, or the server ignored the preference
 		f.node = *l.Node
 	case l.Rev != f.node.Rev:
 		s.changed = append(s.changed, f)
 		return false, nil
 	}
 	if s.digest() != f.node.Digests[blake3Name] {
-		s.odd = append(s.odd, f)
+		s.retryAlone = append(s.retryAlone, f)
 		return false, nil
 	}
 	here, err := s.write(f)
 	if err != nil {
-		c.over(ctx, f, Result{}, err)
+		c.finishFile(ctx, f, Result{}, err)
 		return false, nil
 	}
-	s.here = append(s.here, here)
+	s.staged = append(s.staged, here)
 	return false, nil
 }
 
-// digest returns the BLAKE3 of the content that has come.
+// digest returns the BLAKE3 digest of s.buf in hex.
 func (s *stream) digest() string {
 	s.sum.Reset(0)
-	_, _ = s.sum.Write(s.buf) // it takes all of the first part
+	_, _ = s.sum.Write(s.buf) // never fails for one part
 	return s.sum.Root().String()
 }
 
-// write puts the content that has come beside its target.
-func (s *stream) write(f wanted) (arrived, error) {
+// write writes s.buf to a part beside the target, or into the draft of its folder.
+func (s *stream) write(f queuedFile) (stagedFile, error) {
 	path, part := filepath.Dir(f.rel), filepath.Base(f.rel)
 	var d *draft
-	if f.made == nil {
-		part = s.run.part()
+	if f.created == nil {
+		part = s.run.newPartName()
 	} else {
 		var err error
 		if d, err = s.draftOf(path); err != nil {
-			return arrived{}, err
+			return stagedFile{}, err
 		}
 		path = d.path
 	}
 	dir, file, err := s.create(path, part)
 	if err != nil {
-		return arrived{}, err
+		return stagedFile{}, err
 	}
 	_, err = file.Write(s.buf)
 	if err = errors.Join(err, file.Close()); err == nil && !f.node.Mtime.IsZero() {
@@ -184,16 +185,16 @@ func (s *stream) write(f wanted) (arrived, error) {
 	if err != nil {
 		s.run.remove(dir, part)
 	} else if d != nil {
-		d.files = append(d.files, len(s.here))
+		d.files = append(d.files, len(s.staged))
 	}
-	return arrived{f, path, part}, err
+	return stagedFile{f, path, part}, err
 }
 
-// create makes a file in a folder. One that was empty may have been replaced by its draft, which
-// another run had, since it was opened.
+// create creates a file in a folder. If the folder was replaced by another run's draft since it was
+// opened, create opens it again.
 func (s *stream) create(path, name string) (dir *os.Root, file *os.File, err error) {
 	for again := true; ; again = false {
-		dir, err = s.at.of(path)
+		dir, err = s.dirs.open(path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -201,33 +202,34 @@ func (s *stream) create(path, name string) (dir *os.Root, file *os.File, err err
 		if !again || !errors.Is(err, fs.ErrNotExist) {
 			return dir, file, err
 		}
-		s.at.leave()
+		s.dirs.close()
 	}
 }
 
-// lastDir is the folder of the file that was asked for last: files of one folder come one after the
-// other, and finding it again for each call costs as much as the call.
-type lastDir struct {
+// dirCache keeps the last opened folder, because consecutive files are in the same folder and
+// opening it costs as much as creating a file.
+type dirCache struct {
 	root *os.Root
 	path string
 	dir  *os.Root
 }
 
-// of returns a folder.
-func (p *lastDir) of(path string) (dir *os.Root, err error) {
-	if p.dir == nil || p.path != path {
-		p.leave()
-		if p.dir, err = p.root.OpenRoot(path); err != nil {
+// open returns the folder at path.
+func (c *dirCache) open(path string) (dir *os.Root, err error) {
+	if c.dir == nil || c.path != path {
+		c.close()
+		if c.dir, err = c.root.OpenRoot(path); err != nil {
 			return nil, err
 		}
-		p.path = path
+		c.path = path
 	}
-	return p.dir, nil
+	return c.dir, nil
 }
 
-func (p *lastDir) leave() {
-	if p.dir != nil {
-		letGo(p.dir)
-		p.dir = nil
+// close closes the cached folder.
+func (c *dirCache) close() {
+	if c.dir != nil {
+		closeQuietly(c.dir)
+		c.dir = nil
 	}
 }

@@ -11,9 +11,12 @@ import (
 	"strings"
 )
 
-// GetTree fetches the remote folder into the local one, which is made if it is missing. It goes on
-// after files that fail, and writes nowhere outside the local folder, whatever names the server
-// sends and whatever links are in it.
+// GetTree downloads the folder at the path remote into the directory local, which it creates if
+// missing. A file that fails does not stop the others; TreeOptions.Item and Summary.Failed report
+// it. The error tells why the whole download stopped.
+//
+// GetTree never writes outside the directory local, whatever names the server sends and whatever
+// symbolic links the directory contains.
 func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOptions) (Summary, error) {
 	n, err := d.c.NodeAt(ctx, remote)
 	if err != nil {
@@ -22,7 +25,7 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	if n.Type != Folder {
 		return Summary{}, fmt.Errorf("%s: is not a folder", remote)
 	}
-	if err := notOwn(filepath.Base(local)); err != nil {
+	if err := checkNotTempName(filepath.Base(local)); err != nil {
 		return Summary{}, err
 	}
 	if err := os.MkdirAll(local, 0o777); err != nil { //nolint:gosec // the umask decides, as for cp
@@ -32,57 +35,59 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	if err != nil {
 		return Summary{}, err
 	}
-	defer letGo(root)
-	sweep(root)
-	defer sweep(root) // of those that were killed beside this one
-	ctx, w := newCrew(ctx, o, d.opt.Files)
-	t := &treeDown{Downloader: d, w: w, root: root, lists: newLister(d.c, w), many: newCollector(d, w, root)}
-	if strings.HasPrefix(remote, "//") { // in a space, or in what somebody shares: a stream is of one's own drive
-		t.many.off.Store(true)
+	defer closeQuietly(root)
+	removeDeadRuns(root)
+	defer removeDeadRuns(root) // of runs that were killed during this one
+	ctx, w := newPool(ctx, o, d.opt.Files)
+	t := &treeDownload{Downloader: d, pool: w, root: root, lists: newLister(d.c, w), streams: newCollector(d, w, root)}
+	if strings.HasPrefix(remote, "//") { // the streams are available for the user's own drive only, not in a space or a shared folder
+		t.streams.disabled.Store(true)
 	}
-	err = t.getFolder(ctx, ".", n, &listing{folder: n.ID}, &made{mixed: true})
-	w.whole.foundAll()
+	err = t.getFolder(ctx, ".", n, &listing{folder: n.ID}, &createdFolder{noDraft: true})
+	w.progressMeter.setCounted()
 	if err == nil {
-		err = t.many.flush(ctx)
+		err = t.streams.flush(ctx)
 	}
 	sum, err := w.finish(ctx, err)
-	t.many.run.end()
+	t.streams.run.close()
 	if err == nil {
-		err = staysAt(local, root)
+		err = checkPathInPlace(local, root)
 	}
 	return sum, err
 }
 
-// treeDown is a tree on its way to this computer.
-type treeDown struct {
+// treeDownload is the state of one GetTree.
+type treeDownload struct {
 	*Downloader
-	w     *crew
-	root  *os.Root
-	lists *lister
-	many  *collector
+	pool    *pool
+	root    *os.Root
+	lists   *lister
+	streams *collector
 }
 
-// errClash is a name that the local file system takes for another one's.
-var errClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
+// errCaseClash reports a name that the local file system cannot tell from another one in the same
+// folder.
+var errCaseClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
 
-// getFolder fetches what is in one folder; it fails only when the whole is to stop.
-func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, list *listing, m *made) error {
-	w, root := d.w, d.root
+// getFolder downloads the contents of folder into dir, a path relative to t.root. The error means
+// that the whole tree stops; failures of single files are reported to the pool.
+func (t *treeDownload) getFolder(ctx context.Context, dir string, folder Node, list *listing, m *createdFolder) error {
+	w, root := t.pool, t.root
 	seen := make(map[string]bool)
-	empty := !w.opt.Keep && isEmpty(root, dir) // what comes meanwhile is to be kept, too
-	for e, err := range d.lists.children(ctx, list) {
+	empty := !w.opt.Keep && isEmpty(root, dir) // with Keep, other programs' files that appear later must be checked for, too
+	for e, err := range t.lists.children(ctx, list) {
 		n := e.Node
 		if err != nil {
-			w.ended(ctx, Item{Local: filepath.Join(root.Name(), dir), Path: folder.Path, Err: err})
+			w.report(ctx, Item{Local: filepath.Join(root.Name(), dir), Path: folder.Path, Err: err})
 			return context.Cause(ctx)
 		}
 		name, err := localName(n.Name, runtime.GOOS == "windows")
 		if err == nil {
-			err = notOwn(name)
+			err = checkNotTempName(name)
 		}
 		if err == nil && foldsCase(runtime.GOOS) {
 			if fold := strings.ToLower(name); seen[fold] {
-				err = errClash
+				err = errCaseClash
 			} else {
 				seen[fold] = true
 			}
@@ -90,15 +95,15 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, list 
 		rel := filepath.Join(dir, name)
 		item := Item{Local: filepath.Join(root.Name(), rel), Path: n.Path, Err: err}
 		if err != nil {
-			w.ended(ctx, item)
+			w.report(ctx, item)
 			continue
 		}
 		if n.Type == Folder {
-			m.mixed = true
-			err = d.enterFolder(ctx, rel, e, item)
+			m.noDraft = true
+			err = t.getSubfolder(ctx, rel, e, item)
 		} else {
-			w.whole.found(n.Size)
-			err = d.getEntry(ctx, wanted{item: item, node: n, rel: rel, made: m}, empty)
+			w.progressMeter.addFound(n.Size)
+			err = t.getEntry(ctx, queuedFile{item: item, node: n, rel: rel, created: m}, empty)
 		}
 		if err != nil {
 			return err
@@ -108,13 +113,15 @@ func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node, list 
 	return context.Cause(ctx)
 }
 
-func (d *treeDown) enterFolder(ctx context.Context, rel string, e child, item Item) error {
-	w, root := d.w, d.root
+// getSubfolder creates the directory rel if missing and downloads the folder e into it. It returns
+// an error only if the whole tree stops.
+func (t *treeDownload) getSubfolder(ctx context.Context, rel string, e childNode, item Item) error {
+	w, root := t.pool, t.root
 	err := root.Mkdir(rel, 0o777)
-	m := &made{mixed: err != nil || w.opt.Keep || !draftsFolders}
+	m := &createdFolder{noDraft: err != nil || w.opt.Keep || !canReplaceFolders}
 	switch {
 	case err == nil:
-		w.count(func(s *Summary) { s.Folders++ })
+		w.update(func(s *Summary) { s.Folders++ })
 	case errors.Is(err, os.ErrExist):
 		if info, statErr := root.Stat(rel); statErr == nil && info.IsDir() {
 			err = nil
@@ -122,54 +129,56 @@ func (d *treeDown) enterFolder(ctx context.Context, rel string, e child, item It
 	}
 	if err != nil {
 		item.Err = err
-		w.ended(ctx, item)
+		w.report(ctx, item)
 		return context.Cause(ctx)
 	}
-	return d.getFolder(ctx, rel, e.Node, e.within, m)
+	return t.getFolder(ctx, rel, e.Node, e.listing, m)
 }
 
-// isEmpty reports whether there is nothing in a local folder, so that nothing is to be looked for
-// there.
+// isEmpty reports whether a local directory has no entries. It returns false if the directory
+// cannot be read.
 func isEmpty(root *os.Root, dir string) bool {
 	f, err := root.Open(dir)
 	if err != nil {
 		return false
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	_, err = f.Readdirnames(1)
 	return errors.Is(err, io.EOF)
 }
 
-// getEntry fetches a file. empty: there was nothing in its folder.
-func (d *treeDown) getEntry(ctx context.Context, f wanted, empty bool) error {
-	w := d.w
+// getEntry downloads one file, now or queued for a stream. empty reports that the local directory
+// was empty when the run reached it, so that no local file needs to be compared. The error means
+// that the whole tree stops.
+func (t *treeDownload) getEntry(ctx context.Context, f queuedFile, empty bool) error {
+	w := t.pool
 	f.opt = GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}
 	if w.opt.Progress != nil {
 		f.opt.Progress = w.progress
 	}
-	if d.many.takes(f.node, f.rel, empty) {
+	if t.streams.accepts(f.node, f.rel, empty) {
 		if empty {
-			return d.many.add(ctx, f)
+			return t.streams.add(ctx, f)
 		}
-		return d.getSmall(ctx, f)
+		return t.getSmall(ctx, f)
 	}
-	f.made.mixed = true
+	f.created.noDraft = true
 	connections := 1
-	if f.node.Size > d.opt.PartSize {
-		connections = d.opt.Parallel
+	if f.node.Size > t.opt.PartSize {
+		connections = t.opt.Parallel
 	}
-	return w.run(ctx, connections, f.item, func(ctx context.Context) (Result, error) { return d.get(ctx, d.root, f.rel, f.node, f.opt) })
+	return w.start(ctx, connections, f.item, func(ctx context.Context) (Result, error) { return t.get(ctx, t.root, f.rel, f.node, f.opt) })
 }
 
-// getSmall fetches a small file with others, unless it is here.
-func (d *treeDown) getSmall(ctx context.Context, f wanted) error {
-	note, err := d.present(d.root, f.rel, f.node, f.opt, newMeter(nil, Event{}))
+// getSmall queues a small file for a stream, unless the local file is already the same.
+func (t *treeDownload) getSmall(ctx context.Context, f queuedFile) error {
+	note, err := t.present(t.root, f.rel, f.node, f.opt, newMeter(nil, Event{}))
 	if note != "" || err != nil {
-		d.many.over(ctx, f, Result{Node: f.node, State: StateSkipped, Note: note}, err)
+		t.streams.finishFile(ctx, f, Result{Node: f.node, State: StateSkipped, Note: note}, err)
 		return context.Cause(ctx)
 	}
-	return d.many.add(ctx, f)
+	return t.streams.add(ctx, f)
 }
 
-// foldsCase reports whether the usual file system of a platform takes "A" and "a" for one name.
+// foldsCase reports whether the usual file systems of goos treat "A" and "a" as the same name.
 func foldsCase(goos string) bool { return goos == "windows" || goos == "darwin" }

@@ -6,69 +6,71 @@ import (
 	"slices"
 )
 
-// A tree is listed folder by folder, and its files wait for that. So lists are fetched
-// ahead: those of the folders that come next, and the next page of the one that is read.
+// A tree is listed folder by folder, and its files wait for the listing. To hide the latency, the
+// lister prefetches the listings of the next folders and the next page of the current one.
 
 const (
-	foldersAhead = 7  // of a folder, whose lists are fetched while it is read
-	listsAhead   = 32 // that may wait in all, with a page each
+	prefetchFolders = 7  // subfolders whose listings are prefetched
+	maxPrefetched   = 32 // prefetched listings in total, each holding one page
 )
 
-// lister lists the folders of a tree, one at a time.
+// lister lists the folders of a tree and prefetches listings.
 type lister struct {
 	c     *Client
-	w     *crew         // waits for what is on its way
-	ahead chan struct{} // has one for each list that was begun ahead and waits
+	pool  *pool         // its finish waits for the fetching goroutines
+	slots chan struct{} // semaphore of the prefetched listings
 }
 
-func newLister(c *Client, w *crew) *lister {
-	return &lister{c: c, w: w, ahead: make(chan struct{}, listsAhead)}
+func newLister(c *Client, w *pool) *lister {
+	return &lister{c: c, pool: w, slots: make(chan struct{}, maxPrefetched)}
 }
 
-// listing is the list of a folder.
+// listing is the listing of one folder.
 type listing struct {
-	folder string
-	pages  chan listed // nil until it is begun
-	stop   context.CancelFunc
-	ahead  bool
+	folder     string
+	pages      chan listedPage // nil until started
+	stop       context.CancelFunc
+	prefetched bool
 }
 
-// listed is a page.
-type listed struct {
+// listedPage is one page of a listing, or the error that ended it.
+type listedPage struct {
 	nodes []Node
-	err   error // instead of the page, which is the last one
+	err   error // if not nil, nodes is invalid and this is the last page
 }
 
-// child is what is in a folder; within is the list of one that is a folder itself.
-type child struct {
+// childNode is a node of a folder. listing is the prefetched listing of a subfolder, nil for a
+// file.
+type childNode struct {
 	Node
-	within *listing
+	listing *listing
 }
 
-// children yields what is in a folder. The list of a folder in it can be read until the next child.
-// An error is the last thing it yields; who stops before the end cancels ctx.
-func (l *lister) children(ctx context.Context, f *listing) iter.Seq2[child, error] {
-	return func(yield func(child, error) bool) {
+// children yields the nodes of a folder, and an error last. The listing of a child is valid until
+// the next iteration. A caller that stops early must cancel ctx.
+func (l *lister) children(ctx context.Context, f *listing) iter.Seq2[childNode, error] {
+	return func(yield func(childNode, error) bool) {
 		for page := range l.read(ctx, f) {
 			if page.err != nil {
-				yield(child{}, page.err)
+				yield(childNode{}, page.err)
 				return
 			}
-			next := l.expect(ctx, foldersOf(page.nodes))
+			next := l.prefetch(ctx, foldersOf(page.nodes))
 			for _, n := range page.nodes {
-				e := child{Node: n}
+				e := childNode{Node: n}
 				if n.Type == Folder {
-					e.within = next.take(ctx, n.ID)
+					e.listing = next.take(ctx, n.ID)
 				}
 				if !yield(e, nil) {
 					return
 				}
-				l.end(e.within)
+				l.stop(e.listing)
 			}
 		}
 	}
 }
 
+// foldersOf returns the ids of the folders among nodes.
 func foldersOf(nodes []Node) (ids []string) {
 	for _, n := range nodes {
 		if n.Type == Folder {
@@ -78,80 +80,82 @@ func foldersOf(nodes []Node) (ids []string) {
 	return ids
 }
 
-// read returns the pages of a list. Who stops before the end ends the list, or cancels ctx.
-func (l *lister) read(ctx context.Context, f *listing) <-chan listed {
-	l.begin(ctx, f)
-	l.leave(f)
+// read returns the pages of a listing. A caller that stops early must call stop or cancel ctx.
+func (l *lister) read(ctx context.Context, f *listing) <-chan listedPage {
+	l.start(ctx, f)
+	l.releaseSlot(f)
 	return f.pages
 }
 
-// expected are folders that will be listed, in their order.
-type expected struct {
-	l    *lister
-	next []*listing
+// prefetch is a queue of folders whose listings will be needed, in order.
+type prefetch struct {
+	lister  *lister
+	pending []*listing
 }
 
-// expect begins the lists of the first of some folders.
-func (l *lister) expect(ctx context.Context, folders []string) *expected {
-	x := &expected{l: l, next: make([]*listing, len(folders))}
+// prefetch queues folders and starts fetching the first listings.
+func (l *lister) prefetch(ctx context.Context, folders []string) *prefetch {
+	x := &prefetch{lister: l, pending: make([]*listing, len(folders))}
 	for i, id := range folders {
-		x.next[i] = &listing{folder: id}
+		x.pending[i] = &listing{folder: id}
 	}
-	x.begin(ctx)
+	x.start(ctx)
 	return x
 }
 
-// take returns the list of a folder, which the caller ends, and begins that of one more; nil: it
-// was not expected. Those before it are not listed any more.
-func (x *expected) take(ctx context.Context, folder string) *listing {
-	at := slices.IndexFunc(x.next, func(f *listing) bool { return f.folder == folder })
+// take returns the listing of a folder and starts prefetching the next one. The caller stops the
+// returned listing. Folders queued before the returned one are dropped. It returns nil if the
+// folder is not in the queue.
+func (p *prefetch) take(ctx context.Context, folder string) *listing {
+	at := slices.IndexFunc(p.pending, func(f *listing) bool { return f.folder == folder })
 	if at < 0 {
 		return nil
 	}
-	f, rest := x.next[at], x.next[at+1:]
-	x.next = x.next[:at]
-	x.end()
-	x.next = rest
-	x.begin(ctx)
+	f, rest := p.pending[at], p.pending[at+1:]
+	p.pending = p.pending[:at]
+	p.stop()
+	p.pending = rest
+	p.start(ctx)
 	return f
 }
 
-// begin begins the lists of the next folders, as far as there is room for what waits.
-func (x *expected) begin(ctx context.Context) {
-	for _, f := range x.next[:min(len(x.next), foldersAhead)] {
+// start fetches the next listings, as far as slots are free.
+func (p *prefetch) start(ctx context.Context) {
+	for _, f := range p.pending[:min(len(p.pending), prefetchFolders)] {
 		if f.pages != nil {
 			continue
 		}
 		select {
-		case x.l.ahead <- struct{}{}:
-			f.ahead = true
-			x.l.begin(ctx, f)
+		case p.lister.slots <- struct{}{}:
+			f.prefetched = true
+			p.lister.start(ctx, f)
 		default:
 			return
 		}
 	}
 }
 
-// end ends what was begun and not taken.
-func (x *expected) end() {
-	for _, f := range x.next {
-		x.l.end(f)
+// stop cancels the listings that were not taken.
+func (p *prefetch) stop() {
+	for _, f := range p.pending {
+		p.lister.stop(f)
 	}
-	x.next = nil
+	p.pending = nil
 }
 
-// begin fetches a list, each page while the one before it is read.
-func (l *lister) begin(ctx context.Context, f *listing) {
+// start fetches a listing in the background, one page ahead of the reader. It does nothing if the
+// listing was started before.
+func (l *lister) start(ctx context.Context, f *listing) {
 	if f.pages != nil {
 		return
 	}
-	f.pages = make(chan listed)
+	f.pages = make(chan listedPage)
 	ctx, f.stop = context.WithCancel(ctx)
-	l.w.wait.Go(func() {
+	l.pool.running.Go(func() {
 		defer close(f.pages)
 		for nodes, err := range pages(func(p Page) (List[Node], error) { return l.c.Children(ctx, f.folder, p) }) {
 			select {
-			case f.pages <- listed{nodes, err}:
+			case f.pages <- listedPage{nodes, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -159,18 +163,18 @@ func (l *lister) begin(ctx context.Context, f *listing) {
 	})
 }
 
-// leave gives the room of a list that was begun ahead to another one.
-func (l *lister) leave(f *listing) {
-	if f.ahead {
-		f.ahead = false
-		<-l.ahead
+// releaseSlot frees the prefetch slot of a listing that is being read or stopped.
+func (l *lister) releaseSlot(f *listing) {
+	if f.prefetched {
+		f.prefetched = false
+		<-l.slots
 	}
 }
 
-// end ends a list, whether it was read or not.
-func (l *lister) end(f *listing) {
+// stop cancels a listing; nil is allowed.
+func (l *lister) stop(f *listing) {
 	if f != nil && f.pages != nil {
-		l.leave(f)
+		l.releaseSlot(f)
 		f.stop()
 	}
 }

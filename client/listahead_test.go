@@ -34,7 +34,7 @@ func isListOf(r *http.Request, id string) bool {
 
 // barrier holds the lists of the first folders until all of them have been asked for.
 func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest.Fault {
-	meet := meeting(t, 1+foldersAhead)
+	meet := meeting(t, 1+prefetchFolders)
 	return func(r *http.Request) clienttest.Fault {
 		for name, id := range ids {
 			if name <= "h" && isListOf(r, id) {
@@ -158,22 +158,22 @@ func TestListsAheadAreBounded(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	c := newClient(t, s)
-	w := &crew{}
+	w := &pool{}
 	l := newLister(c, w)
 	ctx, stop := context.WithCancel(t.Context())
-	var levels []*expected
-	for range listsAhead {
-		levels = append(levels, l.expect(ctx, []string{Root, "other", "third"}))
+	var levels []*prefetch
+	for range maxPrefetched {
+		levels = append(levels, l.prefetch(ctx, []string{Root, "other", "third"}))
 	}
-	if len(l.ahead) != listsAhead {
-		t.Errorf("%d lists wait, want %d", len(l.ahead), listsAhead)
+	if len(l.slots) != maxPrefetched {
+		t.Errorf("%d lists wait, want %d", len(l.slots), maxPrefetched)
 	}
 	for _, x := range levels {
-		x.end()
+		x.stop()
 	}
-	if len(l.ahead) != 0 {
-		t.Errorf("%d lists hold their room after the end", len(l.ahead))
+	if len(l.slots) != 0 {
+		t.Errorf("%d lists hold their room after the end", len(l.slots))
 	}
 	stop()
-	w.wait.Wait()
+	w.running.Wait()
 }

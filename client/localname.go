@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// errBadName is a name that no local file may have.
+// errBadName reports a remote name that cannot be a local file name.
 var errBadName = errors.New("the server sent a name that cannot be a file's")
 
-// localName returns the name under which a remote file is kept on this kind of computer. Windows
-// refuses some characters, device names, and dots and spaces at the end: they are escaped as %XX,
-// and a '%' that would read as an escape too, so that no two names become one.
+// localName returns the local name of a remote file. On Windows it escapes as %XX: forbidden
+// characters, the first character of device names, a trailing dot or space, and a '%' that would
+// read as such an escape, so that different names stay different. It returns errBadName for an
+// empty name, "." and "..", a slash or a NUL.
 func localName(name string, windows bool) (string, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return "", fmt.Errorf("%q: %w", name, errBadName)
@@ -35,11 +36,12 @@ func localName(name string, windows bool) (string, error) {
 	return b.String(), nil
 }
 
+// isHex reports whether s has a hexadecimal digit at index i.
 func isHex(s string, i int) bool {
 	return i < len(s) && strings.IndexByte("0123456789abcdefABCDEF", s[i]) >= 0
 }
 
-// isDevice reports names that mean a device on Windows, whatever follows their first dot.
+// isDevice reports whether Windows treats the name as a device, whatever follows its first dot.
 func isDevice(name string) bool {
 	stem, _, _ := strings.Cut(name, ".")
 	switch stem = strings.ToUpper(strings.TrimRight(stem, " ")); stem {
@@ -56,5 +58,6 @@ func isDevice(name string) bool {
 	return false
 }
 
-// LocalName returns the name that a remote file gets on this computer.
+// LocalName returns the local name of a remote file on this operating system. It fails for names
+// that no local file can have.
 func LocalName(name string) (string, error) { return localName(name, runtime.GOOS == "windows") }

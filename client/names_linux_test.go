@@ -88,7 +88,7 @@ func TestPutTreeRefusesNamesThatAreNotUTF8(t *testing.T) {
 			s := clienttest.New(t)
 			s.TakesBatches(batches)
 			dir := t.TempDir()
-			for name, size := range map[string]int{"f\xe9.txt": 10, "claimed\xff": claimedFrom, "large\xff": 3 * mib, "d\xe9/below": 10, "good": 10} {
+			for name, size := range map[string]int{"f\xe9.txt": 10, "claimed\xff": minClaimSize, "large\xff": 3 * mib, "d\xe9/below": 10, "good": 10} {
 				writeFile(t, filepath.Join(dir, name), noise(1, size))
 			}
 			failed := map[string]error{}

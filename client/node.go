@@ -10,35 +10,36 @@ import (
 	"time"
 )
 
-// Root is the id of the folder that everything is in.
+// Root is the id of the top folder of the user's own drive.
 const Root = "root"
 
-// NodeAt returns what is at an absolute path.
+// NodeAt returns the node at an absolute remote path.
 func (c *Client) NodeAt(ctx context.Context, path string) (Node, error) {
 	return c.nodeAt(ctx, path, nil)
 }
 
-func (c *Client) nodeAt(ctx context.Context, path string, p *patience) (Node, error) {
-	k := &call{method: http.MethodGet, path: "/nodes", query: url.Values{"path": {path}}, patience: p}
+// nodeAt is NodeAt with a retry budget; nil uses the client's.
+func (c *Client) nodeAt(ctx context.Context, path string, p *retryBudget) (Node, error) {
+	k := &request{method: http.MethodGet, path: "/nodes", query: url.Values{"path": {path}}, budget: p}
 	return fetch[Node](ctx, c, k)
 }
 
 // Node returns a node by its id.
 func (c *Client) Node(ctx context.Context, id string) (Node, error) {
-	return fetch[Node](ctx, c, &call{method: http.MethodGet, path: nodePath(id)})
+	return fetch[Node](ctx, c, &request{method: http.MethodGet, path: nodePath(id)})
 }
 
-// Children lists a folder.
+// Children returns a page of a folder's nodes.
 func (c *Client) Children(ctx context.Context, id string, p Page) (List[Node], error) {
-	return fetch[List[Node]](ctx, c, &call{method: http.MethodGet, path: nodePath(id) + "/children", query: p.values()})
+	return fetch[List[Node]](ctx, c, &request{method: http.MethodGet, path: nodePath(id) + "/children", query: p.values()})
 }
 
-// AllChildren yields everything in a folder. An error is the last thing it yields.
+// AllChildren yields all nodes of a folder. It yields an error last.
 func (c *Client) AllChildren(ctx context.Context, id string) iter.Seq2[Node, error] {
 	return all(func(p Page) (List[Node], error) { return c.Children(ctx, id, p) })
 }
 
-// NewFolder describes a folder to be made, by Path or by Parent and Name.
+// NewFolder describes a folder for CreateFolder: either Path, or Parent and Name.
 type NewFolder struct {
 	Path     string   `json:"path,omitempty"`
 	Parent   string   `json:"parent,omitempty"`
@@ -48,14 +49,14 @@ type NewFolder struct {
 	Conflict Conflict `json:"conflict,omitempty"`
 }
 
-// CreateFolder makes a folder; one that is there already is name-taken.
+// CreateFolder creates a folder. If the name is taken, it fails with CodeNameTaken.
 func (c *Client) CreateFolder(ctx context.Context, f NewFolder) (Node, error) {
 	f.Type = Folder
-	return fetch[Node](ctx, c, &call{method: http.MethodPost, path: "/nodes", in: f, key: true})
+	return fetch[Node](ctx, c, &request{method: http.MethodPost, path: "/nodes", input: f, withKey: true})
 }
 
-// MakeFolder returns the folder at path; it and those above it are made where they are missing.
-// created says whether it is new.
+// MakeFolder returns the folder at path, creating it and its missing parents. created reports
+// whether it is new. If a file has that name, it fails with CodeNameTaken.
 func (c *Client) MakeFolder(ctx context.Context, path string) (n Node, created bool, err error) {
 	switch {
 	case path == "/":
@@ -71,68 +72,71 @@ func (c *Client) MakeFolder(ctx context.Context, path string) (n Node, created b
 	}
 	taken := err
 	if n, err = c.NodeAt(ctx, path); err == nil && n.Type != Folder {
-		err = taken // by a file
+		err = taken // the name belongs to a file
 	}
 	return n, false, err
 }
 
-// Change says what of a node changes; what is zero stays.
+// Change describes changes of a node. Zero fields stay unchanged.
 type Change struct {
 	Name     string     `json:"name,omitempty"`
 	Parent   string     `json:"parent,omitempty"`
 	Mtime    *time.Time `json:"mtime,omitempty"`
 	Conflict Conflict   `json:"conflict,omitempty"`
-	Rev      int64      `json:"-"` // when not 0, only if the node still has it
+	Rev      int64      `json:"-"` // if not 0, the change fails unless the node still has this revision
 }
 
-// ChangeNode renames or moves a node, or sets its mtime.
+// ChangeNode renames or moves a node, or sets its mtime. If the server continues in the background,
+// ChangeNode waits for the end and returns a zero Node.
 func (c *Client) ChangeNode(ctx context.Context, id string, ch Change) (Node, error) {
-	k := &call{method: http.MethodPatch, path: nodePath(id), in: ch}
+	k := &request{method: http.MethodPatch, path: nodePath(id), input: ch}
 	if ch.Rev != 0 {
 		k.setHeader("If-Match", `"`+itoa(ch.Rev)+`"`)
 	}
-	return settled[Node](ctx, c, k)
+	return fetchAndWait[Node](ctx, c, k)
 }
 
-// CopyNode copies a node, and what is below it, into a folder. No byte is copied on the server
-// either.
+// CopyNode copies a node and its descendants into a folder, without copying content. If the server
+// continues in the background, CopyNode waits for the end and returns a zero Node.
 func (c *Client) CopyNode(ctx context.Context, id, parent, name string, conflict Conflict) (Node, error) {
 	in := Change{Parent: parent, Name: name, Conflict: conflict}
-	return settled[Node](ctx, c, &call{method: http.MethodPost, path: nodePath(id) + "/copy", in: in, key: true})
+	return fetchAndWait[Node](ctx, c, &request{method: http.MethodPost, path: nodePath(id) + "/copy", input: in, withKey: true})
 }
 
-// DeleteNode puts a node into the trash, or away for good.
+// DeleteNode moves a node to the trash, or deletes it for good if permanent is set. It waits if the
+// server continues in the background.
 func (c *Client) DeleteNode(ctx context.Context, id string, permanent bool) error {
-	k := &call{method: http.MethodDelete, path: nodePath(id)}
+	k := &request{method: http.MethodDelete, path: nodePath(id)}
 	if permanent {
 		k.query = url.Values{"permanent": {"true"}}
 	}
-	_, err := settled[Node](ctx, c, k)
+	_, err := fetchAndWait[Node](ctx, c, k)
 	return err
 }
 
-// RestoreNode takes a node back out of the trash.
+// RestoreNode restores a node from the trash. If the server continues in the background,
+// RestoreNode waits for the end and returns a zero Node.
 func (c *Client) RestoreNode(ctx context.Context, id string, conflict Conflict) (Node, error) {
 	in := Change{Conflict: conflict}
-	return settled[Node](ctx, c, &call{method: http.MethodPost, path: nodePath(id) + "/restore", in: in, key: true})
+	return fetchAndWait[Node](ctx, c, &request{method: http.MethodPost, path: nodePath(id) + "/restore", input: in, withKey: true})
 }
 
-// Trash lists what was deleted.
+// Trash returns a page of the trash of the user's own drive.
 func (c *Client) Trash(ctx context.Context, p Page) (List[Node], error) {
 	return Sharing{c}.Trash(ctx, "", p)
 }
 
-// AllTrash yields everything in the trash.
+// AllTrash yields all nodes in the trash of the user's own drive. It yields an error last.
 func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
 	return Sharing{c}.AllTrash(ctx, "")
 }
 
-// EmptyTrash deletes what is in the trash for good.
+// EmptyTrash permanently deletes all nodes in the trash of the user's own drive.
 func (c *Client) EmptyTrash(ctx context.Context) error { return Sharing{c}.EmptyTrash(ctx, "") }
 
-// settled is fetch for what may go on by itself: it follows the operation that a 202 points to
-// until it has ended, and then returns the zero T.
-func settled[T any](ctx context.Context, c *Client, k *call) (T, error) {
+// fetchAndWait is fetch for work that may continue in the background: if the server replies 202, it
+// waits until the operation has ended and returns the zero T.
+func fetchAndWait[T any](ctx context.Context, c *Client, k *request) (T, error) {
 	var node T
 	raw, err := fetch[json.RawMessage](ctx, c, k)
 	if err != nil || len(raw) == 0 {
@@ -152,7 +156,7 @@ func settled[T any](ctx context.Context, c *Client, k *call) (T, error) {
 
 func nodePath(id string) string { return "/nodes/" + url.PathEscape(id) }
 
-// escapePath escapes an absolute path, segment by segment, for a URL.
+// escapePath escapes each segment of an absolute path for a URL.
 func escapePath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// OperationKind is what is done to many items.
+// OperationKind is the kind of work that an operation does.
 type OperationKind string
 
-// The kinds of operations that can be asked for. Subtree is work on what is below one node, which
-// other calls begin.
+// The kinds of operations. StartOperation accepts all but Subtree, which the server starts for
+// calls such as DeleteNode on a large folder.
 const (
 	OperationTrash   OperationKind = "trash"
 	OperationRestore OperationKind = "restore"
@@ -23,100 +23,101 @@ const (
 	OperationSubtree OperationKind = "subtree"
 )
 
-// MaxOperationItems is how many items one operation has at most.
+// MaxOperationItems is the maximum number of items of one operation.
 const MaxOperationItems = 100_000
 
-// Operation is work over many nodes that goes on by itself. ID is empty where the work was done at
-// once.
+// Operation is background work on many nodes. ID is empty if the server finished the work at once.
 type Operation struct {
 	ID     string        `json:"id"`
 	Kind   OperationKind `json:"kind"`
-	State  string        `json:"state"`  // running, done, cancelled; of a subtree failed, too
-	Done   int64         `json:"done"`   // items dealt with, failures included; of a subtree nodes
-	Failed int64         `json:"failed"` // items that were refused: see OperationFailures
+	State  string        `json:"state"`  // running, done, cancelled; a subtree may also be failed
+	Done   int64         `json:"done"`   // processed items, including failed ones; nodes for a subtree
+	Failed int64         `json:"failed"` // refused items; see OperationFailures
 	Total  int64         `json:"total"`
-	Error  Code          `json:"error"` // when a subtree failed
+	Error  Code          `json:"error"` // why a subtree failed
 
-	Parent    *string   `json:"parent"`   // the folder that things go to
-	Undoable  bool      `json:"undoable"` // UndoOperation would do something
-	Undoes    *string   `json:"undoes"`   // what it undoes
+	Parent    *string   `json:"parent"`   // the target folder
+	Undoable  bool      `json:"undoable"` // whether UndoOperation would change anything
+	Undoes    *string   `json:"undoes"`   // id of the operation that this one undoes
 	UndoneBy  *string   `json:"undone_by"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// NewOperation says what is to be done to which items: Nodes (of an unshare Shares), or All with
-// Except.
+// NewOperation describes an operation for StartOperation. The items are Nodes (for unshare:
+// Shares), or All without Except.
 type NewOperation struct {
 	Kind     OperationKind `json:"kind"`
 	Nodes    []string      `json:"nodes,omitempty"`
 	Shares   []string      `json:"shares,omitempty"`
 	All      *AllItems     `json:"all,omitempty"`
 	Except   []string      `json:"except,omitempty"`
-	Parent   string        `json:"parent,omitempty"`   // of move and copy; of restore: empty is where each was
-	Conflict Conflict      `json:"conflict,omitempty"` // of move, copy and restore
+	Parent   string        `json:"parent,omitempty"`   // for move and copy; for restore, empty means the original folder of each item
+	Conflict Conflict      `json:"conflict,omitempty"` // for move, copy and restore
 }
 
-// AllItems names items without listing them. One field is set.
+// AllItems selects items without listing them. Exactly one field is set.
 type AllItems struct {
-	Folder string `json:"folder,omitempty"` // id: what is in it
+	Folder string `json:"folder,omitempty"` // id of a folder: its contents
 	Trash  bool   `json:"trash,omitempty"`
 	Shares bool   `json:"shares,omitempty"`
 }
 
-// StartOperation makes an operation. What is wrong with single items is not an error: it counts as
-// Failed.
+// StartOperation starts an operation. Errors of single items do not fail the call; they are counted
+// in Failed.
 func (c *Client) StartOperation(ctx context.Context, in NewOperation) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodPost, path: "/operations", in: in, key: true})
+	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: "/operations", input: in, withKey: true})
 }
 
-// Operation returns how far an operation is.
+// Operation returns the current state of an operation.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodGet, path: operationPath(id, "")})
+	return fetch[Operation](ctx, c, &request{method: http.MethodGet, path: operationPath(id, "")})
 }
 
-// AllOperations yields those that StartOperation and UndoOperation have made, the newest first. An
-// error is the last thing it yields.
+// AllOperations yields the operations created by StartOperation and UndoOperation, newest first. It
+// yields an error last.
 func (c *Client) AllOperations(ctx context.Context) iter.Seq2[Operation, error] {
 	return all(func(p Page) (List[Operation], error) {
-		return fetch[List[Operation]](ctx, c, &call{method: http.MethodGet, path: "/operations", query: p.values()})
+		return fetch[List[Operation]](ctx, c, &request{method: http.MethodGet, path: "/operations", query: p.values()})
 	})
 }
 
-// CancelOperation stops an operation. What is done stays done.
+// CancelOperation stops an operation. Items already processed stay changed.
 func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodPost, path: operationPath(id, "/cancel"), key: true})
+	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: operationPath(id, "/cancel"), withKey: true})
 }
 
-// RetryOperation tries again what failed, and what a cancelled operation has not come to.
+// RetryOperation retries the failed items of an operation, and the unprocessed items of a cancelled
+// one.
 func (c *Client) RetryOperation(ctx context.Context, id string) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodPost, path: operationPath(id, "/retry"), key: true})
+	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: operationPath(id, "/retry"), withKey: true})
 }
 
-// UndoOperation makes the operation that takes back what another one has changed.
+// UndoOperation starts and returns an operation that reverts the changes of another one.
 func (c *Client) UndoOperation(ctx context.Context, id string) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodPost, path: operationPath(id, "/undo"), key: true})
+	return fetch[Operation](ctx, c, &request{method: http.MethodPost, path: operationPath(id, "/undo"), withKey: true})
 }
 
-// OperationFailure is an item that was refused.
+// OperationFailure is a refused item of an operation.
 type OperationFailure struct {
 	ID    string   `json:"id"`
-	Name  string   `json:"name"` // empty: there is no such node any more
+	Name  string   `json:"name"` // empty: the node no longer exists
 	Path  string   `json:"path"`
 	Type  NodeType `json:"type"`
 	Code  Code     `json:"code"`
 	Title string   `json:"title"` // for people
 }
 
-// OperationFailures yields the items that were refused. An error is the last thing it yields.
+// OperationFailures yields the refused items of an operation. It yields an error last.
 func (c *Client) OperationFailures(ctx context.Context, id string) iter.Seq2[OperationFailure, error] {
 	return all(func(p Page) (List[OperationFailure], error) {
-		return fetch[List[OperationFailure]](ctx, c, &call{method: http.MethodGet, path: operationPath(id, "/failures"), query: p.values()})
+		return fetch[List[OperationFailure]](ctx, c, &request{method: http.MethodGet, path: operationPath(id, "/failures"), query: p.values()})
 	})
 }
 
-// WaitOperation waits for the end of an operation and returns how it ended. progress is told how
-// far it is each time that is asked for; nil: nobody is told.
+// WaitOperation polls an operation until it ends and returns its final state. progress, if not nil,
+// receives the state before each poll. The error is a *Problem if the operation failed, and the
+// context's cause if ctx ends.
 func (c *Client) WaitOperation(ctx context.Context, op Operation, progress func(Operation)) (Operation, error) {
 	for pause := c.opt.Pause; ; pause = min(2*pause, c.opt.MaxPause) {
 		if progress != nil {

@@ -15,115 +15,117 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// What lies beside files on their way to this computer has names that no other file may have. H is
-// the hash of the target's name, R a run of GetTree, N a number; H and R are 16 hex digits.
+// Names of temporary files beside a download's target; no other file may have such a name. H is the
+// hash of the target's name, R a run of GetTree, N a number; H and R are 16 hex digits.
 //
-//	.smartdrive-H.part     a file that comes alone, locked while it does
-//	.smartdrive-H.json     its sidecar; .json~ while that is written
-//	.smartdrive-R-N.part   a small file of a stream, or a draft: a folder of such
-//	.smartdrive-R.run      locked while the run lives; the folders that have had its parts
+//	.smartdrive-H.part     partial file of a single download, locked while it runs
+//	.smartdrive-H.json     its sidecar; .json~ while being written
+//	.smartdrive-R-N.part   part of a run: a small file, or a draft (a directory of small files)
+//	.smartdrive-R.run      run file, locked while the run lives: the folders with its parts
 var (
-	ownName = regexp.MustCompile(`(?i)^\.smartdrive-[0-9a-f]{16}(\.part|\.json~?|-[0-9]+\.part|\.run)$`) // any case: some file systems fold it
-	runName = regexp.MustCompile(`^(\.smartdrive-[0-9a-f]{16})\.run$`)
+	tempName    = regexp.MustCompile(`(?i)^\.smartdrive-[0-9a-f]{16}(\.part|\.json~?|-[0-9]+\.part|\.run)$`) // case-insensitive, as some file systems are
+	runFileName = regexp.MustCompile(`^(\.smartdrive-[0-9a-f]{16})\.run$`)
 )
 
-const ownPrefix = ".smartdrive-"
+const tempPrefix = ".smartdrive-"
 
-// errOwnName is a name that parts, their sidecars and runs have.
-var errOwnName = errors.New("smartdrive gives names of this kind to files on their way: give it another name")
+// errTempName reports a file name that is reserved for temporary files.
+var errTempName = errors.New("smartdrive gives names of this kind to files on their way: give it another name")
 
-// isOwn reports whether a name in a folder is one of those.
-func isOwn(name string) bool { return ownName.MatchString(name) }
+// isTempName reports whether a file name is reserved for temporary files.
+func isTempName(name string) bool { return tempName.MatchString(name) }
 
-// notOwn refuses a name of those for anything else.
-func notOwn(name string) error {
-	if isOwn(name) {
-		return fmt.Errorf("%q: %w", name, errOwnName)
+// checkNotTempName returns errTempName if the name is reserved for temporary files.
+func checkNotTempName(name string) error {
+	if isTempName(name) {
+		return fmt.Errorf("%q: %w", name, errTempName)
 	}
 	return nil
 }
 
-// partNames returns the names of the partial file and its sidecar, in the same folder and of a
-// length that every file system takes.
+// partNames returns the paths of the partial file and the sidecar for a target. They lie in the
+// target's folder; their names are short enough for every file system.
 func partNames(name string) (part, side string) {
 	sum := blake3.Sum256([]byte(filepath.Base(name)))
-	base := filepath.Join(filepath.Dir(name), ownPrefix+hex.EncodeToString(sum[:8]))
+	base := filepath.Join(filepath.Dir(name), tempPrefix+hex.EncodeToString(sum[:8]))
 	return base + ".part", base + ".json"
 }
 
-// numbered returns the name of a part of a run.
-func numbered(run string, n int64) string { return run + "-" + strconv.FormatInt(n, 10) + ".part" }
+// runPartName returns the name of part n of a run.
+func runPartName(run string, n int64) string { return run + "-" + strconv.FormatInt(n, 10) + ".part" }
 
-// grip is what an attempt to have a file for oneself comes to.
-type grip int
+// lockResult is the outcome of an attempt to lock a file exclusively.
+type lockResult int
 
 const (
-	gripMine    grip = iota // nobody else has it, or will while it is open
-	gripTaken               // somebody else has it
-	gripLost                // it was opened by its name, and has not got it any more
-	gripUnknown             // there are no locks here
+	lockAcquired    lockResult = iota // locked until the file is closed
+	lockHeld                          // another process holds the lock
+	lockStale                         // the open file is no longer the one at its name
+	lockUnsupported                   // the file system does not support locks
 )
 
-// gripOn locks a file that was opened by its name. Whoever had the lock before may have renamed or
-// removed the file since it was opened.
-func gripOn(dir *os.Root, name string, f *os.File) (grip, error) {
+// tryLock locks an open file without waiting, and then checks that the file is still the one at
+// name: the previous lock holder may have renamed or removed it in the meantime.
+func tryLock(dir *os.Root, name string, f *os.File) (lockResult, error) {
 	held, err := filelock.Try(f)
 	switch {
 	case held:
-		return gripTaken, nil
+		return lockHeld, nil
 	case err != nil:
-		return gripUnknown, nil //nolint:nilerr // that it cannot be locked is the answer
+		return lockUnsupported, nil //nolint:nilerr // lockUnsupported is the answer
 	}
 	opened, err := f.Stat()
 	if err != nil {
-		return gripUnknown, err
+		return lockUnsupported, err
 	}
 	is, err := dir.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return gripLost, nil
+		return lockStale, nil
 	case err != nil:
-		return gripUnknown, err
+		return lockUnsupported, err
 	case os.SameFile(opened, is):
-		return gripMine, nil
+		return lockAcquired, nil
 	case !is.Mode().IsRegular():
-		return gripUnknown, fmt.Errorf("%s: %w", name, errNotRegular)
+		return lockUnsupported, fmt.Errorf("%s: %w", name, errNotRegular)
 	}
-	return gripLost, nil
+	return lockStale, nil
 }
 
-// gripTries bounds how often a file that seems to be lost is opened again: some file systems do not
-// know one again, and there are no locks there then.
-const gripTries = 8
+// maxLockTries bounds how often openPart reopens a file after lockStale. Some file systems never
+// recognize an open file; locks are useless there.
+const maxLockTries = 8
 
-// errUnderWay is a file that another process, or another call of this one, fetches.
-var errUnderWay = errors.New("another download of this file is under way")
+// errInProgress reports that another process, or another call in this one, is downloading the same
+// file.
+var errInProgress = errors.New("another download of this file is under way")
 
-// openPart opens the part of a file that comes alone, for this download alone. It makes it if need
-// be. Where there are no locks two downloads of one file come into each other's way.
+// openPart opens the partial file of a single download, creating it if missing, and locks it. It
+// returns errInProgress if another download holds the lock. On file systems without locks, two
+// downloads of one file are not kept apart.
 func openPart(dir *os.Root, name string) (*os.File, error) {
 	for try := 1; ; try++ {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
 			return nil, err
 		}
-		g, err := gripOn(dir, name, f)
+		g, err := tryLock(dir, name, f)
 		switch {
-		case err == nil && g == gripTaken:
-			err = errUnderWay
-		case err == nil && (g != gripLost || try == gripTries):
+		case err == nil && g == lockHeld:
+			err = errInProgress
+		case err == nil && (g != lockStale || try == maxLockTries):
 			return f, nil
 		}
-		letGo(f)
+		closeQuietly(f)
 		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-// sweepPart removes what an interrupted download has left of a file that is here, unless another
-// download of it is under way.
-func sweepPart(root *os.Root, name string) {
+// removeStalePart deletes the partial file and sidecar of an interrupted download of a file that is
+// complete, unless a download is in progress.
+func removeStalePart(root *os.Root, name string) {
 	part, side := partNames(name)
 	if _, err := root.Lstat(part); err != nil {
 		return
@@ -132,14 +134,14 @@ func sweepPart(root *os.Root, name string) {
 	if err != nil {
 		return
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	removePart(root, part, side)
 }
 
-// removePart removes a part that is held, and its sidecar first: bytes without one count for
-// nothing.
+// removePart deletes a locked partial file. It deletes the sidecar first, because a partial file
+// without sidecar counts as empty.
 func removePart(dir *os.Root, part, side string) {
 	for _, name := range []string{side, side + "~", part} {
-		_ = dir.Remove(name) // what stays is seen by the next download
+		_ = dir.Remove(name) // the next download handles leftovers
 	}
 }

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Problem is an error that SmartDrive reported (RFC 9457). Get it from an error with errors.As.
+// Problem is an error reported by SmartDrive (RFC 9457). Use errors.As to get it.
 type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type      string `json:"type"`
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
-	Detail    string `json:"detail"` // for people, in the language that was asked for
+	Detail    string `json:"detail"` // for people, in the language of the request
 	Code      Code   `json:"code"`
 	RequestID string `json:"request_id"`
 
-	// Args are all other members of the document, such as "limit", "sent", "missing", "state".
+	// Args are the problem's other members, such as "limit", "sent", "missing" or "state".
 	Args map[string]json.RawMessage `json:"-"`
-	// RetryAfter is how long the server asked to wait, 0 when it did not.
+	// RetryAfter is the delay the server asked for; 0: none.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Code names the kind of a Problem.
+// Code identifies the kind of a Problem.
 type Code string
 
 // The codes of the API.
@@ -74,6 +74,7 @@ const (
 	CodeDiskFull        Code = "disk-full"
 )
 
+// Error returns the detail, else the title, followed by the code.
 func (p *Problem) Error() string {
 	text := p.Detail
 	if text == "" {
@@ -85,7 +86,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s (%s)", strings.TrimRight(text, "."), p.Code)
 }
 
-// Arg decodes the member called name into v and reports whether it was there and fitted.
+// Arg decodes the member name into v. It reports false if the member is missing or does not fit v.
 func (p *Problem) Arg(name string, v any) bool {
 	raw, ok := p.Args[name]
 	return ok && json.Unmarshal(raw, v) == nil
@@ -106,7 +107,7 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// CodeOf returns the code of the Problem in err's chain, empty when there is none.
+// CodeOf returns the code of the Problem in err's chain, "" if there is none.
 func CodeOf(err error) Code {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Code
@@ -114,7 +115,7 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// IsCode reports whether err is a Problem with one of codes.
+// IsCode reports whether err's chain holds a Problem with one of the codes.
 func IsCode(err error, codes ...Code) bool {
 	got := CodeOf(err)
 	for _, c := range codes {
@@ -125,13 +126,13 @@ func IsCode(err error, codes ...Code) bool {
 	return false
 }
 
-// maxProblem bounds what is read of an error's body, in bytes.
+// maxProblem bounds how much of an error reply's body is read, in bytes.
 const maxProblem = 64 << 10
 
-// readError turns a reply that is not a success into a Problem or a ProxyError, and closes its
-// body.
+// readError converts a reply without success status into a *Problem, or a *ProxyError if the reply
+// is not SmartDrive's. It closes the body.
 func readError(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a cut body is judged by what came
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a truncated body is parsed as far as it arrived
 	_ = resp.Body.Close()
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "application/problem+json" {
 		var p Problem
@@ -144,7 +145,8 @@ func readError(resp *http.Response) error {
 	return newProxyError(resp, bytes.TrimSpace(body))
 }
 
-// retryAfter reads Retry-After in its two forms (RFC 9110 §10.2.3).
+// retryAfter parses the Retry-After header, in seconds or as a date (RFC 9110 §10.2.3). It returns
+// 0 if there is none; seconds are capped at a day.
 func retryAfter(h http.Header) time.Duration {
 	v := h.Get("Retry-After")
 	if s, err := strconv.Atoi(v); err == nil && s >= 0 {

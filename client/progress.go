@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// State is what a transfer is doing.
+// State is the state of a transfer.
 type State string
 
-// The states. Sent, Instant, Skipped, Received and Failed are how it may end.
+// The states. Sent, Received, Instant, Skipped and Failed are final.
 const (
 	StateHashing   State = "hashing"
 	StateSending   State = "sending"
 	StateReceiving State = "receiving"
 	StateVerifying State = "verifying"
-	StateWaiting   State = "waiting" // before another attempt; Event.Err says why
+	StateWaiting   State = "waiting" // backing off before a retry; Event.Err says why
 	StateSent      State = "sent"
 	StateReceived  State = "received"
 	StateInstant   State = "instant" // the server had the content already
-	StateSkipped   State = "skipped" // nothing to do
+	StateSkipped   State = "skipped" // the target was the same already
 	StateFailed    State = "failed"
 )
 
@@ -32,103 +32,108 @@ func (s State) Final() bool {
 	}
 }
 
-// Event tells how far a transfer is.
+// Event is the progress of one transfer.
 type Event struct {
 	Path  string // remote
 	Local string
 	State State
-	Bytes int64 // of the file that need not be moved any more
+	Bytes int64 // bytes transferred or found at the target
 	Total int64
-	Rate  float64 // bytes per second, lately
+	Rate  float64 // recent bytes per second
 	ETA   time.Duration
 	Err   error
 }
 
-// Progress is told of events, one at a time, at most 10 a second for each file besides changes of
-// state.
+// Progress receives the events of a transfer, never concurrently: each change of state, and at most
+// 10 updates a second per file.
 type Progress func(Event)
 
-// meter turns moved bytes into events for one file.
+// meter computes the progress events of one file. It is safe for concurrent use.
 type meter struct {
 	fn func(Event)
 
-	mu     sync.Mutex
-	ev     Event
-	moving State // what to return to after waiting
-	shown  time.Time
-	mark   time.Time // since when markBytes have been counted for the rate
-	marked int64
+	mu          sync.Mutex
+	ev          Event
+	activeState State // state to return to after StateWaiting
+	emittedAt   time.Time
+	windowStart time.Time // start of the current rate window
+	windowBytes int64
 }
 
 const (
-	showEvery = 100 * time.Millisecond
-	rateEvery = 500 * time.Millisecond // the window of one rate sample
-	rateKeep  = 0.7                    // weight of what the rate was before the sample
+	progressInterval = 100 * time.Millisecond
+	rateWindow       = 500 * time.Millisecond // length of a rate window
+	rateDecay        = 0.7                    // weight of the previous rate (exponential smoothing)
 )
 
-func newMeter(fn func(Event), ev Event) *meter { return &meter{fn: fn, ev: ev, mark: time.Now()} }
+// newMeter returns a meter that starts with ev; fn may be nil.
+func newMeter(fn func(Event), ev Event) *meter {
+	return &meter{fn: fn, ev: ev, windowStart: time.Now()}
+}
 
-// add counts n bytes that moved, or were taken back.
+// add counts n bytes as transferred; a negative n undoes bytes.
 func (m *meter) add(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ev.Bytes += n
-	m.marked += n
+	m.windowBytes += n
 	now := time.Now()
-	if d := now.Sub(m.mark); d >= rateEvery {
-		rate := max(0, float64(m.marked)/d.Seconds())
+	if d := now.Sub(m.windowStart); d >= rateWindow {
+		rate := max(0, float64(m.windowBytes)/d.Seconds())
 		if m.ev.Rate > 0 {
-			rate = rateKeep*m.ev.Rate + (1-rateKeep)*rate
+			rate = rateDecay*m.ev.Rate + (1-rateDecay)*rate
 		}
-		m.ev.Rate, m.mark, m.marked = rate, now, 0
+		m.ev.Rate, m.windowStart, m.windowBytes = rate, now, 0
 	}
 	if m.ev.State == StateWaiting && n > 0 {
-		m.ev.State, m.ev.Err = m.moving, nil
+		m.ev.State, m.ev.Err = m.activeState, nil
 	}
-	if now.Sub(m.shown) >= showEvery {
-		m.showLocked(now)
+	if now.Sub(m.emittedAt) >= progressInterval {
+		m.emitLocked(now)
 	}
 }
 
-// has says how much is there before anything moves, such as what a resumed upload holds.
-func (m *meter) has(n int64) {
+// setBytes sets the bytes already at the target, such as those of a resumed upload.
+func (m *meter) setBytes(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ev.Bytes = n
-	m.showLocked(time.Now())
+	m.emitLocked(time.Now())
 }
 
-func (m *meter) state(s State) {
+// setState changes the state and emits an event.
+func (m *meter) setState(s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ev.State, m.moving, m.ev.Err = s, s, nil
-	m.showLocked(time.Now())
+	m.ev.State, m.activeState, m.ev.Err = s, s, nil
+	m.emitLocked(time.Now())
 }
 
-// waiting tells of an attempt that failed.
-func (m *meter) waiting(err error) {
+// retrying emits StateWaiting with the error of the failed attempt.
+func (m *meter) retrying(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ev.State != StateWaiting {
-		m.moving = m.ev.State
+		m.activeState = m.ev.State
 	}
 	m.ev.State, m.ev.Err = StateWaiting, err
-	m.showLocked(time.Now())
+	m.emitLocked(time.Now())
 }
 
-// end tells how it ended. What succeeded is there to the last byte.
-func (m *meter) end(s State, err error) {
+// finish emits the final state. Unless it is StateFailed, all bytes count as transferred.
+func (m *meter) finish(s State, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ev.State, m.ev.Err = s, err
 	if s != StateFailed {
 		m.ev.Bytes = m.ev.Total
 	}
-	m.showLocked(time.Now())
+	m.emitLocked(time.Now())
 }
 
-func (m *meter) showLocked(now time.Time) {
-	m.shown, m.ev.ETA = now, 0
+// emitLocked emits an event. The caller holds m.mu.
+func (m *meter) emitLocked(now time.Time) {
+	m.emittedAt, m.ev.ETA = now, 0
 	if m.ev.Rate > 0 {
 		m.ev.ETA = time.Duration(float64(max(0, m.ev.Total-m.ev.Bytes)) / m.ev.Rate * float64(time.Second))
 	}
@@ -137,8 +142,8 @@ func (m *meter) showLocked(now time.Time) {
 	}
 }
 
-// resize begins again with another size.
-func (m *meter) resize(total int64) {
+// restart resets the bytes to 0 and sets another total.
+func (m *meter) restart(total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ev.Total, m.ev.Bytes = total, 0

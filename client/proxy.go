@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// ProxyError is a reply that is not SmartDrive's: something between client and server spoke, or the
-// address is not a SmartDrive's at all. Its text says what happened and what to change.
+// ProxyError is a reply that did not come from SmartDrive: a proxy replied, or the address belongs
+// to another server. Its message says what happened and what to change.
 type ProxyError struct {
 	Status     int
-	URL        string // what was asked, without query
+	URL        string // requested URL without query
 	Server     string // the Server header, such as "nginx/1.26.0"
-	Location   string // where a redirect pointed
-	Sent       int64  // bytes of the body that was sent, -1 when unknown
+	Location   string // target of a redirect
+	Sent       int64  // size of the request's body in bytes, -1 if unknown
 	RetryAfter time.Duration
 	excerpt    string
 }
 
+// newProxyError describes a foreign reply; body may be nil.
 func newProxyError(resp *http.Response, body []byte) *ProxyError {
 	e := &ProxyError{
 		Status: resp.StatusCode, Server: resp.Header.Get("Server"), Location: resp.Header.Get("Location"),
@@ -60,7 +61,7 @@ func (e *ProxyError) Error() string {
 	return text
 }
 
-// excerpt returns the first words of a foreign page for an error message.
+// excerpt returns the beginning of a foreign reply for an error message, "" for HTML.
 func excerpt(body []byte) string {
 	const most = 120 // bytes: enough for a title
 	if strings.Contains(strings.ToLower(string(body[:min(len(body), 512)])), "<html") {

@@ -233,7 +233,7 @@ func interrupted(t *testing.T, s *clienttest.Server, u *Uploader, src Source, pa
 
 func TestPutResumes(t *testing.T) {
 	t.Parallel()
-	for _, first := range []int64{0, hashFirst} { // with the digest unknown and known at begin
+	for _, first := range []int64{0, hashFirstBytes} { // with the digest unknown and known at begin
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
@@ -312,9 +312,9 @@ func TestPutInstant(t *testing.T) {
 		first int64
 		fault clienttest.Fault
 	}{
-		{"claimed at begin", hashFirst, clienttest.None},
+		{"claimed at begin", hashFirstBytes, clienttest.None},
 		{"claimed in the middle", 0, clienttest.None},
-		{"reply to the proof lost", hashFirst, clienttest.TimeOut},
+		{"reply to the proof lost", hashFirstBytes, clienttest.TimeOut},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +336,7 @@ func TestPutInstant(t *testing.T) {
 			})
 			defer close(hold) // parts that came after the proof might be faster than it
 			u := newUploader(t, s)
-			u.hashFirst, u.claimWorth = test.first, 0
+			u.hashFirst, u.minClaim = test.first, 0
 			var last Event
 			res, err := u.Put(t.Context(), newSource(t, content), "/f", PutOptions{Progress: func(ev Event) { last = ev }})
 			if err != nil || res.State != StateInstant || last.State != StateInstant || last.Bytes != last.Total {

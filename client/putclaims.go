@@ -6,64 +6,68 @@ import (
 	"time"
 )
 
-// Files of a middle size are not sent when the account has their content already: photos that were
-// sorted into other folders, a copy of a copy. They are read once for their digests, and many ask
-// in one batch. What the server does not have is sent as it always was; larger files ask for
-// themselves when they begin, and of smaller ones the server tells nothing.
+// Files of medium size (1 MiB up to a part) are first claimed: the client sends only their digests,
+// many in one batch, and the server links the content if the account already has it. Files that
+// miss are then sent. Smaller files are not claimed, because the server does not answer claims for
+// them; larger files are claimed when their own upload begins.
 
-// Sizes of the claims of a tree.
+// Limits of the claims of a tree.
 const (
-	claimedFrom  = 1 << 20 // bytes; the server links nothing smaller by its digest
-	claimedItems = 32      // in one batch, whose answers the files wait for
-	trustedFrom  = 64      // claims from which on it counts how many were met
-	metLeast     = 20      // one in so many: less is not worth reading everything twice
-	triedEvery   = 16      // then one file in so many still asks
+	minClaimSize   = 1 << 20 // bytes; the server links no smaller content
+	maxClaimItems  = 32      // files in one batch
+	minClaimSample = 64      // claims after which the hit ratio decides
+	minHitRatio    = 20      // claim further files if at least one in so many hit; otherwise reading every file twice is not worth it
+	probeInterval  = 16      // below that ratio, one file in so many is still claimed
 )
 
-// claims collects the files of a tree whose content the server may have.
-type claims struct {
-	b      *batcher
-	queued []entry
+// claimBatcher queues the files of a tree whose content the server may already have, and claims
+// them in batches.
+type claimBatcher struct {
+	batcher *batcher
+	queued  []batchEntry
 
-	mu        sync.Mutex
-	asked     int
-	met       int
-	passedBy  int
-	disallows bool // the server knows no claims
+	mu          sync.Mutex
+	asked       int
+	hits        int
+	skipped     int
+	unsupported bool // the server does not support claims
 }
 
-// takes reports whether a file asks first: one that is new, as long as asking is worth it.
-func (c *claims) takes(e entry) bool {
-	if e.src.Size < claimedFrom || e.src.Size > c.b.u.opt.PartSize || e.opt.Known != nil || c.b.off.Load() {
+// accepts reports whether a file is to be claimed before it is sent: it is of medium size, no
+// remote file of its name is known, and recent claims hit often enough.
+func (c *claimBatcher) accepts(e batchEntry) bool {
+	if e.src.Size < minClaimSize || e.src.Size > c.batcher.u.opt.PartSize || e.opt.Known != nil || c.batcher.disabled.Load() {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.disallows {
+	if c.unsupported {
 		return false
 	}
-	if c.asked < trustedFrom || c.met*metLeast >= c.asked {
+	if c.asked < minClaimSample || c.hits*minHitRatio >= c.asked {
 		return true
 	}
-	c.passedBy++
-	return c.passedBy%triedEvery == 0
+	c.skipped++
+	return c.skipped%probeInterval == 0
 }
 
-func (c *claims) add(ctx context.Context, e entry) error {
-	if c.queued = append(c.queued, e); len(c.queued) < claimedItems {
+// add queues a file, and claims the queue if it is full. The error means that the whole tree stops.
+func (c *claimBatcher) add(ctx context.Context, e batchEntry) error {
+	if c.queued = append(c.queued, e); len(c.queued) < maxClaimItems {
 		return nil
 	}
 	return c.flush(ctx)
 }
 
-// flush asks for what waits.
-func (c *claims) flush(ctx context.Context) error {
+// flush claims the queued files in the background and then sends the files that missed. The error
+// means that the whole tree stops.
+func (c *claimBatcher) flush(ctx context.Context) error {
 	all := c.queued
 	c.queued = nil
-	return c.b.start(ctx, len(all), func() (after func()) {
-		missed := c.ask(ctx, all)
+	return c.batcher.start(ctx, len(all), func() (after func()) {
+		missed := c.claim(ctx, all)
 		return func() {
-			for _, e := range missed { // as if it had not been asked
+			for _, e := range missed {
 				if c.send(ctx, e) != nil {
 					return
 				}
@@ -72,17 +76,18 @@ func (c *claims) flush(ctx context.Context) error {
 	})
 }
 
-func (c *claims) send(ctx context.Context, e entry) error {
-	return c.b.w.run(ctx, 1, e.item, func(ctx context.Context) (Result, error) { return c.b.u.Put(ctx, e.src, e.dest, e.opt) })
+// send uploads a file on its own, using one connection of the pool.
+func (c *claimBatcher) send(ctx context.Context, e batchEntry) error {
+	return c.batcher.pool.start(ctx, 1, e.item, func(ctx context.Context) (Result, error) { return c.batcher.u.Put(ctx, e.src, e.dest, e.opt) })
 }
 
-// ask claims files and returns those that are to be sent.
-func (c *claims) ask(ctx context.Context, all []entry) (missed []entry) {
+// claim claims files in one batch, finishes the files that hit, and returns the others.
+func (c *claimBatcher) claim(ctx context.Context, all []batchEntry) (missed []batchEntry) {
 	var items []BatchItem
-	var on []entry
+	var on []batchEntry
 	for _, e := range all {
 		item, err := c.item(e)
-		if err != nil { // sending it tells what is wrong
+		if err != nil { // sending the file reports the error
 			missed = append(missed, e)
 			continue
 		}
@@ -91,12 +96,12 @@ func (c *claims) ask(ctx context.Context, all []entry) (missed []entry) {
 	if len(on) == 0 {
 		return missed
 	}
-	p := newPatience(c.b.u.opt.GiveUp)
-	p.notify = func(err error, _ time.Duration) { c.b.waiting(on, err) }
-	answers, err := c.b.u.c.batch(ctx, items, p)
+	p := newRetryBudget(c.batcher.u.opt.GiveUp)
+	p.notify = func(err error, _ time.Duration) { c.batcher.reportRetry(on, err) }
+	answers, err := c.batcher.u.c.batch(ctx, items, p)
 	if err != nil && LacksBatch(err) {
 		c.mu.Lock()
-		c.disallows = true
+		c.unsupported = true
 		c.mu.Unlock()
 	}
 	for i, e := range on {
@@ -104,26 +109,27 @@ func (c *claims) ask(ctx context.Context, all []entry) (missed []entry) {
 			missed = append(missed, e)
 			continue
 		}
-		c.b.over(ctx, e, Result{Node: *answers[i].Node, State: StateInstant}, nil)
+		c.batcher.finishFile(ctx, e, Result{Node: *answers[i].Node, State: StateInstant}, nil)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked += len(all)
-	c.met += len(all) - len(missed)
+	c.hits += len(all) - len(missed)
 	return missed
 }
 
-func (c *claims) item(e entry) (BatchItem, error) {
+// item returns the batch item that claims a file. It reads the whole file for the digest.
+func (c *claimBatcher) item(e batchEntry) (BatchItem, error) {
 	file, err := e.src.Open()
 	if err != nil {
 		return BatchItem{}, err
 	}
-	defer letGo(file)
+	defer closeQuietly(file)
 	sum, err := sumFile(file, e.src.Size, nil)
 	if err == nil {
 		err = e.src.check()
 	}
-	item := BatchItem{Op: BatchClaim, Path: e.dest, Size: &e.src.Size, Conflict: orElse(e.opt.Conflict, Fail), Parents: true, Digests: Digests{blake3Name: sum}}
+	item := BatchItem{Op: BatchClaim, Path: e.dest, Size: &e.src.Size, Conflict: orDefault(e.opt.Conflict, Fail), Parents: true, Digests: Digests{blake3Name: sum}}
 	if mtime := e.src.Mtime.UTC(); !mtime.IsZero() {
 		item.Mtime = &mtime
 	}

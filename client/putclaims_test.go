@@ -61,11 +61,11 @@ func TestClaimsThatMeetNothingEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &claims{b: &batcher{u: u}}
-	e := entry{src: Source{Size: claimedFrom}}
+	c := &claimBatcher{batcher: &batcher{u: u}}
+	e := batchEntry{src: Source{Size: minClaimSize}}
 	asks := func() (n int) {
 		for range 160 {
-			if c.takes(e) {
+			if c.accepts(e) {
 				n++
 			}
 		}
@@ -74,11 +74,11 @@ func TestClaimsThatMeetNothingEnd(t *testing.T) {
 	if n := asks(); n != 160 {
 		t.Errorf("at first %d of 160 ask", n)
 	}
-	c.asked, c.met = 100, 0
-	if n := asks(); n != 160/triedEvery {
+	c.asked, c.hits = 100, 0
+	if n := asks(); n != 160/probeInterval {
 		t.Errorf("%d of 160 ask although nothing was there", n)
 	}
-	c.met = 10
+	c.hits = 10
 	if n := asks(); n != 160 {
 		t.Errorf("%d of 160 ask although one in ten is there", n)
 	}

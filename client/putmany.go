@@ -10,22 +10,22 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// Small files of a tree go by batch: one request for many of them, so that neither the line's delay
-// nor the server's disk is waited for by each. What one batch does not settle, a transfer of its
-// own does: a file that has changed while it was read, an answer that another attempt may better, a
-// server that takes no batches.
+// Small files of a tree are sent in batches, many per request, so that neither network latency nor
+// the server's disk syncs are paid per file. Files that a batch cannot finish are sent on their
+// own: files that changed while being read, answers that a retry may improve, servers without
+// batches.
 
-// Sizes of the batches of a tree.
+// Limits of the batches of a tree.
 const (
-	batchedFile  = 256 << 10 // a file up to this goes by batch, in bytes
-	batchedBytes = 4 << 20   // of the files of one batch: some of them in memory
-	batchedItems = 250       // in one batch; their answers fit into what a server keeps for who does not read
-	leastBatch   = 256 << 10 // a proxy that takes no more than this gets files one by one
-	batchLanes   = 4         // batches on their way at once, so that the line is never idle
+	maxBatchedFile  = 256 << 10 // largest file that is batched, in bytes
+	maxBatchContent = 4 << 20   // total size of the files of one batch, in bytes; several batches are in memory at once
+	maxBatchItems   = 250       // items of one batch; the server can buffer their answers while the client is still sending
+	minBatchBytes   = 256 << 10 // if a proxy refuses batches of this size, files are sent one by one
+	maxBatches      = 4         // concurrent batches, which keep the connection busy
 )
 
-// entry is a file or folder that waits for its batch.
-type entry struct {
+// batchEntry is a file or folder to be sent in a batch.
+type batchEntry struct {
 	item Item
 	src  Source
 	opt  PutOptions
@@ -33,39 +33,40 @@ type entry struct {
 	dir  bool
 }
 
-// batcher collects the small files of a tree.
+// batcher queues the small files of a tree and sends them in batches.
 type batcher struct {
-	u      *Uploader
-	w      *crew
-	off    atomic.Bool  // the server takes none
-	most   atomic.Int64 // bytes of a batch
-	lanes  chan struct{}
-	queued []entry
-	bytes  int64
+	u        *Uploader
+	pool     *pool
+	disabled atomic.Bool  // batches are disabled or unsupported by the server
+	maxBytes atomic.Int64 // size limit of a batch in bytes
+	slots    chan struct{}
+	queued   []batchEntry
+	bytes    int64
 }
 
-func newBatcher(u *Uploader, w *crew) *batcher {
-	b := &batcher{u: u, w: w, lanes: make(chan struct{}, min(batchLanes, u.opt.Files))}
-	b.most.Store(batchedBytes)
-	b.off.Store(u.opt.Single)
+// newBatcher returns a batcher for the tree of pool w.
+func newBatcher(u *Uploader, w *pool) *batcher {
+	b := &batcher{u: u, pool: w, slots: make(chan struct{}, min(maxBatches, u.opt.Files))}
+	b.maxBytes.Store(maxBatchContent)
+	b.disabled.Store(u.opt.Single)
 	return b
 }
 
-// takes reports whether a file goes by batch.
-func (b *batcher) takes(size int64) bool { return size <= batchedFile && !b.off.Load() }
+// accepts reports whether a file of that size is to be batched.
+func (b *batcher) accepts(size int64) bool { return size <= maxBatchedFile && !b.disabled.Load() }
 
-// add puts a file or folder into the next batch, and sends it when it is full. It fails only when
-// the whole is to stop.
-func (b *batcher) add(ctx context.Context, e entry) error {
+// add queues a file or folder, and sends the queue if it is full. The error means that the whole
+// tree stops.
+func (b *batcher) add(ctx context.Context, e batchEntry) error {
 	b.queued = append(b.queued, e)
 	b.bytes += e.src.Size
-	if len(b.queued) < batchedItems && b.bytes < b.most.Load() {
+	if len(b.queued) < maxBatchItems && b.bytes < b.maxBytes.Load() {
 		return nil
 	}
 	return b.flush(ctx)
 }
 
-// flush sends what waits.
+// flush sends the queued items in the background. The error means that the whole tree stops.
 func (b *batcher) flush(ctx context.Context) error {
 	all := b.queued
 	b.queued, b.bytes = nil, 0
@@ -75,46 +76,47 @@ func (b *batcher) flush(ctx context.Context) error {
 	})
 }
 
-// start does a batch of so many items beside others, and what is to be done once its connection is
-// free.
+// start runs do in the background, once a batch slot and a connection are free, and then the
+// returned function without the connection. It does nothing for 0 items. The error means that the
+// whole tree stops.
 func (b *batcher) start(ctx context.Context, items int, do func() (after func())) error {
 	if items == 0 {
 		return nil
 	}
 	select {
-	case b.lanes <- struct{}{}:
+	case b.slots <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := b.w.room.Acquire(ctx, 1); err != nil {
-		<-b.lanes
+	if err := b.pool.slots.Acquire(ctx, 1); err != nil {
+		<-b.slots
 		return context.Cause(ctx)
 	}
-	b.w.wait.Go(func() {
-		defer func() { <-b.lanes }()
-		b.connected(do)()
+	b.pool.running.Go(func() {
+		defer func() { <-b.slots }()
+		b.withConnection(do)()
 	})
 	return nil
 }
 
-// connected does what takes the connection that was acquired for it.
-func (b *batcher) connected(do func() (after func())) (after func()) {
-	defer b.w.room.Release(1)
+// withConnection runs do and releases the connection acquired for it.
+func (b *batcher) withConnection(do func() (after func())) (after func()) {
+	defer b.pool.slots.Release(1)
 	return do()
 }
 
-// send does the items of one batch.
-func (b *batcher) send(ctx context.Context, all []entry) {
-	var on []entry
+// send sends one batch and finishes its items.
+func (b *batcher) send(ctx context.Context, all []batchEntry) {
+	var on []batchEntry
 	var items []BatchItem
 	var sums []string
 	for _, e := range all {
 		item, sum, err := b.read(ctx, e)
 		if err != nil {
-			b.alone(ctx, e)
+			b.sendAlone(ctx, e)
 			continue
 		}
-		if item == nil { // it is there
+		if item == nil { // same file at dest, finished
 			continue
 		}
 		on, items, sums = append(on, e), append(items, *item), append(sums, sum)
@@ -122,37 +124,39 @@ func (b *batcher) send(ctx context.Context, all []entry) {
 	if len(items) == 0 {
 		return
 	}
-	p := newPatience(b.u.opt.GiveUp)
-	p.notify = func(err error, _ time.Duration) { b.waiting(on, err) }
+	p := newRetryBudget(b.u.opt.GiveUp)
+	p.notify = func(err error, _ time.Duration) { b.reportRetry(on, err) }
 	answers, err := b.u.c.batch(ctx, items, p)
 	if err != nil && LacksBatch(err) {
 		b.shrink()
 		for _, e := range on {
-			b.alone(ctx, e)
+			b.sendAlone(ctx, e)
 		}
 		return
 	}
 	for i, e := range on {
-		if answers == nil || answers[i].Node == nil && answers[i].Err == nil { // it has no answer
+		if answers == nil || answers[i].Node == nil && answers[i].Err == nil { // unanswered
 			e.item.Err = err
-			b.w.ended(ctx, e.item)
+			b.pool.report(ctx, e.item)
 			continue
 		}
-		b.settle(ctx, e, items[i], answers[i], sums[i])
+		b.handleAnswer(ctx, e, items[i], answers[i], sums[i])
 	}
 }
 
-// shrink makes the next batches smaller; in the end there are none.
+// shrink reduces the size of the next batches to a quarter, and below minBatchBytes disables
+// batches.
 func (b *batcher) shrink() {
-	if most := b.most.Load() / 4; most >= leastBatch {
-		b.most.Store(most)
+	if most := b.maxBytes.Load() / 4; most >= minBatchBytes {
+		b.maxBytes.Store(most)
 		return
 	}
-	b.off.Store(true)
+	b.disabled.Store(true)
 }
 
-// read makes the item of a batch. nil: the file is there already, and has ended.
-func (b *batcher) read(ctx context.Context, e entry) (_ *BatchItem, sum string, err error) {
+// read reads a file and returns its batch item and digest. The item is nil if the remote file is
+// the same; the file is finished then.
+func (b *batcher) read(ctx context.Context, e batchEntry) (_ *BatchItem, sum string, err error) {
 	if e.dir {
 		return &BatchItem{Op: BatchFolder, Path: e.dest, Parents: true}, "", nil
 	}
@@ -160,12 +164,12 @@ func (b *batcher) read(ctx context.Context, e entry) (_ *BatchItem, sum string, 
 	if err != nil {
 		return nil, "", err
 	}
-	defer letGo(file)
+	defer closeQuietly(file)
 	if e.opt.Known != nil {
 		t := &transfer{u: b.u, src: e.src, dest: e.dest, opt: e.opt, meter: newMeter(nil, Event{}), file: file}
 		if res, same, err := t.isSame(ctx); same || err != nil {
 			if err == nil {
-				b.over(ctx, e, res, nil)
+				b.finishFile(ctx, e, res, nil)
 			}
 			return nil, "", err
 		}
@@ -180,7 +184,7 @@ func (b *batcher) read(ctx context.Context, e entry) (_ *BatchItem, sum string, 
 	digest := blake3.Sum256(content)
 	sum = hex.EncodeToString(digest[:])
 	item := &BatchItem{
-		Op: BatchPut, Path: e.dest, Conflict: orElse(e.opt.Conflict, Fail), Parents: true, Digests: Digests{blake3Name: sum}, Content: content,
+		Op: BatchPut, Path: e.dest, Conflict: orDefault(e.opt.Conflict, Fail), Parents: true, Digests: Digests{blake3Name: sum}, Content: content,
 	}
 	if mtime := e.src.Mtime.UTC(); !mtime.IsZero() {
 		item.Mtime = &mtime
@@ -188,27 +192,28 @@ func (b *batcher) read(ctx context.Context, e entry) (_ *BatchItem, sum string, 
 	return item, sum, nil
 }
 
-// settle ends an item by its answer. The server has compared what it stored with the digest that
-// came with it, and shows the file as it is by then: with another digest it is a later version.
-func (b *batcher) settle(ctx context.Context, e entry, item BatchItem, a BatchAnswer, sum string) {
+// handleAnswer finishes an item by its answer. The server verified the digest, so a node with
+// another digest was replaced since.
+func (b *batcher) handleAnswer(ctx context.Context, e batchEntry, item BatchItem, a BatchAnswer, sum string) {
 	switch {
 	case e.dir:
-		b.settleFolder(ctx, e, a)
-	case IsCode(a.Err, CodeNameTaken, CodeDigestMismatch), a.Err != nil && judge(a.Err).again:
-		b.alone(ctx, e) // which finds out whether the same content is there, or sends it again
+		b.finishFolder(ctx, e, a)
+	case IsCode(a.Err, CodeNameTaken, CodeDigestMismatch), a.Err != nil && classifyError(a.Err).retry:
+		b.sendAlone(ctx, e) // compares with the existing file, or sends it again
 	case a.Err != nil:
-		b.over(ctx, e, Result{}, a.Err)
+		b.finishFile(ctx, e, Result{}, a.Err)
 	default:
 		res := Result{Node: *a.Node, State: StateSent, Moved: int64(len(item.Content))}
 		if got := a.Node.Digests[blake3Name]; got != "" && got != sum {
 			res.Note = noteReplaced
 		}
-		b.over(ctx, e, res, nil)
+		b.finishFile(ctx, e, res, nil)
 	}
 }
 
-// settleFolder counts a folder that was made. A file that was faster may have made it.
-func (b *batcher) settleFolder(ctx context.Context, e entry, a BatchAnswer) {
+// finishFolder counts a created folder. An existing folder of that name is success, because a file
+// of the batch may have created it.
+func (b *batcher) finishFolder(ctx context.Context, e batchEntry, a BatchAnswer) {
 	err := a.Err
 	if IsCode(err, CodeNameTaken) {
 		var n Node
@@ -218,37 +223,37 @@ func (b *batcher) settleFolder(ctx context.Context, e entry, a BatchAnswer) {
 	}
 	if err != nil {
 		e.item.Err = err
-		b.w.ended(ctx, e.item)
+		b.pool.report(ctx, e.item)
 		return
 	}
-	b.w.count(func(s *Summary) { s.Folders++ })
+	b.pool.update(func(s *Summary) { s.Folders++ })
 }
 
-// alone does an item by a transfer of its own.
-func (b *batcher) alone(ctx context.Context, e entry) {
+// sendAlone sends one item with requests of its own.
+func (b *batcher) sendAlone(ctx context.Context, e batchEntry) {
 	if e.dir {
 		_, _, err := b.u.c.MakeFolder(ctx, e.dest)
-		b.settleFolder(ctx, e, BatchAnswer{Err: err})
+		b.finishFolder(ctx, e, BatchAnswer{Err: err})
 		return
 	}
 	e.item.Result, e.item.Err = b.u.Put(ctx, e.src, e.dest, e.opt)
-	b.w.ended(ctx, e.item)
+	b.pool.report(ctx, e.item)
 }
 
-// over ends a file.
-func (b *batcher) over(ctx context.Context, e entry, res Result, err error) {
+// finishFile reports the result of a file.
+func (b *batcher) finishFile(ctx context.Context, e batchEntry, res Result, err error) {
 	m := newMeter(e.opt.Progress, Event{Path: e.dest, Local: e.src.Name, State: StateSending, Total: e.src.Size})
 	if err != nil {
-		m.end(StateFailed, err)
+		m.finish(StateFailed, err)
 	} else {
-		m.end(res.State, nil)
+		m.finish(res.State, nil)
 	}
 	e.item.Result, e.item.Err = res, err
-	b.w.ended(ctx, e.item)
+	b.pool.report(ctx, e.item)
 }
 
-// waiting tells of an attempt that failed, by the first file of the batch.
-func (b *batcher) waiting(on []entry, err error) {
+// reportRetry reports a failed attempt as progress of the batch's first file.
+func (b *batcher) reportRetry(on []batchEntry, err error) {
 	if progress := on[0].opt.Progress; progress != nil {
 		progress(Event{Path: on[0].dest, Local: on[0].src.Name, State: StateWaiting, Total: on[0].src.Size, Err: err})
 	}

@@ -9,49 +9,51 @@ import (
 	"sync/atomic"
 )
 
-// How a step of an upload may end besides an error.
+// Outcomes of a step of an upload, besides failures.
 var (
-	errBeginAnew = errors.New("the upload is gone from the server")
-	errLinked    = errors.New("the upload is done") // t.up has the node
-	errSealing   = errors.New("the upload is being sealed")
+	errUploadGone = errors.New("the upload is gone from the server")
+	errUploadDone = errors.New("the upload is done") // multipart.node is set
+	errSealing    = errors.New("the upload is being sealed")
 )
 
-// mostRounds bounds what nothing explains: uploads that vanish, digests that do not match although
-// every part does.
-const mostRounds = 5
+// maxRounds bounds retries after unexplained failures, such as uploads that vanish, or digest
+// mismatches although every part matches.
+const maxRounds = 5
 
-// putParts sends a file as an upload, starting again when the server has lost it.
+// putParts sends a file as an upload in parts. It begins a new upload if the server lost the
+// previous one, up to maxRounds times.
 func (t *transfer) putParts(ctx context.Context) (Result, error) {
 	for round := 1; ; round++ {
 		res, err := t.upload(ctx)
-		if !errors.Is(err, errBeginAnew) {
+		if !errors.Is(err, errUploadGone) {
 			return res, err
 		}
-		if round == mostRounds {
+		if round == maxRounds {
 			return res, fmt.Errorf("%w, %d times in a row", err, round)
 		}
-		t.meter.has(0)
+		t.meter.setBytes(0)
 	}
 }
 
-// flight is one upload of a transfer.
-type flight struct {
+// multipart is one upload in parts of a transfer.
+type multipart struct {
 	*transfer
-	up      Upload
-	claimed bool // the server knows the digest
-	board   *board
-	parts   map[int64]Part // what the server said about the unsure parts
-	moved   atomic.Int64   // bytes
-	same    bool           // somebody else put the same content there
+	upload    Upload
+	claimed   bool // the digest has been sent to the server
+	tracker   *partTracker
+	parts     map[int64]Part // checksums of the unverified parts
+	moved     atomic.Int64   // bytes
+	duplicate bool           // dest holds the same content already
 
-	node    atomic.Pointer[Node] // set when it is done
-	offered atomic.Bool          // the server was told what the content is, or has linked it at begin
-	sealing bool                 // all parts were sent, so that being done is no gift
+	node      atomic.Pointer[Node] // set when the upload is done
+	claimSent atomic.Bool          // a claim was sent, or begin linked the content
+	allSent   bool                 // all parts were sent, so that a done upload is not an instant one
 }
 
-// upload takes one upload from begin to its end.
+// upload runs one upload from begin to its end. It returns errUploadGone if the server lost the
+// upload.
 func (t *transfer) upload(ctx context.Context) (Result, error) {
-	f := &flight{transfer: t}
+	f := &multipart{transfer: t}
 	err := f.begin(ctx)
 	if err == nil {
 		err = f.sendAll(ctx)
@@ -60,263 +62,270 @@ func (t *transfer) upload(ctx context.Context) (Result, error) {
 		if err == nil || errors.Is(err, errSealing) {
 			err = f.seal(ctx)
 		}
-		if err != nil && !errors.Is(err, errLinked) && round < mostRounds {
-			err = f.afterRefusal(ctx, err)
+		if err != nil && !errors.Is(err, errUploadDone) && round < maxRounds {
+			err = f.recover(ctx, err)
 		}
 		switch {
-		case errors.Is(err, errLinked):
+		case errors.Is(err, errUploadDone):
 			return f.result(ctx)
 		case err != nil:
-			return Result{}, f.explain(ctx, err)
+			return Result{}, f.explainError(ctx, err)
 		}
 		err = f.sendAll(ctx)
 	}
 }
 
-// begin finds or makes the upload. errLinked and errSealing say that nothing is to be sent.
-func (f *flight) begin(ctx context.Context) error {
-	print, err := fingerprint(f.src, f.file)
+// begin creates the upload or finds an open one by its fingerprint. It returns errUploadDone or
+// errSealing if no parts need to be sent.
+func (m *multipart) begin(ctx context.Context) error {
+	print, err := fingerprint(m.src, m.file)
 	if err != nil {
 		return err
 	}
-	if f.src.Size <= f.u.hashFirst {
-		if err := f.hash(); err != nil {
+	if m.src.Size <= m.u.hashFirst {
+		if err := m.hash(); err != nil {
 			return err
 		}
 	}
-	size, mtime := f.src.Size, f.src.Mtime.UTC()
+	size, mtime := m.src.Size, m.src.Mtime.UTC()
 	b := Begin{
-		Path: f.dest, Size: &size, Fingerprint: print, Conflict: f.opt.Conflict, Parents: f.opt.Parents,
-		PartSize: f.u.partSize(size), MIME: f.opt.MIME, Digests: f.digests(),
+		Path: m.dest, Size: &size, Fingerprint: print, Conflict: m.opt.Conflict, Parents: m.opt.Parents,
+		PartSize: m.u.partSize(size), MIME: m.opt.MIME, Digests: m.digests(),
 	}
 	if !mtime.IsZero() {
 		b.Mtime = &mtime
 	}
-	f.meter.state(StateSending)
-	up, found, err := f.u.c.begin(ctx, b, f.patience)
+	m.meter.setState(StateSending)
+	up, found, err := m.u.c.begin(ctx, b, m.budget)
 	if err != nil {
 		return err
 	}
-	if found && up.State != Done { // the reply may be older than the parts: of a retry, or of another client's upload
+	if found && up.State != Done { // the reply may be stale: from a retry, or another client's upload
 		offer := up.Challenge
-		if up, err = f.u.c.upload(ctx, up.ID, f.patience); IsCode(err, CodeNotFound, CodeGone) {
-			return errBeginAnew
+		if up, err = m.u.c.upload(ctx, up.ID, m.budget); IsCode(err, CodeNotFound, CodeGone) {
+			return errUploadGone
 		} else if err != nil {
 			return err
 		}
-		up.Challenge = orElse(up.Challenge, offer)
-		if len(up.Received) == 0 && up.PartSize > b.PartSize && up.Challenge == nil { // begun with parts that a proxy may refuse
-			if err := f.u.c.CancelUpload(ctx, up.ID); err != nil {
+		up.Challenge = orDefault(up.Challenge, offer)
+		if len(up.Received) == 0 && up.PartSize > b.PartSize && up.Challenge == nil { // begun with larger parts, which a proxy may refuse
+			if err := m.u.c.CancelUpload(ctx, up.ID); err != nil {
 				return err
 			}
-			return errBeginAnew
+			return errUploadGone
 		}
 	}
-	f.up, f.claimed = up, f.digest != "" && !found
-	if err := f.tell(ctx); err != nil {
+	m.upload, m.claimed = up, m.digest != "" && !found
+	if err := m.applyConflict(ctx); err != nil {
 		return err
 	}
-	if err := f.take(ctx, up); err != nil {
+	if err := m.handleReply(ctx, up); err != nil {
 		return err
 	}
-	return f.plan(ctx)
+	return m.loadParts(ctx)
 }
 
-// tell makes an upload which an earlier run has begun do what this run was told about a name that
-// is taken. A replace then means the version that is there now, before anything is sent. Where the
-// earlier run was told the same nothing changes: nobody has seen what has come since, and it is not
-// overwritten.
-func (f *flight) tell(ctx context.Context) error {
-	if f.up.Conflict == f.opt.Conflict || f.up.State != Active && f.up.State != Parked && f.up.State != Verifying {
+// applyConflict sets this run's conflict policy on an upload that an earlier run began with another
+// one. Replace then refers to the version that exists now. With an unchanged policy nothing is
+// sent, so that a version added since the earlier run is not overwritten unseen.
+func (m *multipart) applyConflict(ctx context.Context) error {
+	if m.upload.Conflict == m.opt.Conflict || m.upload.State != Active && m.upload.State != Parked && m.upload.State != Verifying {
 		return nil
 	}
-	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Conflict: f.opt.Conflict}, f.patience)
+	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Conflict: m.opt.Conflict}, m.budget)
 	switch {
 	case IsCode(err, CodeNotFound, CodeGone):
-		return errBeginAnew
-	case IsCode(err, CodeParentGone): // the seal says so, too, and can make the folder again
+		return errUploadGone
+	case IsCode(err, CodeParentGone): // seal reports it too, and recreates the folder
 		return nil
 	case err != nil:
 		return err
 	}
-	f.up.Conflict = up.Conflict
+	m.upload.Conflict = up.Conflict
 	return nil
 }
 
-func (f *flight) digests() Digests {
-	if f.digest == "" {
+// digests returns the digest for a request, nil if it is not known yet.
+func (m *multipart) digests() Digests {
+	if m.digest == "" {
 		return nil
 	}
-	return Digests{blake3Name: f.digest}
+	return Digests{blake3Name: m.digest}
 }
 
-// take answers the challenge in a reply to begin or claim, and says what the reply means for the
-// sender.
-func (f *flight) take(ctx context.Context, up Upload) error {
+// handleReply answers the challenge in a reply to begin or a claim, if there is one, and returns
+// the outcome as checkState does.
+func (m *multipart) handleReply(ctx context.Context, up Upload) error {
 	if up.Challenge != nil && up.State != Done {
-		f.meter.state(StateVerifying)
-		answer, err := keyedAnswer(up.Challenge, f.file, f.src.Size)
+		m.meter.setState(StateVerifying)
+		answer, err := keyedAnswer(up.Challenge, m.file, m.src.Size)
 		if err != nil {
 			return err
 		}
-		proved, err := f.u.c.prove(ctx, f.up.ID, blake3Name, answer, f.patience)
+		proved, err := m.u.c.prove(ctx, m.upload.ID, blake3Name, answer, m.budget)
 		switch {
 		case err == nil && proved.State == Done:
 			up.State, up.Node = Done, proved.Node
-		case isProblem(err): // an offer that is refused costs only the sending; but a lost reply may have said yes
-			if now, err := f.u.c.upload(ctx, f.up.ID, f.patience); err == nil {
+		case isProblem(err): // a refused proof means sending the parts; but an earlier attempt with a lost reply may have succeeded
+			if now, err := m.u.c.upload(ctx, m.upload.ID, m.budget); err == nil {
 				up.State, up.Node = now.State, now.Node
 			}
 		case err != nil:
 			return err
 		}
-		f.meter.state(StateSending)
+		m.meter.setState(StateSending)
 	}
 	if up.State == Done {
-		f.offered.Store(true)
+		m.claimSent.Store(true)
 	}
-	return f.judge(up)
+	return m.checkState(up)
 }
 
-// judge says what a state means for the sender; nil is: go on.
-func (f *flight) judge(up Upload) error {
+// checkState maps an upload's state to an outcome: nil to continue sending, errUploadDone,
+// errSealing, or errUploadGone. It fails for an unknown state, and if the finished file has been
+// deleted.
+func (m *multipart) checkState(up Upload) error {
 	switch up.State {
 	case Done:
 		if up.Node == nil {
-			return fmt.Errorf("%s was sent, but it has been deleted since", f.dest)
+			return fmt.Errorf("%s was sent, but it has been deleted since", m.dest)
 		}
-		f.node.Store(up.Node)
-		return errLinked
+		m.node.Store(up.Node)
+		return errUploadDone
 	case Sealing:
 		return errSealing
 	case Gone:
-		return errBeginAnew
-	case Active, Parked, Verifying: // parts that are sent while the server verifies find out that it is done
+		return errUploadGone
+	case Active, Parked, Verifying: // parts sent while verifying are refused once the upload is done
 		return nil
 	}
 	return fmt.Errorf("upload %s is in state %q, which this client does not know", up.ID, up.State)
 }
 
-// follow asks the server where the upload stands, after a reply that did not fit.
-func (f *flight) follow(ctx context.Context) error {
-	up, err := f.u.c.upload(ctx, f.up.ID, f.patience)
+// refresh fetches the upload's state after an unexpected reply and returns its outcome as
+// checkState does.
+func (m *multipart) refresh(ctx context.Context) error {
+	up, err := m.u.c.upload(ctx, m.upload.ID, m.budget)
 	if IsCode(err, CodeNotFound, CodeGone) {
-		return errBeginAnew
+		return errUploadGone
 	}
 	if err != nil {
 		return err
 	}
-	return f.judge(up)
+	return m.checkState(up)
 }
 
-// plan lays the board out. What the server has from before is listed with its checksums; parts it
-// gives none for are sent again, which it compares by itself.
-func (f *flight) plan(ctx context.Context) error {
-	if f.up.PartSize < 1 || f.up.Size != nil && *f.up.Size != f.src.Size {
-		return fmt.Errorf("upload %s: the server answered with another size", f.up.ID)
+// loadParts builds the part tracker from the server's list of parts. Received parts without a
+// checksum are sent again; the server compares them.
+func (m *multipart) loadParts(ctx context.Context) error {
+	if m.upload.PartSize < 1 || m.upload.Size != nil && *m.upload.Size != m.src.Size {
+		return fmt.Errorf("upload %s: the server answered with another size", m.upload.ID)
 	}
-	n := (f.src.Size + f.up.PartSize - 1) / f.up.PartSize
-	f.board = newBoard(n, f.up.Received)
-	f.parts = make(map[int64]Part)
-	if len(f.up.Received) == 0 {
+	n := (m.src.Size + m.upload.PartSize - 1) / m.upload.PartSize
+	m.tracker = newPartTracker(n, m.upload.Received)
+	m.parts = make(map[int64]Part)
+	if len(m.upload.Received) == 0 {
 		return nil
 	}
-	if err := f.list(ctx); err != nil {
+	if err := m.listParts(ctx); err != nil {
 		return err
 	}
 	var have int64
 	for i := range n {
-		if !f.board.unsure(i) {
+		if !m.tracker.isUnverified(i) {
 			continue
 		}
-		if _, known := f.parts[i]; !known {
-			f.board.lose(i)
+		if _, known := m.parts[i]; !known {
+			m.tracker.markMissing(i)
 			continue
 		}
-		_, size := f.span(i)
+		_, size := m.span(i)
 		have += size
 	}
-	f.meter.has(have)
+	m.meter.setBytes(have)
 	return nil
 }
 
-// list reads the checksums of the parts that the server has.
-func (f *flight) list(ctx context.Context) error {
-	fetch := func(p Page) (List[Part], error) { return f.u.c.parts(ctx, f.up.ID, p, f.patience) }
+// listParts loads the checksums of the parts that the server has.
+func (m *multipart) listParts(ctx context.Context) error {
+	fetch := func(p Page) (List[Part], error) { return m.u.c.parts(ctx, m.upload.ID, p, m.budget) }
 	for part, err := range all(fetch) {
 		if IsCode(err, CodeNotFound, CodeGone) {
-			return errBeginAnew
+			return errUploadGone
 		}
 		if err != nil {
 			return err
 		}
 		if part.CRC32.Known {
-			f.parts[part.N] = part
+			m.parts[part.N] = part
 		}
 	}
 	return nil
 }
 
-// span returns offset and length of part n in the file.
-func (f *flight) span(n int64) (offset, length int64) {
-	offset = n * f.up.PartSize
-	return offset, min(f.up.PartSize, f.src.Size-offset)
+// span returns the offset and length of part n in bytes.
+func (m *multipart) span(n int64) (offset, length int64) {
+	offset = n * m.upload.PartSize
+	return offset, min(m.upload.PartSize, m.src.Size-offset)
 }
 
-// noteReplaced is of a file that arrived and is an old version by now.
+// noteReplaced is the Result.Note of a file that arrived and was then replaced.
 const noteReplaced = "replaced since by another upload"
 
-// errOther is a file that is not what was to be sent, though the server has checked all that it was
-// sent.
-var errOther = errors.New("another upload has put something else there")
+// errOtherContent reports that dest holds other content, and that the sent content is not among its
+// versions.
+var errOtherContent = errors.New("another upload has put something else there")
 
-// result checks that what the server holds is what was read here.
-func (f *flight) result(ctx context.Context) (Result, error) {
-	n := *f.node.Load()
-	res := Result{Node: n, State: StateSent, Moved: f.moved.Load()}
-	if got := n.Digests[blake3Name]; n.Size != f.src.Size || got != "" && f.digest != "" && got != f.digest {
-		had, err := f.replaced(ctx, n)
+// result compares the finished node with the local file and returns the transfer's result. Other
+// content at dest is an error, unless the sent content is an older version there.
+func (m *multipart) result(ctx context.Context) (Result, error) {
+	n := *m.node.Load()
+	res := Result{Node: n, State: StateSent, Moved: m.moved.Load()}
+	if got := n.Digests[blake3Name]; n.Size != m.src.Size || got != "" && m.digest != "" && got != m.digest {
+		had, err := m.isOldVersion(ctx, n)
 		if err == nil && !had {
-			err = errOther
+			err = errOtherContent
 		}
 		if err != nil {
-			return Result{}, fmt.Errorf("%s: the server holds %d bytes with digest %s, not %s: %w", n.Path, n.Size, got, f.digest, err)
+			return Result{}, fmt.Errorf("%s: the server holds %d bytes with digest %s, not %s: %w", n.Path, n.Size, got, m.digest, err)
 		}
 		res.Note = noteReplaced
 	}
 	switch {
-	case f.offered.Load() && !f.sealing:
+	case m.claimSent.Load() && !m.allSent:
 		res.State = StateInstant
-	case f.same:
+	case m.duplicate:
 		res.State, res.Note = StateSkipped, "same content"
 	}
 	return res, nil
 }
 
-// replaced reports whether what was sent is an old version of the file.
-func (f *flight) replaced(ctx context.Context, n Node) (bool, error) {
-	versions, err := f.u.c.Versions(ctx, n.ID, Page{})
+// isOldVersion reports whether the sent content is a non-current version of n.
+func (m *multipart) isOldVersion(ctx context.Context, n Node) (bool, error) {
+	versions, err := m.u.c.Versions(ctx, n.ID, Page{})
 	return slices.ContainsFunc(versions.Items, func(v Version) bool {
-		return !v.Current && f.digest != "" && v.Digests[blake3Name] == f.digest
+		return !v.Current && m.digest != "" && v.Digests[blake3Name] == m.digest
 	}), err
 }
 
-// explain turns an error into what the user needs to know: above all what became of the bytes.
-func (f *flight) explain(ctx context.Context, err error) error {
+// explainError adds to err what became of the bytes sent. It cancels the upload if the local file
+// changed.
+func (m *multipart) explainError(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, ErrChanged) && f.up.ID != "":
-		_ = f.u.c.CancelUpload(ctx, f.up.ID) // what came of it belongs to no content; the server's own clean-up is the net
+	case errors.Is(err, ErrChanged) && m.upload.ID != "":
+		_ = m.u.c.CancelUpload(ctx, m.upload.ID) // the parts received match no content; if this fails, the server reclaims them
 		return err
 	case IsCode(err, CodeVersionChanged):
-		if f.up.ID != "" && f.opt.Conflict == Replace { // from now on it means the version that the user is told of
-			_, _ = f.u.c.AmendUpload(ctx, f.up.ID, Amend{Conflict: Replace}) // else the next run says so once more
+		if m.upload.ID != "" && m.opt.Conflict == Replace { // accept the new version as the one to replace
+			_, _ = m.u.c.AmendUpload(ctx, m.upload.ID, Amend{Conflict: Replace}) // if this fails, the next run reports the conflict again
 		}
 		return fmt.Errorf("%w: somebody else replaced %s meanwhile and nothing was overwritten; what was sent is kept: "+
-			"put it again to replace what is there now, or with --conflict rename to keep both", err, path.Base(f.dest))
-	case IsCode(err, CodeQuota, CodeDiskFull) && f.up.ID != "":
+			"put it again to replace what is there now, or with --conflict rename to keep both", err, path.Base(m.dest))
+	case IsCode(err, CodeQuota, CodeDiskFull) && m.upload.ID != "":
 		return fmt.Errorf("%w: what was sent is kept, put it again when there is room", err)
 	}
 	return err
 }
 
+// isProblem reports whether err is a Problem.
 func isProblem(err error) bool { return CodeOf(err) != "" }

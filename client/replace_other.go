@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// draftsFolders is false where a folder does not replace an empty one.
-const draftsFolders = false
+// canReplaceFolders reports whether replaceFolder works on this platform.
+const canReplaceFolders = false
 
+// replaceFolder is not supported: renaming a directory does not replace an empty one here.
 func replaceFolder(*os.Root, string, string) error { return errors.ErrUnsupported }

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// draftsFolders says whether replaceFolder can be relied on.
-const draftsFolders = true
+// canReplaceFolders reports whether replaceFolder works on this platform.
+const canReplaceFolders = true
 
-// replaceFolder renames a folder to the name of an empty one, which it replaces: rename(2). A
-// Root refuses that. Neither name leads out of at.
+// replaceFolder renames the directory from to the name of an empty directory, which it replaces, as
+// rename(2) does and os.Root.Rename refuses. Both are names directly in at. It fails if the target
+// is not empty.
 func replaceFolder(at *os.Root, from, to string) error {
 	dir, err := at.Open(".")
 	if err != nil {
 		return err
 	}
-	defer letGo(dir)
+	defer closeQuietly(dir)
 	return unix.Renameat(int(dir.Fd()), from, int(dir.Fd()), to)
 }

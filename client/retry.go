@@ -13,108 +13,115 @@ import (
 	"time"
 )
 
-// patience says when to stop trying: nothing has succeeded for limit, and this call has failed at
-// least leastTries times (so that one slow attempt does not use it up).
-type patience struct {
-	limit  time.Duration
-	last   atomic.Int64 // Unix nanoseconds of the last success
-	notify func(err error, wait time.Duration)
+// retryBudget decides when to stop retrying: when nothing has succeeded for limit, and the call has
+// failed at least minAttempts times, so that one slow attempt does not use up the budget. Several
+// calls of a transfer share one budget.
+type retryBudget struct {
+	limit       time.Duration
+	lastSuccess atomic.Int64                        // time of the last success, in Unix nanoseconds
+	notify      func(err error, wait time.Duration) // called before each backoff; may be nil
 }
 
-const leastTries = 3
+// minAttempts is the least number of failures before a budget is exhausted.
+const minAttempts = 3
 
-func newPatience(limit time.Duration) *patience {
-	p := &patience{limit: limit}
-	p.touch()
+// newRetryBudget returns a budget that starts now.
+func newRetryBudget(limit time.Duration) *retryBudget {
+	p := &retryBudget{limit: limit}
+	p.reset()
 	return p
 }
 
-// touch notes that something went well.
-func (p *patience) touch() { p.last.Store(time.Now().UnixNano()) }
+// reset records a success.
+func (b *retryBudget) reset() { b.lastSuccess.Store(time.Now().UnixNano()) }
 
-// out reports whether it is over after the given number of failures, if the next attempt comes
+// exhausted reports whether to give up after that many failures instead of making another attempt
 // after wait.
-func (p *patience) out(failures int, wait time.Duration) bool {
-	if wait > p.limit {
+func (b *retryBudget) exhausted(failures int, wait time.Duration) bool {
+	if wait > b.limit {
 		return true
 	}
-	return failures >= leastTries && time.Now().Add(wait).UnixNano()-p.last.Load() > int64(p.limit)
+	return failures >= minAttempts && time.Now().Add(wait).UnixNano()-b.lastSuccess.Load() > int64(b.limit)
 }
 
-// attempt errors that the transport's own do not tell apart.
+// Errors of an attempt that the transport's own errors do not distinguish.
 type (
-	// localError is a failure to read the file that is sent: no attempt will repair it.
+	// localError is a failure to read the local file; it is not retried.
 	localError struct{ err error }
-	// cutError is a connection that failed: before, while or after the request was sent.
-	cutError struct {
+	// connError is a failed connection, before, during or after the request.
+	connError struct {
 		err  error
-		sent bool // the server may have got the request
+		sent bool // the server may have received the request
 	}
 )
 
 func (e *localError) Error() string { return e.err.Error() }
 func (e *localError) Unwrap() error { return e.err }
-func (e *cutError) Error() string   { return "no answer from the server: " + e.err.Error() }
-func (e *cutError) Unwrap() error   { return e.err }
+func (e *connError) Error() string  { return "no answer from the server: " + e.err.Error() }
+func (e *connError) Unwrap() error  { return e.err }
 
-// ErrGaveUp is the end of patience: nothing has succeeded for too long.
+// ErrGaveUp reports that a retry budget is exhausted.
 var ErrGaveUp = errors.New("gave up")
 
+// errStalled reports that no bytes moved for Options.Stall.
 var errStalled = errors.New("nothing moved for too long")
 
-// verdict says what an error of one attempt means for the next.
-type verdict struct {
-	again    bool          // trying again can help
-	doubtful bool          // the request may have been carried out
-	limited  bool          // a few times only: nothing says that it passes by itself
-	wait     time.Duration // what the server asked for
+// retryDecision says whether and how to retry after an error.
+type retryDecision struct {
+	retry   bool          // a retry may succeed
+	inDoubt bool          // the server may have carried out the request
+	limited bool          // give up after minAttempts failures, because the error may be permanent
+	delay   time.Duration // delay the server asked for; 0: none
 }
 
-func judge(err error) verdict {
+// classifyError returns how to retry after err. The zero retryDecision means not to retry.
+func classifyError(err error) retryDecision {
 	var (
 		problem *Problem
 		proxy   *ProxyError
 		store   *StoreError
-		cut     *cutError
+		cut     *connError
 	)
 	switch {
 	case errors.As(err, &problem):
-		return judgeProblem(problem)
+		return classifyProblem(problem)
 	case errors.As(err, &proxy):
 		switch proxy.Status {
 		case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout:
-			return verdict{again: true, doubtful: true, wait: proxy.RetryAfter}
+			return retryDecision{retry: true, inDoubt: true, delay: proxy.RetryAfter}
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-			return verdict{again: true, wait: proxy.RetryAfter}
+			return retryDecision{retry: true, delay: proxy.RetryAfter}
 		case http.StatusInternalServerError:
-			return verdict{again: true, doubtful: true, limited: true}
+			return retryDecision{retry: true, inDoubt: true, limited: true}
 		}
 	case errors.As(err, &store):
-		return judgeStore(store)
+		return classifyStoreError(store)
 	case errors.As(err, &cut):
-		return verdict{again: !hopeless(cut.err), doubtful: cut.sent}
+		return retryDecision{retry: !isPermanent(cut.err), inDoubt: cut.sent}
 	}
-	return verdict{}
+	return retryDecision{}
 }
 
-func judgeProblem(p *Problem) verdict {
+// classifyProblem returns how to retry after an error reported by SmartDrive.
+func classifyProblem(p *Problem) retryDecision {
 	switch p.Code {
 	case CodeInProgress, CodeRate, CodeStopping, CodeUnavailable, CodeTooSlow:
-		return verdict{again: true, wait: p.RetryAfter}
-	case CodeBadRequest: // of the body that broke off on its way, though the reply did not
+		return retryDecision{retry: true, delay: p.RetryAfter}
+	case CodeBadRequest: // the request body was cut on the way
 		var reason string
 		if p.Arg("reason", &reason) && reason == "cut" {
-			return verdict{again: true}
+			return retryDecision{retry: true}
 		}
 	case CodeInternal:
-		return verdict{again: true, doubtful: true, limited: true}
+		return retryDecision{retry: true, inDoubt: true, limited: true}
 	default:
 	}
-	return verdict{}
+	return retryDecision{}
 }
 
-// hopeless reports errors of a connection that a later attempt meets again.
-func hopeless(err error) bool {
+// isPermanent reports whether a connection error, such as a bad certificate or an unknown host,
+// will recur.
+func isPermanent(err error) bool {
 	var (
 		authority x509.UnknownAuthorityError
 		host      x509.HostnameError
@@ -128,21 +135,22 @@ func hopeless(err error) bool {
 	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &record)
 }
 
-// pause waits before the next attempt; failures counts those so far. It returns the error to give
-// up with, nil to go on.
-func (c *Client) pause(ctx context.Context, p *patience, v verdict, failures int, err error) error {
+// backoff waits before the next attempt: exponentially with jitter, or as long as the server asked.
+// failures counts the failed attempts. It returns nil to retry, and otherwise the error to give up
+// with: err, ErrGaveUp wrapping err, or the context's cause.
+func (c *Client) backoff(ctx context.Context, p *retryBudget, v retryDecision, failures int, err error) error {
 	wait := c.opt.MaxPause
 	if shift := failures - 1; shift < 16 {
 		wait = min(wait, c.opt.Pause<<shift)
 	}
 	wait = wait/2 + rand.N(wait/2+1)
-	if v.wait > 0 {
-		wait = v.wait + rand.N(v.wait/10+1)
+	if v.delay > 0 {
+		wait = v.delay + rand.N(v.delay/10+1)
 	}
-	if !v.again || v.limited && failures >= leastTries {
+	if !v.retry || v.limited && failures >= minAttempts {
 		return err
 	}
-	if p.out(failures, wait) {
+	if p.exhausted(failures, wait) {
 		if failures > 1 {
 			err = fmt.Errorf("%w after %d attempts: %w", ErrGaveUp, failures, err)
 		}
@@ -154,7 +162,7 @@ func (c *Client) pause(ctx context.Context, p *patience, v verdict, failures int
 	return sleep(ctx, wait)
 }
 
-// sleep waits for d or the end of ctx, whichever comes first.
+// sleep waits for d. It returns the context's cause if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -15,110 +15,114 @@ import (
 	"syscall"
 )
 
-// run is a GetTree as others of the same local folder see it. Its parts have names of its own. What
-// a run that was killed has left is known by its file, which nobody locks any more:
+// downloadRun is the on-disk trace of one GetTree. Its parts and drafts have names that start with
+// the run's name. A run file, locked while the run lives, lists the folders that received parts,
+// each as strconv.Quote writes it:
 //
 //	"."
-//	"photos/2024"     a folder that parts or drafts came into, as strconv.Quote writes it
+//	"photos/2024"
 //
-// The file is made, locked and told of a folder before there is a part, and removed when there are
-// no more. Where it cannot be made or locked, nobody tells a dead run from one that lives: its
-// parts stay.
-type run struct {
-	root *os.Root
-	next atomic.Int64 // number of the next part
-	left atomic.Bool  // a part could not be removed
+// A later GetTree removes the parts of a run whose file is no longer locked. The run writes a
+// folder into the file before it creates parts there, and removes the file when no parts are left.
+// If the file cannot be created or locked, dead and live runs cannot be told apart, and the parts
+// of a killed run stay.
+type downloadRun struct {
+	root     *os.Root
+	lastPart atomic.Int64 // number of the last part
+	leftover atomic.Bool  // a part could not be removed
 
 	once sync.Once
-	name string   // what its parts and its file begin with
-	file *os.File // nil: there is none
+	name string   // prefix of the names of its parts and its file
+	file *os.File // the run file; nil: it could not be created
 }
 
-// begin names the run, and makes and locks its file.
-func (r *run) begin() {
-	for try, again := 0, true; again && try < gripTries; try++ {
+// create chooses the run's name and creates and locks the run file.
+func (r *downloadRun) create() {
+	for try, again := 0, true; again && try < maxLockTries; try++ {
 		var id [8]byte
 		_, _ = rand.Read(id[:]) // it does not fail
-		r.name = ownPrefix + hex.EncodeToString(id[:])
-		again = r.hold(r.name + ".run")
+		r.name = tempPrefix + hex.EncodeToString(id[:])
+		again = r.createFile(r.name + ".run")
 	}
 }
 
-// hold makes the run's file. again: it was taken for a dead run's before it was locked.
-func (r *run) hold(name string) (again bool) {
+// createFile creates and locks the run file. again reports that another process removed the file
+// before it was locked; try another name.
+func (r *downloadRun) createFile(name string) (again bool) {
 	f, err := r.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o666)
 	if err != nil {
 		return false
 	}
-	switch g, err := gripOn(r.root, name, f); {
-	case err == nil && g == gripMine:
+	switch g, err := tryLock(r.root, name, f); {
+	case err == nil && g == lockAcquired:
 		r.file = f
 		return false
-	case err == nil && g != gripUnknown:
+	case err == nil && g != lockUnsupported:
 		again = true
 	}
-	_ = r.root.Remove(name) // it would be of no use
-	letGo(f)
+	_ = r.root.Remove(name) // an unlocked run file would be useless
+	closeQuietly(f)
 	return again
 }
 
-// expect notes the folders of files before parts of them come.
-func (r *run) expect(all []wanted) {
-	r.once.Do(r.begin)
+// recordFolders writes the folders of the files into the run file, before parts are created there.
+func (r *downloadRun) recordFolders(all []queuedFile) {
+	r.once.Do(r.create)
 	if r.file == nil {
 		return
 	}
-	lines, last, beside := []byte{'\n'}, "", "" // behind what a full disk has cut
+	lines, last, beside := []byte{'\n'}, "", "" // starts a new line after one that a full disk truncated
 	for _, f := range all {
 		dir := filepath.Dir(f.rel)
 		if dir != last {
-			lines = append(strconv.AppendQuote(lines, dir), '\n') // parts come there if the draft cannot take its place
+			lines = append(strconv.AppendQuote(lines, dir), '\n') // parts go there if the draft cannot replace the folder
 			last = dir
 		}
-		if parent := filepath.Dir(dir); f.made != nil && parent != beside {
+		if parent := filepath.Dir(dir); f.created != nil && parent != beside {
 			lines = append(strconv.AppendQuote(lines, parent), '\n')
 			beside = parent
 		}
 	}
-	_, _ = r.file.Write(lines) // a disk that is full takes no parts either
+	_, _ = r.file.Write(lines) // if the disk is full, no part can be created either
 }
 
-// part returns the name of another part or draft.
-func (r *run) part() string { return numbered(r.name, r.next.Add(1)) }
+// newPartName returns an unused name for a part or draft.
+func (r *downloadRun) newPartName() string { return runPartName(r.name, r.lastPart.Add(1)) }
 
-// remove removes a part or an empty draft that gets no other name.
-func (r *run) remove(dir *os.Root, part string) {
+// remove deletes a part or an empty draft that will not be renamed.
+func (r *downloadRun) remove(dir *os.Root, part string) {
 	if err := dir.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.left.Store(true)
+		r.leftover.Store(true)
 	}
 }
 
-// end removes the run's file, unless there is a part that somebody may yet remove.
-func (r *run) end() {
+// close unlocks the run file, and deletes it unless a part is left over.
+func (r *downloadRun) close() {
 	if r.file == nil {
 		return
 	}
-	if !r.left.Load() {
-		_ = r.root.Remove(r.name + ".run") // the next run takes it for a dead one's, and removes it
+	if !r.leftover.Load() {
+		_ = r.root.Remove(r.name + ".run") // if this fails, the next run removes it
 	}
-	letGo(r.file)
+	closeQuietly(r.file)
 }
 
-// sweep removes what dead runs have left below a folder.
-func sweep(root *os.Root) {
-	names, err := namesIn(root, ".")
+// removeDeadRuns deletes the parts and run files of killed runs below root.
+func removeDeadRuns(root *os.Root) {
+	names, err := readNames(root, ".")
 	if err != nil {
 		return
 	}
 	for _, name := range names {
-		if own := runName.FindStringSubmatch(name); own != nil {
-			sweepRun(root, own[1], name)
+		if own := runFileName.FindStringSubmatch(name); own != nil {
+			removeDeadRun(root, own[1], name)
 		}
 	}
 }
 
-// sweepRun removes what a run has left, if it is dead.
-func sweepRun(root *os.Root, own, name string) {
+// removeDeadRun deletes the parts of the run that starts with own, and then its run file name,
+// unless the run is alive.
+func removeDeadRun(root *os.Root, own, name string) {
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return
 	}
@@ -126,8 +130,8 @@ func sweepRun(root *os.Root, own, name string) {
 	if err != nil {
 		return
 	}
-	defer letGo(f)
-	if g, err := gripOn(root, name, f); err != nil || g != gripMine {
+	defer closeQuietly(f)
+	if g, err := tryLock(root, name, f); err != nil || g != lockAcquired {
 		return
 	}
 	raw, err := io.ReadAll(f)
@@ -135,51 +139,53 @@ func sweepRun(root *os.Root, own, name string) {
 	for line := range strings.SplitSeq(string(raw), "\n") {
 		dir, err := strconv.Unquote(line)
 		if err != nil || done[dir] {
-			continue // it was cut, and no part came
+			continue // truncated line: no part was created
 		}
 		done[dir] = true
-		clean = sweepFolder(root, own, dir) && clean
+		clean = removeRunParts(root, own, dir) && clean
 	}
 	if clean {
-		_ = root.Remove(name) // the next run tries again
+		_ = root.Remove(name) // if this fails, the next run tries again
 	}
 }
 
-// sweepFolder removes the parts and drafts of a dead run from a folder, and reports whether none is
-// left.
-func sweepFolder(root *os.Root, own, dir string) (clean bool) {
-	names, err := namesIn(root, dir)
+// removeRunParts deletes the parts and drafts of a dead run in one folder. clean reports that none
+// is left.
+func removeRunParts(root *os.Root, own, dir string) (clean bool) {
+	names, err := readNames(root, dir)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	}
 	clean = true
 	for _, name := range names {
-		if strings.HasPrefix(name, own+"-") && isOwn(name) {
-			err := removeLeft(root, filepath.Join(dir, name))
+		if strings.HasPrefix(name, own+"-") && isTempName(name) {
+			err := removePartOrDraft(root, filepath.Join(dir, name))
 			clean = clean && (err == nil || errors.Is(err, fs.ErrNotExist))
 		}
 	}
 	return clean
 }
 
-// removeLeft removes a part or a draft. The files of a draft are looked up by its name each time:
-// under its folder's name they are not touched, should its run be alive where locks do not work.
-func removeLeft(root *os.Root, path string) error {
+// removePartOrDraft deletes a part, or a draft and its files. It addresses each file by the draft's
+// path: if the run is alive after all and has renamed the draft to its folder, the files are no
+// longer found and stay.
+func removePartOrDraft(root *os.Root, path string) error {
 	if info, err := root.Lstat(path); err != nil || !info.IsDir() {
 		return root.Remove(path)
 	}
-	names, err := namesIn(root, path)
+	names, err := readNames(root, path)
 	for _, name := range names {
 		err = errors.Join(err, root.Remove(filepath.Join(path, name)))
 	}
 	return errors.Join(err, root.Remove(path))
 }
 
-func namesIn(root *os.Root, dir string) ([]string, error) {
+// readNames returns the names in a directory.
+func readNames(root *os.Root, dir string) ([]string, error) {
 	f, err := root.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	return f.Readdirnames(-1)
 }

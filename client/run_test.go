@@ -113,29 +113,29 @@ func TestGripOnAFileThatOthersMeet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		others func(t *testing.T, root *os.Root)
-		want   grip
+		want   lockResult
 	}{
-		"nobody comes": {func(*testing.T, *os.Root) {}, gripMine},
+		"nobody comes": {func(*testing.T, *os.Root) {}, lockAcquired},
 		"another has it": {func(t *testing.T, root *os.Root) {
 			f, err := root.OpenFile("f", os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { letGo(f) })
+			t.Cleanup(func() { closeQuietly(f) })
 			if held, err := filelock.Try(f); held || err != nil {
 				t.Fatal(held, err)
 			}
-		}, gripTaken},
+		}, lockHeld},
 		"it has gone": {func(t *testing.T, root *os.Root) {
 			if err := root.Remove("f"); err != nil {
 				t.Fatal(err)
 			}
-		}, gripLost},
+		}, lockStale},
 		"it has its name, and another came": {func(t *testing.T, root *os.Root) {
 			if err := errors.Join(root.Rename("f", "g"), root.WriteFile("f", nil, 0o666)); err != nil {
 				t.Fatal(err)
 			}
-		}, gripLost},
+		}, lockStale},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,14 +143,14 @@ func TestGripOnAFileThatOthersMeet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer letGo(root)
+			defer closeQuietly(root)
 			f, err := root.Create("f")
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer letGo(f)
+			defer closeQuietly(f)
 			test.others(t, root)
-			if got, err := gripOn(root, "f", f); got != test.want || err != nil {
+			if got, err := tryLock(root, "f", f); got != test.want || err != nil {
 				t.Errorf("%d, %v; want %d", got, err, test.want)
 			}
 		})
@@ -168,7 +168,7 @@ func TestGetBesideAnother(t *testing.T) {
 	var met atomic.Bool
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		if isContent(r.Method, r.URL.Path) && met.CompareAndSwap(false, true) {
-			if _, err := newDownloader(t, s).Get(t.Context(), "/t/f", path, GetOptions{}); !errors.Is(err, errUnderWay) {
+			if _, err := newDownloader(t, s).Get(t.Context(), "/t/f", path, GetOptions{}); !errors.Is(err, errInProgress) {
 				t.Errorf("alone: %v", err)
 			}
 			sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{})
@@ -203,7 +203,7 @@ func TestGetTreeFailsWithoutLeavings(t *testing.T) {
 // when it is there already.
 func TestGetTreeTidiesWhatIsLeftOfFiles(t *testing.T) {
 	t.Parallel()
-	files := map[string][]byte{"small": noise(8, 10), "large": noise(9, streamedFile+1), "there": noise(10, 20), "large there": noise(11, streamedFile+2)}
+	files := map[string][]byte{"small": noise(8, 10), "large": noise(9, maxStreamedFile+1), "there": noise(10, 20), "large there": noise(11, maxStreamedFile+2)}
 	dir := t.TempDir()
 	for name, content := range files {
 		part, side := partNames(name)
@@ -226,7 +226,7 @@ func TestGetTreeTidiesWhatIsLeftOfFiles(t *testing.T) {
 func TestOwnNames(t *testing.T) {
 	t.Parallel()
 	part, side := partNames("victim")
-	own := []string{part, side, side + "~", numbered(".smartdrive-0123456789abcdef", 12), ".smartdrive-0123456789abcdef.run", strings.ToUpper(part)}
+	own := []string{part, side, side + "~", runPartName(".smartdrive-0123456789abcdef", 12), ".smartdrive-0123456789abcdef.run", strings.ToUpper(part)}
 	others := []string{".smartdrive-notes", ".smartdrive-0123456789abcdef", "x" + part, part + "x", ".smartdrive-0123456789abcdef-.part", ".smartdrive-0123456789abcde.part", "part"}
 	files := map[string][]byte{"victim": noise(12, 100)}
 	for _, name := range others {
@@ -236,14 +236,14 @@ func TestOwnNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range own {
 		s.Store("/t/"+name, noise(14, 10), mtime)
-		if _, err := newDownloader(t, s).Get(t.Context(), "/t/victim", filepath.Join(dir, name), GetOptions{}); !errors.Is(err, errOwnName) {
+		if _, err := newDownloader(t, s).Get(t.Context(), "/t/victim", filepath.Join(dir, name), GetOptions{}); !errors.Is(err, errTempName) {
 			t.Errorf("get to %s: %v", name, err)
 		}
 	}
 	s.Store("/t/.smartdrive-0123456789abcdee.part/inside", nil, mtime) // a folder
 	failed := 0
 	sum, err := newDownloader(t, s).GetTree(t.Context(), "/t", dir, TreeOptions{Item: func(i Item) {
-		if errors.Is(i.Err, errOwnName) {
+		if errors.Is(i.Err, errTempName) {
 			failed++
 		}
 	}})

@@ -7,39 +7,40 @@ import (
 	"path"
 )
 
-// seal completes the upload and waits until the file is there. The digest that goes with it makes
-// the server refuse anything that is not what was read here.
-func (f *flight) seal(ctx context.Context) error {
-	if err := f.src.check(); err != nil {
+// seal completes the upload and waits until the file is published. It sends the digest, so that the
+// server refuses content that differs from the local file. It returns errUploadDone on success; the
+// caller passes any other error to recover.
+func (m *multipart) seal(ctx context.Context) error {
+	if err := m.src.check(); err != nil {
 		return err
 	}
-	if f.digest == "" { // it was found sealing: nothing was read yet
-		if err := f.hash(); err != nil {
+	if m.digest == "" { // the upload was found sealing, so the file has not been read yet
+		if err := m.hash(); err != nil {
 			return err
 		}
 	}
-	f.meter.state(StateVerifying)
-	f.sealing = true
-	a := Amend{Digests: f.digests()}
-	if f.up.Conflict != f.opt.Conflict { // it was found sealing, under what an earlier run was told
-		a.Conflict = f.opt.Conflict
+	m.meter.setState(StateVerifying)
+	m.allSent = true
+	a := Amend{Digests: m.digests()}
+	if m.upload.Conflict != m.opt.Conflict { // found sealing, with an earlier run's conflict policy
+		a.Conflict = m.opt.Conflict
 	}
-	pause := f.u.c.opt.Pause
-	for unfit := 0; ; pause = min(2*pause, f.u.c.opt.MaxPause) {
-		up, err := f.u.c.complete(ctx, f.up.ID, a, f.patience)
+	pause := m.u.c.opt.Pause
+	for unfit := 0; ; pause = min(2*pause, m.u.c.opt.MaxPause) {
+		up, err := m.u.c.complete(ctx, m.upload.ID, a, m.budget)
 		switch {
 		case IsCode(err, CodeState, CodeNotFound, CodeGone):
-			err = f.follow(ctx)
+			err = m.refresh(ctx)
 		case err == nil:
-			err = f.judge(up)
+			err = m.checkState(up)
 		}
 		switch unfit++; {
 		case errors.Is(err, errSealing):
 			unfit = 0
 		case err != nil:
 			return err
-		case unfit == mostRounds: // open, but not to be completed
-			return fmt.Errorf("upload %s does not end, it stays %s", f.up.ID, up.State)
+		case unfit == maxRounds: // the upload stays open and cannot be completed
+			return fmt.Errorf("upload %s does not end, it stays %s", m.upload.ID, up.State)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -47,108 +48,111 @@ func (f *flight) seal(ctx context.Context) error {
 	}
 }
 
-// afterRefusal deals with a refused begin or seal. Nil is: send what is missing now, and seal
-// again. errLinked is: it is there after all. Anything else is the error to end with.
-func (f *flight) afterRefusal(ctx context.Context, refused error) error {
+// recover handles a refused begin or seal. nil: send the missing parts and seal again.
+// errUploadDone: the content is already on the server. errUploadGone: begin a new upload. Any other
+// error is final.
+func (m *multipart) recover(ctx context.Context, refused error) error {
 	switch CodeOf(refused) {
 	case CodePartsMissing:
-		return f.lostParts(ctx, refused)
+		return m.markLost(ctx, refused)
 	case CodeDigestMismatch:
-		return f.mismatch(ctx, refused)
+		return m.handleMismatch(ctx, refused)
 	case CodeParentGone:
-		return f.newParent(ctx, refused)
+		return m.recreateParent(ctx, refused)
 	case CodeNameTaken:
-		return f.taken(ctx, refused)
+		return m.handleNameTaken(ctx, refused)
 	default:
 		return refused
 	}
 }
 
-// lostParts marks what the server misses.
-func (f *flight) lostParts(ctx context.Context, refused error) error {
+// markLost marks the parts that the server reports missing as to be sent.
+func (m *multipart) markLost(ctx context.Context, refused error) error {
 	var (
 		p    *Problem
 		lost []Span
 	)
-	if f.board == nil { // it was found sealing, and fell back
-		return f.reload(ctx)
+	if m.tracker == nil { // found sealing, so the parts were never loaded
+		return m.reload(ctx)
 	}
 	if !errors.As(refused, &p) || !p.Arg("missing", &lost) || len(lost) == 0 {
 		return refused
 	}
 	for _, s := range lost {
-		for n := max(0, s[0]); n <= s[1] && n < int64(len(f.board.parts)); n++ {
-			_, length := f.span(n)
-			f.meter.add(-length)
-			f.board.lose(n)
+		for n := max(0, s[0]); n <= s[1] && n < int64(len(m.tracker.parts)); n++ {
+			_, length := m.span(n)
+			m.meter.add(-length)
+			m.tracker.markMissing(n)
 		}
 	}
 	return nil
 }
 
-// mismatch deals with a digest that is not the one of the parts: a part was damaged, or the file
-// changed and its times do not tell. At first the file is read and every part compared again; if
-// that does not help, the upload is started again, once.
-func (f *flight) mismatch(ctx context.Context, refused error) error {
-	f.mismatches++
-	f.digest = ""
-	switch f.mismatches {
+// handleMismatch handles a digest mismatch: a part was damaged, or the file changed without a new
+// mtime. The first time it re-reads the file and compares every part. The second time it cancels
+// the upload and returns errUploadGone. The third time it fails.
+func (m *multipart) handleMismatch(ctx context.Context, refused error) error {
+	m.mismatches++
+	m.digest = ""
+	switch m.mismatches {
 	case 1:
-		return f.reload(ctx)
+		return m.reload(ctx)
 	case 2:
-		if err := f.u.c.CancelUpload(ctx, f.up.ID); err != nil {
+		if err := m.u.c.CancelUpload(ctx, m.upload.ID); err != nil {
 			return err
 		}
-		return errBeginAnew
+		return errUploadGone
 	}
-	return fmt.Errorf("%s is not what was sent, although every part was compared: is it being written to? %w", f.src.Name, refused)
+	return fmt.Errorf("%s is not what was sent, although every part was compared: is it being written to? %w", m.src.Name, refused)
 }
 
-// newParent makes the folder again and points the upload to it.
-func (f *flight) newParent(ctx context.Context, refused error) error {
-	if !f.opt.Parents {
+// recreateParent creates the missing target folder, if PutOptions.Parents allows it, and redirects
+// the upload to the new folder.
+func (m *multipart) recreateParent(ctx context.Context, refused error) error {
+	if !m.opt.Parents {
 		return refused
 	}
-	folder, _, err := f.u.c.MakeFolder(ctx, DirPath(f.dest))
+	folder, _, err := m.u.c.MakeFolder(ctx, DirPath(m.dest))
 	if err != nil {
 		return err
 	}
-	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Parent: folder.ID, Name: path.Base(f.dest)}, f.patience)
+	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Parent: folder.ID, Name: path.Base(m.dest)}, m.budget)
 	if err != nil {
 		return err
 	}
-	return f.judge(up)
+	return m.checkState(up)
 }
 
-// taken deals with a name that somebody took: with the same content there is nothing left to do.
-func (f *flight) taken(ctx context.Context, refused error) error {
-	n, found, err := f.found(ctx)
+// handleNameTaken handles a name conflict at seal. If the existing file has the same content, it
+// returns errUploadDone, otherwise refused.
+func (m *multipart) handleNameTaken(ctx context.Context, refused error) error {
+	n, found, err := m.findSame(ctx)
 	if err != nil || !found {
 		return refused
 	}
-	return f.drop(ctx, n)
+	return m.useExisting(ctx, n)
 }
 
-// drop ends the upload in favour of n, which has the same content already.
-func (f *flight) drop(ctx context.Context, n Node) error {
-	if f.up.ID != "" {
-		_ = f.u.c.CancelUpload(ctx, f.up.ID) // a courtesy: the server clears it away by itself in time
+// useExisting cancels the upload because node n already has its content. It returns errUploadDone.
+func (m *multipart) useExisting(ctx context.Context, n Node) error {
+	if m.upload.ID != "" {
+		_ = m.u.c.CancelUpload(ctx, m.upload.ID) // best effort: the server reclaims an abandoned upload
 	}
-	f.same = true
-	f.node.Store(&n)
-	return errLinked
+	m.duplicate = true
+	m.node.Store(&n)
+	return errUploadDone
 }
 
-// reload lays the board out again from what the server has now.
-func (f *flight) reload(ctx context.Context) error {
-	f.sealing = false
-	up, err := f.u.c.upload(ctx, f.up.ID, f.patience)
+// reload fetches the upload from the server and rebuilds the part tracker.
+func (m *multipart) reload(ctx context.Context) error {
+	m.allSent = false
+	up, err := m.u.c.upload(ctx, m.upload.ID, m.budget)
 	if err != nil {
 		return err
 	}
-	if err := f.judge(up); err != nil {
+	if err := m.checkState(up); err != nil {
 		return err
 	}
-	f.up = up
-	return f.plan(ctx)
+	m.upload = up
+	return m.loadParts(ctx)
 }

@@ -13,56 +13,57 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// sendAll returns when every part is there and the digest is known, or when a claim has made the
-// rest unnecessary.
+// sendAll returns nil when every part is on the server and the digest is known, and errUploadDone
+// when a claim has made the remaining parts unnecessary.
 //
-// The senders read a part once, while it goes out. The scanner reads the file apart from them,
-// ahead where the network is the slower one: it computes the digest and compares what the server
-// has from before.
-func (f *flight) sendAll(ctx context.Context) error {
+// Senders read each part while sending it. The scanner reads the file independently, so that it can
+// run ahead of a slow network: it computes the digest and compares the parts received by the server
+// earlier.
+func (m *multipart) sendAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.scan(ctx) })
-	for range f.u.opt.Parallel {
-		g.Go(func() error { return f.send(ctx) })
+	g.Go(func() error { return m.scan(ctx) })
+	for range m.u.opt.Parallel {
+		g.Go(func() error { return m.sendParts(ctx) })
 	}
 	return g.Wait()
 }
 
-// send sends parts until none is missing.
-func (f *flight) send(ctx context.Context) error {
+// sendParts sends parts until none is missing.
+func (m *multipart) sendParts(ctx context.Context) error {
 	for {
-		n, drop, ok := f.board.take(ctx)
+		n, drop, ok := m.tracker.acquire(ctx)
 		if !ok {
 			return context.Cause(ctx)
 		}
-		if err := f.sendPart(ctx, n, drop); err != nil {
+		if err := m.sendPart(ctx, n, drop); err != nil {
 			return err
 		}
-		f.board.sent(n)
+		m.tracker.markDone(n)
 	}
 }
 
-// sendPart brings part n to the server, whatever is there under its number.
-func (f *flight) sendPart(ctx context.Context, n int64, drop bool) error {
-	const tries = 4 // more often than this a part does not differ by accident: somebody else sends it
-	offset, length := f.span(n)
+// sendPart sends part n and retries. drop says that the server holds other bytes under that number,
+// which are deleted first.
+func (m *multipart) sendPart(ctx context.Context, n int64, drop bool) error {
+	const tries = 4 // if a part differs more often, another client is sending other content
+	offset, length := m.span(n)
 	for differs, unfit := 0, 0; ; {
-		err := f.replacePart(ctx, n, io.NewSectionReader(f.file, offset, length), drop)
+		err := m.replacePart(ctx, n, io.NewSectionReader(m.file, offset, length), drop)
 		switch {
 		case err == nil:
-			f.moved.Add(length)
+			m.moved.Add(length)
 			return nil
 		case IsCode(err, CodePartDiffers, CodeDigestMismatch):
 			drop = IsCode(err, CodePartDiffers)
 			if differs++; differs == tries {
-				return fmt.Errorf("part %d of %s: %w", n, f.src.Name, err)
+				return fmt.Errorf("part %d of %s: %w", n, m.src.Name, err)
 			}
 		case IsCode(err, CodeState, CodeNotFound, CodeGone):
-			if err := f.follow(ctx); err != nil {
+			if err := m.refresh(ctx); err != nil {
 				return err
 			}
-			unfit++ // it is about to move on, by a claim or by another client
-			if err := f.u.c.pause(ctx, f.patience, verdict{again: true}, unfit, err); err != nil {
+			unfit++ // the upload is changing state, by a claim or another client
+			if err := m.u.c.backoff(ctx, m.budget, retryDecision{retry: true}, unfit, err); err != nil {
 				return err
 			}
 		default:
@@ -71,56 +72,58 @@ func (f *flight) sendPart(ctx context.Context, n int64, drop bool) error {
 	}
 }
 
-// replacePart sends a part, after dropping what the server has under its number if that is known to
-// differ.
-func (f *flight) replacePart(ctx context.Context, n int64, r *io.SectionReader, drop bool) error {
+// replacePart sends a part, after deleting the server's one if drop is set.
+func (m *multipart) replacePart(ctx context.Context, n int64, r *io.SectionReader, drop bool) error {
 	if drop {
-		if err := f.u.c.deletePart(ctx, f.up.ID, n, f.patience); err != nil && !IsCode(err, CodeNotFound) {
+		if err := m.u.c.deletePart(ctx, m.upload.ID, n, m.budget); err != nil && !IsCode(err, CodeNotFound) {
 			return err
 		}
 	}
-	return f.u.c.putPart(ctx, f.up.ID, n, r, f.meter.add, f.patience)
+	return m.u.c.putPart(ctx, m.upload.ID, n, r, m.meter.add, m.budget)
 }
 
-// scan reads the file once, in order, as far as something is still to be known about it.
-func (f *flight) scan(ctx context.Context) error {
+// scan reads the file once, in order. It computes the digest if it is not known, compares the
+// unverified parts, and then claims the content if enough is unsent. errUploadDone reports that the
+// content is on the server already.
+func (m *multipart) scan(ctx context.Context) error {
 	sum, buf := blake3.New(32, nil), make([]byte, bufferSize)
-	wanted := f.digest == ""
-	for n := range int64(len(f.board.parts)) {
-		unsure := f.board.unsure(n)
+	wanted := m.digest == ""
+	for n := range int64(len(m.tracker.parts)) {
+		unsure := m.tracker.isUnverified(n)
 		if !wanted && !unsure {
 			continue
 		}
-		crc, err := f.scanPart(ctx, n, sum, buf)
+		crc, err := m.scanPart(ctx, n, sum, buf)
 		if err != nil {
 			return err
 		}
 		if unsure {
-			f.compare(n, crc)
+			m.comparePart(n, crc)
 		}
 	}
 	if wanted {
-		f.digest = hex.EncodeToString(sum.Sum(nil))
+		m.digest = hex.EncodeToString(sum.Sum(nil))
 	}
-	if f.there != nil && f.there.Digests[blake3Name] == f.digest {
-		return f.drop(ctx, *f.there)
+	if m.existing != nil && m.existing.Digests[blake3Name] == m.digest {
+		return m.useExisting(ctx, *m.existing)
 	}
-	if f.claimed || f.board.left()*f.up.PartSize < f.u.claimWorth {
+	if m.claimed || m.tracker.unsent()*m.upload.PartSize < m.u.minClaim {
 		return nil
 	}
-	return f.claim(ctx)
+	return m.claim(ctx)
 }
 
-// scanPart feeds part n to sum and returns its CRC-32.
-func (f *flight) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []byte) (uint32, error) {
-	offset, length := f.span(n)
+// scanPart adds part n to sum and returns its CRC-32. It fails with ErrChanged if the file is
+// shorter.
+func (m *multipart) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []byte) (uint32, error) {
+	offset, length := m.span(n)
 	crc := crc32.NewIEEE()
 	for done := int64(0); done < length; {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
 		chunk := buf[:min(int64(len(buf)), length-done)]
-		switch read, err := f.file.ReadAt(chunk, offset+done); {
+		switch read, err := m.file.ReadAt(chunk, offset+done); {
 		case read == len(chunk): // with io.EOF at the end of the file
 		case errors.Is(err, io.EOF):
 			return 0, fmt.Errorf("%w: it became shorter", ErrChanged)
@@ -134,28 +137,28 @@ func (f *flight) scanPart(ctx context.Context, n int64, sum hash.Hash, buf []byt
 	return crc.Sum32(), nil
 }
 
-// compare settles an unsure part.
-func (f *flight) compare(n int64, crc uint32) {
-	_, length := f.span(n)
-	have := f.parts[n]
+// comparePart resolves an unverified part by its size and CRC-32.
+func (m *multipart) comparePart(n int64, crc uint32) {
+	_, length := m.span(n)
+	have := m.parts[n]
 	same := have.Size == length && have.CRC32.Sum == crc
 	if !same {
-		f.meter.add(-length)
+		m.meter.add(-length)
 	}
-	f.board.settle(n, same)
+	m.tracker.resolve(n, same)
 }
 
-// claim tells the server, in the middle of the upload, what the content is. errLinked says that it
-// had it.
-func (f *flight) claim(ctx context.Context) error {
-	f.offered.Store(true)
-	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Digests: f.digests()}, f.patience)
+// claim sends the digest during the upload. errUploadDone reports that the server had the content.
+// A refused claim is not an error.
+func (m *multipart) claim(ctx context.Context) error {
+	m.claimSent.Store(true)
+	up, err := m.u.c.amend(ctx, m.upload.ID, Amend{Digests: m.digests()}, m.budget)
 	if isProblem(err) {
-		return nil // an offer: the parts go on, and find out by themselves what has become of the upload
+		return nil // a claim is optional; sending the parts shows the upload's state
 	}
 	if err != nil {
 		return err
 	}
-	f.claimed = true
-	return f.take(ctx, up)
+	m.claimed = true
+	return m.handleReply(ctx, up)
 }

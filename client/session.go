@@ -7,92 +7,93 @@ import (
 	"time"
 )
 
-// Session is a login: 30 days, sliding.
+// Session is a login. It expires after 30 days without use.
 type Session struct {
 	ID        string    `json:"id,omitempty"`
-	Token     string    `json:"token,omitempty"` // only when it is made
-	Name      string    `json:"name,omitempty"`  // what the client called itself
+	Token     string    `json:"token,omitempty"` // set only when created
+	Name      string    `json:"name,omitempty"`  // as the client named itself
 	CreatedAt time.Time `json:"created_at,omitzero"`
-	SeenAt    time.Time `json:"seen_at,omitzero"` // exact to an hour
+	SeenAt    time.Time `json:"seen_at,omitzero"` // last use, to the hour
 	ExpiresAt time.Time `json:"expires_at"`
-	Current   bool      `json:"current,omitempty"` // the one that asks
+	Current   bool      `json:"current,omitempty"` // the session of this client's token
 
-	// MustChange says of a new login that it is good for SetPassword only.
+	// MustChange, set by Login, reports that the session permits only SetPassword.
 	MustChange bool `json:"must_change_password,omitempty"`
 }
 
-// Login makes a session. The client itself goes on with the token it has; see WithToken.
+// Login creates a session. The client keeps its own token; use WithToken to act with the new one.
 func (c *Client) Login(ctx context.Context, name, password string) (s Session, err error) {
 	in := map[string]string{"name": name, "password": password}
-	err = c.do(ctx, &call{method: http.MethodPost, path: "/sessions", in: in, out: &s})
+	err = c.do(ctx, &request{method: http.MethodPost, path: "/sessions", input: in, output: &s})
 	return s, err
 }
 
-// Sessions lists the user's sessions.
+// Sessions returns a page of the user's sessions.
 func (c *Client) Sessions(ctx context.Context, p Page) (List[Session], error) {
-	return fetch[List[Session]](ctx, c, &call{method: http.MethodGet, path: "/sessions", query: p.values()})
+	return fetch[List[Session]](ctx, c, &request{method: http.MethodGet, path: "/sessions", query: p.values()})
 }
 
-// Logout ends a session by its id, or "current".
+// Logout ends a session; id may be "current".
 func (c *Client) Logout(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/sessions/" + url.PathEscape(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: "/sessions/" + url.PathEscape(id)})
 }
 
 // AccessToken is a token for programs.
 type AccessToken struct {
 	ID        string     `json:"id"`
-	Token     string     `json:"token,omitempty"` // only when it is made
+	Token     string     `json:"token,omitempty"` // set only when created
 	Name      string     `json:"name"`
 	Scopes    []string   `json:"scopes"` // read, write, admin
-	Heads     []string   `json:"heads"`  // native, dav, nextcloud: the protocols that it is good for
+	Heads     []string   `json:"heads"`  // permitted protocols: native, dav, nextcloud
 	CreatedAt time.Time  `json:"created_at,omitzero"`
-	SeenAt    time.Time  `json:"seen_at,omitzero"` // exact to an hour
+	SeenAt    time.Time  `json:"seen_at,omitzero"` // last use, to the hour
 	ExpiresAt *time.Time `json:"expires_at"`       // nil: never
 }
 
-// NewToken describes an access token to be made.
+// NewToken describes an access token for CreateToken.
 type NewToken struct {
 	Name      string   `json:"name"`
 	Scopes    []string `json:"scopes"`
-	Heads     []string `json:"heads,omitempty"`      // none: native
-	ExpiresIn int64    `json:"expires_in,omitempty"` // seconds
+	Heads     []string `json:"heads,omitempty"`      // empty: native
+	ExpiresIn int64    `json:"expires_in,omitempty"` // seconds; 0: never
 }
 
-// CreateToken makes an access token. It is not repeated when the reply is lost: a token that nobody
-// knows would stay.
+// CreateToken creates an access token. It does not retry if the reply is lost, because a token
+// would remain that nobody knows.
 func (c *Client) CreateToken(ctx context.Context, t NewToken) (AccessToken, error) {
-	made, err := fetch[AccessToken](ctx, c, &call{method: http.MethodPost, path: "/tokens", in: t, once: true})
+	made, err := fetch[AccessToken](ctx, c, &request{method: http.MethodPost, path: "/tokens", input: t, noRetryInDoubt: true})
 	if err != nil {
 		return made, err
 	}
-	made.Name, made.Scopes, made.Heads = t.Name, t.Scopes, t.Heads // which the answer does not repeat
+	made.Name, made.Scopes, made.Heads = t.Name, t.Scopes, t.Heads // the reply does not repeat these
 	if len(t.Heads) == 0 {
 		made.Heads = []string{"native"}
 	}
 	return made, nil
 }
 
-// Tokens lists the user's access tokens.
+// Tokens returns a page of the user's access tokens.
 func (c *Client) Tokens(ctx context.Context, p Page) (List[AccessToken], error) {
-	return fetch[List[AccessToken]](ctx, c, &call{method: http.MethodGet, path: "/tokens", query: p.values()})
+	return fetch[List[AccessToken]](ctx, c, &request{method: http.MethodGet, path: "/tokens", query: p.values()})
 }
 
 // DeleteToken revokes an access token.
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/tokens/" + url.PathEscape(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: "/tokens/" + url.PathEscape(id)})
 }
 
-// Me returns who the token belongs to and what they use.
+// Me returns the user of the token, the account, and its storage usage.
 func (c *Client) Me(ctx context.Context) (Me, error) {
-	return fetch[Me](ctx, c, &call{method: http.MethodGet, path: "/me"})
+	return fetch[Me](ctx, c, &request{method: http.MethodGet, path: "/me"})
 }
 
-// SetPassword changes the user's password and revokes all other sessions.
+// SetPassword changes the user's password and ends all other sessions.
 func (c *Client) SetPassword(ctx context.Context, current, password string) error {
 	in := map[string]string{"current": current, "password": password}
-	return c.do(ctx, &call{method: http.MethodPut, path: "/me/password", in: in})
+	return c.do(ctx, &request{method: http.MethodPut, path: "/me/password", input: in})
 }
 
+// values encodes the page as URL parameters.
 func (p Page) values() url.Values {
 	v := make(url.Values)
 	if p.Limit > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Linked is the node of a link; of one that was deleted for good only the ID is known.
+// Linked is the node that a link points to. If the node was deleted for good, only ID is set.
 type Linked struct {
 	ID   string   `json:"id"`
 	Name string   `json:"name"`
@@ -16,57 +16,59 @@ type Linked struct {
 	Size int64    `json:"size"`
 }
 
-// Share is a link by which anybody may list and download a node.
+// Share is a public link through which anyone can list and download a node.
 type Share struct {
 	ID           string     `json:"id"`
 	Token        string     `json:"token"`
 	URL          string     `json:"url"`
 	Node         Linked     `json:"node"`
-	Code         *string    `json:"code"`          // nil: none
+	Code         *string    `json:"code"`          // extraction code; nil: none
 	ExpiresAt    *time.Time `json:"expires_at"`    // nil: never
-	MaxDownloads *int64     `json:"max_downloads"` // nil: any number
+	MaxDownloads *int64     `json:"max_downloads"` // nil: unlimited
 	Downloads    int64      `json:"downloads"`
 	Views        int64      `json:"views"`
 	CreatedAt    time.Time  `json:"created_at"`
 	State        string     `json:"state"` // open, expired, used-up, gone
 }
 
-// AutoCode asks the server for a code.
+// AutoCode, as NewShare.Code, makes the server generate a code.
 const AutoCode = "auto"
 
-// NewShare describes a share to be made.
+// NewShare describes a share for CreateShare.
 type NewShare struct {
 	Node         string `json:"node"`
-	Code         string `json:"code,omitempty"`          // 4 to 16 letters and digits, or AutoCode; empty: none
+	Code         string `json:"code,omitempty"`          // extraction code: 4 to 16 letters and digits, or AutoCode; empty: none
 	ExpiresIn    int64  `json:"expires_in,omitempty"`    // seconds; 0: never
-	MaxDownloads int64  `json:"max_downloads,omitempty"` // 0: any number
+	MaxDownloads int64  `json:"max_downloads,omitempty"` // 0: unlimited
 }
 
-// CreateShare makes a share.
+// CreateShare creates a share.
 func (c *Client) CreateShare(ctx context.Context, s NewShare) (Share, error) {
-	return fetch[Share](ctx, c, &call{method: http.MethodPost, path: "/shares", in: s, key: true})
+	return fetch[Share](ctx, c, &request{method: http.MethodPost, path: "/shares", input: s, withKey: true})
 }
 
-// Shares lists shares, the newest first, only of one node if it is not empty.
+// Shares returns a page of shares, newest first; a non-empty node id selects the shares of that
+// node.
 func (c *Client) Shares(ctx context.Context, node string, p Page) (List[Share], error) {
 	query := p.values()
 	if node != "" {
 		query.Set("node", node)
 	}
-	return fetch[List[Share]](ctx, c, &call{method: http.MethodGet, path: "/shares", query: query})
+	return fetch[List[Share]](ctx, c, &request{method: http.MethodGet, path: "/shares", query: query})
 }
 
-// AllShares is Shares, all pages.
+// AllShares yields the shares of all pages, newest first; node is as in Shares. It yields an error
+// last.
 func (c *Client) AllShares(ctx context.Context, node string) iter.Seq2[Share, error] {
 	return all(func(p Page) (List[Share], error) { return c.Shares(ctx, node, p) })
 }
 
-// DeleteShare ends a share.
+// DeleteShare deletes a share; its link stops working.
 func (c *Client) DeleteShare(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/shares/" + url.PathEscape(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: "/shares/" + url.PathEscape(id)})
 }
 
-// Collect is a link by which anybody may send files into a folder.
+// Collect is a collect link, through which anyone can upload files into a folder.
 type Collect struct {
 	ID        string     `json:"id"`
 	Token     string     `json:"token"`
@@ -75,42 +77,42 @@ type Collect struct {
 	Title     string     `json:"title"`
 	Message   string     `json:"message"`
 	ExpiresAt *time.Time `json:"expires_at"` // nil: never
-	MaxBytes  *int64     `json:"max_bytes"`  // nil: what the account has room for
-	MaxFile   *int64     `json:"max_file"`   // nil: any
-	Files     int64      `json:"files"`      // that have come
-	Received  int64      `json:"received"`   // their bytes
-	Arriving  int64      `json:"arriving"`   // declared bytes of what is on its way
-	Left      *int64     `json:"left"`       // nil: no limit of its own
+	MaxBytes  *int64     `json:"max_bytes"`  // nil: limited only by the account's quota
+	MaxFile   *int64     `json:"max_file"`   // nil: no limit
+	Files     int64      `json:"files"`      // files received
+	Received  int64      `json:"received"`   // bytes received
+	Arriving  int64      `json:"arriving"`   // declared bytes of uploads in progress
+	Left      *int64     `json:"left"`       // bytes that may still be sent; nil: no limit of its own
 	CreatedAt time.Time  `json:"created_at"`
 	State     string     `json:"state"` // open, expired, full, gone
 }
 
-// NewCollect describes a collect link to be made.
+// NewCollect describes a collect link for CreateCollect.
 type NewCollect struct {
 	Folder    string `json:"folder"`
 	Title     string `json:"title"`
 	Message   string `json:"message,omitempty"`
 	ExpiresIn int64  `json:"expires_in,omitempty"` // seconds; 0: never
-	MaxBytes  int64  `json:"max_bytes,omitempty"`  // of all files; 0: what the account has room for
-	MaxFile   int64  `json:"max_file,omitempty"`   // of one file; 0: any
+	MaxBytes  int64  `json:"max_bytes,omitempty"`  // bytes of all files; 0: limited only by the account's quota
+	MaxFile   int64  `json:"max_file,omitempty"`   // bytes of one file; 0: no limit
 }
 
-// CreateCollect makes a collect link.
+// CreateCollect creates a collect link.
 func (c *Client) CreateCollect(ctx context.Context, n NewCollect) (Collect, error) {
-	return fetch[Collect](ctx, c, &call{method: http.MethodPost, path: "/collects", in: n, key: true})
+	return fetch[Collect](ctx, c, &request{method: http.MethodPost, path: "/collects", input: n, withKey: true})
 }
 
-// Collects lists collect links, the newest first.
+// Collects returns a page of collect links, newest first.
 func (c *Client) Collects(ctx context.Context, p Page) (List[Collect], error) {
-	return fetch[List[Collect]](ctx, c, &call{method: http.MethodGet, path: "/collects", query: p.values()})
+	return fetch[List[Collect]](ctx, c, &request{method: http.MethodGet, path: "/collects", query: p.values()})
 }
 
-// AllCollects is Collects, all pages.
+// AllCollects yields all collect links, newest first. It yields an error last.
 func (c *Client) AllCollects(ctx context.Context) iter.Seq2[Collect, error] {
 	return all(func(p Page) (List[Collect], error) { return c.Collects(ctx, p) })
 }
 
-// DeleteCollect ends a collect link; what has come stays.
+// DeleteCollect deletes a collect link. Received files stay.
 func (c *Client) DeleteCollect(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/collects/" + url.PathEscape(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: "/collects/" + url.PathEscape(id)})
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// sidecar remembers beside a partial file what is in it.
+// sidecar is the JSON file beside a partial file that records which ranges of which content are
+// complete.
 type sidecar struct {
 	root *os.Root
 	name string
@@ -17,21 +18,22 @@ type sidecar struct {
 	ETag     string `json:"etag"`
 	Size     int64  `json:"size"`
 	PartSize int64  `json:"part_size"`
-	Done     []Span `json:"done"` // numbers of ranges
+	Done     []Span `json:"done"` // ranges of part numbers
 
-	mu    sync.Mutex
-	saved time.Time
-	there bool
+	mu      sync.Mutex
+	savedAt time.Time
+	exists  bool
 }
 
-// saveEvery is how much work a killed download may lose.
-const saveEvery = time.Second
+// saveInterval is the least time between two saves, and so the work that a killed download may
+// lose.
+const saveInterval = time.Second
 
-// load lays out on b what an earlier run fetched of the same content, and reports whether there was
-// any.
-func (s *sidecar) load(b *board) bool {
+// load marks the parts that an earlier run fetched as done, if the sidecar on disk describes the
+// same content and part size. It reports false if it does not.
+func (s *sidecar) load(b *partTracker) bool {
 	raw, err := s.root.ReadFile(s.name)
-	s.there = !errors.Is(err, fs.ErrNotExist)
+	s.exists = !errors.Is(err, fs.ErrNotExist)
 	var old sidecar
 	if err != nil || json.Unmarshal(raw, &old) != nil {
 		return false
@@ -41,20 +43,20 @@ func (s *sidecar) load(b *board) bool {
 	}
 	for _, span := range old.Done {
 		for n := max(0, span[0]); n <= span[1] && n < int64(len(b.parts)); n++ {
-			b.sent(n)
+			b.markDone(n)
 		}
 	}
 	return true
 }
 
-// saveNowAndThen is save, but not more often than saveEvery; a file that is fetched faster than
-// that never gets a sidecar.
-func (s *sidecar) saveNowAndThen(b *board) error {
+// saveIfDue saves the sidecar at most once per saveInterval. A download shorter than that writes no
+// sidecar.
+func (s *sidecar) saveIfDue(b *partTracker) error {
 	s.mu.Lock()
-	if s.saved.IsZero() {
-		s.saved = time.Now()
+	if s.savedAt.IsZero() {
+		s.savedAt = time.Now()
 	}
-	due := time.Since(s.saved) >= saveEvery
+	due := time.Since(s.savedAt) >= saveInterval
 	s.mu.Unlock()
 	if !due {
 		return nil
@@ -62,12 +64,13 @@ func (s *sidecar) saveNowAndThen(b *board) error {
 	return s.save(b)
 }
 
-// save writes the sidecar, whole or not at all.
-func (s *sidecar) save(b *board) error {
+// save writes the sidecar atomically. It writes nothing if no part is done or the content has no
+// ETag.
+func (s *sidecar) save(b *partTracker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saved = time.Now()
-	s.Done = b.spans()
+	s.savedAt = time.Now()
+	s.Done = b.doneSpans()
 	if s.ETag == "" || len(s.Done) == 0 {
 		return nil
 	}
@@ -75,16 +78,17 @@ func (s *sidecar) save(b *board) error {
 	if err != nil {
 		return err
 	}
-	s.there = true
+	s.exists = true
 	if err := s.root.WriteFile(s.name+"~", raw, 0o600); err != nil {
 		return err
 	}
 	return s.root.Rename(s.name+"~", s.name)
 }
 
+// remove deletes the sidecar; a missing file is not an error.
 func (s *sidecar) remove() error {
-	_ = s.root.Remove(s.name + "~") // of a process that was killed while it saved
-	if !s.there {
+	_ = s.root.Remove(s.name + "~") // left by a process that was killed while saving
+	if !s.exists {
 		return nil
 	}
 	if err := s.root.Remove(s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {

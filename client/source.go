@@ -13,38 +13,39 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// Source is a file to be sent.
+// Source is a file to be uploaded.
 type Source struct {
-	Name  string // for messages and the fingerprint
+	Name  string // used in messages and in the fingerprint
 	Size  int64  // bytes
 	Mtime time.Time
 	Open  func() (ReadAtCloser, error)
-	// Check returns ErrChanged when the file is no longer what Size and Mtime say; nil never does.
+	// Check returns ErrChanged if the file no longer has Size and Mtime. nil: never checked.
 	Check func() error
 }
 
-// stamp is what the drive keeps of a file's time, in Unix ms. It has no 0: that is a file without a
-// time.
-func stamp(t time.Time) int64 {
+// mtimeMillis returns t in Unix milliseconds as the server stores it. 0 becomes 1, because the
+// server uses 0 for a file without a time.
+func mtimeMillis(t time.Time) int64 {
 	if ms := t.UnixMilli(); ms != 0 {
 		return ms
 	}
 	return 1
 }
 
-// ReadAtCloser is an open file.
+// ReadAtCloser is an open file for random reads.
 type ReadAtCloser interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// letGo closes what was only read: nothing is lost if that fails.
-func letGo(c io.Closer) { _ = c.Close() }
+// closeQuietly closes a file or body that was only read, and ignores the error.
+func closeQuietly(c io.Closer) { _ = c.Close() }
 
-// errNotRegular is a source that is neither a file nor a link to one.
+// errNotRegular reports a path that is not a regular file or a link to one.
 var errNotRegular = errors.New("not a regular file")
 
-// FileSource returns the file at a local path; a symbolic link is followed.
+// FileSource returns the local file at path as a Source; it follows a symbolic link. It fails if
+// the file is missing or not regular.
 func FileSource(path string) (Source, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -56,6 +57,7 @@ func FileSource(path string) (Source, error) {
 	return fileSource(path, info), nil
 }
 
+// fileSource returns a Source for path with the size and mtime of info.
 func fileSource(path string, info os.FileInfo) Source {
 	return Source{
 		Name: filepath.Base(path), Size: info.Size(), Mtime: info.ModTime(),
@@ -74,7 +76,7 @@ func fileSource(path string, info os.FileInfo) Source {
 	}
 }
 
-// check is Check, if there is one.
+// check calls Check if it is set.
 func (s Source) check() error {
 	if s.Check == nil {
 		return nil
@@ -82,27 +84,28 @@ func (s Source) check() error {
 	return s.Check()
 }
 
-// sample is how much of each end of a file goes into its fingerprint, in bytes: one read each.
-const sample = 64 << 10
+// sampleBytes is how many bytes of each end of a file go into its fingerprint.
+const sampleBytes = 64 << 10
 
-// fingerprint names a file well enough to find its upload again without reading all of it: size,
-// mtime, name and a sample of both ends. What it finds is checked part by part before it is
-// trusted.
+// fingerprint returns a key by which a later run finds the upload of the same file without reading
+// all of the file: a hash of size, mtime, name, and a sample of both ends. Each part of an upload
+// found this way is still compared before it is trusted.
 func fingerprint(s Source, f io.ReaderAt) (string, error) {
 	h := blake3.New(20, nil)
 	_, _ = fmt.Fprintf(h, "smartdrive fingerprint 1\n%d\n%d\n%q\n", s.Size, s.Mtime.UnixMilli(), s.Name)
-	for _, offset := range []int64{0, max(0, s.Size-sample)} {
-		if _, err := io.Copy(h, io.NewSectionReader(f, offset, sample)); err != nil {
+	for _, offset := range []int64{0, max(0, s.Size-sampleBytes)} {
+		if _, err := io.Copy(h, io.NewSectionReader(f, offset, sampleBytes)); err != nil {
 			return "", err
 		}
 	}
 	return "v1-" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// sumFile returns the BLAKE3 digest of the source in hex.
+// sumFile returns the BLAKE3 digest of the first size bytes of r in hex. It fails with ErrChanged
+// if r is shorter. moved, if not nil, receives the bytes read.
 func sumFile(r io.ReaderAt, size int64, moved func(int64)) (string, error) {
 	h := blake3.New(32, nil)
-	n, err := io.CopyBuffer(h, struct{ io.Reader }{&tellReader{io.NewSectionReader(r, 0, size), moved}}, make([]byte, bufferSize))
+	n, err := io.CopyBuffer(h, struct{ io.Reader }{&countingReader{io.NewSectionReader(r, 0, size), moved}}, make([]byte, bufferSize))
 	if err != nil {
 		return "", err
 	}
@@ -112,17 +115,16 @@ func sumFile(r io.ReaderAt, size int64, moved func(int64)) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// bufferSize is how much of a file is read at once, in bytes: enough for BLAKE3 to fill its lanes
-// many times over.
+// bufferSize is how many bytes of a file are read at a time; enough to use BLAKE3's SIMD lanes.
 const bufferSize = 256 << 10
 
-// tellReader tells how much was read.
-type tellReader struct {
+// countingReader reports the number of bytes of each read.
+type countingReader struct {
 	io.Reader
 	moved func(int64)
 }
 
-func (r *tellReader) Read(p []byte) (int, error) {
+func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.moved != nil {
 		r.moved(int64(n))
@@ -130,8 +132,9 @@ func (r *tellReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keyedAnswer computes the answer to a challenge: keyed BLAKE3 over uint64le(offset) |
-// uint32le(length) | bytes of each range.
+// keyedAnswer computes the answer to a challenge: BLAKE3 keyed with the nonce, over
+// uint64le(offset) | uint32le(length) | bytes of each range. It fails if a range is outside of the
+// file, and with ErrChanged if the file is shorter than size.
 func keyedAnswer(ch *Challenge, f io.ReaderAt, size int64) (string, error) {
 	key, err := hex.DecodeString(ch.Nonce)
 	if err != nil || len(key) != 32 {
@@ -156,7 +159,7 @@ func keyedAnswer(ch *Challenge, f io.ReaderAt, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Sum returns the BLAKE3 digest of a local file in hex, as nodes have it.
+// Sum returns the BLAKE3 digest of a local file in hex, comparable with Node.Digest.
 func Sum(path string) (string, error) {
 	src, err := FileSource(path)
 	if err != nil {
@@ -166,9 +169,9 @@ func Sum(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	return sumFile(f, src.Size, nil)
 }
 
-// Digest returns the BLAKE3 digest in hex, empty for a folder.
+// Digest returns the node's BLAKE3 digest in hex, "" for a folder.
 func (n Node) Digest() string { return n.Digests[blake3Name] }

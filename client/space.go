@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Sharing is what people do with what they share: spaces, groups, roles at folders and files.
+// Sharing manages spaces, groups and roles.
 type Sharing struct{ c *Client }
 
-// NewSharing returns the Sharing of a client.
+// NewSharing returns a Sharing that uses c.
 func NewSharing(c *Client) Sharing { return Sharing{c} }
 
-// Space is an account that people share.
+// Space is an account shared by its members.
 type Space struct {
 	ID     string `json:"id"`
 	RootID string `json:"root_id"`
@@ -28,38 +28,38 @@ type Space struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	Links       string `json:"links"`        // who may give out links: editors, managers, nobody
-	Outward     string `json:"outward"`      // who may give roles to others than members: managers, nobody
-	TrashDays   int    `json:"trash_days"`   // for how long the trash is kept; 0: as the server does
-	VersionDays int    `json:"version_days"` // and old versions
+	Links       string `json:"links"`        // who may create links: editors, managers, nobody
+	Outward     string `json:"outward"`      // who may grant roles to non-members: managers, nobody
+	TrashDays   int    `json:"trash_days"`   // retention of the trash; 0: the server's default
+	VersionDays int    `json:"version_days"` // retention of old versions; 0: the server's default
 }
 
-// Spaces lists the spaces that the caller is a member of.
+// Spaces returns the spaces that the caller is a member of.
 func (s Sharing) Spaces(ctx context.Context) ([]Space, error) {
-	l, err := fetch[List[Space]](ctx, s.c, &call{method: http.MethodGet, path: "/spaces"})
+	l, err := fetch[List[Space]](ctx, s.c, &request{method: http.MethodGet, path: "/spaces"})
 	return l.Items, err
 }
 
-// AllSpaces yields all spaces there are, for administrators.
+// AllSpaces yields all spaces of the server. It requires an administrator. It yields an error last.
 func (s Sharing) AllSpaces(ctx context.Context) iter.Seq2[Space, error] {
 	return all(func(p Page) (List[Space], error) {
-		return fetch[List[Space]](ctx, s.c, &call{method: http.MethodGet, path: "/admin/spaces", query: p.values()})
+		return fetch[List[Space]](ctx, s.c, &request{method: http.MethodGet, path: "/admin/spaces", query: p.values()})
 	})
 }
 
-// NewSpace describes a space to be made.
+// NewSpace describes a space for CreateSpace.
 type NewSpace struct {
 	Name    string `json:"name"`
 	Total   *int64 `json:"total,omitempty"`   // bytes; nil: the server's default
 	Manager string `json:"manager,omitempty"` // id of a user; empty: the caller
 }
 
-// CreateSpace makes a space. Administrators may.
+// CreateSpace creates a space. It requires an administrator.
 func (s Sharing) CreateSpace(ctx context.Context, in NewSpace) (Space, error) {
-	return fetch[Space](ctx, s.c, &call{method: http.MethodPost, path: "/admin/spaces", in: in, key: true})
+	return fetch[Space](ctx, s.c, &request{method: http.MethodPost, path: "/admin/spaces", input: in, withKey: true})
 }
 
-// SpaceChange says what of a space changes; what is zero stays.
+// SpaceChange describes changes of a space. Zero fields stay unchanged.
 type SpaceChange struct {
 	Name  string `json:"name,omitempty"`
 	State string `json:"state,omitempty"` // active or archived
@@ -71,34 +71,36 @@ type SpaceChange struct {
 	VersionDays *int   `json:"version_days,omitempty"`
 }
 
-// ChangeSpace changes a space as one of its managers: its name, its settings, or to archive it.
+// ChangeSpace renames or archives a space, or changes its settings. It requires a manager of the
+// space.
 func (s Sharing) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
-	return fetch[Space](ctx, s.c, &call{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), in: ch})
+	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// SetSpace changes a space as an administrator.
+// SetSpace changes a space. It requires an administrator.
 func (s Sharing) SetSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
-	return fetch[Space](ctx, s.c, &call{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), in: ch})
+	return fetch[Space](ctx, s.c, &request{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), input: ch})
 }
 
-// DeleteSpace deletes a space; for 30 days SetSpace with the state active brings it back.
+// DeleteSpace deletes a space. For 30 days, SetSpace with the state "active" restores it. It
+// requires an administrator.
 func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
+	return s.c.do(ctx, &request{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
 }
 
-// Grant is a role of a user or a group at a node.
+// Grant is a role of a user or group at a node.
 type Grant struct {
 	NodeID      string     `json:"node_id"`
 	Kind        string     `json:"kind"` // user or group
 	PrincipalID string     `json:"principal_id"`
-	Name        string     `json:"name"` // of the user or group
+	Name        string     `json:"name"` // name of the user or group
 	Role        string     `json:"role"`
 	Note        string     `json:"note"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   *time.Time `json:"expires_at"` // nil: never
 }
 
-// NewGrant describes a role to be given.
+// NewGrant describes a role for Sharing.Grant.
 type NewGrant struct {
 	Kind      string `json:"kind"`      // user or group
 	Principal string `json:"principal"` // id or name
@@ -107,60 +109,62 @@ type NewGrant struct {
 	ExpiresIn int64  `json:"expires_in,omitempty"` // seconds; 0: never
 }
 
-// Grant gives a user or a group a role at a node, in the place of the one that it has there.
+// Grant gives a user or group a role at a node, replacing the role it has there.
 func (s Sharing) Grant(ctx context.Context, node string, g NewGrant) (Grant, error) {
-	return fetch[Grant](ctx, s.c, &call{method: http.MethodPost, path: nodePath(node) + "/grants", in: g, key: true})
+	return fetch[Grant](ctx, s.c, &request{method: http.MethodPost, path: nodePath(node) + "/grants", input: g, withKey: true})
 }
 
-// Ungrant takes a role at a node away; one's own, to leave.
+// Ungrant removes a principal's role at a node. Callers may remove their own role.
 func (s Sharing) Ungrant(ctx context.Context, node, principal string) error {
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: nodePath(node) + "/grants/" + url.PathEscape(principal)})
+	return s.c.do(ctx, &request{method: http.MethodDelete, path: nodePath(node) + "/grants/" + url.PathEscape(principal)})
 }
 
-// AllGrants yields the roles at a node; at the root of a space those are its members.
+// AllGrants yields the roles granted at a node. The grants at the root of a space are its members.
+// It yields an error last.
 func (s Sharing) AllGrants(ctx context.Context, node string) iter.Seq2[Grant, error] {
 	return all(func(p Page) (List[Grant], error) {
-		return fetch[List[Grant]](ctx, s.c, &call{method: http.MethodGet, path: nodePath(node) + "/grants", query: p.values()})
+		return fetch[List[Grant]](ctx, s.c, &request{method: http.MethodGet, path: nodePath(node) + "/grants", query: p.values()})
 	})
 }
 
-// Access is who has access to a node by name, and from where.
+// Access lists the grants that give access to a node.
 type Access struct {
 	Role   string        `json:"role"`  // the caller's
-	Owner  string        `json:"owner"` // whose drive it is in; empty: a space
+	Owner  string        `json:"owner"` // user whose drive contains the node; empty: a space
 	Grants []AccessGrant `json:"grants"`
 }
 
-// AccessGrant is a role at a node or at a folder above it.
+// AccessGrant is a role granted at a node or at a folder above it.
 type AccessGrant struct {
 	Grant Grant `json:"grant"`
-	Level int   `json:"level"` // how many folders above
-	Idle  bool  `json:"idle"`  // it gives nothing for now: the space shares nothing with others than its members
+	Level int   `json:"level"` // 0: at the node; n: n folders above
+	Idle  bool  `json:"idle"`  // without effect, because the space does not share with non-members
 }
 
-// Access tells who has access to a node.
+// Access returns the grants that give access to a node.
 func (s Sharing) Access(ctx context.Context, node string) (Access, error) {
-	return fetch[Access](ctx, s.c, &call{method: http.MethodGet, path: nodePath(node) + "/access"})
+	return fetch[Access](ctx, s.c, &request{method: http.MethodGet, path: nodePath(node) + "/access"})
 }
 
-// SharedByName is a folder or file that is shared by name.
+// SharedByName is a node shared with a named user or group.
 type SharedByName struct {
 	Grant Grant  `json:"grant"`
-	Path  string `json:"path"` // its address for the caller
+	Path  string `json:"path"` // path of the node for the caller
 	Node  Linked `json:"node"`
 }
 
-// AllSharedWithMe yields what is shared with the caller by name.
+// AllSharedWithMe yields the nodes that others share with the caller by name. It yields an error
+// last.
 func (s Sharing) AllSharedWithMe(ctx context.Context) iter.Seq2[SharedByName, error] {
 	return all(func(p Page) (List[SharedByName], error) {
-		return fetch[List[SharedByName]](ctx, s.c, &call{method: http.MethodGet, path: "/shared-with-me", query: p.values()})
+		return fetch[List[SharedByName]](ctx, s.c, &request{method: http.MethodGet, path: "/shared-with-me", query: p.values()})
 	})
 }
 
-// AllSharedByMe yields what the caller shares by name.
+// AllSharedByMe yields the nodes that the caller shares by name. It yields an error last.
 func (s Sharing) AllSharedByMe(ctx context.Context) iter.Seq2[SharedByName, error] {
 	return all(func(p Page) (List[SharedByName], error) {
-		return fetch[List[SharedByName]](ctx, s.c, &call{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
+		return fetch[List[SharedByName]](ctx, s.c, &request{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
 	})
 }
 
@@ -172,7 +176,7 @@ type Group struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Person is a user as others may know them.
+// Person is a user without private data.
 type Person struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -180,74 +184,76 @@ type Person struct {
 
 const groupsPath = "/admin/groups"
 
-// AllGroups yields the groups by name. Groups are administrators'.
+// AllGroups yields the groups, sorted by name. It requires an administrator. It yields an error
+// last.
 func (s Sharing) AllGroups(ctx context.Context) iter.Seq2[Group, error] {
 	return all(func(p Page) (List[Group], error) {
-		return fetch[List[Group]](ctx, s.c, &call{method: http.MethodGet, path: groupsPath, query: p.values()})
+		return fetch[List[Group]](ctx, s.c, &request{method: http.MethodGet, path: groupsPath, query: p.values()})
 	})
 }
 
-// CreateGroup makes a group.
+// CreateGroup creates a group.
 func (s Sharing) CreateGroup(ctx context.Context, name string) (Group, error) {
-	return fetch[Group](ctx, s.c, &call{method: http.MethodPost, path: groupsPath, in: map[string]string{"name": name}, key: true})
+	return fetch[Group](ctx, s.c, &request{method: http.MethodPost, path: groupsPath, input: map[string]string{"name": name}, withKey: true})
 }
 
-// DeleteGroup deletes a group and what it was given.
+// DeleteGroup deletes a group and its grants.
 func (s Sharing) DeleteGroup(ctx context.Context, id string) error {
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
+	return s.c.do(ctx, &request{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
 }
 
-// AllMembers yields the users of a group.
+// AllMembers yields the users of a group. It yields an error last.
 func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Person, error] {
 	return all(func(p Page) (List[Person], error) {
-		return fetch[List[Person]](ctx, s.c, &call{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
+		return fetch[List[Person]](ctx, s.c, &request{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
 	})
 }
 
-// AddMember puts a user into a group.
+// AddMember adds a user to a group.
 func (s Sharing) AddMember(ctx context.Context, group, user string) error {
-	return s.c.do(ctx, &call{method: http.MethodPut, path: memberPath(group, user)})
+	return s.c.do(ctx, &request{method: http.MethodPut, path: memberPath(group, user)})
 }
 
-// RemoveMember takes a user out of a group.
+// RemoveMember removes a user from a group.
 func (s Sharing) RemoveMember(ctx context.Context, group, user string) error {
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: memberPath(group, user)})
+	return s.c.do(ctx, &request{method: http.MethodDelete, path: memberPath(group, user)})
 }
 
 func memberPath(group, user string) string {
 	return groupsPath + "/" + url.PathEscape(group) + "/members/" + url.PathEscape(user)
 }
 
-// FindPeople looks for users and groups whose name begins so.
+// FindPeople returns the users and groups whose name has the prefix.
 func (s Sharing) FindPeople(ctx context.Context, prefix string) ([]Found, error) {
-	l, err := fetch[List[Found]](ctx, s.c, &call{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
+	l, err := fetch[List[Found]](ctx, s.c, &request{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
 	return l.Items, err
 }
 
-// Found is somebody to share with.
+// Found is a user or group to share with.
 type Found struct {
 	Kind string `json:"kind"` // user or group
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Trash lists what was deleted in a space: its name or id; empty: in one's own drive.
+// Trash returns a page of a space's trash. space is a name or id; empty: the user's own drive.
 func (s Sharing) Trash(ctx context.Context, space string, p Page) (List[Node], error) {
-	return fetch[List[Node]](ctx, s.c, &call{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
+	return fetch[List[Node]](ctx, s.c, &request{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
 }
 
-// AllTrash is Trash, all pages.
+// AllTrash yields all nodes in a space's trash; space is as in Trash. It yields an error last.
 func (s Sharing) AllTrash(ctx context.Context, space string) iter.Seq2[Node, error] {
 	return all(func(p Page) (List[Node], error) { return s.Trash(ctx, space, p) })
 }
 
-// EmptyTrash deletes what is in the trash of a space for good.
+// EmptyTrash permanently deletes all nodes in a space's trash; space is as in Trash. It waits if
+// the server continues in the background.
 func (s Sharing) EmptyTrash(ctx context.Context, space string) error {
-	_, err := settled[Node](ctx, s.c, &call{method: http.MethodDelete, path: "/trash", query: inSpace(url.Values{}, space)})
+	_, err := fetchAndWait[Node](ctx, s.c, &request{method: http.MethodDelete, path: "/trash", query: inSpace(url.Values{}, space)})
 	return err
 }
 
-// inSpace adds the name of a space to a query.
+// inSpace adds the parameter space to a query if space is not empty, and returns the query.
 func inSpace(query url.Values, space string) url.Values {
 	if space != "" {
 		query.Set("space", space)

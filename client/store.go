@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// StoreError is what the store answered that the server had sent a download on to.
+// StoreError is an error reply of the store to which the server redirected a download.
 type StoreError struct {
 	Status     int
 	Host       string
-	Code       string // the store's own word, such as "AccessDenied"; may be empty
+	Code       string // S3 error code, such as "AccessDenied"; may be empty
 	RetryAfter time.Duration
 }
 
@@ -26,17 +26,17 @@ func (e *StoreError) Error() string {
 	return text
 }
 
-// leadsToStore reports whether a reply is the server's word that the content is at its store. Its
-// ETag tells it from the redirects that proxies make up, which nobody follows.
-func leadsToStore(k *call, resp *http.Response) bool {
+// isStoreRedirect reports whether the reply redirects a download to the store. Such a redirect has
+// an ETag; redirects made by proxies have none and are not followed.
+func isStoreRedirect(k *request, resp *http.Response) bool {
 	return k.content && resp.StatusCode == http.StatusTemporaryRedirect && resp.Header.Get("ETag") != ""
 }
 
-// fromStore fetches content from where a redirect leads, with nothing of the request but its range:
-// the address is all the right that it takes, and the token is nobody's business there. The reply
-// has the ETag that the server gave it; that content never changes.
-func (c *Client) fromStore(ctx context.Context, k *call, redirect *http.Response) (*http.Response, error) {
-	letGo(redirect.Body)
+// fetchFromStore follows a redirect to the store. It sends only the range, never the token: the
+// signed address is sufficient. The returned reply has the redirect's ETag. A redirect from https
+// to http is refused as a *ProxyError.
+func (c *Client) fetchFromStore(ctx context.Context, k *request, redirect *http.Response) (*http.Response, error) {
+	closeQuietly(redirect.Body)
 	to, err := redirect.Location()
 	if err != nil || to.Scheme != "https" && (to.Scheme != "http" || redirect.Request.URL.Scheme == "https") {
 		return nil, newProxyError(redirect, nil)
@@ -51,7 +51,7 @@ func (c *Client) fromStore(ctx context.Context, k *call, redirect *http.Response
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("fetch from the store at %s: %w", to.Host, sortOut(ctx, err, nil))
+		return nil, fmt.Errorf("fetch from the store at %s: %w", to.Host, transportError(ctx, err, nil))
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusPartialContent {
 		return nil, newStoreError(resp)
@@ -60,16 +60,18 @@ func (c *Client) fromStore(ctx context.Context, k *call, redirect *http.Response
 	return resp, nil
 }
 
+// newStoreError reads and closes the store's error reply.
 func newStoreError(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a cut body is judged by what came
-	letGo(resp.Body)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a truncated body is parsed as far as it arrived
+	closeQuietly(resp.Body)
 	var said struct{ Code string }
-	_ = xml.NewDecoder(bytes.NewReader(body)).Decode(&said) // another form says nothing
+	_ = xml.NewDecoder(bytes.NewReader(body)).Decode(&said) // not XML: no code
 	return &StoreError{Status: resp.StatusCode, Host: resp.Request.URL.Host, Code: excerpt([]byte(said.Code)), RetryAfter: retryAfter(resp.Header)}
 }
 
-// judgeStore: whatever it was, the next attempt asks the server first, and has a fresh address.
-func judgeStore(e *StoreError) verdict {
+// classifyStoreError always allows a retry, because the next attempt gets a fresh address from the
+// server. Retries are limited unless the store is overloaded or failing.
+func classifyStoreError(e *StoreError) retryDecision {
 	passes := e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests
-	return verdict{again: true, limited: !passes, wait: e.RetryAfter}
+	return retryDecision{retry: true, limited: !passes, delay: e.RetryAfter}
 }

@@ -13,39 +13,39 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// TreeOptions say how a tree is transferred.
+// TreeOptions configure PutTree and GetTree.
 type TreeOptions struct {
 	Conflict Conflict // for uploads; default Fail
-	SkipSame bool     // skip what is there with equal size and mtime, or equal content
+	SkipSame bool     // skip files whose target has equal size and mtime, or equal content
 	Keep     bool     // for downloads: never replace a local file
 	Progress Progress
-	Item     func(Item)  // is told how each file ended, one at a time
-	Whole    func(Whole) // is told how far the tree is, one at a time, at most 5 times a second and at the end
+	Item     func(Item)  // receives the result of each file, never concurrently; may be nil
+	Whole    func(Whole) // receives the progress of the tree, never concurrently, at most 5 times a second and at the end; may be nil
 }
 
-// Item is how one file or folder of a tree ended.
+// Item is the result of one file, or of a folder that failed.
 type Item struct {
 	Local, Path string
 	Result      Result
-	Err         error // when it failed; a folder fails with all that is in it
+	Err         error // nil: success. A failed folder stands for everything in it
 }
 
-// Summary counts how a tree ended.
+// Summary counts the results of a tree.
 type Summary struct {
 	Sent     int   `json:"sent"`
 	Received int   `json:"received"`
 	Instant  int   `json:"instant"`
 	Skipped  int   `json:"skipped"`
 	Failed   int   `json:"failed"`
-	Folders  int   `json:"folders"`  // that were made
-	Symlinks int   `json:"symlinks"` // not followed
-	Special  int   `json:"special"`  // devices, sockets, pipes: left out
-	Bytes    int64 `json:"bytes"`    // that were moved
+	Folders  int   `json:"folders"`  // folders created
+	Symlinks int   `json:"symlinks"` // skipped symbolic links
+	Special  int   `json:"special"`  // skipped devices, sockets and pipes
+	Bytes    int64 `json:"bytes"`    // bytes transferred
 
-	Unfinished int `json:"unfinished,omitempty"` // files of downloads that run or were interrupted: left out
+	Unfinished int `json:"unfinished,omitempty"` // skipped partial files of running or interrupted downloads
 }
 
-// Add adds what another transfer counted.
+// Add adds the counts of another summary.
 func (s *Summary) Add(o Summary) {
 	s.Sent += o.Sent
 	s.Received += o.Received
@@ -59,7 +59,7 @@ func (s *Summary) Add(o Summary) {
 	s.Unfinished += o.Unfinished
 }
 
-// Count adds one ended file.
+// Count adds the result of one file.
 func (s *Summary) Count(i Item) {
 	switch {
 	case i.Err != nil:
@@ -76,96 +76,103 @@ func (s *Summary) Count(i Item) {
 	s.Bytes += i.Result.Moved
 }
 
-// crew runs the transfers of a tree side by side, within a number of connections, and keeps the
-// count.
-type crew struct {
-	opt   TreeOptions
-	room  *semaphore.Weighted
-	width int64
-	stop  context.CancelCauseFunc
-	wait  sync.WaitGroup
+// pool runs the transfers of a tree concurrently within a limit of connections, and counts their
+// results.
+type pool struct {
+	opt      TreeOptions
+	slots    *semaphore.Weighted
+	capacity int64
+	cancel   context.CancelCauseFunc
+	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	sum   Summary
-	whole whole
+	mu            sync.Mutex
+	sum           Summary
+	progressMeter treeMeter
 }
 
-func newCrew(ctx context.Context, o TreeOptions, width int) (context.Context, *crew) {
+// newPool returns a pool of width connections, and the context that the pool cancels when the whole
+// tree stops.
+func newPool(ctx context.Context, o TreeOptions, width int) (context.Context, *pool) {
 	ctx, stop := context.WithCancelCause(ctx)
-	return ctx, &crew{opt: o, whole: whole{fn: o.Whole}, room: semaphore.NewWeighted(int64(width)), width: int64(width), stop: stop}
+	return ctx, &pool{opt: o, progressMeter: treeMeter{fn: o.Whole}, slots: semaphore.NewWeighted(int64(width)), capacity: int64(width), cancel: stop}
 }
 
-// run does the work with the given number of connections as soon as so many are free.
-func (w *crew) run(ctx context.Context, connections int, i Item, work func(context.Context) (Result, error)) error {
-	need := min(int64(connections), w.width)
-	if err := w.room.Acquire(ctx, need); err != nil {
+// start runs work in a goroutine once the given number of connections is free, and reports its
+// result. It returns the context's cause if ctx ends first.
+func (p *pool) start(ctx context.Context, connections int, i Item, work func(context.Context) (Result, error)) error {
+	need := min(int64(connections), p.capacity)
+	if err := p.slots.Acquire(ctx, need); err != nil {
 		return context.Cause(ctx)
 	}
-	w.wait.Go(func() {
-		defer w.room.Release(need)
+	p.running.Go(func() {
+		defer p.slots.Release(need)
 		i.Result, i.Err = work(ctx)
-		w.ended(ctx, i)
+		p.report(ctx, i)
 	})
 	return nil
 }
 
-// ended counts and tells of an item. What would fail for everything else too stops the whole.
-func (w *crew) ended(ctx context.Context, i Item) {
+// report counts the result of an item and passes it to TreeOptions.Item. An error that would hit
+// every other file too (unauthenticated, retry budget exhausted) stops the whole tree.
+func (p *pool) report(ctx context.Context, i Item) {
 	if ctx.Err() != nil && i.Err != nil {
 		return // interrupted, not failed
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sum.Count(i)
-	w.whole.ended(i)
-	if w.opt.Item != nil {
-		w.opt.Item(i)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sum.Count(i)
+	p.progressMeter.add(i)
+	if p.opt.Item != nil {
+		p.opt.Item(i)
 	}
 	if IsCode(i.Err, CodeUnauthenticated) || errors.Is(i.Err, ErrGaveUp) {
-		w.stop(i.Err)
+		p.cancel(i.Err)
 	}
 }
 
-func (w *crew) count(change func(*Summary)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change(&w.sum)
+// update changes the summary under the lock.
+func (p *pool) update(change func(*Summary)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.sum)
 }
 
-// progress is the Progress for one of several files.
-func (w *crew) progress(ev Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.opt.Progress(ev)
+// progress passes an event to TreeOptions.Progress, one at a time.
+func (p *pool) progress(ev Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opt.Progress(ev)
 }
 
-// finish waits for what runs and returns the count.
-func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
-	w.wait.Wait()
-	w.whole.finish()
+// finish waits for the running transfers and returns the summary. If the pool's context has ended,
+// the error is its cause, otherwise err.
+func (p *pool) finish(ctx context.Context, err error) (Summary, error) {
+	p.running.Wait()
+	p.progressMeter.finish()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	w.stop(nil)
-	return w.sum, err
+	p.cancel(nil)
+	return p.sum, err
 }
 
-// PutTree sends the folder local to the remote folder dest, which is made if it is missing. It goes
-// on after files that fail: the summary and Item tell. The error is for what stopped it.
+// PutTree uploads the directory local to the remote folder dest, which it creates if missing. A
+// file that fails does not stop the others; TreeOptions.Item and Summary.Failed report it. The
+// error tells why the whole upload stopped.
 func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
 	if err := checkPath(dest); err != nil {
 		return Summary{}, err
 	}
-	ctx, w := newCrew(ctx, o, u.opt.Files)
-	w.whole.count(ctx, local)
-	t := &treeUp{Uploader: u, w: w, lists: newLister(u.c, w), many: newBatcher(u, w)}
-	t.claims = &claims{b: t.many}
-	if strings.HasPrefix(dest, "//") { // in a space, or in what somebody shares: a batch is of one's own drive
-		t.many.off.Store(true)
+	ctx, w := newPool(ctx, o, u.opt.Files)
+	w.progressMeter.count(ctx, local)
+	t := &treeUpload{Uploader: u, pool: w, lists: newLister(u.c, w), batches: newBatcher(u, w)}
+	t.claims = &claimBatcher{batcher: t.batches}
+	if strings.HasPrefix(dest, "//") { // batches are available for the user's own drive only, not in a space or a shared folder
+		t.batches.disabled.Store(true)
 	}
 	err := t.putFolder(ctx, local, dest, nil, false)
 	if err == nil {
-		err = t.many.flush(ctx)
+		err = t.batches.flush(ctx)
 	}
 	if err == nil {
 		err = t.claims.flush(ctx)
@@ -173,44 +180,44 @@ func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOption
 	return w.finish(ctx, err)
 }
 
-// treeUp is a tree on its way to the server.
-type treeUp struct {
+// treeUpload is the state of one PutTree.
+type treeUpload struct {
 	*Uploader
-	w      *crew
-	lists  *lister
-	many   *batcher
-	claims *claims
+	pool    *pool
+	lists   *lister
+	batches *batcher
+	claims  *claimBatcher
 }
 
-// putFolder sends what is in one folder; it fails only when the whole is to stop. there is the list
-// of the folder at dest, where it is known. fresh says that nothing is at dest: what it would be in
-// has just been made, or was listed.
-func (u *treeUp) putFolder(ctx context.Context, local, dest string, there *listing, fresh bool) error {
-	w := u.w
+// putFolder uploads the contents of the directory local to dest. there is the listing of the remote
+// folder, nil if not fetched. fresh reports that nothing exists at dest. The error means that the
+// whole tree stops; failures of single files are reported to the pool.
+func (t *treeUpload) putFolder(ctx context.Context, local, dest string, there *listing, fresh bool) error {
+	w := t.pool
 	entries, err := os.ReadDir(local)
 	var known map[string]Node
 	switch {
 	case err != nil:
-	case fresh && u.many.takes(0):
-		err = u.many.add(ctx, entry{item: Item{Local: local, Path: dest}, dest: dest, dir: true})
+	case fresh && t.batches.accepts(0):
+		err = t.batches.add(ctx, batchEntry{item: Item{Local: local, Path: dest}, dest: dest, dir: true})
 		if err != nil {
 			return err
 		}
 	default:
-		known, fresh, err = u.arrive(ctx, dest, there)
+		known, fresh, err = t.openFolder(ctx, dest, there)
 	}
 	if err != nil {
-		w.ended(ctx, Item{Local: local, Path: dest, Err: err})
+		w.report(ctx, Item{Local: local, Path: dest, Err: err})
 		return context.Cause(ctx)
 	}
 	given := namesOf(entries)
-	next := u.lists.expect(ctx, foldersIn(entries, known))
-	defer next.end()
+	next := t.lists.prefetch(ctx, foldersIn(entries, known))
+	defer next.stop()
 	for _, entry := range entries {
-		if u.leavesOut(entry) {
+		if t.isSkipped(entry) {
 			continue
 		}
-		name, err := given.take(entry.Name())
+		name, err := given.assign(entry.Name())
 		from, to := filepath.Join(local, entry.Name()), JoinPath(dest, name)
 		if err == nil {
 			err = checkPath(to)
@@ -218,17 +225,17 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, there *listi
 		n, taken := known[name]
 		switch {
 		case err != nil:
-			w.ended(ctx, Item{Local: from, Path: to, Err: err})
+			w.report(ctx, Item{Local: from, Path: to, Err: err})
 			err = context.Cause(ctx)
 		case entry.IsDir():
 			var within *listing
 			if taken {
 				within = next.take(ctx, n.ID)
 			}
-			err = u.putFolder(ctx, from, to, within, (fresh || w.opt.SkipSame) && !taken)
-			u.lists.end(within)
+			err = t.putFolder(ctx, from, to, within, (fresh || w.opt.SkipSame) && !taken)
+			t.lists.stop(within)
 		default:
-			err = u.putEntry(ctx, from, to, known)
+			err = t.putEntry(ctx, from, to, known)
 		}
 		if err != nil {
 			return err
@@ -237,22 +244,23 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, there *listi
 	return nil
 }
 
-// leavesOut reports whether an entry of a local folder is not sent, and counts it.
-func (u *treeUp) leavesOut(entry os.DirEntry) bool {
+// isSkipped reports whether a directory entry is not uploaded, and counts it if so.
+func (t *treeUpload) isSkipped(entry os.DirEntry) bool {
 	switch mode := entry.Type(); {
-	case (mode.IsRegular() || mode.IsDir()) && isOwn(entry.Name()):
-		u.w.count(func(s *Summary) { s.Unfinished++ })
+	case (mode.IsRegular() || mode.IsDir()) && isTempName(entry.Name()):
+		t.pool.update(func(s *Summary) { s.Unfinished++ })
 	case mode.IsRegular(), mode.IsDir():
 		return false
 	case mode&os.ModeSymlink != 0:
-		u.w.count(func(s *Summary) { s.Symlinks++ })
+		t.pool.update(func(s *Summary) { s.Symlinks++ })
 	default:
-		u.w.count(func(s *Summary) { s.Special++ })
+		t.pool.update(func(s *Summary) { s.Special++ })
 	}
 	return true
 }
 
-// foldersIn returns the ids of the remote folders that local ones will go into, in their order.
+// foldersIn returns the ids of the remote folders that match the local subdirectories, in the same
+// order.
 func foldersIn(entries []os.DirEntry, known map[string]Node) (ids []string) {
 	for _, e := range entries {
 		if n, ok := known[norm.NFC.String(e.Name())]; ok && e.IsDir() && n.Type == Folder {
@@ -262,36 +270,37 @@ func foldersIn(entries []os.DirEntry, known map[string]Node) (ids []string) {
 	return ids
 }
 
-// arrive makes sure that the remote folder is there and returns what is in it. there is its list,
-// where it is known. fresh: it was not there.
-func (u *treeUp) arrive(ctx context.Context, dest string, there *listing) (known map[string]Node, fresh bool, err error) {
+// openFolder creates the remote folder if missing and returns its nodes by name; known is nil
+// unless SkipSame is set or a listing is given. there is the folder's listing, nil if not fetched.
+// fresh reports that the folder was created.
+func (t *treeUpload) openFolder(ctx context.Context, dest string, there *listing) (known map[string]Node, fresh bool, err error) {
 	if there != nil {
-		known, err = u.list(ctx, there)
-		if !IsCode(err, CodeNotFound) { // it may have gone since it was listed
+		known, err = t.list(ctx, there)
+		if !IsCode(err, CodeNotFound) { // the folder may have been deleted since its parent was listed
 			return known, false, err
 		}
 	}
-	folder, created, err := u.c.MakeFolder(ctx, dest)
+	folder, created, err := t.c.MakeFolder(ctx, dest)
 	if err != nil {
 		return nil, false, err
 	}
 	if created {
-		u.w.count(func(s *Summary) { s.Folders++ })
+		t.pool.update(func(s *Summary) { s.Folders++ })
 		return nil, true, nil
 	}
-	if !u.w.opt.SkipSame {
+	if !t.pool.opt.SkipSame {
 		return nil, false, nil
 	}
 	there = &listing{folder: folder.ID}
-	defer u.lists.end(there)
-	known, err = u.list(ctx, there)
+	defer t.lists.stop(there)
+	known, err = t.list(ctx, there)
 	return known, false, err
 }
 
-// list returns what is in a remote folder by its name.
-func (u *treeUp) list(ctx context.Context, folder *listing) (map[string]Node, error) {
+// list returns the nodes of a remote folder by name.
+func (t *treeUpload) list(ctx context.Context, folder *listing) (map[string]Node, error) {
 	known := make(map[string]Node)
-	for page := range u.lists.read(ctx, folder) {
+	for page := range t.lists.read(ctx, folder) {
 		if page.err != nil {
 			return nil, page.err
 		}
@@ -302,14 +311,15 @@ func (u *treeUp) list(ctx context.Context, folder *listing) (map[string]Node, er
 	return known, context.Cause(ctx)
 }
 
-// putEntry hands one file to the crew.
-func (u *treeUp) putEntry(ctx context.Context, local, dest string, known map[string]Node) error {
-	w := u.w
+// putEntry uploads one file: in a batch, by a claim, or on its own. The error means that the whole
+// tree stops.
+func (t *treeUpload) putEntry(ctx context.Context, local, dest string, known map[string]Node) error {
+	w := t.pool
 	item := Item{Local: local, Path: dest}
 	src, err := FileSource(local)
 	if err != nil {
 		item.Err = err
-		w.ended(ctx, item)
+		w.report(ctx, item)
 		return context.Cause(ctx)
 	}
 	o := PutOptions{Conflict: w.opt.Conflict, Parents: true, SkipSame: w.opt.SkipSame, New: true}
@@ -319,16 +329,16 @@ func (u *treeUp) putEntry(ctx context.Context, local, dest string, known map[str
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
 	}
-	e := entry{item: item, src: src, opt: o, dest: dest}
-	if u.many.takes(src.Size) {
-		return u.many.add(ctx, e)
+	e := batchEntry{item: item, src: src, opt: o, dest: dest}
+	if t.batches.accepts(src.Size) {
+		return t.batches.add(ctx, e)
 	}
-	if u.claims.takes(e) {
-		return u.claims.add(ctx, e)
+	if t.claims.accepts(e) {
+		return t.claims.add(ctx, e)
 	}
 	connections := 1
-	if src.Size > u.opt.PartSize {
-		connections = u.opt.Parallel
+	if src.Size > t.opt.PartSize {
+		connections = t.opt.Parallel
 	}
-	return w.run(ctx, connections, item, func(ctx context.Context) (Result, error) { return u.Put(ctx, src, dest, o) })
+	return w.start(ctx, connections, item, func(ctx context.Context) (Result, error) { return t.Put(ctx, src, dest, o) })
 }

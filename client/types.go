@@ -17,7 +17,7 @@ type Node struct {
 	Type      NodeType   `json:"type"`
 	Size      int64      `json:"size"` // bytes
 	MIME      string     `json:"mime"`
-	Mtime     time.Time  `json:"mtime"` // the file's own, to the millisecond
+	Mtime     time.Time  `json:"mtime"` // modification time of the file, in milliseconds
 	CreatedAt time.Time  `json:"created_at"`
 	UpdatedAt time.Time  `json:"updated_at"`
 	Rev       int64      `json:"rev"`
@@ -26,7 +26,7 @@ type Node struct {
 	TrashedAt *time.Time `json:"trashed_at"`
 }
 
-// NodeType tells files from folders.
+// NodeType is File or Folder.
 type NodeType string
 
 // The types of nodes.
@@ -38,20 +38,20 @@ const (
 // Digests maps an algorithm ("blake3", "sha256", "sm3", "sha1", "md5") to lower-case hex.
 type Digests map[string]string
 
-// blake3Name is how the API spells the canonical digest.
+// blake3Name is the key of the BLAKE3 digest in Digests.
 const blake3Name = "blake3"
 
-// Conflict says what happens when a name is taken.
+// Conflict is the policy for a name that is already taken.
 type Conflict string
 
-// The policies.
+// The conflict policies.
 const (
 	Fail    Conflict = "fail"
 	Rename  Conflict = "rename"  // "name (2).ext"
-	Replace Conflict = "replace" // a new version of the file that is there
+	Replace Conflict = "replace" // adds a new version to the existing file
 )
 
-// Upload is a file on its way in.
+// Upload is an upload in parts.
 type Upload struct {
 	ID        string          `json:"id"`
 	State     UploadState     `json:"state"`
@@ -60,49 +60,50 @@ type Upload struct {
 	Size      *int64          `json:"size"` // bytes; nil when unknown
 	PartSize  int64           `json:"part_size"`
 	Parts     int             `json:"parts"`
-	Received  []Span          `json:"received"` // numbers of parts
+	Received  []Span          `json:"received"` // ranges of part numbers
 	Reserved  int64           `json:"reserved"`
 	ExpiresAt time.Time       `json:"expires_at"`
 	MaxSize   *int64          `json:"max_size,omitempty"`
 	Challenge *Challenge      `json:"challenge,omitempty"`
-	Node      *Node           `json:"node,omitempty"`     // when done
-	Progress  json.RawMessage `json:"progress,omitempty"` // when sealing
+	Node      *Node           `json:"node,omitempty"`     // set when done
+	Progress  json.RawMessage `json:"progress,omitempty"` // set while sealing
 }
 
-// UploadState is where an upload stands.
+// UploadState is the state of an upload.
 type UploadState string
 
-// The states.
+// The states of an upload.
 const (
 	Active  UploadState = "active"
-	Parked  UploadState = "parked" // quiet; the next part wakes it
+	Parked  UploadState = "parked" // idle, its reservation released; the next part reactivates it
 	Sealing UploadState = "sealing"
-	// Verifying is active while the server checks the answer to a challenge: parts may be sent, and
-	// the upload may become done by itself.
+	// Verifying means that the server checks the answer to a challenge. Parts may still be
+	// sent; the upload becomes done if the answer is right.
 	Verifying UploadState = "verifying"
 	Done      UploadState = "done"
 	Gone      UploadState = "gone"
 )
 
-// Span is a range, both ends included.
+// Span is an inclusive range.
 type Span [2]int64
 
-// Challenge asks for proof that the client has the content it claims.
+// Challenge asks the client to prove that it has the content whose digest it claims.
 type Challenge struct {
 	Nonce     string     `json:"nonce"`  // 32 bytes in hex
 	Ranges    [][2]int64 `json:"ranges"` // offset and length, in bytes
 	ExpiresAt time.Time  `json:"expires_at"`
 }
 
-// Part is a part that the server has.
+// Part is a part that the server has received.
 type Part struct {
 	N     int64    `json:"n"`
 	Size  int64    `json:"size"`
-	CRC32 checksum `json:"crc32"` // of IEEE 802.3
+	CRC32 checksum `json:"crc32"` // IEEE polynomial
 	CV    string   `json:"cv"`    // BLAKE3 chaining value in hex; may be empty
 }
 
-// checksum is a CRC-32 that was sent as a number or as hex.
+// checksum is a CRC-32, decoded from a JSON number or a hex string. Known is false if the server
+// sent none.
 type checksum struct {
 	Sum   uint32
 	Known bool
@@ -125,7 +126,7 @@ func (c *checksum) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Me is who the token belongs to.
+// Me is the user of a token, the account and its storage usage.
 type Me struct {
 	User struct {
 		ID    string `json:"id"`
@@ -137,26 +138,26 @@ type Me struct {
 	} `json:"account"`
 	Usage struct {
 		Total *int64 `json:"total"`          // bytes; nil is unlimited
-		Used  int64  `json:"used"`           // finished files, trash and old versions included
-		Owed  int64  `json:"owed,omitempty"` // deleted and still on the disk: Used and Owed may be twice Total
+		Used  int64  `json:"used"`           // finished files, including trash and old versions
+		Owed  int64  `json:"owed,omitempty"` // deleted but still on disk; Used+Owed may reach twice Total
 	} `json:"usage"`
 }
 
-// Page asks for a part of a list. The zero value is the first 200 in the server's order.
+// Page selects a page of a list. The zero value is the first 200 items in the server's order.
 type Page struct {
 	Limit  int    // 1..1000
-	Cursor string // NextCursor of the page before
+	Cursor string // NextCursor of the previous page; empty: the first page
 	Sort   string // name, size or mtime
 	Order  string // asc or desc
 }
 
-// List is a page of a list.
+// List is one page of a list.
 type List[T any] struct {
 	Items      []T     `json:"items"`
 	NextCursor *string `json:"next_cursor"` // nil on the last page
 }
 
-// pages yields the pages that fetch returns. An error is the last thing it yields.
+// pages yields the pages returned by fetch, 1,000 items each. It yields an error last.
 func pages[T any](fetch func(Page) (List[T], error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for page := (Page{Limit: 1000}); ; {
@@ -169,7 +170,7 @@ func pages[T any](fetch func(Page) (List[T], error)) iter.Seq2[[]T, error] {
 	}
 }
 
-// all yields the items of all pages that fetch returns. An error is the last thing it yields.
+// all yields the items of all pages returned by fetch. It yields an error last.
 func all[T any](fetch func(Page) (List[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for items, err := range pages(fetch) {

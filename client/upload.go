@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Begin describes an upload to be begun, by Path or by Parent and Name.
+// Begin describes an upload for BeginUpload: either Path, or Parent and Name.
 type Begin struct {
 	Path        string     `json:"path,omitempty"`
 	Parent      string     `json:"parent,omitempty"`
@@ -25,116 +25,124 @@ type Begin struct {
 	MIME        string     `json:"mime,omitempty"`
 }
 
-// Amend changes an open upload: more digests, or another place.
+// Amend describes changes of an open upload. Zero fields stay unchanged.
 type Amend struct {
 	Digests  Digests  `json:"digests,omitempty"`
 	Name     string   `json:"name,omitempty"`
 	Parent   string   `json:"parent,omitempty"`
 	Conflict Conflict `json:"conflict,omitempty"`
-	Size     *int64   `json:"size,omitempty"` // for Complete where it was unknown
+	Size     *int64   `json:"size,omitempty"` // for CompleteUpload if the size was unknown
 }
 
-// BeginUpload begins an upload or returns the open one that matches.
+// BeginUpload creates an upload, or returns the open one with the same path, size and fingerprint.
 func (c *Client) BeginUpload(ctx context.Context, b Begin) (Upload, error) {
 	u, _, err := c.begin(ctx, b, nil)
 	return u, err
 }
 
-// begin is BeginUpload; found says that the upload was there before.
-func (c *Client) begin(ctx context.Context, b Begin, p *patience) (u Upload, found bool, err error) {
-	k := &call{method: http.MethodPost, path: "/uploads", in: b, out: &u, key: true, patience: p}
+// begin is BeginUpload with a retry budget. found reports that the upload may have existed before.
+func (c *Client) begin(ctx context.Context, b Begin, p *retryBudget) (u Upload, found bool, err error) {
+	k := &request{method: http.MethodPost, path: "/uploads", input: b, output: &u, withKey: true, budget: p}
 	err = c.do(ctx, k)
-	return u, k.status == http.StatusOK || k.doubt, err
+	return u, k.status == http.StatusOK || k.inDoubt, err
 }
 
-// Uploads lists the open uploads.
+// Uploads returns a page of the open uploads.
 func (c *Client) Uploads(ctx context.Context, p Page) (List[Upload], error) {
-	return fetch[List[Upload]](ctx, c, &call{method: http.MethodGet, path: "/uploads", query: p.values()})
+	return fetch[List[Upload]](ctx, c, &request{method: http.MethodGet, path: "/uploads", query: p.values()})
 }
 
-// Upload returns one upload; done ones are known for 7 days.
+// Upload returns an upload. The server keeps finished ones for 7 days.
 func (c *Client) Upload(ctx context.Context, id string) (Upload, error) {
 	return c.upload(ctx, id, nil)
 }
 
-func (c *Client) upload(ctx context.Context, id string, p *patience) (Upload, error) {
-	return fetch[Upload](ctx, c, &call{method: http.MethodGet, path: uploadPath(id), patience: p})
+// upload is Upload with a retry budget; nil uses the client's.
+func (c *Client) upload(ctx context.Context, id string, p *retryBudget) (Upload, error) {
+	return fetch[Upload](ctx, c, &request{method: http.MethodGet, path: uploadPath(id), budget: p})
 }
 
-// AmendUpload adds digests to an open upload, which may end it at once, or changes where it goes.
+// AmendUpload adds digests to an open upload or changes its target. The returned upload is done if
+// the server already has content with the digest.
 func (c *Client) AmendUpload(ctx context.Context, id string, a Amend) (Upload, error) {
 	return c.amend(ctx, id, a, nil)
 }
 
-func (c *Client) amend(ctx context.Context, id string, a Amend, p *patience) (Upload, error) {
-	return fetch[Upload](ctx, c, &call{method: http.MethodPatch, path: uploadPath(id), in: a, patience: p})
+// amend is AmendUpload with a retry budget; nil uses the client's.
+func (c *Client) amend(ctx context.Context, id string, a Amend, p *retryBudget) (Upload, error) {
+	return fetch[Upload](ctx, c, &request{method: http.MethodPatch, path: uploadPath(id), input: a, budget: p})
 }
 
-// CancelUpload gives an upload up.
+// CancelUpload deletes an upload and its parts.
 func (c *Client) CancelUpload(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: uploadPath(id)})
+	return c.do(ctx, &request{method: http.MethodDelete, path: uploadPath(id)})
 }
 
-// PutPart sends part n from r, which holds exactly what the part is to have. The same bytes may be
-// sent again.
+// PutPart sends part n of an upload from r, which must hold exactly the part's bytes. Sending the
+// same bytes again is allowed; other bytes fail with CodePartDiffers.
 func (c *Client) PutPart(ctx context.Context, id string, n int64, r *io.SectionReader) error {
 	return c.putPart(ctx, id, n, r, nil, nil)
 }
 
-func (c *Client) putPart(ctx context.Context, id string, n int64, r *io.SectionReader, count func(int64), p *patience) error {
-	body := func() (*upBody, error) {
-		return &upBody{size: r.Size(), from: io.NewSectionReader(r, 0, r.Size()), count: count}, nil
+// putPart is PutPart with progress and a retry budget; both may be nil.
+func (c *Client) putPart(ctx context.Context, id string, n int64, r *io.SectionReader, count func(int64), p *retryBudget) error {
+	body := func() (*requestBody, error) {
+		return &requestBody{size: r.Size(), src: io.NewSectionReader(r, 0, r.Size()), count: count}, nil
 	}
-	return c.do(ctx, &call{method: http.MethodPut, path: partPath(id, n), body: body, patience: p})
+	return c.do(ctx, &request{method: http.MethodPut, path: partPath(id, n), body: body, budget: p})
 }
 
-// DeletePart drops part n.
+// DeletePart deletes part n of an upload.
 func (c *Client) DeletePart(ctx context.Context, id string, n int64) error {
 	return c.deletePart(ctx, id, n, nil)
 }
 
-func (c *Client) deletePart(ctx context.Context, id string, n int64, p *patience) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: partPath(id, n), patience: p})
+// deletePart is DeletePart with a retry budget; nil uses the client's.
+func (c *Client) deletePart(ctx context.Context, id string, n int64, p *retryBudget) error {
+	return c.do(ctx, &request{method: http.MethodDelete, path: partPath(id, n), budget: p})
 }
 
-// Parts lists the parts that the server has.
+// Parts returns a page of the parts that the server has received.
 func (c *Client) Parts(ctx context.Context, id string, p Page) (List[Part], error) {
 	return c.parts(ctx, id, p, nil)
 }
 
-func (c *Client) parts(ctx context.Context, id string, p Page, pt *patience) (List[Part], error) {
-	return fetch[List[Part]](ctx, c, &call{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), patience: pt})
+// parts is Parts with a retry budget; nil uses the client's.
+func (c *Client) parts(ctx context.Context, id string, p Page, pt *retryBudget) (List[Part], error) {
+	return fetch[List[Part]](ctx, c, &request{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), budget: pt})
 }
 
-// Prove answers a challenge; alg is "blake3" or "hmac-sha256". The upload is done, goes on as
-// any other, or is Verifying: Upload tells later which of the two it has become.
+// Prove answers an upload's challenge; alg is "blake3" or "hmac-sha256". The returned upload is
+// Done, Active if the answer was wrong, or Verifying; then poll Upload.
 func (c *Client) Prove(ctx context.Context, id, alg, answer string) (Upload, error) {
 	return c.prove(ctx, id, alg, answer, nil)
 }
 
-func (c *Client) prove(ctx context.Context, id, alg, answer string, p *patience) (Upload, error) {
+// prove is Prove with a retry budget; nil uses the client's.
+func (c *Client) prove(ctx context.Context, id, alg, answer string, p *retryBudget) (Upload, error) {
 	in := map[string]string{"alg": alg, "answer": answer}
-	k := &call{method: http.MethodPost, path: uploadPath(id) + "/proof", in: in, key: true, patience: p}
+	k := &request{method: http.MethodPost, path: uploadPath(id) + "/proof", input: in, withKey: true, budget: p}
 	return fetch[Upload](ctx, c, k)
 }
 
-// CompleteUpload seals an upload. State Sealing means that it takes longer: call it again, it
-// attaches to the running seal. It needs no Idempotency-Key, for the upload itself is one.
+// CompleteUpload seals an upload. If the returned state is Sealing, call CompleteUpload again until
+// it is Done; repeated calls join the running seal.
 func (c *Client) CompleteUpload(ctx context.Context, id string, a Amend) (Upload, error) {
 	return c.complete(ctx, id, a, nil)
 }
 
-func (c *Client) complete(ctx context.Context, id string, a Amend, p *patience) (Upload, error) {
-	return fetch[Upload](ctx, c, &call{method: http.MethodPost, path: uploadPath(id) + "/complete", in: a, patience: p})
+// complete is CompleteUpload with a retry budget; nil uses the client's.
+func (c *Client) complete(ctx context.Context, id string, a Amend, p *retryBudget) (Upload, error) {
+	return fetch[Upload](ctx, c, &request{method: http.MethodPost, path: uploadPath(id) + "/complete", input: a, budget: p})
 }
 
-// Prepare returns a signed key, good for 12 hours, that makes one creating request happen once.
+// Prepare returns a signed idempotency key, valid for 12 hours, for one creating request.
 func (c *Client) Prepare(ctx context.Context) (preID string, expires time.Time, err error) {
 	var out struct {
 		PreID     string    `json:"pre_id"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	err = c.do(ctx, &call{method: http.MethodPost, path: "/prepare", out: &out})
+	err = c.do(ctx, &request{method: http.MethodPost, path: "/prepare", output: &out})
 	return out.PreID, out.ExpiresAt, err
 }
 
@@ -142,7 +150,7 @@ func uploadPath(id string) string        { return "/uploads/" + url.PathEscape(i
 func partPath(id string, n int64) string { return uploadPath(id) + "/parts/" + itoa(n) }
 func itoa(n int64) string                { return strconv.FormatInt(n, 10) }
 
-// AllUploads yields the open uploads.
+// AllUploads yields all open uploads. It yields an error last.
 func (c *Client) AllUploads(ctx context.Context) iter.Seq2[Upload, error] {
 	return all(func(p Page) (List[Upload], error) { return c.Uploads(ctx, p) })
 }

@@ -9,73 +9,75 @@ import (
 	"unicode/utf8"
 )
 
-// Uploader sends files so that no interruption of itself, of the network or of the server costs
-// more than the parts that were on their way. It is safe for concurrent use.
+// Uploader uploads files. It resumes after interruptions of the program, the network or the server,
+// and loses at most the parts in flight. It is safe for concurrent use.
 type Uploader struct {
 	c   *Client
 	opt UploadOptions
 
-	hashFirst, claimWorth int64 // the constants; tests make them small
+	hashFirst, minClaim int64 // the constants of these names; smaller in tests
 }
 
-// UploadOptions tune an Uploader. The zero value is the default.
+// UploadOptions configure an Uploader. Zero fields mean the defaults.
 type UploadOptions struct {
-	Parallel int           // parts of one file on their way at once; default 4
-	PartSize int64         // bytes, a power of two from 1 MiB; default 8 MiB, larger where 10,000 parts would not do
-	GiveUp   time.Duration // how long to go on while nothing succeeds; default 15 minutes
-	Files    int           // connections that a tree may use at once; default 16
-	Single   bool          // small files of a tree go one by one, and not many in one request
+	Parallel int           // concurrent parts of one file; default 4
+	PartSize int64         // bytes, a power of two from 1 MiB; default 8 MiB. Doubled until a file fits 10,000 parts
+	GiveUp   time.Duration // how long to retry without progress; default 15 minutes
+	Files    int           // concurrent connections of a tree; default 16
+	Single   bool          // upload each small file of a tree on its own instead of many per request
 }
 
 // Sizes that decide how a file is sent, in bytes.
 const (
-	defaultPart = 8 << 20
-	leastPart   = 1 << 20
-	mostParts   = 10_000
-	hashFirst   = 64 << 20 // up to this hashing takes less than a round of parts: the claim comes with begin
-	claimWorth  = 16 << 20 // less than this unsent is not worth a claim in the middle
+	defaultPartSize = 8 << 20
+	minPartSize     = 1 << 20
+	maxParts        = 10_000
+	hashFirstBytes  = 64 << 20 // smaller files are hashed before begin, which then carries the claim
+	minClaimBytes   = 16 << 20 // a claim during the upload needs at least so much unsent
 )
 
-// Uploader returns an Uploader of c.
+// Uploader returns an Uploader that uses c. It fails if an option is invalid.
 func (c *Client) Uploader(o UploadOptions) (*Uploader, error) {
-	o.Parallel = orElse(o.Parallel, 4)
-	o.PartSize = orElse(o.PartSize, defaultPart)
-	o.GiveUp = orElse(o.GiveUp, 15*time.Minute)
-	o.Files = orElse(o.Files, maxConns)
+	o.Parallel = orDefault(o.Parallel, 4)
+	o.PartSize = orDefault(o.PartSize, defaultPartSize)
+	o.GiveUp = orDefault(o.GiveUp, 15*time.Minute)
+	o.Files = orDefault(o.Files, maxConns)
 	if o.Parallel < 1 || o.Files < 1 {
 		return nil, fmt.Errorf("upload: %d parts and %d files at once: want at least 1", o.Parallel, o.Files)
 	}
-	if o.PartSize < leastPart || o.PartSize&(o.PartSize-1) != 0 {
-		return nil, fmt.Errorf("upload: part size %d: want a power of two, at least %d", o.PartSize, leastPart)
+	if o.PartSize < minPartSize || o.PartSize&(o.PartSize-1) != 0 {
+		return nil, fmt.Errorf("upload: part size %d: want a power of two, at least %d", o.PartSize, minPartSize)
 	}
-	return &Uploader{c, o, hashFirst, claimWorth}, nil
+	return &Uploader{c, o, hashFirstBytes, minClaimBytes}, nil
 }
 
-// PutOptions say how one file is to arrive.
+// PutOptions configure the upload of one file.
 type PutOptions struct {
 	Conflict Conflict // default Fail
 	Parents  bool     // make missing folders
 	MIME     string
 	Progress Progress
 
-	// SkipSame skips a file that is there with equal size and mtime, or equal content. Known is
-	// what is there; where it is nil and New is not set the server is asked.
+	// SkipSame skips the file if dest has equal size and mtime, or equal content. Known is the
+	// node at dest if the caller knows it. New says that nothing is at dest. If Known is nil
+	// and New is false, Put asks the server.
 	SkipSame bool
 	Known    *Node
 	New      bool
 }
 
-// Result tells how a file arrived.
+// Result is the result of a transfer.
 type Result struct {
 	Node  Node
-	State State // StateSent, StateInstant or StateSkipped
+	State State // StateSent, StateInstant, StateSkipped or StateReceived
 	Note  string
-	Moved int64 // bytes that were sent
+	Moved int64 // bytes transferred
 }
 
-// errBadPath is a place where nothing can be put.
+// errBadPath reports a remote path that is not absolute or not UTF-8.
 var errBadPath = errors.New("not an absolute path in UTF-8")
 
+// checkPath returns errBadPath unless dest is absolute and UTF-8.
 func checkPath(dest string) error {
 	if !utf8.ValidString(dest) || !strings.HasPrefix(dest, "/") {
 		return fmt.Errorf("%q: %w", dest, errBadPath)
@@ -83,48 +85,49 @@ func checkPath(dest string) error {
 	return nil
 }
 
-// Put sends src to the absolute remote path dest.
+// Put uploads src to the absolute remote path dest.
 //
-// It goes on after every interruption until nothing has succeeded for GiveUp. What has arrived by
-// then is kept by the server and found again by the next Put of the same file to the same place.
+// It retries after interruptions until nothing has succeeded for GiveUp. The server keeps the parts
+// received by then; a later Put of the same file to the same path resumes.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
 	if err := checkPath(dest); err != nil {
 		return Result{}, err
 	}
-	o.Conflict = orElse(o.Conflict, Fail)
-	p := newPatience(u.opt.GiveUp)
+	o.Conflict = orDefault(o.Conflict, Fail)
+	p := newRetryBudget(u.opt.GiveUp)
 	m := newMeter(o.Progress, Event{Path: dest, Local: src.Name, State: StateHashing, Total: src.Size})
-	p.notify = func(err error, _ time.Duration) { m.waiting(err) }
-	res, err := u.put(ctx, &transfer{u: u, src: src, dest: dest, opt: o, patience: p, meter: m})
+	p.notify = func(err error, _ time.Duration) { m.retrying(err) }
+	res, err := u.put(ctx, &transfer{u: u, src: src, dest: dest, opt: o, budget: p, meter: m})
 	if err != nil {
-		m.end(StateFailed, err)
+		m.finish(StateFailed, err)
 		return res, err
 	}
-	m.end(res.State, nil)
+	m.finish(res.State, nil)
 	return res, nil
 }
 
-// transfer is one file on its way.
+// transfer is the upload of one file.
 type transfer struct {
 	u        *Uploader
 	src      Source
 	dest     string
 	opt      PutOptions
-	patience *patience
+	budget   *retryBudget
 	meter    *meter
 	file     ReadAtCloser
-	digest   string // BLAKE3 in hex; empty while it is not known
-	there    *Node  // what is at dest, of equal size: the same content need not be sent
+	digest   string // BLAKE3 in hex; empty: not computed yet
+	existing *Node  // node at dest with equal size, compared once the digest is known; nil: none
 
-	mismatches int // digests that the server refused
+	mismatches int // digest mismatches reported by the server
 }
 
+// put opens the source and uploads it: in one request if it fits a part, else in parts.
 func (u *Uploader) put(ctx context.Context, t *transfer) (Result, error) {
 	file, err := t.src.Open()
 	if err != nil {
 		return Result{}, err
 	}
-	defer letGo(file)
+	defer closeQuietly(file)
 	t.file = file
 	if t.opt.SkipSame && !t.opt.New {
 		if res, same, err := t.isSame(ctx); same || err != nil {
@@ -140,11 +143,12 @@ func (u *Uploader) put(ctx context.Context, t *transfer) (Result, error) {
 	return t.putParts(ctx)
 }
 
-// isSame reports whether the file is there already.
+// isSame reports whether dest holds the same file already, and the result for that case. A file too
+// large to hash first is not compared here; its remote node is stored in t.existing.
 func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	known := t.opt.Known
 	if known == nil {
-		n, err := t.u.c.nodeAt(ctx, t.dest, t.patience)
+		n, err := t.u.c.nodeAt(ctx, t.dest, t.budget)
 		if IsCode(err, CodeNotFound) {
 			return Result{}, false, nil
 		} else if err != nil {
@@ -155,14 +159,14 @@ func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	if known.Type != File || known.Size != t.src.Size {
 		return Result{}, false, nil
 	}
-	if stamp(known.Mtime) == stamp(t.src.Mtime) {
+	if mtimeMillis(known.Mtime) == mtimeMillis(t.src.Mtime) {
 		return Result{Node: *known, State: StateSkipped, Note: "same size and time"}, true, nil
 	}
 	if known.Digests[blake3Name] == "" {
 		return Result{}, false, nil
 	}
 	if t.src.Size > t.u.hashFirst {
-		t.there = known // too much to read before anything is sent: the scanner will tell
+		t.existing = known // hashing first would take too long; scan compares later
 		return Result{}, false, nil
 	}
 	if err := t.hash(); err != nil {
@@ -172,28 +176,28 @@ func (t *transfer) isSame(ctx context.Context) (Result, bool, error) {
 	return Result{Node: *known, State: StateSkipped, Note: "same content"}, same, nil
 }
 
-// hash makes sure that the digest is known.
+// hash computes the file's digest if it is not known yet.
 func (t *transfer) hash() (err error) {
 	if t.digest == "" {
-		t.meter.state(StateHashing)
+		t.meter.setState(StateHashing)
 		t.digest, err = sumFile(t.file, t.src.Size, nil)
 	}
 	return err
 }
 
-// partSize returns the size of parts to ask for.
+// partSize returns the part size to request for a file of the given size.
 func (u *Uploader) partSize(size int64) int64 {
 	part := u.opt.PartSize
-	for (size+part-1)/part > mostParts {
+	for (size+part-1)/part > maxParts {
 		part *= 2
 	}
 	return part
 }
 
-// found reports whether dest now holds what was to be sent: after a reply was lost, or a name was
-// taken by the same content.
-func (t *transfer) found(ctx context.Context) (Node, bool, error) {
-	n, err := t.u.c.nodeAt(ctx, t.dest, t.patience)
+// findSame returns the node at dest and reports whether it has the same content as the source. It
+// is used after a lost reply or a name conflict.
+func (t *transfer) findSame(ctx context.Context) (Node, bool, error) {
+	n, err := t.u.c.nodeAt(ctx, t.dest, t.budget)
 	if IsCode(err, CodeNotFound) {
 		return n, false, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Version is one content that a file has or had.
+// Version is a current or former content of a file.
 type Version struct {
 	ID        string    `json:"id"`
 	Size      int64     `json:"size"` // bytes
@@ -19,50 +19,51 @@ type Version struct {
 	Current   bool      `json:"current"`
 }
 
-// Versions lists the versions of a file, the newest first.
+// Versions returns a page of a file's versions, newest first.
 func (c *Client) Versions(ctx context.Context, id string, p Page) (List[Version], error) {
-	return fetch[List[Version]](ctx, c, &call{method: http.MethodGet, path: nodePath(id) + "/versions", query: p.values()})
+	return fetch[List[Version]](ctx, c, &request{method: http.MethodGet, path: nodePath(id) + "/versions", query: p.values()})
 }
 
-// RestoreVersion makes an old version the current one again.
+// RestoreVersion makes an old version current again and returns the node.
 func (c *Client) RestoreVersion(ctx context.Context, id, version string) (Node, error) {
 	path := nodePath(id) + "/versions/" + url.PathEscape(version) + "/restore"
-	return fetch[Node](ctx, c, &call{method: http.MethodPost, path: path, key: true})
+	return fetch[Node](ctx, c, &request{method: http.MethodPost, path: path, withKey: true})
 }
 
-// ChangeEvent is an entry of the change feed: a node as it is now, or the id of one that is gone.
+// ChangeEvent is an entry of the change feed. Either Node, the current state of a changed node, or
+// Deleted, the id of a deleted one, is set.
 type ChangeEvent struct {
 	Seq     int64   `json:"seq"`
 	Node    *Node   `json:"node,omitempty"`
 	Deleted *string `json:"deleted,omitempty"`
 }
 
-// ChangeList is a page of the change feed. Next is what to ask after for the following one, whether
-// or not there is More.
+// ChangeList is a page of the change feed. Next is the position to pass to the next Changes call,
+// also if More is false.
 type ChangeList struct {
 	Items []ChangeEvent `json:"items"`
 	Next  string        `json:"next"`
 	More  bool          `json:"more"`
 }
 
-// Changes lists what has changed after a position, empty for the beginning, in order.
+// Changes returns the changes after a position, in order; an empty position means the beginning.
 func (c *Client) Changes(ctx context.Context, after string, p Page) (ChangeList, error) {
 	query := p.values()
 	if after != "" {
 		query.Set("after", after)
 	}
-	return fetch[ChangeList](ctx, c, &call{method: http.MethodGet, path: "/changes", query: query})
+	return fetch[ChangeList](ctx, c, &request{method: http.MethodGet, path: "/changes", query: query})
 }
 
-// Link is a signed address for browsers and curl.
+// Link is a signed URL for browsers and curl.
 type Link struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// CreateLink makes a link to a file's content, good for at most 24 hours; disposition is
-// "attachment" or "inline".
+// CreateLink creates a signed link to a file's content. lifetime is at most 24 hours; disposition
+// is "attachment" or "inline".
 func (c *Client) CreateLink(ctx context.Context, id string, lifetime time.Duration, disposition string) (Link, error) {
 	in := map[string]any{"expires_in": int64(lifetime / time.Second), "disposition": disposition}
-	return fetch[Link](ctx, c, &call{method: http.MethodPost, path: nodePath(id) + "/links", in: in, key: true})
+	return fetch[Link](ctx, c, &request{method: http.MethodPost, path: nodePath(id) + "/links", input: in, withKey: true})
 }

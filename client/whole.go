@@ -8,127 +8,131 @@ import (
 	"time"
 )
 
-// Whole is how far a tree is.
+// Whole is the progress of a tree.
 type Whole struct {
-	Files, Bytes       int64         // that have ended, whichever way
-	OfFiles, OfBytes   int64         // that there are, as far as they were counted
-	Counted            bool          // all were
-	FileRate, ByteRate float64       // a second, lately
-	Left               time.Duration // 0: not known
+	Files, Bytes       int64         // finished, including failed and skipped
+	OfFiles, OfBytes   int64         // total, as far as counted
+	Counted            bool          // whether the totals are final
+	FileRate, ByteRate float64       // recent rates per second
+	Left               time.Duration // estimated time left; 0: unknown
 }
 
-const wholeEvery = 200 * time.Millisecond
+// treeProgressInterval is the least time between two progress reports of a tree.
+const treeProgressInterval = 200 * time.Millisecond
 
-// whole counts what ends of a tree, and beside it what there is.
-type whole struct {
+// treeMeter counts the finished files of a tree, and concurrently the total.
+type treeMeter struct {
 	fn func(Whole)
 
-	mu           sync.Mutex
-	now          Whole
-	shown, mark  time.Time
-	markF, markB int64
-	counting     sync.WaitGroup
-	stop         context.CancelFunc
+	mu                       sync.Mutex
+	progress                 Whole
+	emittedAt, windowStart   time.Time
+	windowFiles, windowBytes int64
+	counting                 sync.WaitGroup
+	cancelCount              context.CancelFunc
 }
 
-// count counts the files below a local folder, beside what is done to them.
-func (w *whole) count(ctx context.Context, local string) {
-	if w.fn == nil {
+// count starts counting the files below a local directory in the background.
+func (m *treeMeter) count(ctx context.Context, local string) {
+	if m.fn == nil {
 		return
 	}
-	ctx, w.stop = context.WithCancel(ctx)
-	w.counting.Go(func() {
+	ctx, m.cancelCount = context.WithCancel(ctx)
+	m.counting.Go(func() {
 		err := filepath.WalkDir(local, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() && path != local && isOwn(d.Name()) {
+			if err == nil && d.IsDir() && path != local && isTempName(d.Name()) {
 				return fs.SkipDir
 			}
-			if err != nil || !d.Type().IsRegular() || isOwn(d.Name()) {
-				return ctx.Err() // whoever sends it tells of its error
+			if err != nil || !d.Type().IsRegular() || isTempName(d.Name()) {
+				return ctx.Err() // the upload of the file reports the error
 			}
 			info, err := d.Info()
 			if err != nil {
 				return ctx.Err()
 			}
-			w.mu.Lock()
-			w.now.OfFiles++
-			w.now.OfBytes += info.Size()
-			w.mu.Unlock()
+			m.mu.Lock()
+			m.progress.OfFiles++
+			m.progress.OfBytes += info.Size()
+			m.mu.Unlock()
 			return ctx.Err()
 		})
-		w.mu.Lock()
-		w.now.Counted = err == nil
-		w.mu.Unlock()
+		m.mu.Lock()
+		m.progress.Counted = err == nil
+		m.mu.Unlock()
 	})
 }
 
-// found counts a file that is to be fetched; all says that there are no more.
-func (w *whole) found(size int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now.OfFiles++
-	w.now.OfBytes += size
+// addFound adds a file to the total.
+func (m *treeMeter) addFound(size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.progress.OfFiles++
+	m.progress.OfBytes += size
 }
 
-func (w *whole) foundAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now.Counted = true
+// setCounted marks the total as final.
+func (m *treeMeter) setCounted() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.progress.Counted = true
 }
 
-// ended counts a file that has ended.
-func (w *whole) ended(i Item) {
-	if w.fn == nil {
+// add counts a finished file.
+func (m *treeMeter) add(i Item) {
+	if m.fn == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now.Files++
-	w.now.Bytes += i.Result.Node.Size
-	w.showLocked(false)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.progress.Files++
+	m.progress.Bytes += i.Result.Node.Size
+	m.emitLocked(false)
 }
 
-// finish tells how it ended.
-func (w *whole) finish() {
-	if w.fn == nil {
+// finish stops counting and reports the final progress.
+func (m *treeMeter) finish() {
+	if m.fn == nil {
 		return
 	}
-	if w.stop != nil {
-		w.stop()
+	if m.cancelCount != nil {
+		m.cancelCount()
 	}
-	w.counting.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.showLocked(true)
+	m.counting.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.emitLocked(true)
 }
 
-func (w *whole) showLocked(last bool) {
+// emitLocked reports the progress unless the last report is too recent; last forces it. The caller
+// holds m.mu.
+func (m *treeMeter) emitLocked(last bool) {
 	now := time.Now()
-	if w.mark.IsZero() {
-		w.mark, w.shown = now, now
+	if m.windowStart.IsZero() {
+		m.windowStart, m.emittedAt = now, now
 	}
-	if !last && now.Sub(w.shown) < wholeEvery {
+	if !last && now.Sub(m.emittedAt) < treeProgressInterval {
 		return
 	}
-	w.shown = now
-	if d := now.Sub(w.mark).Seconds(); d >= rateEvery.Seconds() {
+	m.emittedAt = now
+	if d := now.Sub(m.windowStart).Seconds(); d >= rateWindow.Seconds() {
 		mix := func(was *float64, n int64) {
 			rate := float64(n) / d
 			if *was > 0 {
-				rate = rateKeep**was + (1-rateKeep)*rate
+				rate = rateDecay**was + (1-rateDecay)*rate
 			}
 			*was = rate
 		}
-		mix(&w.now.FileRate, w.now.Files-w.markF)
-		mix(&w.now.ByteRate, w.now.Bytes-w.markB)
-		w.mark, w.markF, w.markB = now, w.now.Files, w.now.Bytes
+		mix(&m.progress.FileRate, m.progress.Files-m.windowFiles)
+		mix(&m.progress.ByteRate, m.progress.Bytes-m.windowBytes)
+		m.windowStart, m.windowFiles, m.windowBytes = now, m.progress.Files, m.progress.Bytes
 	}
-	w.now.Left = 0
-	if w.now.Counted && w.now.FileRate > 0 { // by what takes longer, the files or their bytes
-		left := float64(w.now.OfFiles-w.now.Files) / w.now.FileRate
-		if w.now.ByteRate > 0 {
-			left = max(left, float64(w.now.OfBytes-w.now.Bytes)/w.now.ByteRate)
+	m.progress.Left = 0
+	if m.progress.Counted && m.progress.FileRate > 0 { // the longer estimate, by files or by bytes
+		left := float64(m.progress.OfFiles-m.progress.Files) / m.progress.FileRate
+		if m.progress.ByteRate > 0 {
+			left = max(left, float64(m.progress.OfBytes-m.progress.Bytes)/m.progress.ByteRate)
 		}
-		w.now.Left = time.Duration(max(0, left) * float64(time.Second))
+		m.progress.Left = time.Duration(max(0, left) * float64(time.Second))
 	}
-	w.fn(w.now)
+	m.fn(m.progress)
 }
