@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Bucket is an S3 server in memory that knows the requests which deal with many objects:
-// ListObjectsV2, HEAD, DELETE, DeleteObjects. It answers each request after Latency, and counts
-// them. Objects have a size and no bytes; Fill makes them.
+// Bucket is an in-memory S3 server for requests on many objects: ListObjectsV2, HEAD, DELETE,
+// DeleteObjects. It answers after Latency and counts the requests. Objects have a size but no
+// bytes.
 type Bucket struct {
 	Latency time.Duration
-	Single  bool            // DeleteObjects is not known
+	Single  bool            // DeleteObjects is not supported
 	Stuck   map[string]bool // keys that cannot be deleted
-	Host    string          // host:port; the bucket may have any name
+	Host    string          // host:port; the name of the bucket is ignored
 
 	mu       sync.Mutex
 	sizes    map[string]int64
-	keys     []string // sorted; nil: not since the last change
+	keys     []string // sorted; nil: to be rebuilt
 	requests map[string]int
 }
 
-// NewBucket starts one that ends with the test.
+// NewBucket starts a Bucket that stops at the end of the test.
 func NewBucket(t testing.TB) *Bucket {
 	b := &Bucket{sizes: map[string]int64{}, requests: map[string]int{}}
 	srv := httptest.NewServer(http.HandlerFunc(b.serve))
@@ -36,14 +36,14 @@ func NewBucket(t testing.TB) *Bucket {
 	return b
 }
 
-// Fill puts an object there.
+// Fill adds an object.
 func (b *Bucket) Fill(key string, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sizes[key], b.keys = size, nil
 }
 
-// Take takes an object away.
+// Take removes an object.
 func (b *Bucket) Take(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,20 +51,21 @@ func (b *Bucket) Take(key string) {
 	b.keys = nil
 }
 
-// Keys returns the keys of all objects in order.
+// Keys returns the keys of all objects, sorted.
 func (b *Bucket) Keys() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.sortedLocked())
 }
 
-// Requests returns how many requests came of a kind: "list", "head", "delete", "delete many".
+// Requests returns the number of requests of a kind: "list", "head", "delete" or "delete many".
 func (b *Bucket) Requests(kind string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.requests[kind]
 }
 
+// sortedLocked returns the sorted keys.
 func (b *Bucket) sortedLocked() []string {
 	if b.keys == nil {
 		b.keys = make([]string, 0, len(b.sizes))
@@ -76,6 +77,7 @@ func (b *Bucket) sortedLocked() []string {
 	return b.keys
 }
 
+// serve answers one request.
 func (b *Bucket) serve(w http.ResponseWriter, r *http.Request) {
 	if b.Latency > 0 {
 		late := time.NewTimer(b.Latency)
@@ -113,45 +115,49 @@ func (b *Bucket) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
 	default:
 		w.WriteHeader(http.StatusNotImplemented)
-		answer(w, fault{Code: "NotImplemented"})
+		writeXML(w, errorDocument{Code: "NotImplemented"})
 	}
 }
 
-type fault struct {
+// errorDocument is an S3 error document.
+type errorDocument struct {
 	XMLName xml.Name `xml:"Error"`
 	Key     string   `xml:",omitempty"`
 	Code    string
 }
 
-func answer(w http.ResponseWriter, v any) {
+// writeXML writes v as XML.
+func writeXML(w http.ResponseWriter, v any) {
 	_ = xml.NewEncoder(w).Encode(v)
 }
 
+// deleteLocked answers DeleteObjects.
 func (b *Bucket) deleteLocked(w http.ResponseWriter, r *http.Request) {
 	type object struct{ Key string }
 	var asked struct{ Object []object }
 	if err := xml.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Object) > 1000 {
 		w.WriteHeader(http.StatusBadRequest)
-		answer(w, fault{Code: "MalformedXML"})
+		writeXML(w, errorDocument{Code: "MalformedXML"})
 		return
 	}
-	var done struct {
+	var result struct {
 		XMLName xml.Name `xml:"DeleteResult"`
 		Deleted []object
-		Error   []fault
+		Error   []errorDocument
 	}
 	for _, o := range asked.Object {
 		if b.Stuck[o.Key] {
-			done.Error = append(done.Error, fault{Key: o.Key, Code: "AccessDenied"})
+			result.Error = append(result.Error, errorDocument{Key: o.Key, Code: "AccessDenied"})
 			continue
 		}
 		delete(b.sizes, o.Key)
-		done.Deleted = append(done.Deleted, o)
+		result.Deleted = append(result.Deleted, o)
 	}
 	b.keys = nil
-	answer(w, done)
+	writeXML(w, result)
 }
 
+// listLocked answers ListObjectsV2.
 func (b *Bucket) listLocked(w http.ResponseWriter, prefix, after, delimiter, limit string) {
 	type content struct {
 		Key  string
@@ -190,5 +196,5 @@ func (b *Bucket) listLocked(w http.ResponseWriter, prefix, after, delimiter, lim
 			from++
 		}
 	}
-	answer(w, page)
+	writeXML(w, page)
 }

@@ -10,33 +10,34 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Faults says which calls of the ports that it is given to fail, and how. Calls are named by their
-// method ("Write", "Seal") and counted from 1 for each rule, beginning when the rule is made. The
-// zero value lets everything pass. It is safe for concurrent use.
+// Faults makes chosen calls of a port fail. Calls are named by their method ("Write", "Seal") and
+// counted from 1 per rule, from the creation of the rule on. The zero value has no rules. It is
+// safe for concurrent use.
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
 	calls map[string]int
 }
 
+// rule is one fault.
 type rule struct {
 	call  string
-	n     int  // which call, counted down
-	every bool // all calls from the n-th on
+	n     int  // calls until it applies; -1: used up
+	every bool // it applies to all calls from then on
 	act   func(ctx context.Context, do func() error) error
 }
 
-// Fail makes the n-th call fail with err and do nothing.
+// Fail makes the n-th call return err without doing anything.
 func (f *Faults) Fail(call string, n int, err error) {
 	f.add(&rule{call: call, n: n, act: func(context.Context, func() error) error { return err }})
 }
 
-// FailAll makes all calls fail with err until Clear.
+// FailAll makes all calls return err until Clear.
 func (f *Faults) FailAll(call string, err error) {
 	f.add(&rule{call: call, n: 1, every: true, act: func(context.Context, func() error) error { return err }})
 }
 
-// LoseReply makes the n-th call succeed, but report err.
+// LoseReply makes the n-th call succeed but return err.
 func (f *Faults) LoseReply(call string, n int, err error) {
 	f.add(&rule{call: call, n: n, act: func(_ context.Context, do func() error) error {
 		if failed := do(); failed != nil {
@@ -46,8 +47,8 @@ func (f *Faults) LoseReply(call string, n int, err error) {
 	}})
 }
 
-// Hold stops the n-th call before it does anything. The channel closes when it is there; release
-// lets it go on, as the end of its context does, with that error.
+// Hold blocks the n-th call before it does anything. reached is closed when the call has arrived.
+// The call continues after release, or fails when its context ends.
 func (f *Faults) Hold(call string, n int) (reached <-chan struct{}, release func()) {
 	at, open := make(chan struct{}), make(chan struct{})
 	f.add(&rule{call: call, n: n, act: func(ctx context.Context, do func() error) error {
@@ -62,29 +63,29 @@ func (f *Faults) Hold(call string, n int) (reached <-chan struct{}, release func
 	return at, sync.OnceFunc(func() { close(open) })
 }
 
-// Clear takes all rules back.
+// Clear removes all rules.
 func (f *Faults) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = nil
 }
 
-// Calls returns how often a method was called, failed calls included.
+// Calls returns the number of calls of a method, failed ones included.
 func (f *Faults) Calls(call string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[call]
 }
 
+// add adds a rule.
 func (f *Faults) add(r *rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = append(f.rules, r)
 }
 
-// find counts a call and returns what is to happen to it, nil for nothing. The oldest rule that is
-// due wins.
-func (f *Faults) find(call string) (act func(context.Context, func() error) error) {
+// next counts a call and returns the action of the oldest rule that applies; nil: none.
+func (f *Faults) next(call string) (act func(context.Context, func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.calls == nil {
@@ -108,14 +109,15 @@ func (f *Faults) find(call string) (act func(context.Context, func() error) erro
 	return act
 }
 
+// do runs do, or the fault that applies to the call.
 func (f *Faults) do(ctx context.Context, call string, do func() error) error {
-	if act := f.find(call); act != nil {
+	if act := f.next(call); act != nil {
 		return act(ctx, do)
 	}
 	return do()
 }
 
-// get is do for calls that return something.
+// get is Faults.do for calls with a result.
 func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error)) (v T, err error) {
 	err = f.do(ctx, call, func() error {
 		v, err = do()
@@ -128,7 +130,7 @@ func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error
 	return v, nil
 }
 
-// Faulty is a staging that seals, with faults.
+// Faulty is a Staging with faults.
 type Faulty struct {
 	blob.Staging
 	*Faults

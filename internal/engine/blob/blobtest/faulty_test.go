@@ -23,7 +23,7 @@ var errFault = errors.New("fault")
 func TestFaultsFailTheNthCall(t *testing.T) {
 	t.Parallel()
 	s := openFaulty(t)
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	s.Fail("Write", 2, errFault)
 	send(t, s, ref, 1, 0, Slice(file, 0))
 	if _, err := Send(t.Context(), s, ref, 1, 1, Slice(file, 1)); !errors.Is(err, errFault) {
@@ -39,7 +39,7 @@ func TestFaultsFailTheNthCall(t *testing.T) {
 func TestFaultsLoseTheReply(t *testing.T) {
 	t.Parallel()
 	s := openFaulty(t)
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	s.LoseReply("Write", 1, errFault)
 	if _, err := Send(t.Context(), s, ref, 1, 0, Slice(file, 0)); !errors.Is(err, errFault) {
 		t.Errorf("the call gave %v", err)
@@ -50,7 +50,7 @@ func TestFaultsLoseTheReply(t *testing.T) {
 func TestFaultsHoldUntilReleasedOrCancelled(t *testing.T) {
 	t.Parallel()
 	s := openFaulty(t)
-	ref, _ := whole(t, s)
+	ref, _ := completeUpload(t, s)
 	reached, release := s.Hold("Seal", 1)
 	done := make(chan error)
 	go func() { done <- s.Seal(t.Context(), ref, ref.Size) }()

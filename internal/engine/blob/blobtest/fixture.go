@@ -1,6 +1,5 @@
-// Package blobtest is the second half of the contract of package blob: suites that every adapter
-// passes, with subtests named after the sentences they check, and decorators that make a healthy
-// adapter fail.
+// Package blobtest is the conformance suite of package blob: tests that every adapter passes, named
+// after the sentences of the contract, and decorators that inject faults.
 package blobtest
 
 import (
@@ -16,35 +15,35 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// PartSize is the part size of the suites: the smallest there is.
+// PartSize is the part size of the suites: the smallest allowed.
 const PartSize = drive.MiB
 
-// Begun is when the uploads of the suites began.
+// Begun is the creation time of the suites' uploads.
 var Begun = drive.TimeOf(time.Date(2026, 11, 20, 23, 59, 59, 0, time.UTC))
 
-// Session is who sends in the suites.
+// Session is the session that sends parts in the suites.
 var Session = [16]byte{'s', 'e', 's', 's', 'i', 'o', 'n'}
 
-// Bytes returns n bytes that depend on seed and do not compress.
+// Bytes returns n incompressible bytes that depend on seed.
 func Bytes(seed uint64, n drive.ByteSize) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)}).Read(b)
 	return b
 }
 
-// NewRef returns a new upload of size bytes in parts of PartSize.
+// NewRef returns the Ref of a new upload of size bytes in parts of PartSize.
 func NewRef(size drive.ByteSize) blob.Ref {
 	return blob.Ref{ID: drive.NewID[drive.UploadID](), Begun: Begun, PartSize: PartSize, Size: size}
 }
 
-// newRef is NewRef for a staging that may not take parts as small as PartSize.
+// newRef is NewRef with the part size of staging s.
 func newRef(s blob.Staging, size drive.ByteSize) blob.Ref {
 	ref := NewRef(size)
 	ref.PartSize = partSize(s)
 	return ref
 }
 
-// partSize returns the smallest part size that a staging takes.
+// partSize returns the smallest part size of at least PartSize that s accepts.
 func partSize(s blob.Staging) drive.ByteSize {
 	n := PartSize
 	for n < s.Caps().MinPart {
@@ -56,38 +55,41 @@ func partSize(s blob.Staging) drive.ByteSize {
 // Slice returns the bytes of part n of a file.
 func Slice(file []byte, n int) []byte { return slice(blob.Ref{PartSize: PartSize}, file, n) }
 
+// slice returns the bytes of part n of a file in parts of ref.PartSize.
 func slice(ref blob.Ref, file []byte, n int) []byte {
 	from := n * int(ref.PartSize)
 	return file[from:min(from+int(ref.PartSize), len(file))]
 }
 
-// WriteOf returns what to say about a part.
+// WriteOf returns the Write of part n with bytes b.
 func WriteOf(gen int64, n int, b []byte) blob.Write {
 	return blob.Write{N: n, Gen: gen, Session: Session, Size: drive.ByteSize(len(b))}
 }
 
-// BodyOf returns the checked body of part n that r yields; size is what was promised.
+// BodyOf returns a Body of part n that reads from r; size is the declared length.
 func BodyOf(n int, size int, r io.Reader) blob.Body {
 	return bodyOf(blob.Ref{PartSize: PartSize}, n, size, r)
 }
 
+// bodyOf is BodyOf with the part size of ref.
 func bodyOf(ref blob.Ref, n int, size int, r io.Reader) blob.Body {
 	return blob.NewBody(r, blob.BodyOptions{
 		N: n, Offset: drive.ByteSize(n) * ref.PartSize, Size: drive.ByteSize(size), Session: Session,
 	})
 }
 
-// Send writes a part.
+// Send writes part n.
 func Send(ctx context.Context, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte) (blob.Part, error) {
 	return s.Write(ctx, ref, WriteOf(gen, n, b), bodyOf(ref, n, len(b), bytes.NewReader(b)))
 }
 
-// PartOf returns what is to be known of a part, from its bytes.
+// PartOf returns the Part that results from the bytes b.
 func PartOf(t testing.TB, n int, b []byte) blob.Part {
 	t.Helper()
 	return partOf(t, blob.Ref{PartSize: PartSize}, n, b)
 }
 
+// partOf is PartOf with the part size of ref.
 func partOf(t testing.TB, ref blob.Ref, n int, b []byte) blob.Part {
 	t.Helper()
 	body := bodyOf(ref, n, len(b), bytes.NewReader(b))
@@ -101,30 +103,34 @@ func partOf(t testing.TB, ref blob.Ref, n int, b []byte) blob.Part {
 	return p
 }
 
-// errCut is what a client's connection says when it is gone.
-var errCut = errors.New("connection reset")
+// errConnectionLost is the error of a lost client connection.
+var errConnectionLost = errors.New("connection reset")
 
-// cutReader yields b and then an error.
-func cutReader(b []byte) io.Reader { return io.MultiReader(bytes.NewReader(b), errReader{errCut}) }
+// cutReader returns a reader of b that then fails with errConnectionLost.
+func cutReader(b []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(b), errReader{errConnectionLost})
+}
 
+// errReader always fails.
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// gate is a reader in the middle of which a test can stop: it yields b, says so, and goes on when
-// it is told.
-type gate struct {
+// blockingReader is a reader that returns its bytes, closes reached, and then blocks until a value
+// is sent to open.
+type blockingReader struct {
 	first   io.Reader
 	reached chan struct{}
-	open    chan error // nil: the end, else the error
-	at      bool
+	open    chan error // nil ends the reader with io.EOF, else its error
+	at      bool       // reached is closed
 }
 
-func newGate(b []byte) *gate {
-	return &gate{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
+// newBlockingReader returns a gate with the bytes b.
+func newBlockingReader(b []byte) *blockingReader {
+	return &blockingReader{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
 }
 
-func (g *gate) Read(p []byte) (int, error) {
+func (g *blockingReader) Read(p []byte) (int, error) {
 	n, err := g.first.Read(p)
 	if err != io.EOF || n > 0 {
 		return n, nil
@@ -139,6 +145,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
+// wantKind fails the test unless err has the kind want.
 func wantKind(t testing.TB, err error, want drive.Kind) {
 	t.Helper()
 	if !drive.IsKind(err, want) {
@@ -146,6 +153,7 @@ func wantKind(t testing.TB, err error, want drive.Kind) {
 	}
 }
 
+// noError fails the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunQuarantine checks that what open returns is where the store moves things to. open makes an
-// empty one for each subtest.
+// RunQuarantine checks the Quarantine of a store. open returns an empty pair for each subtest.
 func RunQuarantine(t *testing.T, open func(t *testing.T) (blob.Store, blob.Quarantine)) {
 	for name, check := range map[string]func(*testing.T, blob.Store, blob.Quarantine){
 		"List shows what the store moved there":         quarantineListed,
@@ -25,8 +24,9 @@ func RunQuarantine(t *testing.T, open func(t *testing.T) (blob.Store, blob.Quara
 	}
 }
 
-// condemn puts content of size bytes and moves it to the quarantine.
-func condemn(t *testing.T, s blob.Store, size int) (place string) {
+// putAndQuarantine puts content of size bytes, moves it to the quarantine and returns its former
+// place.
+func putAndQuarantine(t *testing.T, s blob.Store, size int) (place string) {
 	t.Helper()
 	name := put(t, s, make([]byte, size))
 	for _, stray := range list(t, s) {
@@ -39,6 +39,7 @@ func condemn(t *testing.T, s blob.Store, size int) (place string) {
 	return ""
 }
 
+// quarantine returns all entries of q.
 func quarantine(t *testing.T, q blob.Quarantine) (all []blob.Quarantined) {
 	t.Helper()
 	noError(t, q.List(t.Context(), func(item blob.Quarantined) error {
@@ -54,7 +55,7 @@ func quarantineListed(t *testing.T, s blob.Store, q blob.Quarantine) {
 	}
 	put(t, s, []byte("in its place"))
 	from := time.Now().UTC().Format(time.DateOnly)
-	place := condemn(t, s, 7)
+	place := putAndQuarantine(t, s, 7)
 	to := time.Now().UTC().Format(time.DateOnly)
 	found := quarantine(t, q)
 	want := blob.Quarantined{Date: from, Name: strings.ReplaceAll(place, "/", "_"), Size: 7}
@@ -72,10 +73,10 @@ func quarantineListed(t *testing.T, s blob.Store, q blob.Quarantine) {
 }
 
 func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
-	condemn(t, s, 1)
-	condemn(t, s, 2)
+	putAndQuarantine(t, s, 1)
+	putAndQuarantine(t, s, 2)
 	items := quarantine(t, q)
-	condemn(t, s, 3)
+	putAndQuarantine(t, s, 3)
 	kept := put(t, s, []byte("in its place"))
 	for range 2 {
 		for _, item := range items {
@@ -91,7 +92,7 @@ func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
 }
 
 func quarantineBounds(t *testing.T, s blob.Store, q blob.Quarantine) {
-	condemn(t, s, 1)
+	putAndQuarantine(t, s, 1)
 	put(t, s, []byte("in its place"))
 	shelf, name, _ := strings.Cut(list(t, s)[0].Place, "/")
 	date := quarantine(t, q)[0].Date

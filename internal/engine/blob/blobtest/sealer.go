@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunSealer checks that what open returns seals into the store beside it. open makes empty ones for
-// each subtest.
+// RunSealer checks sealing from a Staging into its Store. open returns an empty pair for each
+// subtest.
 func RunSealer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
 	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"sealed parts are the content named after the upload":       sealing,
@@ -36,16 +36,17 @@ func RunSealer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store))
 	}
 }
 
-// whole returns a staged upload of which all parts have come.
-func whole(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
+// completeUpload returns a staged upload with all parts, and the bytes of its file.
+func completeUpload(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
 	t.Helper()
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	for _, n := range []int{2, 0, 1} {
 		send(t, s, ref, 1, n, slice(ref, file, n))
 	}
 	return ref, file
 }
 
+// wantContent checks that the store has content want for the upload.
 func wantContent(t *testing.T, store blob.Store, ref blob.Ref, want []byte) {
 	t.Helper()
 	o, err := store.Open(t.Context(), ref.ID.String())
@@ -55,7 +56,7 @@ func wantContent(t *testing.T, store blob.Store, ref blob.Ref, want []byte) {
 }
 
 func sealing(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	_, err := store.Open(t.Context(), ref.ID.String())
 	wantKind(t, err, drive.NotFound) // P3: not before it is sealed
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -63,7 +64,7 @@ func sealing(t *testing.T, s blob.Staging, store blob.Store) {
 }
 
 func sealAgain(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	if err := s.Seal(t.Context(), ref, ref.Size-1); err == nil {
@@ -73,7 +74,7 @@ func sealAgain(t *testing.T, s blob.Staging, store blob.Store) {
 }
 
 func sealMissing(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, _ := whole(t, s)
+	ref, _ := completeUpload(t, s)
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size+1), drive.PartsMissing)
 	noError(t, s.Drop(t.Context(), ref, 1, 1))
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size), drive.PartsMissing)
@@ -81,7 +82,7 @@ func sealMissing(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func sealRunning(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
 	g, done := startWrite(t, s, ref, 1, 1, slice(ref, file, 1))
@@ -93,7 +94,7 @@ func sealRunning(t *testing.T, s blob.Staging, store blob.Store) {
 }
 
 func sealedStaging(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
 	_, err := Send(t.Context(), s, ref, 9, 1, Bytes(3, ref.PartSize))
@@ -119,16 +120,16 @@ func sealEmpty(t *testing.T, s blob.Staging, store blob.Store) {
 	wantContent(t, store, ref, nil)
 }
 
-// A seal may be refused, for a name that is taken, before its first step.
+// unsealUnsealed: a seal may be refused before its first step, because of a name that exists.
 func unsealUnsealed(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	noError(t, s.Unseal(t.Context(), ref))
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, store, ref, file)
 }
 
 func unsealing(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Unseal(t.Context(), ref))
 	noError(t, s.Unseal(t.Context(), ref))
@@ -145,7 +146,7 @@ func unsealing(t *testing.T, s blob.Staging, store blob.Store) {
 }
 
 func openStaged(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
 	want := make([]byte, len(file))
 	copy(want[2*ref.PartSize:], slice(ref, file, 2))
@@ -165,7 +166,7 @@ func openStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func removeSealed(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := whole(t, s)
+	ref, file := completeUpload(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Remove(t.Context(), ref))
 	wantContent(t, store, ref, file)
@@ -175,7 +176,7 @@ func removeSealed(t *testing.T, s blob.Staging, store blob.Store) {
 }
 
 func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, _ := whole(t, s)
+	ref, _ := completeUpload(t, s)
 	got, err := s.Verify(t.Context(), ref, 1)
 	noError(t, err)
 	if len(got.Parts) != 3 || got.Suspect {
@@ -184,8 +185,8 @@ func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
-	first, _ := whole(t, s)
-	second, _ := begun(t, s)
+	first, _ := completeUpload(t, s)
+	second, _ := newUpload(t, s)
 	names := map[string]blob.Stray{}
 	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
 		names[stray.Name] = stray
@@ -201,12 +202,12 @@ func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, second)
 }
 
-// An auditor removes what it finds while it walks; with the last upload of a day its directories
-// may go too.
+// removeListed: an auditor removes uploads while it lists them; the directories of a day may
+// disappear with the last one.
 func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 	refs := map[string]blob.Ref{}
 	for range 3 {
-		ref, _ := begun(t, s)
+		ref, _ := newUpload(t, s)
 		refs[ref.ID.String()] = ref
 	}
 	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error { return s.Remove(t.Context(), refs[stray.Name]) }))
@@ -216,9 +217,9 @@ func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 	}))
 }
 
-// adopting goes on with whichever upload has the bytes after Adopt.
+// adopting seals whichever upload has the bytes after Adopt.
 func adopting(t *testing.T, s blob.Staging, store blob.Store) {
-	from, file := whole(t, s)
+	from, file := completeUpload(t, s)
 	_, err := s.Fence(t.Context(), from, 1) // durable
 	noError(t, err)
 	ref := newRef(s, from.Size)

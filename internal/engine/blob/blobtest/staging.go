@@ -15,8 +15,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunStaging checks that what open returns is a blob.Staging. open makes an empty one for each
-// subtest.
+// RunStaging checks a blob.Staging. open returns an empty one for each subtest.
 func RunStaging(t *testing.T, open func(t *testing.T) blob.Staging) {
 	for name, check := range map[string]func(*testing.T, blob.Staging){
 		"only Create makes an upload, all else is NotFound":                      onlyCreate,
@@ -47,8 +46,9 @@ func RunStaging(t *testing.T, open func(t *testing.T) blob.Staging) {
 	}
 }
 
-// begun returns a staged upload of three parts, the last one short, and the bytes of its file.
-func begun(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
+// newUpload returns a new staged upload of three parts, the last one short, and the bytes of its
+// file.
+func newUpload(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
 	t.Helper()
 	file := Bytes(1, 2*partSize(s)+5000)
 	ref := newRef(s, drive.ByteSize(len(file)))
@@ -56,8 +56,8 @@ func begun(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
 	return ref, file
 }
 
-// send writes a part as a client does: again, where the store says that it may be tried again. Real
-// ones do so by chance (see isMisread of package s3).
+// send writes a part like a client: it retries if the store is Unavailable, which real stores
+// sometimes are (see isMisread of package s3).
 func send(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte) {
 	t.Helper()
 	got, err := Send(t.Context(), s, ref, gen, n, b)
@@ -70,7 +70,7 @@ func send(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte
 	}
 }
 
-// wantParts checks that exactly the given parts are held.
+// wantParts checks that the upload has exactly the given parts, and returns its state.
 func wantParts(t *testing.T, s blob.Staging, ref blob.Ref, want ...blob.Part) blob.Staged {
 	t.Helper()
 	got, err := s.Load(t.Context(), ref)
@@ -94,7 +94,7 @@ func onlyCreate(t *testing.T, s blob.Staging) {
 }
 
 func createAgain(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	noError(t, s.Create(t.Context(), ref))
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)))
@@ -125,7 +125,7 @@ func anyOrder(t *testing.T, s blob.Staging) {
 }
 
 func wrongLength(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	w := WriteOf(1, 0, b[1:])
 	if _, err := s.Write(t.Context(), ref, w, bodyOf(ref, 0, len(b), bytes.NewReader(b))); err == nil {
@@ -139,7 +139,7 @@ func wrongLength(t *testing.T, s blob.Staging) {
 }
 
 func outside(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	for _, n := range []int{-1, 3, 1 << 30} {
 		b := file[:10]
 		_, err := s.Write(t.Context(), ref, WriteOf(1, n, b), bodyOf(ref, 0, len(b), bytes.NewReader(b)))
@@ -153,7 +153,7 @@ func outside(t *testing.T, s blob.Staging) {
 }
 
 func torn(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
 	b := slice(ref, file, 1)
 	_, err := s.Write(t.Context(), ref, WriteOf(1, 1, b), bodyOf(ref, 1, len(b), cutReader(b[:600_000])))
@@ -169,7 +169,7 @@ func torn(t *testing.T, s blob.Staging) {
 	send(t, s, ref, 1, 1, b)
 }
 
-// wrongBody returns a body whose bytes are not what their Content-Digest says.
+// wrongBody returns a body whose bytes do not match its Content-Digest.
 func wrongBody(b []byte) blob.Body {
 	declared, err := digest.ParseContentDigest("crc32c=:AAAAAA==:")
 	if err != nil {
@@ -181,7 +181,7 @@ func wrongBody(b []byte) blob.Body {
 }
 
 func wrongDigest(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	_, err := s.Write(t.Context(), ref, WriteOf(1, 0, b), wrongBody(b))
 	wantKind(t, err, drive.DigestMismatch)
@@ -191,15 +191,15 @@ func wrongDigest(t *testing.T, s blob.Staging) {
 }
 
 func failedRewrite(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	send(t, s, ref, 1, 0, b)
 	_, err := s.Write(t.Context(), ref, WriteOf(1, 0, b), bodyOf(ref, 0, len(b), cutReader(b[:10])))
-	wantThere(t, s, ref, err, b)
+	wantThereError(t, s, ref, err, b)
 }
 
-// wantThere checks that err refuses part 0 because it is there, with these bytes.
-func wantThere(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []byte) {
+// wantThereError checks that err is a ThereError for part 0 with bytes b.
+func wantThereError(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []byte) {
 	t.Helper()
 	want := partOf(t, ref, 0, b)
 	there, ok := errors.AsType[*blob.ThereError](err)
@@ -210,7 +210,7 @@ func wantThere(t *testing.T, s blob.Staging, ref blob.Ref, err error, b []byte) 
 }
 
 func refusedRewrite(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	send(t, s, ref, 2, 0, b)
 	_, err := s.Fence(t.Context(), ref, 2)
@@ -223,18 +223,18 @@ func refusedRewrite(t *testing.T, s blob.Staging) {
 }
 
 func rewrite(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	b := Bytes(7, 1000)
 	_, err := Send(t.Context(), s, ref, 1, 0, b)
-	wantThere(t, s, ref, err, slice(ref, file, 0))
+	wantThereError(t, s, ref, err, slice(ref, file, 0))
 	noError(t, s.Drop(t.Context(), ref, 1, 0))
 	send(t, s, ref, 1, 0, b)
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
 func endedContext(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -245,10 +245,10 @@ func endedContext(t *testing.T, s blob.Staging) {
 }
 
 func goneClient(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	ctx, cancel := context.WithCancel(t.Context())
-	g := newGate(b)
+	g := newBlockingReader(b)
 	done := make(chan error)
 	go func() {
 		_, err := s.Write(ctx, ref, WriteOf(1, 0, b), bodyOf(ref, 0, len(b), g))
@@ -262,7 +262,7 @@ func goneClient(t *testing.T, s blob.Staging) {
 }
 
 func second(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	g, done := startWrite(t, s, ref, 1, 0, b)
 	_, err := Send(t.Context(), s, ref, 1, 0, Bytes(8, ref.PartSize))
@@ -273,9 +273,9 @@ func second(t *testing.T, s blob.Staging) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
-// startWrite begins a Write and returns when all of its bytes were read but not yet their end.
-func startWrite(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte) (*gate, <-chan error) {
-	g, done := newGate(b), make(chan error, 1)
+// startWrite begins a Write and returns when all its bytes but not their end have been read.
+func startWrite(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b []byte) (*blockingReader, <-chan error) {
+	g, done := newBlockingReader(b), make(chan error, 1)
 	go func() {
 		_, err := s.Write(t.Context(), ref, WriteOf(gen, n, b), bodyOf(ref, n, len(b), g))
 		done <- err
@@ -285,7 +285,7 @@ func startWrite(t *testing.T, s blob.Staging, ref blob.Ref, gen int64, n int, b 
 }
 
 func dropping(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	for n := range 3 {
 		send(t, s, ref, 1, n, slice(ref, file, n))
 	}
@@ -298,7 +298,7 @@ func dropping(t *testing.T, s blob.Staging) {
 }
 
 func fencing(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 4, 0, slice(ref, file, 0))
 	for _, gen := range []int64{5, 5, 3} { // repeated and late ones are harmless
 		got, err := s.Fence(t.Context(), ref, gen)
@@ -316,7 +316,7 @@ func fencing(t *testing.T, s blob.Staging) {
 }
 
 func fenceWaits(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	g, done := startWrite(t, s, ref, 1, 0, slice(ref, file, 0))
 	fenced := make(chan blob.Staged, 1)
 	go func() {
@@ -347,7 +347,7 @@ func fenceWaits(t *testing.T, s blob.Staging) {
 }
 
 func fenceEnds(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	g, done := startWrite(t, s, ref, 1, 0, slice(ref, file, 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -355,7 +355,7 @@ func fenceEnds(t *testing.T, s blob.Staging) {
 	wantKind(t, err, drive.Unavailable)
 	_, err = Send(t.Context(), s, ref, 1, 1, slice(ref, file, 1))
 	wantKind(t, err, drive.WrongState)
-	g.open <- errCut
+	g.open <- errConnectionLost
 	if <-done == nil {
 		t.Error("a torn part is accepted")
 	}
@@ -367,7 +367,7 @@ func fenceEnds(t *testing.T, s blob.Staging) {
 }
 
 func removing(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	g, done := startWrite(t, s, ref, 1, 1, slice(ref, file, 1))
 	noError(t, s.Remove(t.Context(), ref))
@@ -393,7 +393,7 @@ func unknownLength(t *testing.T, s blob.Staging) {
 }
 
 func held(t *testing.T, s blob.Staging) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	var sent drive.ByteSize
 	for _, n := range []int{1, 2, 0} {
 		b := slice(ref, file, n)

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunStore checks that what open returns is a blob.Store. open makes an empty one for each subtest.
+// RunStore checks a blob.Store. open returns an empty one for each subtest.
 func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 	for name, check := range map[string]func(*testing.T, blob.Store){
 		"what was Put is read back, whole and by range":         putAndRead,
@@ -30,23 +30,24 @@ func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 		})
 		t.Run("by Lay: "+name, func(t *testing.T) {
 			t.Parallel()
-			check(t, layer{open(t)})
+			check(t, layStore{open(t)})
 		})
 	}
 }
 
-// layer is a Store into which put lays what is little.
-type layer struct{ blob.Store }
+// layStore marks a Store for which put uses Lay and Settle.
+type layStore struct{ blob.Store }
 
-// PutName returns a new name of a small file.
+// PutName returns a new name for a small file.
 func PutName() string { return "put-7-" + drive.NewID[drive.BlobID]().String() }
 
+// put stores b and returns its name.
 func put(t *testing.T, s blob.Store, b []byte) string {
 	t.Helper()
 	name, body := PutName(), BodyOf(0, len(b), bytes.NewReader(b))
 	var got blob.Part
 	var err error
-	if l, ok := s.(layer); ok {
+	if l, ok := s.(layStore); ok {
 		name = l.Name(name, body.Size())
 		got, err = l.Lay(t.Context(), name, body, body.Size() > s.Caps().Little)
 		noError(t, l.Settle(t.Context(), []string{name}))
@@ -94,7 +95,7 @@ func putTwice(t *testing.T, s blob.Store) {
 	}
 }
 
-// layAndSettle settles few and many: a store may do the one in another way than the other.
+// layAndSettle settles few and many contents, which a store may handle differently.
 func layAndSettle(t *testing.T, s blob.Store) {
 	for _, n := range []int{0, 1, 5, 100} {
 		names := make([]string, n)
@@ -197,6 +198,7 @@ func badNames(t *testing.T, s blob.Store) {
 	}
 }
 
+// list returns all entries of s.
 func list(t *testing.T, s blob.Store) (all []blob.Stray) {
 	t.Helper()
 	noError(t, s.List(t.Context(), func(stray blob.Stray) error {

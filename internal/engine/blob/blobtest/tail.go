@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunTailer checks that what open returns takes parts in pieces. open makes an empty one for each
+// RunTailer checks that a Staging accepts parts in pieces. open returns an empty pair for each
 // subtest.
 func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
 	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
@@ -37,23 +37,24 @@ func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store))
 	}
 }
 
-// Filler sends pieces of one part, as somebody does who remembers the hashes between them.
+// Filler sends the pieces of one part and keeps the hashes between them.
 type Filler struct {
 	Ref   blob.Ref
 	N     int
-	Gen   int64
-	Whole drive.ByteSize
-	tail  *blob.Tail
+	Gen   int64          // fencing token
+	Whole drive.ByteSize // size of the complete part
+	tail  *blob.Tail     // running hashes; nil: to be rebuilt
 }
 
+// fill returns a Filler for part n of whole bytes.
 func fill(ref blob.Ref, n int, whole int) *Filler {
 	return &Filler{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
 }
 
-// Send extends the tail by what r yields.
+// Send extends the tail by the bytes of r.
 func (f *Filler) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, error) {
 	t.Helper()
-	e, body := f.next(t, s, r)
+	e, body := f.extend(t, s, r)
 	part, err := s.Extend(t.Context(), f.Ref, e, body)
 	if err != nil {
 		f.tail = nil
@@ -61,16 +62,17 @@ func (f *Filler) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, err
 	return part, err
 }
 
+// withhold extends the tail by b without journaling it.
 func (f *Filler) withhold(t testing.TB, s blob.Staging, b []byte) blob.Withheld {
 	t.Helper()
-	e, body := f.next(t, s, bytes.NewReader(b))
+	e, body := f.extend(t, s, bytes.NewReader(b))
 	w, err := s.Withhold(t.Context(), f.Ref, e, body)
 	noError(t, err)
 	return w
 }
 
-// next is the Extend by what r yields.
-func (f *Filler) next(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, blob.Body) {
+// extend returns the Extend and the Body for the bytes of r.
+func (f *Filler) extend(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, blob.Body) {
 	t.Helper()
 	if f.tail == nil || f.tail.Size() < 0 {
 		f.reread(t, s)
@@ -81,7 +83,7 @@ func (f *Filler) next(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, b
 	})
 }
 
-// reread makes the hashes from what the staging has, as after a crash.
+// reread rebuilds the hashes from the staged tail, as after a crash.
 func (f *Filler) reread(t testing.TB, s blob.Staging) {
 	t.Helper()
 	f.tail = blob.NewTail(drive.ByteSize(f.N) * f.Ref.PartSize)
@@ -95,6 +97,7 @@ func (f *Filler) reread(t testing.TB, s blob.Staging) {
 	noError(t, r.Close())
 }
 
+// send is Send of b; an error fails the test.
 func (f *Filler) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
 	t.Helper()
 	part, err := f.Send(t, s, bytes.NewReader(b))
@@ -130,7 +133,7 @@ func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.
 }
 
 func pieces(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	for n := range 3 {
 		b := slice(ref, file, n)
 		f := fill(ref, n, len(b))
@@ -150,7 +153,7 @@ func pieces(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func manyPieces(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 2)
 	f := fill(ref, 2, len(b))
 	for i := 0; i < len(b)-200; i += 100 {
@@ -165,7 +168,7 @@ func manyPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func movedTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	f := fill(ref, 0, len(b))
 	f.send(t, s, b[:1000])
@@ -197,7 +200,7 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 func tornPiece(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
 	for _, had := range []int{0, 3000} {
@@ -214,7 +217,7 @@ func tornPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func longPiece(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 2)
 	f := fill(ref, 2, len(b))
 	f.send(t, s, b[:100])
@@ -241,7 +244,7 @@ func promoted(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func replacedTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
 	f.send(t, s, Bytes(9, 1000))
@@ -251,7 +254,7 @@ func replacedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
 	f.send(t, s, b[:200_000])
@@ -274,7 +277,7 @@ func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func fencedTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
 	f.send(t, s, b[:5000])
@@ -292,7 +295,7 @@ func fencedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func busyTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	g, done := startWrite(t, s, ref, 1, 0, b)
 	_, err := fill(ref, 0, len(b)).Send(t, s, bytes.NewReader(b[:10]))
@@ -303,7 +306,7 @@ func busyTail(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func withheldPieces(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
 	for _, had := range []int{0, 3000} {
@@ -347,7 +350,7 @@ func load(t *testing.T, s blob.Staging, ref blob.Ref, n int) drive.ByteSize {
 }
 
 func heldTail(t *testing.T, s blob.Staging, _ blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	b := slice(ref, file, 0)
 	f := fill(ref, 0, len(b))
 	f.send(t, s, b[:300_000])
@@ -363,7 +366,7 @@ func heldTail(t *testing.T, s blob.Staging, _ blob.Store) {
 }
 
 func sealedTail(t *testing.T, s blob.Staging, store blob.Store) {
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
 	b := slice(ref, file, 1)

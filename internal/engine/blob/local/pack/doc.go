@@ -1,18 +1,15 @@
-// Package pack keeps many small contents in one file, each in a slot of its own: to make a file
-// costs more than to write what a small one has, and to sync many costs a write of each one's
-// inode.
+// Package pack stores many small contents in one file, each in its own slot. Creating a file costs
+// more than writing a small content, and syncing many files costs an inode write each.
 //
-//	<blobs>/blobs/c9/put-<generation>-<id>.pack     named by what its first content would have been named
+//	<blobs>/blobs/c9/put-<generation>-<id>.pack     named after its first content
 //
-// A pack is written by one process, from its beginning on, and never again after that process or
-// once it is full. What is laid is written to the next free blocks; one sync of the pack makes all
-// durable that was written before. Contents that are removed are punched out of it, which frees
-// their blocks; a pack that has nothing left is removed itself. So nothing has to be moved together
-// ever, and what a slot has never changes.
+// One process appends to a pack, and never again after the process has ended or the pack is full. A
+// content is written to the next free blocks; one sync makes all contents written so far durable. A
+// removed content is punched out, which frees its blocks, and an empty pack is deleted. Contents
+// therefore never move, and a slot never changes.
 //
-// A slot begins at a block and takes whole ones. The name of the content says where
-// (blob.Slot), so that nothing else needs to know. Integers are little-endian
-// (docs/formats/pack.md):
+// A slot consists of whole blocks. The content's name encodes its position (blob.Slot). Integers
+// are little-endian (docs/formats/pack.md):
 //
 //	 0       4         8      12            28        32           36         40
 //	┌───────┬─────────┬──────┬─────────────┬─────────┬────────────┬──────────┬──────────────────┐
@@ -20,6 +17,6 @@
 //	│       │ u32     │ u32  │ pack        │ u32     │ content    │ of these │ size bytes       │
 //	└───────┴─────────┴──────┴─────────────┴─────────┴────────────┴──────────┴──────────────────┘
 //
-// A slot whose head is not whole has no content: it was never written, was torn by a crash before
-// anybody was told of it, or was removed.
+// A slot without an intact header has no content: it was never written, was torn by a crash before
+// it was acknowledged, or was removed.
 package pack

@@ -36,7 +36,7 @@ func TestManySyncsFail(t *testing.T) {
 		failed = append(failed, name)
 	}
 	d.fails = nil
-	p.ending.Wait()
+	p.ends.Wait()
 	for _, k := range p.open {
 		if k.file != nil {
 			t.Errorf("%s is open", k.path)

@@ -11,21 +11,21 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// NameOf returns the name of the pack whose file has that name; false: it is none of a pack.
+// NameOf returns the name of the pack with that file name; ok is false if the file is not a pack.
 func NameOf(file string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(file, Suffix)
 	if !ok || !strings.HasPrefix(name, blob.PutPrefix) {
 		return "", false
 	}
-	if _, slot := blob.SlotOf(name); slot { // a content is none
+	if _, slot := blob.SlotOf(name); slot { // a content, not a pack
 		return "", false
 	}
 	_, ok = blob.ShardOf(name)
 	return name, ok
 }
 
-// Each calls fn for each content of a pack, in the order of the slots. One that is gone has none,
-// and one that a crash has left with nothing is removed.
+// Each calls fn for each content of a pack, ordered by slot, and stops at the first error of fn. A
+// missing pack has no contents. A pack that a crash has left empty is removed.
 func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, size int64) error) error {
 	id, err := slothead.IDOf(name)
 	if err != nil {
@@ -34,10 +34,10 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 	path := p.path(name)
 	f, err := os.Open(path)
 	if err != nil {
-		return unlessGone(err)
+		return ignoreNotExist(err)
 	}
 	none := true
-	err = errors.Join(p.each(f, func(b []byte, first int64) (next int64, err error) {
+	err = errors.Join(p.eachBlock(f, func(b []byte, first int64) (next int64, err error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -59,8 +59,9 @@ func (p *Packs) Each(ctx context.Context, name string, fn func(at blob.Slot, siz
 	return err
 }
 
-// each calls fn with the first bytes of each block that is asked for and may not be zeros.
-func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err error)) error {
+// eachBlock calls fn with the first HeadSize bytes of a block; fn returns the next block to look
+// at. Blocks of zeros that are holes are skipped.
+func (p *Packs) eachBlock(f *os.File, fn func(b []byte, first int64) (next int64, err error)) error {
 	var b [HeadSize]byte
 	for first := int64(0); ; {
 		off, err := p.disk.Data(f, first*Block)
@@ -72,8 +73,8 @@ func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err
 		}
 		first = max(first, off/Block)
 		n, err := p.readAt(f, b[:], first*Block)
-		if err != nil && !isEOF(err) { // of one content: who looks for it gets the error
-			p.log.Error("a block of a pack of small contents cannot be read", "pack", f.Name(), "block", first, "error", err)
+		if err != nil && !isEOF(err) { // affects one content, whose readers get the error
+			p.log.Error("block of a pack cannot be read; the small file in it is missing from the listing: check the disk", "pack", f.Name(), "block", first, "error", err)
 			first++
 			continue
 		}
@@ -86,8 +87,8 @@ func (p *Packs) each(f *os.File, fn func(b []byte, first int64) (next int64, err
 	}
 }
 
-// onlyZeros reports whether a file has nothing else. Some may be written down: where the disk
-// cannot free a range, and in a copy that was made without regard to holes.
+// onlyZeros reports whether a file has only zeros. They may be written out, on a disk that cannot
+// free ranges or in a copy that does not keep holes.
 func (p *Packs) onlyZeros(f *os.File) (bool, error) {
 	b := make([]byte, 16*Block)
 	for off := int64(0); ; {

@@ -15,86 +15,87 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// Disk is what packs lie on.
+// Disk is the file system that packs are stored on.
 type Disk interface {
-	// Place returns the path of a file of that name in the directory of its shard.
+	// Place returns the path of the file called name in a shard.
 	Place(shard, name string) string
-	// MakeDir makes the directory that a path needs, durably.
+	// MakeDir durably makes the parent directory of path.
 	MakeDir(path string) error
-	// SyncName makes the name of a new file durable, as far as a sync of its bytes does not.
+	// SyncName makes the name of a new file durable, unless SyncData does that.
 	SyncName(f *os.File) error
-	// SyncData makes the bytes and the length of a file durable.
+	// SyncData makes the bytes and length of a file durable.
 	SyncData(f *os.File) error
-	// SyncFreed makes durable what Free has done to a file.
+	// SyncFreed makes earlier calls of Free durable.
 	SyncFreed(f *os.File) error
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(dir string) error
-	// Free gives n bytes at off back to the disk: zeros are read there.
+	// Free frees n bytes at off; they read as zeros.
 	Free(f *os.File, off, n int64) error
-	// Data returns where bytes are that may not be zeros, from off on: io.EOF where there are none
-	// any more.
+	// Data returns the offset of the next bytes from off on that may not be zeros, or io.EOF.
 	Data(f *os.File, off int64) (int64, error)
 }
 
-// Packs are those of a directory. They are safe for concurrent use.
+// Packs manages the packs of a directory. It is safe for concurrent use.
 type Packs struct {
-	disk    Disk
-	log     *slog.Logger
-	most    int64 // blocks of a pack
-	readAt  func(f *os.File, b []byte, off int64) (int, error)
-	ending  sync.WaitGroup
-	readers readers
+	disk      Disk
+	log       *slog.Logger
+	maxBlocks int64                                              // maximum blocks of a pack
+	readAt    func(f *os.File, b []byte, off int64) (int, error) // (*os.File).ReadAt, or a fault in tests
+	ends      sync.WaitGroup                                     // running calls of end
+	readers   readers
 
-	mu      sync.Mutex // guards what follows, and what pack says
-	current *pack      // takes contents; nil: none does
-	open    map[string]*pack
+	mu      sync.Mutex       // guards the fields below and those of each pack
+	current *pack            // the pack that accepts contents; nil: none
+	open    map[string]*pack // packs that are not durable, by name
 }
 
-// pack is one that is written to, or that waits for its last sync.
+// pack is a pack being written, or waiting for its last sync.
 type pack struct {
 	name, path string
 	id         uuid.UUID
 
-	handling sync.Mutex // held across I/O while the file is made, synced or closed
-	syncing  wholesync.Shared
+	fileMu sync.Mutex       // held across I/O while the file is created, synced or closed
+	syncs  wholesync.Shared // syncs of the file, shared by concurrent callers
 
 	// Guarded by Packs.mu.
-	next    int64          // the first block that nobody has
-	awaited map[int64]bool // slots that have a name and no content yet, by their first block
-	writing int            // slots that somebody writes
-	full    bool
-	file    *os.File // nil: nothing was written, or nothing will be any more
-	err     error    // of a sync: what the pack has may not be durable, whatever a later one says
+	next     int64          // first free block
+	reserved map[int64]bool // slots that are reserved and have no content yet, by first block
+	writing  int            // number of slots being written
+	full     bool           // no more slots are reserved
+	file     *os.File       // nil: not created yet, or closed
+	err      error          // error of a sync: contents may not be durable, whatever a later sync returns
 }
 
-// New returns the packs of a directory.
+// New returns the Packs of a directory.
 func New(disk Disk, log *slog.Logger) *Packs {
-	return &Packs{disk: disk, log: log, most: maxBlocks, readAt: (*os.File).ReadAt, open: map[string]*pack{}, readers: readers{files: map[string]*reader{}}}
+	return &Packs{disk: disk, log: log, maxBlocks: maxBlocks, readAt: (*os.File).ReadAt, open: map[string]*pack{}, readers: readers{files: map[string]*reader{}}}
 }
 
-// Close makes what was written durable. No call may be in it any more.
+// Close makes all contents durable and closes the files. No other method may be running or called
+// later.
 func (p *Packs) Close() error {
 	p.mu.Lock()
 	p.current = nil
 	var left []*pack
 	for _, k := range p.open {
 		k.full = true
-		clear(k.awaited)
+		clear(k.reserved)
 		left = append(left, k)
 	}
 	p.mu.Unlock()
-	p.ending.Wait()
+	p.ends.Wait()
 	var errs []error
 	for _, k := range left {
 		errs = append(errs, p.end(k))
 	}
-	p.ending.Wait() // a sync may have failed just now
+	p.ends.Wait() // a sync may have failed just now
 	p.readers.close()
 	return errors.Join(errs...)
 }
 
-// Name takes a slot for content of that size, and returns its name. own is one that nobody else
-// uses; it is returned where the content is too large.
+// Name reserves a slot for content of size bytes and returns its name. It returns own, which no
+// other content may use, if the content is too large. If the result is a slot, the caller must Take
+// it; until then the pack stays open.
 func (p *Packs) Name(own string, size int64) string {
 	id, err := slothead.IDOf(own)
 	if size < 0 || size > MaxContent || err != nil {
@@ -103,57 +104,58 @@ func (p *Packs) Name(own string, size int64) string {
 	n := blocksFor(int(size))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.current; k != nil && (k.full || k.next+n > p.most) {
+	if k := p.current; k != nil && (k.full || k.next+n > p.maxBlocks) {
 		k.full, p.current = true, nil
-		p.endSoonLocked(k)
+		p.endIfDoneLocked(k)
 	}
 	if p.current == nil {
-		p.current = &pack{name: own, path: p.path(own), id: id, awaited: map[int64]bool{}}
+		p.current = &pack{name: own, path: p.path(own), id: id, reserved: map[int64]bool{}}
 		p.open[own] = p.current
 	}
 	k := p.current
 	at := blob.Slot{Pack: k.name, First: k.next, Blocks: n}
 	k.next += n
-	k.awaited[at.First] = true
+	k.reserved[at.First] = true
 	return at.Name()
 }
 
+// path returns the path of a pack's file.
 func (p *Packs) path(name string) string {
 	shard, _ := blob.ShardOf(name)
 	return p.disk.Place(shard, name+Suffix)
 }
 
-// Taken is a slot that its caller writes.
+// Taken is a slot that the caller is writing.
 type Taken struct {
 	p  *Packs
 	k  *pack
 	at blob.Slot
 }
 
-// Take begins to write the slot of that name; false: Name has not given it, or it was taken. Done
-// must follow.
+// Take begins to write a slot. It returns false if Name has not reserved the slot or it was taken
+// before. The caller must call Done.
 func (p *Packs) Take(at blob.Slot) (*Taken, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
-	if k == nil || !k.awaited[at.First] {
+	if k == nil || !k.reserved[at.First] {
 		return nil, false
 	}
-	delete(k.awaited, at.First)
+	delete(k.reserved, at.First)
 	k.writing++
 	return &Taken{p, k, at}, true
 }
 
-// Done ends what Take has begun.
+// Done ends the writing of the slot.
 func (t *Taken) Done() {
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
 	t.k.writing--
-	t.p.endSoonLocked(t.k)
+	t.p.endIfDoneLocked(t.k)
 }
 
-// Write writes content, which b has behind HeadSize bytes of room. It may be lost until a Sync. On
-// an error nothing stays.
+// Write writes the content to the slot. b has HeadSize bytes of room before the content. The
+// content may be lost until a Sync. On an error nothing remains.
 func (t *Taken) Write(b []byte) error {
 	if blocksFor(len(b)-HeadSize) != t.at.Blocks {
 		return fmt.Errorf("content of %d bytes in a slot of %d blocks", len(b)-HeadSize, t.at.Blocks)
@@ -169,14 +171,14 @@ func (t *Taken) Write(b []byte) error {
 	return nil
 }
 
-// fileOf returns the file of a pack, and makes it for the first content.
+// fileOf returns the file of a pack, which it creates for the first content.
 func (p *Packs) fileOf(k *pack) (*os.File, error) {
-	if f, err := p.made(k); f != nil || err != nil { // while others wait for a sync, too
+	if f, err := p.file(k); f != nil || err != nil { // without the lock that a running sync holds
 		return f, err
 	}
-	k.handling.Lock()
-	defer k.handling.Unlock()
-	if f, err := p.made(k); f != nil || err != nil {
+	k.fileMu.Lock()
+	defer k.fileMu.Unlock()
+	if f, err := p.file(k); f != nil || err != nil {
 		return f, err
 	}
 	if err := p.disk.MakeDir(k.path); err != nil {
@@ -195,7 +197,8 @@ func (p *Packs) fileOf(k *pack) (*os.File, error) {
 	return f, nil
 }
 
-func (p *Packs) made(k *pack) (*os.File, error) {
+// file returns the file of a pack, nil if not created, and its sync error.
+func (p *Packs) file(k *pack) (*os.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return k.file, k.err
@@ -203,8 +206,8 @@ func (p *Packs) made(k *pack) (*os.File, error) {
 
 const fileMode = 0o600
 
-// Sync makes contents durable that were written. rest are those that lie in no pack of which this
-// process knows: in one that is durable since it was full, or elsewhere.
+// Sync makes contents durable. rest are the names that are in no open pack: their pack is full and
+// durable, or they are files.
 func (p *Packs) Sync(names []string) (rest []string, err error) {
 	var packs []*pack
 	p.mu.Lock()
@@ -214,7 +217,7 @@ func (p *Packs) Sync(names []string) (rest []string, err error) {
 		switch {
 		case k == nil:
 			rest = append(rest, name)
-		case len(packs) == 0 || packs[len(packs)-1] != k: // those of a pack follow each other, nearly always
+		case len(packs) == 0 || packs[len(packs)-1] != k: // names of one pack are mostly consecutive
 			packs = append(packs, k)
 		}
 	}
@@ -227,50 +230,52 @@ func (p *Packs) Sync(names []string) (rest []string, err error) {
 	return rest, nil
 }
 
+// sync syncs a pack. Concurrent callers share the next sync. A failure makes the pack full and its
+// error permanent.
 func (p *Packs) sync(k *pack) error {
-	return k.syncing.Do(func() error {
-		k.handling.Lock()
-		defer k.handling.Unlock()
-		f, err := p.made(k)
-		if f == nil || err != nil { // it has nothing, or all of it is durable
+	return k.syncs.Do(func() error {
+		k.fileMu.Lock()
+		defer k.fileMu.Unlock()
+		f, err := p.file(k)
+		if f == nil || err != nil { // empty, or closed and durable
 			return err
 		}
 		if err = p.disk.SyncData(f); err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			k.err, k.full = err, true // so that Name takes another one
-			p.endSoonLocked(k)
+			k.err, k.full = err, true // Name begins another pack
+			p.endIfDoneLocked(k)
 		}
 		return err
 	})
 }
 
-// endSoonLocked ends a pack that is full once nobody writes to it.
-func (p *Packs) endSoonLocked(k *pack) {
+// endIfDoneLocked ends a full pack in the background once it has no more writers.
+func (p *Packs) endIfDoneLocked(k *pack) {
 	ended := p.open[k.name] != k || k.err != nil && k.file == nil
-	if !k.full || k.writing > 0 || len(k.awaited) > 0 || ended {
+	if !k.full || k.writing > 0 || len(k.reserved) > 0 || ended {
 		return
 	}
-	p.ending.Go(func() {
+	p.ends.Go(func() {
 		if err := p.end(k); err != nil {
-			p.log.Error("a pack of small contents could not be synced", "pack", k.name, "error", err)
+			p.log.Error("sync of a pack failed; its small files may be lost in a power failure: check the disk", "pack", k.name, "error", err)
 		}
 	})
 }
 
-// end makes all of a pack durable that nobody writes to any more, and closes it. One that cannot be
-// synced stays known as long as it has something, so that nothing of it is taken for durable.
+// end syncs and closes a pack without writers. If the sync fails, the pack stays in p.open while it
+// has contents, so that they are not taken for durable.
 func (p *Packs) end(k *pack) error {
 	err := p.sync(k)
-	k.handling.Lock()
-	defer k.handling.Unlock()
+	k.fileMu.Lock()
+	defer k.fileMu.Unlock()
 	p.mu.Lock()
 	f := k.file
 	k.file = nil
 	if err == nil {
 		delete(p.open, k.name)
 	} else {
-		k.err = err // also of a sync that has panicked
+		k.err = err // also after a sync that panicked
 	}
 	p.mu.Unlock()
 	if f == nil {
@@ -279,7 +284,7 @@ func (p *Packs) end(k *pack) error {
 	return errors.Join(err, f.Close(), p.removeEmpty(k.name, k.path))
 }
 
-// removeEmpty removes the file of a pack that nobody writes to, if it has nothing.
+// removeEmpty removes the file of a pack that has no writers and no contents.
 func (p *Packs) removeEmpty(name, path string) error {
 	p.mu.Lock()
 	k := p.open[name]
@@ -290,14 +295,14 @@ func (p *Packs) removeEmpty(name, path string) error {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return unlessGone(err)
+		return ignoreNotExist(err)
 	}
 	empty, err := p.onlyZeros(f)
 	if err = errors.Join(err, f.Close()); err != nil || !empty {
 		return err
 	}
-	p.readers.forget(path)
-	if err := unlessGone(os.Remove(path)); err != nil {
+	p.readers.evict(path)
+	if err := ignoreNotExist(os.Remove(path)); err != nil {
 		return err
 	}
 	if k != nil {

@@ -111,7 +111,7 @@ func (d *disk) Data(f *os.File, off int64) (int64, error) {
 
 func (d *disk) open() *Packs {
 	p := New(d, slog.New(slog.DiscardHandler))
-	p.most = 40
+	p.maxBlocks = 40
 	return p
 }
 
@@ -448,7 +448,7 @@ func TestAPackEndsOnceNobodyWrites(t *testing.T) {
 		t.Errorf("not settled: %v, %v", rest, err)
 	}
 	late.Done()
-	p.ending.Wait()
+	p.ends.Wait()
 	p.mu.Lock()
 	if open := len(p.open); open > 1 {
 		t.Errorf("%d packs are open", open)

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// Read returns the content of a slot; one that has none is NotFound. Nothing is said about whether
-// the bytes are those that were written: who knows their digest finds out.
+// Read returns the content of a slot, or NotFound if it has none. The bytes may be damaged; a
+// caller that knows the digest detects that.
 func (p *Packs) Read(at blob.Slot) ([]byte, error) {
 	r, err := p.reader(at.Pack)
 	if err != nil {
@@ -23,7 +23,7 @@ func (p *Packs) Read(at blob.Slot) ([]byte, error) {
 	return read(r.file, at)
 }
 
-// ReadFile is Read without Packs: of a pack whose file has that path.
+// ReadFile reads a slot from the pack with that path.
 func ReadFile(path string, at blob.Slot) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -33,14 +33,15 @@ func ReadFile(path string, at blob.Slot) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// WriteFile writes content to a slot of the pack whose file has that path, and makes the file if it
-// is missing. Nobody else may write to it. NotFound: the slot is none for content of that size.
+// WriteFile writes content to a slot of the pack with that path, which it creates if missing,
+// without a sync. No other process may write to the file. It returns NotFound if the slot does not
+// fit the content.
 func WriteFile(path string, at blob.Slot, content []byte) error {
 	id, err := slothead.IDOf(at.Pack)
 	if err != nil || len(content) > MaxContent || blocksFor(len(content)) != at.Blocks {
 		return drive.Wrap(err, drive.NotFound)
 	}
-	b := make([]byte, at.Blocks*Block) // with zeros behind the content, where a damaged one may have others
+	b := make([]byte, at.Blocks*Block) // zeros after the content overwrite the rest of a damaged one
 	copy(b[HeadSize:], content)
 	slothead.Seal(b[:HeadSize+len(content)], id, at.First)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, fileMode)
@@ -51,6 +52,8 @@ func WriteFile(path string, at blob.Slot, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// read returns the content of a slot. If the checksum does not match, it reads once more, because a
+// concurrent removal would also have removed the header, and then returns the damaged bytes.
 func read(f *os.File, at blob.Slot) ([]byte, error) {
 	b := make([]byte, at.Blocks*Block)
 	for again := false; ; again = true {
@@ -62,15 +65,15 @@ func read(f *os.File, at blob.Slot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		end := min(HeadSize+h.Size, n) // of a pack that was cut off it has what is there
+		end := min(HeadSize+h.Size, n) // a truncated pack has less
 		if again || digest.CRC32C(b[HeadSize:end]) == h.CRC {
 			return b[HeadSize:end:end], nil
 		}
-		// Its bytes are not what was written, or it is being removed: then its head goes, too.
+		// Damaged, or being removed; in the latter case the header disappears too.
 	}
 }
 
-// headIn reads the head of a slot from its first bytes.
+// headIn decodes the header of a slot from its first bytes; NotFound if it is not intact.
 func headIn(b []byte, at blob.Slot) (slothead.Head, error) {
 	id, err := slothead.IDOf(at.Pack)
 	if err != nil {
@@ -83,7 +86,7 @@ func headIn(b []byte, at blob.Slot) (slothead.Head, error) {
 	return h, err
 }
 
-// Size returns the size of a slot's content in bytes; one that has none is NotFound.
+// Size returns the size of a slot's content in bytes, or NotFound if it has none.
 func (p *Packs) Size(at blob.Slot) (int64, error) {
 	r, err := p.reader(at.Pack)
 	if err != nil {
@@ -97,7 +100,8 @@ func (p *Packs) Size(at blob.Slot) (int64, error) {
 	return sizeIn(r.file, at.First, h)
 }
 
-// sizeIn returns how many bytes of a content a file has: not all where it was cut off.
+// sizeIn returns how many bytes of a content the file contains: fewer than h.Size if the file was
+// truncated.
 func sizeIn(f *os.File, first int64, h slothead.Head) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -106,6 +110,7 @@ func sizeIn(f *os.File, first int64, h slothead.Head) (int64, error) {
 	return min(int64(h.Size), max(0, info.Size()-first*Block-HeadSize)), nil
 }
 
+// headOf reads the header of a slot; NotFound if it is not intact.
 func headOf(f *os.File, at blob.Slot) (slothead.Head, error) {
 	var b [HeadSize]byte
 	n, err := f.ReadAt(b[:], at.First*Block)
@@ -115,6 +120,8 @@ func headOf(f *os.File, at blob.Slot) (slothead.Head, error) {
 	return headIn(b[:n], at)
 }
 
+// reader returns an open file of a pack; NotFound if the pack is missing. The caller calls
+// readers.release.
 func (p *Packs) reader(name string) (*reader, error) {
 	if _, err := slothead.IDOf(name); err != nil {
 		return nil, drive.Wrap(err, drive.NotFound)
@@ -123,7 +130,7 @@ func (p *Packs) reader(name string) (*reader, error) {
 	return r, notFound(err)
 }
 
-// notFound tells a file that is not there from one that cannot be opened.
+// notFound classifies a missing file as NotFound.
 func notFound(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return drive.Wrap(err, drive.NotFound)
@@ -131,96 +138,104 @@ func notFound(err error) error {
 	return err
 }
 
+// isEOF reports whether err is io.EOF.
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
-func unlessGone(err error) error {
+// ignoreNotExist returns err, or nil for a missing file.
+func ignoreNotExist(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// mostReaders is how many files of packs stay open because somebody has read from them.
-const mostReaders = 32
+// maxReaders is the number of pack files kept open for reading.
+const maxReaders = 32
 
-// readers are open files of packs.
+// readers caches open files of packs, least recently used first out.
 type readers struct {
 	mu    sync.Mutex
 	files map[string]*reader // by path
-	ticks int64
+	ticks int64              // counts calls of get
 }
 
-// reader is one; it is closed when it has left files and nobody uses it.
+// reader is an open file of a pack. It is closed when it has left the cache and has no users.
 type reader struct {
-	file  *os.File
-	path  string
-	users int
-	used  int64 // when it was asked for last
-	left  bool
+	file    *os.File
+	path    string
+	users   int   // calls that use it
+	lastUse int64 // tick of the last use
+	evicted bool  // not in the cache any more
 }
 
+// get returns the open file at path. The caller calls release.
 func (r *readers) get(path string) (*reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ticks++
 	f := r.files[path]
 	if f == nil {
-		file, err := os.Open(path) // under the lock: it is done once for hundreds of contents
+		file, err := os.Open(path) // under the lock, once per hundreds of contents
 		if err != nil {
 			return nil, err
 		}
 		f = &reader{file: file, path: path}
 		r.files[path] = f
-		if len(r.files) > mostReaders {
-			r.leaveLocked(r.oldestLocked(f))
+		if len(r.files) > maxReaders {
+			r.evictLocked(r.oldestLocked(f))
 		}
 	}
 	f.users++
-	f.used = r.ticks
+	f.lastUse = r.ticks
 	return f, nil
 }
 
+// oldestLocked returns the least recently used file other than but.
 func (r *readers) oldestLocked(but *reader) (oldest *reader) {
 	for _, f := range r.files {
-		if f != but && (oldest == nil || f.used < oldest.used) {
+		if f != but && (oldest == nil || f.lastUse < oldest.lastUse) {
 			oldest = f
 		}
 	}
 	return oldest
 }
 
+// release ends the use of f.
 func (r *readers) release(f *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.users--
-	f.closeIfLeft()
+	f.closeIfUnused()
 }
 
-// forget lets go of the file of a pack that is removed.
-func (r *readers) forget(path string) {
+// evict evicts the file of a removed pack.
+func (r *readers) evict(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.files[path]; f != nil {
-		r.leaveLocked(f)
+		r.evictLocked(f)
 	}
 }
 
-func (r *readers) leaveLocked(f *reader) {
+// evictLocked evicts f.
+func (r *readers) evictLocked(f *reader) {
 	delete(r.files, f.path)
-	f.left = true
-	f.closeIfLeft()
+	f.evicted = true
+	f.closeIfUnused()
 }
 
-func (f *reader) closeIfLeft() {
-	if f.left && f.users == 0 {
-		_ = f.file.Close() // it was read only
+// closeIfUnused closes an evicted file without users.
+func (f *reader) closeIfUnused() {
+	if f.evicted && f.users == 0 {
+		_ = f.file.Close() // opened for reading only
 	}
 }
 
+// close evicts all files.
 func (r *readers) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range r.files {
-		r.leaveLocked(f)
+		r.evictLocked(f)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// Remove durably frees slots of one pack. gone are those that had content, and missing those that
-// had none: they may have gone before, or lie elsewhere. err tells of the others, such as one whose
-// head cannot be read, which keeps none of its neighbours.
+// Remove durably frees slots of one pack. gone had content. missing had none: they were removed
+// before or are elsewhere. err is for the other slots, such as one with an unreadable header, which
+// does not prevent the removal of the others.
 func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error) {
 	if len(slots) == 0 {
 		return nil, nil, nil
@@ -28,7 +28,7 @@ func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error)
 		return nil, nil, err
 	}
 	var (
-		cut  []blob.Slot // missing, and free once more: a crash may have come while they were freed
+		cut  []blob.Slot // of missing: freed again, because a crash may have interrupted the first time
 		errs []error
 	)
 	for _, at := range slots {
@@ -49,7 +49,7 @@ func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error)
 		}
 		missing = append(missing, at)
 	}
-	for _, s := range joined(slices.Concat(gone, cut)) {
+	for _, s := range mergeRanges(slices.Concat(gone, cut)) {
 		if err := p.disk.Free(f, s.First*Block, s.Blocks*Block); err != nil {
 			return nil, nil, errors.Join(err, f.Close())
 		}
@@ -60,8 +60,8 @@ func (p *Packs) Remove(slots []blob.Slot) (gone, missing []blob.Slot, err error)
 	return gone, missing, errors.Join(blob.First(errs), p.removeEmpty(name, path))
 }
 
-// unused reports whether no content has any block of a slot: one that was never given may have
-// those of others.
+// unused reports whether no content occupies a block of the slot. A slot that was never given out
+// may overlap others.
 func unused(f *os.File, at blob.Slot) (bool, error) {
 	id, err := slothead.IDOf(at.Pack)
 	if err != nil {
@@ -81,8 +81,8 @@ func unused(f *os.File, at blob.Slot) (bool, error) {
 	return true, nil
 }
 
-// joined returns the ranges that slots of one pack are, those that follow each other as one.
-func joined(slots []blob.Slot) (all []blob.Slot) {
+// mergeRanges returns the block ranges of slots of one pack, with adjacent ones merged.
+func mergeRanges(slots []blob.Slot) (all []blob.Slot) {
 	sorted := slices.SortedFunc(slices.Values(slots), func(a, b blob.Slot) int { return cmp.Compare(a.First, b.First) })
 	for _, s := range sorted {
 		if n := len(all); n > 0 && all[n-1].First+all[n-1].Blocks >= s.First {

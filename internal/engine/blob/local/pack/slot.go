@@ -8,22 +8,24 @@ import (
 
 // Sizes in bytes.
 const (
-	// Block is what slots are made of: blocks of the file system, so that a slot can be freed.
+	// Block is the granularity of slots: a block of the file system, so that a slot can be freed.
 	Block = 4 << 10
-	// MaxContent is the largest content that is put into a pack.
+	// MaxContent is the largest content in a pack.
 	MaxContent = slothead.MaxContent
-	// HeadSize is what a slot has in front of its content.
+	// HeadSize is the size of the header before a slot's content.
 	HeadSize = slothead.HeadSize
 
 	maxBlocks = 16 << 20 / Block // of a pack
 )
 
-// Suffix ends the name of a pack's file.
+// Suffix is at the end of the name of a pack's file.
 const Suffix = ".pack"
 
+// blocksFor returns the number of blocks of a slot for size bytes of content.
 func blocksFor(size int) int64 { return (int64(size) + HeadSize + Block - 1) / Block }
 
-// readHead reads the head of the slot that begins at that block; false: none does.
+// readHead decodes the header of the slot that begins at block first of pack id; ok is false if
+// there is no such slot.
 func readHead(b []byte, id uuid.UUID, first int64) (h slothead.Head, ok bool, err error) {
 	h, ok, err = slothead.Read(b, id)
 	if ok && h.First != first {

@@ -38,7 +38,7 @@ func TestWhatCouldNotBeSyncedStays(t *testing.T) {
 	once := broken
 	d.settles = func() (err error) { err, once = once, nil; return err }
 	d.put(l, "put-1-a", []byte("hello"))
-	l.old(l.number)
+	l.retireNumber(l.number)
 	l.settling.Wait()
 	if err := l.Close(); !errors.Is(err, broken) {
 		t.Errorf("Close: %v", err)
@@ -71,7 +71,7 @@ func TestForgottenAgain(t *testing.T) {
 	d.put(l, "put-1-a", nil)
 	broken := errors.New("broken")
 	d.syncs = func() error {
-		if held, _ := l.forget([]string{"put-1-a"}); !held {
+		if held, _ := l.addForgotten([]string{"put-1-a"}); !held {
 			t.Error("it counts as forgotten while that is made durable")
 		}
 		return broken
@@ -165,7 +165,7 @@ func TestWhatIsGivenUpTakesNoRoom(t *testing.T) {
 	d := newDisk(t)
 	l := d.open()
 	d.put(l, "put-1-a", nil)
-	l.old(l.number)
+	l.retireNumber(l.number)
 	l.settling.Wait()
 	d.put(l, "put-1-b", nil)
 	once := errors.New("broken")
@@ -280,7 +280,7 @@ func TestTheDiskFailsAtAnyTime(t *testing.T) {
 						break
 					}
 				case 2:
-					l.old(l.number)
+					l.retireNumber(l.number)
 				default:
 					stored[name] = fill(rng)
 					d.put(l, name, stored[name])
@@ -321,7 +321,7 @@ func TestForgottenAfterAFailure(t *testing.T) {
 	}
 	l.limits.segment = 0 // the active one is full
 	l.settling.Wait()
-	l.old(l.number)
+	l.retireNumber(l.number)
 	for _, name := range stored {
 		d.remove(l, name)
 	}

@@ -10,13 +10,13 @@ import (
 	"smartdrive/internal/base/digest"
 )
 
-// formatVersion is the newest format that this program reads and the one it writes.
+// formatVersion is the format that this program writes, and the newest it reads.
 const formatVersion = 1
 
-// magic begins a segment.
+// magic is at the beginning of a segment.
 const magic = "SDCONLOG"
 
-// MaxContent is the largest content that the log takes, in bytes.
+// MaxContent is the largest content that the log accepts, in bytes.
 const MaxContent = 32 << 10
 
 // maxName is the longest name, in bytes.
@@ -25,29 +25,31 @@ const maxName = 255
 // Sizes in bytes.
 const (
 	headerSize = len(magic) + 2 + 8 + 4
-	frameHead  = 4 + 1 + 1 + 2 + 8
-	frameOver  = frameHead + 4
+	frameHead  = 4 + 1 + 1 + 2 + 8 // size to number
+	frameOver  = frameHead + 4     // frameHead and the CRC
 )
 
-// kind is what a frame says. Numbers are part of the format: append, never reorder.
+// kind is the type of a frame. The numbers are part of the format: append, never reorder.
 type kind uint8
 
 const (
-	kindContent kind = iota + 1
-	kindForgotten
+	kindContent   kind = iota + 1 // a content was written
+	kindForgotten                 // a content was removed and must not be restored
 )
 
-// frame is a record.
+// frame is one record of the log.
 type frame struct {
 	kind    kind
-	number  uint64
+	number  uint64 // of the segment
 	name    string
 	content []byte
 }
 
+// size returns the encoded length in bytes.
 func (f frame) size() int { return frameOver + len(f.name) + len(f.content) }
 
-// append adds the frame to b. Its number is set later: which segment takes it is not known yet.
+// append appends the frame to b, without number and checksum, which seal sets once the segment is
+// known.
 func (f frame) append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, uint32(len(f.content)))
@@ -58,7 +60,7 @@ func (f frame) append(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// seal gives all frames of b their number and their checksum.
+// seal sets number and checksum of all frames of b.
 func seal(b []byte, number uint64) {
 	le := binary.LittleEndian
 	for len(b) > 0 {
@@ -69,6 +71,7 @@ func seal(b []byte, number uint64) {
 	}
 }
 
+// header returns the header of a segment.
 func header(number uint64) []byte {
 	b := append(make([]byte, 0, headerSize), magic...)
 	b = binary.LittleEndian.AppendUint16(b, formatVersion)
@@ -76,16 +79,16 @@ func header(number uint64) []byte {
 	return binary.LittleEndian.AppendUint32(b, digest.CRC32C(b))
 }
 
-// readHeader returns the number of a segment; 0: it holds nothing.
+// readHeader returns the number of a segment; 0 if it is empty or its header is torn.
 func readHeader(in io.Reader) (number uint64, err error) {
 	var b [headerSize]byte
 	if _, err := io.ReadFull(in, b[:]); err != nil {
-		return 0, unlessShort(err)
+		return 0, ignoreEOF(err)
 	}
 	le := binary.LittleEndian
 	end := headerSize - 4
 	if string(b[:len(magic)]) != magic || le.Uint32(b[end:]) != digest.CRC32C(b[:end]) {
-		return 0, nil // torn: no record was acknowledged
+		return 0, nil // no record was acknowledged
 	}
 	if version := le.Uint16(b[len(magic):]); version != formatVersion {
 		return 0, newerFormat(int(version))
@@ -93,15 +96,16 @@ func readHeader(in io.Reader) (number uint64, err error) {
 	return le.Uint64(b[len(magic)+2:]), nil
 }
 
+// newerFormat returns the error for a newer format version.
 func newerFormat(version int) error {
 	return fmt.Errorf("the log of contents has format version %d, this program reads %d", version, formatVersion)
 }
 
-// readFrame returns the next frame of a segment, and false behind the last one.
+// readFrame returns the next frame of a segment; ok is false after the last one.
 func readFrame(in *bufio.Reader, number uint64) (f frame, ok bool, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return frame{}, false, unlessShort(err)
+		return frame{}, false, ignoreEOF(err)
 	}
 	le := binary.LittleEndian
 	size, name := int(le.Uint32(head[:])), int(le.Uint16(head[6:]))
@@ -111,7 +115,7 @@ func readFrame(in *bufio.Reader, number uint64) (f frame, ok bool, err error) {
 	b := append(make([]byte, 0, frameOver+name+size), head[:]...)
 	b = b[:cap(b)]
 	if _, err := io.ReadFull(in, b[frameHead:]); err != nil {
-		return frame{}, false, unlessShort(err)
+		return frame{}, false, ignoreEOF(err)
 	}
 	end := len(b) - 4
 	if le.Uint32(b[end:]) != digest.CRC32C(b[:end]) {
@@ -127,8 +131,8 @@ func readFrame(in *bufio.Reader, number uint64) (f frame, ok bool, err error) {
 	return f, true, nil
 }
 
-// unlessShort drops the errors of a file that ends.
-func unlessShort(err error) error {
+// ignoreEOF returns err, or nil if the file has ended.
+func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}

@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// restore writes the contents again that the segments hold, and removes these.
+// restore rewrites the files of the contents in the segments, makes them durable, and removes the
+// segments.
 func (l *Log) restore() error {
 	var found []*segment
 	defer func() {
@@ -42,12 +43,12 @@ func (l *Log) restore() error {
 		}
 		found = append(found, s)
 	}
-	// A content is older than the record that it was forgotten, and so must go before it.
+	// A content is older than the record of its removal, so older segments are cleared first.
 	slices.SortFunc(found, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
 	names, err := l.restoreFrom(found)
 	if drive.KindOf(err) == drive.DiskFull {
 		for _, s := range found {
-			if err := s.giveRoom(l.contents); err != nil {
+			if err := s.releaseReserved(l.contents); err != nil {
 				return err
 			}
 		}
@@ -60,21 +61,22 @@ func (l *Log) restore() error {
 		if err := l.contents.Settle(names); err != nil {
 			return err
 		}
-		l.log.Info("Small contents were written again from the log.", "contents", len(names))
+		l.log.Info("small files restored from the write-ahead log", "contents", len(names))
 	}
 	for _, s := range found {
 		if err := s.clear(l.contents); err != nil {
 			return err
 		}
 		s.number = 0
-		if err := s.close(); err != nil { // which removes it: Windows does so with no open file
+		if err := s.close(); err != nil { // also removes the file, which Windows does only with no open handle
 			return err
 		}
 	}
 	return nil
 }
 
-// lock refuses a segment that another log has open: the same directory may have two names.
+// lock locks a segment's file. It fails if another process has the log open, perhaps under another
+// name of the directory.
 func lock(f *os.File) error {
 	held, err := filelock.Try(f)
 	if held {
@@ -83,7 +85,7 @@ func lock(f *os.File) error {
 	return err
 }
 
-// restoreFrom returns the names of what it has written.
+// restoreFrom rewrites the files of all contents that were not forgotten, and returns their names.
 func (l *Log) restoreFrom(segments []*segment) (names []string, err error) {
 	forgotten := map[string]bool{}
 	for _, s := range segments {
@@ -112,7 +114,8 @@ func (l *Log) restoreFrom(segments []*segment) (names []string, err error) {
 	return names, nil
 }
 
-// each calls fn for each frame of a segment, and notes where they end once it has seen all.
+// each calls fn for each frame of a segment and sets s.next to their end. It stops at the first
+// error of fn.
 func (s *segment) each(fn func(frame) error) error {
 	if s.number == 0 {
 		return nil

@@ -11,32 +11,32 @@ import (
 
 // segment is a file of the log.
 type segment struct {
-	path   string
-	file   *os.File // nil: it was not needed yet
-	number uint64   // 0: it holds nothing
-	next   int64    // where the next frame goes
-	made   int64    // bytes that the file has before the room
-	need   int64    // bytes that the files of its contents take at most
-	room   int64    // bytes that are reserved for them behind the frames
-	names  []string // of contents
+	path        string
+	file        *os.File // nil: not created yet
+	number      uint64   // 0: it is empty
+	next        int64    // offset of the next frame
+	allocated   int64    // bytes written or zeroed so far, without the reserved space
+	contentRoom int64    // maximum bytes of the files of its contents
+	reserved    int64    // bytes reserved for those files behind the frames
+	names       []string // names of its contents
 }
 
-// A file takes whole blocks, and something of its inode and its directory: 4 KiB is the block of
-// all file systems that the log is used on, unless somebody chose another one.
+// A file takes whole blocks, and a share of its inode and directory. 4 KiB is the usual block size.
 const (
 	fileBlock = 4 << 10 // bytes
 	fileOver  = 512     // bytes
 )
 
-// roomOf returns how many bytes of the disk the file of a content takes at most.
-func roomOf(size int) int64 {
+// diskSize returns the maximum number of bytes on disk of a file with size bytes of content.
+func diskSize(size int) int64 {
 	return int64(size+fileBlock-1)/fileBlock*fileBlock + fileOver
 }
 
+// segmentPath returns the path of segment n.
 func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
 
-// write writes what waits to the active segment, with running held. If no segment takes it, the log
-// does not hold these contents any more.
+// write writes the pending batch to the active segment. The caller holds writeMu. On an error the
+// contents of the batch are not in the log.
 func (l *Log) write() error {
 	l.mu.Lock()
 	b := l.buf
@@ -48,7 +48,7 @@ func (l *Log) write() error {
 	case len(b.bytes) == 0:
 		return nil
 	default:
-		err = l.place(b)
+		err = l.writeBatch(b)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,18 +58,19 @@ func (l *Log) write() error {
 	}
 	l.lost++
 	for _, name := range b.names {
-		if l.held[name] == 0 { // no segment has it
+		if l.held[name] == 0 { // no segment contains it
 			delete(l.held, name)
 		}
 	}
 	return err
 }
 
-// place writes a batch. One without contents always has room where there is a segment: it is small.
-func (l *Log) place(b batch) error {
+// writeBatch writes a batch, to the other segment if the active one is full. A batch without
+// contents always fits, because it is small.
+func (l *Log) writeBatch(b batch) error {
 	s := l.active
 	if s == nil || len(b.names) > 0 && (s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names) {
-		if err := l.turn(); err != nil {
+		if err := l.switchSegment(); err != nil {
 			return err
 		}
 	}
@@ -78,16 +79,16 @@ func (l *Log) place(b batch) error {
 	}
 	seal(b.bytes, l.active.number)
 	l.dirty = true
-	l.hold(b.names)
-	if err := l.active.append(b.bytes, l.limits.grown); err != nil {
+	l.recordNames(b.names)
+	if err := l.active.append(b.bytes, l.limits.growth); err != nil {
 		return l.fail(err)
 	}
 	return nil
 }
 
-// hold notes that the active segment may have these contents: also a write that fails may have
-// written some.
-func (l *Log) hold(names []string) {
+// recordNames records that the active segment may contain these contents; even a failed write may
+// have written some.
+func (l *Log) recordNames(names []string) {
 	l.active.names = append(l.active.names, names...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +97,9 @@ func (l *Log) hold(names []string) {
 	}
 }
 
-// turn goes on with the other segment, and has the one that was active settled.
-func (l *Log) turn() error {
+// switchSegment makes the other segment active and settles the previous one. It returns errFull if
+// the other segment is not free.
+func (l *Log) switchSegment() error {
 	l.mu.Lock()
 	if len(l.free) == 0 {
 		l.mu.Unlock()
@@ -110,40 +112,40 @@ func (l *Log) turn() error {
 		return err
 	}
 	l.number++
-	if err := s.begin(l.number, l.limits.grown, l.contents); err != nil {
+	if err := s.begin(l.number, l.limits.growth, l.contents); err != nil {
 		_ = s.close()
 		return l.fail(err)
 	}
 	l.active = s
-	number := l.number // the segment may have another one when its time has come
-	time.AfterFunc(l.limits.age, func() { l.old(number) })
+	number := l.number // the segment may have been reused when the timer fires
+	time.AfterFunc(l.limits.age, func() { l.retireNumber(number) })
 	return nil
 }
 
-// old settles the segment of that number if it is still active. After a failure it stays, to take
-// records of what is forgotten.
-func (l *Log) old(number uint64) {
-	l.running.Lock()
-	defer l.running.Unlock()
+// retireNumber settles the segment of that number if it is still active. After a failure it stays,
+// to take records of forgotten contents.
+func (l *Log) retireNumber(number uint64) {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
 	l.mu.Lock()
 	off := l.off
 	l.mu.Unlock()
 	if l.active != nil && l.number == number && !off {
-		_ = l.retire() // a failure is noted
+		_ = l.retire() // retire records a failure
 	}
 }
 
-// retire settles the active segment beside what goes on.
+// retire syncs the active segment and settles it in the background.
 func (l *Log) retire() error {
 	if err := l.syncActive(); err != nil {
 		return err
 	}
-	l.hand()
+	l.settleActive()
 	return nil
 }
 
-// hand has the active segment settled, after those before it.
-func (l *Log) hand() {
+// settleActive passes the active segment to settle, which runs in the background.
+func (l *Log) settleActive() {
 	if l.active == nil {
 		return
 	}
@@ -151,9 +153,10 @@ func (l *Log) hand() {
 	l.retired = append(l.retired, l.active)
 	l.mu.Unlock()
 	l.active = nil
-	l.settling.Go(func() { _ = l.settle() }) // a failure is noted
+	l.settling.Go(func() { _ = l.settle() }) // settle records a failure
 }
 
+// syncActive syncs the active segment if it has unsynced bytes.
 func (l *Log) syncActive() error {
 	if !l.dirty {
 		return nil
@@ -165,10 +168,10 @@ func (l *Log) syncActive() error {
 	return nil
 }
 
-// fail notes that the log cannot be written, with running held: what was acknowledged is settled,
-// and nothing is taken any more. Whatever the disk lacks, the room of the segments is given back.
+// fail turns the log off after a disk error. The caller holds writeMu. Acknowledged contents are
+// settled, nothing is accepted any more, and reserved space is released.
 func (l *Log) fail(err error) error {
-	l.log.Error("The log of small contents cannot be written; each is synced by itself from now on.", "error", err)
+	l.log.Error("write-ahead log of small files failed; each small file is synced by itself until a restart: check the disk", "error", err)
 	l.dirty, l.failed = false, true
 	l.mu.Lock()
 	l.off = true
@@ -176,18 +179,18 @@ func (l *Log) fail(err error) error {
 		_ = s.close()
 	}
 	l.mu.Unlock()
-	l.hand()
+	l.settleActive()
 	return err
 }
 
-// settle frees the segments that were active, the oldest first: a later one may say that a content
-// of an earlier one was forgotten. What has failed is not tried again: the system tells of bytes
-// that it could not write once, so that another sync may succeed without them.
+// settle makes the files of the retired segments durable and frees the segments, oldest first,
+// because a later segment may record that a content of an earlier one was forgotten. A failure is
+// permanent: the system reports a lost write once, so a second sync may succeed without the bytes.
 func (l *Log) settle() error {
-	l.ordered.Lock()
-	defer l.ordered.Unlock()
-	if l.unsettled != nil {
-		return l.unsettled
+	l.settleMu.Lock()
+	defer l.settleMu.Unlock()
+	if l.settleErr != nil {
+		return l.settleErr
 	}
 	for s := l.oldest(); s != nil; s = l.oldest() {
 		err := l.contents.Settle(s.names)
@@ -198,15 +201,16 @@ func (l *Log) settle() error {
 			l.mu.Lock()
 			l.off = true
 			l.mu.Unlock()
-			l.unsettled = err
-			l.log.Error("Small contents could not be synced. They are in the log, and a restart writes them again.", "contents", len(s.names), "error", err)
+			l.settleErr = err
+			l.log.Error("sync of small files failed; they are in the write-ahead log, and a restart writes them again: check the disk and restart", "contents", len(s.names), "error", err)
 			return err
 		}
-		l.release(s)
+		l.freeSegment(s)
 	}
 	return nil
 }
 
+// oldest returns the oldest retired segment; nil if there is none.
 func (l *Log) oldest() *segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +220,8 @@ func (l *Log) oldest() *segment {
 	return l.retired[0]
 }
 
-// release frees the oldest segment: its contents are durable without it.
-func (l *Log) release(s *segment) {
+// freeSegment frees the oldest segment, whose contents are durable in their files.
+func (l *Log) freeSegment(s *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range s.names {
@@ -225,22 +229,22 @@ func (l *Log) release(s *segment) {
 			delete(l.held, name)
 		}
 	}
-	s.number, s.next, s.need, s.names = 0, 0, 0, nil
+	s.number, s.next, s.contentRoom, s.names = 0, 0, 0, nil
 	if l.off {
-		_ = s.close() // it holds nothing
+		_ = s.close() // the segment is empty
 	}
 	l.retired, l.free = l.retired[1:], append(l.free, s)
 }
 
-// settleAll settles what was written before. Others go on meanwhile.
+// settleAll settles everything written so far. New contents may be added meanwhile.
 func (l *Log) settleAll() error {
-	l.running.Lock()
-	_ = l.retire() // a failure is noted, and the segment is settled all the same
-	l.running.Unlock()
+	l.writeMu.Lock()
+	_ = l.retire() // retire records a failure, and the segment is settled anyway
+	l.writeMu.Unlock()
 	return l.settle()
 }
 
-// begin makes the file of a segment ready.
+// begin prepares an empty segment for use under number.
 func (s *segment) begin(number uint64, grown int64, c Contents) error {
 	if s.file == nil {
 		if err := s.open(c); err != nil {
@@ -254,6 +258,7 @@ func (s *segment) begin(number uint64, grown int64, c Contents) error {
 	return nil
 }
 
+// open creates the file of a segment, durably, and locks it.
 func (s *segment) open(c Contents) error {
 	dir := filepath.Dir(s.path)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -267,11 +272,11 @@ func (s *segment) open(c Contents) error {
 	return errors.Join(lock(f), c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
-// append puts bytes behind those that are there. It lets the file grow by so many at a time.
+// append writes b after the existing frames. The file grows by grown bytes at a time.
 func (s *segment) append(b []byte, grown int64) error {
 	end := s.next + int64(len(b))
-	for ; s.made < end; s.made += grown {
-		if _, err := s.file.WriteAt(make([]byte, grown), s.made); err != nil {
+	for ; s.allocated < end; s.allocated += grown {
+		if _, err := s.file.WriteAt(make([]byte, grown), s.allocated); err != nil {
 			return err
 		}
 	}
@@ -280,27 +285,28 @@ func (s *segment) append(b []byte, grown int64) error {
 	return err
 }
 
-// reserve takes room for more contents, which a start needs if their files are lost and somebody
-// has filled the disk since. Where few frames say much, some of them may use the first of it.
+// reserve reserves n more bytes of disk space, for restoring files on a disk that has been filled
+// since. If few frames hold much content, they may use the first of the reserved space.
 func (s *segment) reserve(n int64, to limits, c Contents) error {
-	s.need += n
-	for ; s.room < s.need; s.room += to.grown {
-		if err := c.Reserve(s.file, to.segment+s.room, to.grown); err != nil {
+	s.contentRoom += n
+	for ; s.reserved < s.contentRoom; s.reserved += to.growth {
+		if err := c.Reserve(s.file, to.segment+s.reserved, to.growth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// giveRoom gives back what is behind the frames, once each has read them.
-func (s *segment) giveRoom(c Contents) error {
+// releaseReserved releases the reserved space. It must run after each has found the end of the
+// frames.
+func (s *segment) releaseReserved(c Contents) error {
 	if err := s.file.Truncate(s.next); err != nil {
 		return err
 	}
-	return c.SyncData(s.file) // some file systems let others have it only then
+	return c.SyncData(s.file) // some file systems release space only then
 }
 
-// clear makes a segment hold nothing, durably.
+// clear durably empties a segment.
 func (s *segment) clear(c Contents) error {
 	if _, err := s.file.WriteAt(make([]byte, headerSize), 0); err != nil {
 		return err
@@ -308,7 +314,7 @@ func (s *segment) clear(c Contents) error {
 	return c.SyncData(s.file)
 }
 
-// close removes the file of a segment that holds nothing.
+// close closes the file of a segment, and removes it if the segment is empty.
 func (s *segment) close() error {
 	if s.file == nil {
 		return nil
@@ -317,6 +323,6 @@ func (s *segment) close() error {
 	if s.number == 0 {
 		err = errors.Join(err, os.Remove(s.path))
 	}
-	s.file, s.made, s.room = nil, 0, 0
+	s.file, s.allocated, s.reserved = nil, 0, 0
 	return err
 }

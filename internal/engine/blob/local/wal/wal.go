@@ -9,33 +9,34 @@ import (
 	"time"
 )
 
-// Contents is what the log makes durable.
+// Contents writes and syncs the files of the contents.
 type Contents interface {
-	// Settle makes these contents durable, and all others that were written before it was called.
-	// One that was removed is not an error.
+	// Settle makes the files of names durable, and all others that were written before the call. A
+	// removed file is not an error.
 	Settle(names []string) error
-	// Restore writes a content again, whatever its file has, without a sync. A name that no content
-	// can have is not an error; that there is no room is drive.DiskFull.
+	// Restore writes the file of a content, whatever it contains, without a sync. An invalid name
+	// is not an error. A full disk is drive.DiskFull.
 	Restore(name string, content []byte) error
-	// Reserve takes room on the disk for n bytes of a file, where none was written.
+	// Reserve allocates disk space for n unwritten bytes of a file at off.
 	Reserve(f *os.File, off, n int64) error
-	// SyncData makes the bytes and the length of a file durable.
+	// SyncData makes the bytes and length of a file durable.
 	SyncData(*os.File) error
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(dir string) error
 }
 
-// limits are those of a log.
+// limits bound a log.
 type limits struct {
-	segment int64         // most bytes of a segment
-	names   int           // most contents of a segment
-	grown   int64         // bytes of a segment that are made at a time
-	spill   int           // bytes that may wait in memory before whoever adds more writes them
-	age     time.Duration // when a segment is settled that is not full
+	segment int64         // maximum bytes of a segment
+	names   int           // maximum contents of a segment
+	growth  int64         // bytes by which a segment's file grows
+	spill   int           // bytes of a batch from which on Add writes it
+	age     time.Duration // age at which a segment is settled though not full
 }
 
-// To sync what is overwritten costs less than to sync a file that grows.
-var defaults = limits{segment: 32 << 20, names: 1 << 14, grown: 4 << 20, spill: 1 << 20, age: time.Minute}
+// defaultLimits are the limits of Open. Files grow in large steps, because syncing overwritten
+// bytes costs less than syncing a growing file.
+var defaultLimits = limits{segment: 32 << 20, names: 1 << 14, growth: 4 << 20, spill: 1 << 20, age: time.Minute}
 
 // Log is an open log. It is safe for concurrent use.
 type Log struct {
@@ -45,50 +46,50 @@ type Log struct {
 	limits   limits
 	segments [2]segment
 
-	running sync.Mutex // held across I/O on the active segment: to wait for the sync that runs is what it is for
-	active  *segment   // nil: none
-	number  uint64     // the last one given to a segment
-	dirty   bool       // bytes of the active segment are not synced
+	writeMu sync.Mutex // held across I/O on the active segment, so that callers wait for the running sync
+	active  *segment   // segment that takes records; nil: none
+	number  uint64     // last segment number used
+	dirty   bool       // the active segment has unsynced bytes
 	failed  bool       // the disk has failed: nothing is written any more
 
-	settling  sync.WaitGroup
-	ordered   sync.Mutex // held while segments are settled
-	unsettled error      // of the disk, guarded by ordered: nothing is settled any more
+	settling  sync.WaitGroup // running calls of settle
+	settleMu  sync.Mutex     // held while segments are settled
+	settleErr error          // permanent error of settling; guarded by settleMu
 
-	mu      sync.Mutex // guards what follows
-	off     bool       // nothing is taken any more
-	buf     batch      // waits to be written
-	spare   []byte
-	lost    int               // batches that could not be written
-	held    map[string]uint64 // contents that will be restored: the number of their segment, 0 while they wait
+	mu      sync.Mutex        // guards the fields below
+	off     bool              // nothing is accepted any more
+	buf     batch             // batch to be written next
+	spare   []byte            // buffer for reuse
+	lost    int               // number of batches that could not be written
+	held    map[string]uint64 // contents in the log: the number of their segment, 0 while in buf
 	free    []*segment
-	retired []*segment // to be settled, the oldest first
-	next    *shared
+	retired []*segment  // to be settled, oldest first
+	next    *sharedSync // the next sync; nil: no caller waits
 }
 
-// batch is frames that are written together.
+// batch is a sequence of frames that are written together.
 type batch struct {
 	bytes []byte
-	names []string // of contents
-	room  int64    // bytes that their files take at most
+	names []string // names of the contents
+	room  int64    // maximum bytes of their files
 }
 
-// shared is a sync on behalf of several.
-type shared struct {
+// sharedSync is a sync for several callers.
+type sharedSync struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// Errors that stay inside: whoever waits syncs files instead.
+// Internal errors, after which callers sync their files instead.
 var (
 	errFull = errors.New("both segments are in use")
 	errOff  = errors.New("the disk has failed before")
 )
 
-// Open restores what segments in dir hold, and returns a log that has none. It makes nothing before
-// something is added; the parent of dir must be there then.
+// Open restores the contents of existing segments in dir and returns an empty log. It creates
+// nothing before the first Add; the parent of dir must exist then.
 func Open(dir string, c Contents, log *slog.Logger) (*Log, error) {
-	l := &Log{dir: dir, contents: c, log: log, limits: defaults, held: map[string]uint64{}}
+	l := &Log{dir: dir, contents: c, log: log, limits: defaultLimits, held: map[string]uint64{}}
 	for i := range l.segments {
 		l.segments[i].path = segmentPath(dir, i)
 		l.free = append(l.free, &l.segments[i])
@@ -99,8 +100,9 @@ func Open(dir string, c Contents, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// Add hands a content over whose file has been written. It is durable once a Sync of it has
-// returned no rest.
+// Add adds a content whose file has been written. The content is durable once a Sync with its name
+// has not returned the name. Add ignores contents that are too large, and all contents after a
+// failure.
 func (l *Log) Add(name string, content []byte) {
 	if len(content) > MaxContent || len(name) > maxName {
 		return
@@ -112,17 +114,18 @@ func (l *Log) Add(name string, content []byte) {
 	}
 	l.held[name] = 0
 	l.buf.names = append(l.buf.names, name)
-	l.buf.room += roomOf(len(content))
+	l.buf.room += diskSize(len(content))
 	l.appendLocked(frame{kind: kindContent, name: name, content: content})
-	much := len(l.buf.bytes) >= l.limits.spill
+	full := len(l.buf.bytes) >= l.limits.spill
 	l.mu.Unlock()
-	if much {
-		l.running.Lock()
-		defer l.running.Unlock()
-		_ = l.write() // Sync tells whom it concerns
+	if full {
+		l.writeMu.Lock()
+		defer l.writeMu.Unlock()
+		_ = l.write() // Sync reports the failure to the affected callers
 	}
 }
 
+// appendLocked appends a frame to the pending batch.
 func (l *Log) appendLocked(f frame) {
 	if l.buf.bytes == nil {
 		l.buf.bytes, l.spare = l.spare[:0], nil
@@ -130,23 +133,24 @@ func (l *Log) appendLocked(f frame) {
 	l.buf.bytes = f.append(l.buf.bytes)
 }
 
-// Sync makes durable what was added of these contents, and returns the rest: whoever wants them
-// durable syncs their files.
+// Sync makes contents durable that were added. rest are the names for which that failed or that
+// were not added; the caller must sync their files.
 func (l *Log) Sync(names ...string) (rest []string) {
-	added, rest := l.split(names, 0)
+	added, rest := l.partition(names, 0)
 	if len(added) == 0 {
 		return rest
 	}
 	if l.sync() != nil {
 		return names
 	}
-	// They may have been in a batch that somebody else could not write.
-	_, lost := l.split(added, 1)
+	// Another caller may have failed to write their batch.
+	_, lost := l.partition(added, 1)
 	return append(rest, lost...)
 }
 
-// split tells contents that are held, by a segment of at least that number, from others.
-func (l *Log) split(names []string, number uint64) (these, others []string) {
+// partition separates names that are in a segment numbered at least number (0: or in buf) from
+// others.
+func (l *Log) partition(names []string, number uint64) (these, others []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {
@@ -159,12 +163,12 @@ func (l *Log) split(names []string, number uint64) (these, others []string) {
 	return these, others
 }
 
-// sync syncs what was added before. Those who come while a sync runs share the next one.
+// sync writes and syncs what was added before. Concurrent callers share the next sync.
 func (l *Log) sync() error {
 	l.mu.Lock()
 	next, first := l.next, l.next == nil
 	if first {
-		next = &shared{done: make(chan struct{})}
+		next = &sharedSync{done: make(chan struct{})}
 		l.next = next
 	}
 	l.mu.Unlock()
@@ -172,8 +176,8 @@ func (l *Log) sync() error {
 		<-next.done
 		return next.err
 	}
-	l.running.Lock()
-	defer l.running.Unlock()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
 	l.mu.Lock()
 	l.next = nil
 	l.mu.Unlock()
@@ -184,13 +188,13 @@ func (l *Log) sync() error {
 	return next.err
 }
 
-// Forget makes sure that contents whose files were removed are not restored.
+// Forget ensures that contents whose files were removed are not restored. On an error they may be.
 func (l *Log) Forget(names ...string) error {
-	held, lost := l.forget(names)
+	held, lost := l.addForgotten(names)
 	if !held {
 		return nil
 	}
-	if l.sync() != nil || l.hasLost(lost) { // no room for a record of it, or a disk that fails: the segments go
+	if l.sync() != nil || l.lostSince(lost) { // the record was not written: settle all segments instead
 		if err := l.settleAll(); err != nil {
 			return err
 		}
@@ -203,14 +207,15 @@ func (l *Log) Forget(names ...string) error {
 	return nil
 }
 
-// Without returns those names of which the log holds no content.
+// Without returns the names that the log does not contain.
 func (l *Log) Without(names []string) []string {
-	_, others := l.split(names, 0)
+	_, others := l.partition(names, 0)
 	return others
 }
 
-// forget adds a record for each of these contents that is held, as it is until that is durable.
-func (l *Log) forget(names []string) (held bool, lost int) {
+// addForgotten adds a forgotten record for each of names in the log. held reports that there was
+// one. The names stay in held until the record is durable.
+func (l *Log) addForgotten(names []string) (held bool, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {
@@ -222,14 +227,15 @@ func (l *Log) forget(names []string) (held bool, lost int) {
 	return held, l.lost
 }
 
-func (l *Log) hasLost(since int) bool {
+// lostSince reports whether a batch could not be written since the counter lost had that value.
+func (l *Log) lostSince(since int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lost != since
 }
 
-// Close settles everything and removes the segments. Nothing is taken any more. After an error they
-// stay, and the next Open restores them.
+// Close settles everything and removes the segments. After an error they stay, and the next Open
+// restores them.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.off = true

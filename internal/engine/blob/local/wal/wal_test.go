@@ -21,7 +21,7 @@ import (
 )
 
 // small limits let a few contents fill a segment.
-var small = limits{segment: 16 << 10, names: 20, grown: 4 << 10, spill: 3 << 10, age: defaults.age}
+var small = limits{segment: 16 << 10, names: 20, growth: 4 << 10, spill: 3 << 10, age: defaultLimits.age}
 
 // disk is a disk that the power may leave: it knows what it has for sure.
 type disk struct {
@@ -199,7 +199,7 @@ func TestThePowerGoesAtAnyTime(t *testing.T) {
 						break
 					}
 				case 1:
-					l.old(l.number)
+					l.retireNumber(l.number)
 				case 2: // one that is laid, and that nobody waits for
 					d.write(name, []byte("laid"))
 					l.Add(name, []byte("laid"))
@@ -377,7 +377,7 @@ func TestASegmentIsUsedAgain(t *testing.T) {
 		d.put(l, fmt.Sprint("put-1-", i), make([]byte, 100))
 	}
 	for range 2 { // the other one, and this one again
-		l.old(l.number)
+		l.retireNumber(l.number)
 		l.settling.Wait()
 		d.put(l, fmt.Sprint("put-1-", l.number+5), make([]byte, 100))
 	}

@@ -17,15 +17,15 @@ import (
 
 // Sizes in bytes.
 const (
-	// Unit is what slots are made of, and what their names count in.
+	// Unit is the granularity of slots and of the offsets in their names.
 	Unit = 512
-	// IndexSize is what an object has in front of its slots.
+	// IndexSize is the size of the index at the beginning of an object.
 	IndexSize = 4 << 10
-	// MaxSize is the longest a pack becomes.
+	// MaxSize is the largest size of a pack.
 	MaxSize = 1 << 20
 
-	indexHead  = 32
-	indexEntry = 8
+	indexHead  = 32 // fixed part of the index
+	indexEntry = 8  // one entry of the index
 )
 
 const (
@@ -39,18 +39,18 @@ const (
 	formatVersion = 1
 )
 
-// suffix ends the name of a pack's first object. That of each later one has a dot and random digits
-// behind it.
+// suffix is at the end of the name of a pack's first object. The names of later objects have a dot
+// and random hexadecimal digits after it.
 const (
 	suffix = ".pack"
 	digits = 16
 )
 
-// ObjectOf returns the name of the object that a pack is put as.
+// ObjectOf returns the name of a pack's first object.
 func ObjectOf(pack string) string { return pack + suffix }
 
-// later returns a new name for an object that a pack is rewritten as.
-func later(pack string) string {
+// newObjectName returns a new random name for a rewritten object of a pack.
+func newObjectName(pack string) string {
 	var b [digits / 2]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return ObjectOf(pack) + "." + hex.EncodeToString(b[:])
@@ -75,19 +75,21 @@ func Of(object string) (pack string, ok bool) {
 	return pack, ok
 }
 
+// unitsFor returns the number of units of a slot for size bytes of content.
 func unitsFor(size int) int64 { return (int64(size) + slothead.HeadSize + Unit - 1) / Unit }
 
-// entry is what the index says of a content.
+// entry is one content in the index of an object.
 type entry struct {
-	first int64 // unit, as its name says
-	at    int64 // unit at which it lies
-	size  int   // bytes
+	first int64 // first unit according to the content's name
+	at    int64 // unit at which the slot begins in this object
+	size  int   // size of the content in bytes
 }
 
+// units returns the length of the slot in units.
 func (e entry) units() int64 { return unitsFor(e.size) }
 
-// in returns the slot within an object.
-func (e entry) in(object []byte) ([]byte, bool) {
+// slotBytes returns the bytes of the slot in object; false if object is too short.
+func (e entry) slotBytes(object []byte) ([]byte, bool) {
 	from, to := e.at*Unit, (e.at+e.units())*Unit
 	if to > int64(len(object)) {
 		return nil, false
@@ -95,15 +97,15 @@ func (e entry) in(object []byte) ([]byte, bool) {
 	return object[from:to:to], true
 }
 
-// slot returns the slot of a pack whose entry it is.
+// slot returns the slot of e in a pack.
 func (e entry) slot(pack string) blob.Slot {
 	return blob.Slot{Pack: pack, First: e.first, Blocks: e.units()}
 }
 
-// errDamaged comes from an index that nobody has written so.
+// errDamaged reports an invalid index.
 var errDamaged = errors.New("the index of a pack is damaged")
 
-// putIndex writes the index of a pack to the beginning of its object.
+// putIndex writes the index of pack id to the beginning of b.
 func putIndex(b []byte, id uuid.UUID, entries []entry) {
 	le := binary.LittleEndian
 	copy(b, magic)
@@ -119,12 +121,13 @@ func putIndex(b []byte, id uuid.UUID, entries []entry) {
 	le.PutUint32(b[28:], indexSum(b[:indexHead+len(entries)*indexEntry]))
 }
 
-// indexSum is the CRC-32C of an index without its own place.
+// indexSum returns the CRC-32C of an index without its checksum field.
 func indexSum(b []byte) uint32 {
 	return digest.CRC32C(append(append(make([]byte, 0, len(b)), b[:28]...), b[indexHead:]...))
 }
 
-// readIndex reads what putIndex has written.
+// readIndex decodes the index of pack id. It returns errDamaged if the index is invalid, and an
+// error for another format version.
 func readIndex(b []byte, id uuid.UUID) ([]entry, error) {
 	le := binary.LittleEndian
 	if len(b) < IndexSize || string(b[:4]) != magic {
@@ -149,7 +152,7 @@ func readIndex(b []byte, id uuid.UUID) ([]entry, error) {
 	return entries, nil
 }
 
-// scan finds the slots of an object without its index.
+// scan finds the slots of an object by their headers, without the index.
 func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
 	for at := int64(indexUnits); at*Unit < int64(len(object)); {
 		h, ok, err := slothead.Read(object[at*Unit:], id)
@@ -166,8 +169,8 @@ func scan(object []byte, id uuid.UUID) (entries []entry, err error) {
 	return entries, nil
 }
 
-// content returns what lies in a slot, and whether it has the sum that its head tells; nil: it is
-// the slot of something else.
+// content returns the content of slot at from its bytes b. whole reports whether its checksum
+// matches. content is nil if b is not that slot.
 func content(b []byte, id uuid.UUID, at blob.Slot) (content []byte, whole bool, err error) {
 	h, ok, err := slothead.Read(b, id)
 	end := slothead.HeadSize + h.Size

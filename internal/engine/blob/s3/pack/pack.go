@@ -16,68 +16,70 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// Objects are what packs lie in. An object is put once and never changes; it only goes.
+// Objects is the object store of packs. An object is created once, never changes, and is deleted.
 type Objects interface {
-	// Create stores an object where there is none, durably when it returns nil. On an error it
-	// takes away what it may have stored, as far as it can.
+	// Create stores a new object, durably when it returns nil, and fails if the object exists. On
+	// an error it deletes what it may have stored, if possible.
 	Create(ctx context.Context, object string, b []byte) error
-	// Read returns up to n bytes from off on, fewer at the end. A missing object is NotFound.
+	// Read returns up to n bytes from off on; fewer at the end of the object. A missing object is
+	// NotFound.
 	Read(ctx context.Context, object string, off, n int64) ([]byte, error)
-	// Find returns the objects whose names begin with that prefix, as they are at the moment.
+	// Find returns the names of the existing objects with that prefix.
 	Find(ctx context.Context, prefix string) ([]string, error)
-	// Delete deletes an object; a missing one is no error.
+	// Delete deletes an object; a missing one is not an error.
 	Delete(ctx context.Context, object string) error
 }
 
-// ErrChanged reports that the objects of a pack are not those that were found a moment ago.
+// ErrChanged reports that another instance has changed the objects of a pack since they were
+// listed.
 var ErrChanged = errors.New("the objects of a pack have changed meanwhile")
 
-// maxHeld is how many bytes may be named and not durable.
-const maxHeld = 16 << 20
+// maxPending bounds the bytes of reserved slots that are not durable yet.
+const maxPending = 16 << 20
 
-// Packs are those of a bucket. They are safe for concurrent use.
+// Packs manages the packs of a bucket. It is safe for concurrent use.
 type Packs struct {
-	objects   Objects
-	most      int64         // units of a pack
-	rewriting chan struct{} // holds a token for each pack that is in memory to be replaced
-	busy      busy
+	objects      Objects
+	maxUnits     int64         // maximum units of a pack
+	rewriteSlots chan struct{} // semaphore for packs that are in memory to be rewritten
+	locks        packLocks     // packs being changed by this process
 
-	mu      sync.Mutex // guards what follows, and what pack says
-	current *pack      // takes contents; nil: none does
-	open    map[string]*pack
-	missing string              // a pack of which there was no object
-	missed  time.Time           // when
-	room    int64               // bytes that may still be named
-	moved   map[string][]string // objects of packs that were rewritten, as they were found last
+	mu           sync.Mutex          // guards the fields below and those of each pack
+	current      *pack               // the pack that accepts contents; nil: none
+	open         map[string]*pack    // packs that are not durable, by name
+	missing      string              // name of the last pack found to have no object
+	missingSince time.Time           // when it was not found
+	budget       int64               // bytes that may still be reserved
+	moved        map[string][]string // last known objects of rewritten packs, by name of the pack
 }
 
-// pack is one that is not durable yet, or could not be made so.
+// pack is a pack that is not durable yet, or whose put has failed.
 type pack struct {
 	name string
 	id   uuid.UUID
-	done chan struct{} // closed when it is durable, or never will be
+	done chan struct{} // closed when the put has ended
 
 	// Guarded by Packs.mu.
-	next    int64            // the first unit that nobody has
-	named   int              // contents that have a place
-	awaited map[int64]int64  // units of slots that have a name and no content yet, by their first
-	slots   map[int64][]byte // those that have content, by their first unit
-	full    bool             // no more names are given
-	sent    bool             // nothing more is laid
-	err     error            // why it is not durable
+	next     int64            // first free unit
+	reserved int              // number of reserved slots
+	pending  map[int64]int64  // units of slots that are reserved and have no content yet, by first unit
+	slots    map[int64][]byte // header and content of slots, by first unit; nil once the pack is durable
+	full     bool             // no more slots are reserved
+	sent     bool             // the put has begun: no more contents are accepted
+	err      error            // error of the put; the pack is not durable
 }
 
-// New returns the packs of a bucket.
+// New returns the Packs of a bucket.
 func New(objects Objects) *Packs {
 	return &Packs{
-		objects: objects, most: maxUnits, open: map[string]*pack{}, room: maxHeld, rewriting: make(chan struct{}, maxRewriting),
-		busy: busy{packs: map[string]chan struct{}{}}, moved: map[string][]string{},
+		objects: objects, maxUnits: maxUnits, open: map[string]*pack{}, budget: maxPending, rewriteSlots: make(chan struct{}, maxRewriting),
+		locks: packLocks{packs: map[string]chan struct{}{}}, moved: map[string][]string{},
 	}
 }
 
-// Name takes a slot for content of that size, and returns its name. own is one that nobody else
-// uses; it is returned where the content is too large, or there is no memory for it. Lay or Remove
-// must follow.
+// Name reserves a slot for content of size bytes and returns its name. It returns own, which no
+// other content may use, if the content is too large or no memory is left. If the result is a slot,
+// the caller must call Lay or Remove.
 func (p *Packs) Name(own string, size int64) string {
 	id, err := slothead.IDOf(own)
 	if size < 0 || size > slothead.MaxContent || err != nil {
@@ -86,38 +88,38 @@ func (p *Packs) Name(own string, size int64) string {
 	n := unitsFor(int(size))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.room < n*Unit {
+	if p.budget < n*Unit {
 		return own
 	}
-	if k := p.current; k != nil && (k.next+n > p.most || k.named == maxContents) {
+	if k := p.current; k != nil && (k.next+n > p.maxUnits || k.reserved == maxContents) {
 		k.full, p.current = true, nil
-		p.sendSoonLocked(k)
+		p.sendIfCompleteLocked(k)
 	}
 	if p.current == nil {
 		p.current = &pack{
-			name: own, id: id, next: indexUnits, done: make(chan struct{}), awaited: map[int64]int64{}, slots: map[int64][]byte{},
+			name: own, id: id, next: indexUnits, done: make(chan struct{}), pending: map[int64]int64{}, slots: map[int64][]byte{},
 		}
 		p.open[own] = p.current
 	}
 	k := p.current
 	at := blob.Slot{Pack: k.name, First: k.next, Blocks: n}
 	k.next += n
-	k.named++
-	k.awaited[at.First] = n
-	p.room -= n * Unit
+	k.reserved++
+	k.pending[at.First] = n
+	p.budget -= n * Unit
 	return at.Name()
 }
 
-// Awaits reports whether a slot may still be laid.
+// Awaits reports whether the slot is reserved and has no content yet.
 func (p *Packs) Awaits(at blob.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
-	return k != nil && k.awaited[at.First] == at.Blocks && at.Blocks > 0
+	return k != nil && k.pending[at.First] == at.Blocks && at.Blocks > 0
 }
 
-// Lay keeps content, which b has behind room for the head, until a Settle. false: its pack has gone
-// without it.
+// Lay stores content in memory until a Settle. b has HeadSize bytes of room before the content; Lay
+// keeps b. It returns false if the pack has been sent without this content.
 func (p *Packs) Lay(at blob.Slot, b []byte) (bool, error) {
 	if unitsFor(len(b)-slothead.HeadSize) != at.Blocks {
 		return false, fmt.Errorf("content of %d bytes in a slot of %d units", len(b)-slothead.HeadSize, at.Blocks)
@@ -130,23 +132,24 @@ func (p *Packs) Lay(at blob.Slot, b []byte) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.open[at.Pack]
-	if k == nil || k.awaited[at.First] != at.Blocks {
+	if k == nil || k.pending[at.First] != at.Blocks {
 		return false, nil
 	}
-	delete(k.awaited, at.First)
+	delete(k.pending, at.First)
 	k.slots[at.First] = b
-	p.sendSoonLocked(k)
+	p.sendIfCompleteLocked(k)
 	return true, nil
 }
 
-// sendSoonLocked sends a pack that is full and has all that it will.
-func (p *Packs) sendSoonLocked(k *pack) {
-	if k.full && len(k.awaited) == 0 {
+// sendIfCompleteLocked sends a pack that is full and has all its contents.
+func (p *Packs) sendIfCompleteLocked(k *pack) {
+	if k.full && len(k.pending) == 0 {
 		p.sendLocked(k)
 	}
 }
 
-// sendLocked begins to make a pack durable as it is. Who comes too late finds it gone.
+// sendLocked starts to put a pack as it is. Slots without content are freed; their Lay returns
+// false.
 func (p *Packs) sendLocked(k *pack) {
 	if k.sent {
 		return
@@ -155,34 +158,34 @@ func (p *Packs) sendLocked(k *pack) {
 	if p.current == k {
 		p.current = nil
 	}
-	for first := range k.awaited {
-		p.forgetLocked(k, first)
+	for first := range k.pending {
+		p.freeSlotLocked(k, first)
 	}
 	go p.send(k) // ends with its request
 }
 
-// forgetLocked gives back the memory of a slot; false: it has none.
-func (p *Packs) forgetLocked(k *pack, first int64) bool {
-	n, named := k.awaited[first]
+// freeSlotLocked frees the memory of a slot and reports whether it was reserved.
+func (p *Packs) freeSlotLocked(k *pack, first int64) bool {
+	n, named := k.pending[first]
 	b, laid := k.slots[first]
 	if laid {
 		n = unitsFor(len(b) - slothead.HeadSize)
 	}
-	delete(k.awaited, first)
+	delete(k.pending, first)
 	delete(k.slots, first)
-	if k.err == nil { // else it was given back at once
-		p.room += n * Unit
+	if k.err == nil { // else it was freed when the put failed
+		p.budget += n * Unit
 	}
 	return named || laid
 }
 
-// send puts a pack into the bucket.
+// send puts a pack and completes its state.
 func (p *Packs) send(k *pack) {
 	err := p.put(k)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for first, b := range k.slots {
-		p.room += unitsFor(len(b)-slothead.HeadSize) * Unit
+		p.budget += unitsFor(len(b)-slothead.HeadSize) * Unit
 		k.slots[first] = nil
 	}
 	if k.err = err; err == nil || len(k.slots) == 0 {
@@ -191,7 +194,8 @@ func (p *Packs) send(k *pack) {
 	close(k.done)
 }
 
-// put is send without its end. A panic in it is an error of those who wait for it.
+// put creates the object of a pack. It converts a panic to an error for the callers that wait for
+// the pack.
 func (p *Packs) put(k *pack) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -204,7 +208,7 @@ func (p *Packs) put(k *pack) (err error) {
 	return nil
 }
 
-// assemble returns the object of a pack, nil: it has nothing.
+// assemble returns the bytes of a pack's object; nil if the pack is empty.
 func (p *Packs) assemble(k *pack) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,13 +226,14 @@ func (p *Packs) assemble(k *pack) []byte {
 	putIndex(object, k.id, entries)
 	for first, b := range k.slots {
 		n := copy(object[first*Unit:], b)
-		k.slots[first] = object[first*Unit : first*Unit+int64(n)] // and not in memory twice
+		k.slots[first] = object[first*Unit : first*Unit+int64(n)] // refer to the object instead of a second copy
 	}
 	return object
 }
 
-// Settle makes contents durable that were laid. Those that lie in no pack of which this process
-// knows are durable, or elsewhere.
+// Settle makes contents durable: it sends their packs and waits. Names without a pack in this
+// process are durable already or objects of their own. It returns the error of the first failed
+// put.
 func (p *Packs) Settle(ctx context.Context, names []string) error {
 	var packs []*pack
 	p.mu.Lock()
@@ -248,13 +253,14 @@ func (p *Packs) Settle(ctx context.Context, names []string) error {
 		if err := p.wait(ctx, k); err != nil {
 			return err
 		}
-		if k.err != nil { // it is not written to once done is closed
+		if k.err != nil { // not written after done is closed
 			return k.err
 		}
 	}
 	return nil
 }
 
+// wait waits until the put of a pack has ended, or returns Unavailable when ctx ends.
 func (p *Packs) wait(ctx context.Context, k *pack) error {
 	select {
 	case <-k.done:
@@ -264,8 +270,9 @@ func (p *Packs) wait(ctx context.Context, k *pack) error {
 	}
 }
 
-// inMemory returns the slot of a content that is not durable; nil: it is none. One whose pack could
-// not be put is neither there nor missing: the error is that of its pack, as in Settle.
+// inMemory returns the header and content of a slot that is not durable; nil if there is none. If
+// the put of its pack has failed, it returns that error, because the content is neither present nor
+// missing.
 func (p *Packs) inMemory(at blob.Slot) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -145,7 +145,7 @@ func readAt(ctx context.Context, p *Packs, at blob.Slot) ([]byte, bool, error) {
 // reopen returns the packs of another process.
 func (b *bucket) reopen() *Packs {
 	p := New(b)
-	p.most = indexUnits + 200
+	p.maxUnits = indexUnits + 200
 	return p
 }
 
@@ -348,8 +348,8 @@ func wantForgotten(t *testing.T, p *Packs) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.room != maxHeld || len(p.open) > 0 || p.current != nil || len(p.busy.packs) > 0 || len(p.rewriting) > 0 {
-		t.Errorf("room for %d bytes, %d packs are open", p.room, len(p.open))
+	if p.budget != maxPending || len(p.open) > 0 || p.current != nil || len(p.locks.packs) > 0 || len(p.rewriteSlots) > 0 {
+		t.Errorf("room for %d bytes, %d packs are open", p.budget, len(p.open))
 	}
 }
 
@@ -440,7 +440,7 @@ func TestMemoryHasABound(t *testing.T) {
 			t.Parallel()
 			b := newBucket()
 			p := New(b)
-			p.room = 2 * unitsFor(1000) * Unit
+			p.budget = 2 * unitsFor(1000) * Unit
 			names := []string{lay(t, p, make([]byte, 1000)), p.Name(own(), 1000)}
 			name := own()
 			if got := p.Name(name, 1); got != name {
@@ -450,8 +450,8 @@ func TestMemoryHasABound(t *testing.T) {
 				t.Errorf("what is in memory has %d bytes, %v", len(got), err)
 			}
 			noError(t, end(p, b, names))
-			if p.room != 2*unitsFor(1000)*Unit || len(p.open) > 0 {
-				t.Errorf("room for %d bytes, %d packs are open", p.room, len(p.open))
+			if p.budget != 2*unitsFor(1000)*Unit || len(p.open) > 0 {
+				t.Errorf("room for %d bytes, %d packs are open", p.budget, len(p.open))
 			}
 			if ok, err := p.Lay(slot(t, names[1]), make([]byte, slothead.HeadSize+1000)); ok || err != nil {
 				t.Errorf("laid into a pack that has gone: %v", err)
@@ -474,7 +474,7 @@ func TestAFullPackGoesByItself(t *testing.T) {
 	if n, err := b.reopen().Size(t.Context(), slot(t, first)); err != nil || n != slothead.MaxContent {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if len(b.objects[ObjectOf(k.name)]) > int(p.most)*Unit {
+	if len(b.objects[ObjectOf(k.name)]) > int(p.maxUnits)*Unit {
 		t.Errorf("the pack has %d bytes", len(b.objects[ObjectOf(k.name)]))
 	}
 }

@@ -14,29 +14,29 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// tries is how often in a row a pack may have been rewritten while it was being read or rewritten.
-const tries = 8
+// maxTries bounds the attempts of an operation whose pack is rewritten concurrently.
+const maxTries = 8
 
-// Read returns the content of a slot. whole reports whether it has the sum that was written with
-// it. NotFound: there is none in memory, in the object that the pack was put as, and in those that
-// Locate has found.
+// Read returns the content of a slot. whole reports whether its checksum matches. It returns
+// NotFound if the content is neither in memory, nor in the pack's first object, nor in the objects
+// found by Locate.
 func (p *Packs) Read(ctx context.Context, at blob.Slot) (b []byte, whole bool, err error) {
-	err = p.slot(ctx, at, at.Blocks*Unit, func(id uuid.UUID, slot []byte) (found bool, err error) {
-		got, sound, err := content(slot, id, at)
+	err = p.withSlot(ctx, at, at.Blocks*Unit, func(id uuid.UUID, slot []byte) (found bool, err error) {
+		got, intact, err := content(slot, id, at)
 		if got != nil {
-			b, whole = got, sound
+			b, whole = got, intact
 		}
-		return sound, err
+		return intact, err
 	})
-	if b != nil && drive.IsKind(err, drive.NotFound) { // all that there are of it are damaged
+	if b != nil && drive.IsKind(err, drive.NotFound) { // all copies are damaged
 		err = nil
 	}
 	return b, whole, err
 }
 
-// Size returns the size of a slot's content in bytes. NotFound is as in Read.
+// Size returns the size of a slot's content in bytes, or NotFound like Read.
 func (p *Packs) Size(ctx context.Context, at blob.Slot) (size int64, err error) {
-	err = p.slot(ctx, at, slothead.HeadSize, func(id uuid.UUID, slot []byte) (found bool, err error) {
+	err = p.withSlot(ctx, at, slothead.HeadSize, func(id uuid.UUID, slot []byte) (found bool, err error) {
 		h, ok, err := slothead.Read(slot, id)
 		size = int64(h.Size)
 		return ok && h.First == at.First && unitsFor(h.Size) == at.Blocks, err
@@ -44,9 +44,9 @@ func (p *Packs) Size(ctx context.Context, at blob.Slot) (size int64, err error) 
 	return size, err
 }
 
-// slot calls is with the first n bytes of a slot, as it is in memory and in each object, until it
-// is satisfied.
-func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid.UUID, slot []byte) (bool, error)) error {
+// withSlot calls accept with the first n bytes of the slot from memory, or from each object until
+// is returns true. It returns NotFound if accept never returned true.
+func (p *Packs) withSlot(ctx context.Context, at blob.Slot, n int64, accept func(id uuid.UUID, slot []byte) (bool, error)) error {
 	id, err := slothead.IDOf(at.Pack)
 	if err != nil || at.First < indexUnits {
 		return drive.Wrap(err, drive.NotFound)
@@ -56,16 +56,16 @@ func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid
 		return err
 	}
 	if b != nil {
-		return judged(is(id, b))
+		return notFoundUnless(accept(id, b))
 	}
-	for range tries {
+	for range maxTries {
 		objects, moved := p.objectsOf(at.Pack)
-		found, stale, err := p.among(ctx, objects, at, func(object string, at int64) (bool, error) {
+		found, stale, err := p.tryObjects(ctx, objects, at, func(object string, at int64) (bool, error) {
 			b, err := p.objects.Read(ctx, object, at*Unit, n)
 			if err != nil {
 				return false, err
 			}
-			return is(id, b)
+			return accept(id, b)
 		})
 		if found || err != nil {
 			return err
@@ -77,25 +77,26 @@ func (p *Packs) slot(ctx context.Context, at blob.Slot, n int64, is func(id uuid
 			return err
 		}
 	}
-	return changing(at.Pack)
+	return rewrittenTooOften(at.Pack)
 }
 
-// changing reports a pack that others rewrite faster than it can be read.
-func changing(pack string) error {
+// rewrittenTooOften returns the Unavailable error for a pack that is rewritten faster than it can
+// be read.
+func rewrittenTooOften(pack string) error {
 	return drive.Wrap(fmt.Errorf("pack %s is rewritten again and again", pack), drive.Unavailable)
 }
 
-// among calls try with the places of a slot in objects, until it is satisfied: in the object that
-// the pack was put as that which the name tells, and else that which the index tells. stale reports
-// that one of the objects is not there any more.
-func (p *Packs) among(ctx context.Context, objects []string, at blob.Slot, try func(object string, at int64) (bool, error)) (found, stale bool, err error) {
+// tryObjects calls try with each possible location of a slot in objects, until try returns true: in
+// the pack's first object the unit of the slot's name, otherwise the unit from the index. stale
+// reports that one of the objects is missing.
+func (p *Packs) tryObjects(ctx context.Context, objects []string, at blob.Slot, try func(object string, at int64) (bool, error)) (found, stale bool, err error) {
 	for _, object := range objects {
 		if object == ObjectOf(at.Pack) {
 			found, err = try(object, at.First)
 		}
 		if err == nil && !found {
 			var entries []entry
-			entries, _, err = p.index(ctx, at.Pack, object)
+			entries, _, err = p.readIndex(ctx, at.Pack, object)
 			if e, ok := find(entries, at); ok {
 				found, err = try(object, e.at)
 			}
@@ -110,11 +111,10 @@ func (p *Packs) among(ctx context.Context, objects []string, at blob.Slot, try f
 	return false, stale, nil
 }
 
-// mostMoved is how many packs of which it is known where they are may be in memory.
-const mostMoved = 4096
+// maxMoved bounds the number of rewritten packs with cached object names.
+const maxMoved = 4096
 
-// objectsOf returns the objects in which a pack lies, as far as is known; moved reports that it was
-// rewritten.
+// objectsOf returns the known objects of a pack. moved reports that the pack was rewritten.
 func (p *Packs) objectsOf(pack string) (objects []string, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,60 +124,64 @@ func (p *Packs) objectsOf(pack string) (objects []string, moved bool) {
 	return []string{ObjectOf(pack)}, false
 }
 
-// Locate finds the objects in which a pack lies, and reports whether it was rewritten. That there
-// are none is believed for a moment: contents that came from another store have names of packs,
-// too, and are asked for one after the other.
+// Locate lists the objects of a pack, caches them, and reports whether the pack was rewritten. A
+// missing pack is cached for a moment, because contents from another store have names of packs that
+// do not exist and are read one after the other.
 func (p *Packs) Locate(ctx context.Context, pack string) (moved bool, err error) {
 	if p.isMissing(pack) {
 		return false, nil
 	}
 	objects, err := p.find(ctx, pack)
 	if err == nil {
-		moved = p.remember(pack, objects)
+		moved = p.cacheObjects(pack, objects)
 	}
 	return moved, err
 }
 
-// believed is for how long a pack of which there was no object counts as missing. It is much
-// shorter than the grace of what is deleted: within it no pack is put and rewritten.
-const believed = time.Second
+// missingTTL is how long a missing pack is cached. It is much shorter than the grace period of
+// deletions, within which no pack is both put and rewritten.
+const missingTTL = time.Second
 
+// isMissing reports whether the pack was found missing a moment ago.
 func (p *Packs) isMissing(pack string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.missing == pack && time.Since(p.missed) < believed
+	return p.missing == pack && time.Since(p.missingSince) < missingTTL
 }
 
-func (p *Packs) remember(pack string, objects []string) (moved bool) {
+// cacheObjects caches the objects of a pack, and reports whether the pack was rewritten.
+func (p *Packs) cacheObjects(pack string, objects []string) (moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(objects) == 0 {
-		p.missing, p.missed = pack, time.Now()
+		p.missing, p.missingSince = pack, time.Now()
 	}
 	if len(objects) == 0 || len(objects) == 1 && objects[0] == ObjectOf(pack) {
 		delete(p.moved, pack)
 		return false
 	}
-	if len(p.moved) >= mostMoved {
+	if len(p.moved) >= maxMoved {
 		clear(p.moved)
 	}
 	p.moved[pack] = objects
 	return true
 }
 
-// find returns the objects of a pack.
+// find lists the objects of a pack.
 func (p *Packs) find(ctx context.Context, pack string) ([]string, error) {
 	all, err := p.objects.Find(ctx, ObjectOf(pack))
 	return slices.DeleteFunc(all, func(object string) bool { of, ok := Of(object); return !ok || of != pack }), err
 }
 
-func judged(found bool, err error) error {
+// notFoundUnless returns NotFound if found is false and err is nil.
+func notFoundUnless(found bool, err error) error {
 	if err == nil && !found {
 		return drive.Fail(drive.NotFound)
 	}
 	return err
 }
 
+// find returns the entry of a slot; false if there is none.
 func find(entries []entry, at blob.Slot) (entry, bool) {
 	for _, e := range entries {
 		if e.first == at.First && e.units() == at.Blocks {
@@ -187,9 +191,9 @@ func find(entries []entry, at blob.Slot) (entry, bool) {
 	return entry{}, false
 }
 
-// index returns what an object of a pack has. Where the index is not whole the object is looked
-// through.
-func (p *Packs) index(ctx context.Context, pack, object string) (entries []entry, whole bool, err error) {
+// readIndex returns the entries of an object of a pack. whole is false if the index is damaged and
+// the entries come from a scan of the object.
+func (p *Packs) readIndex(ctx context.Context, pack, object string) (entries []entry, whole bool, err error) {
 	id, err := slothead.IDOf(pack)
 	if err != nil {
 		return nil, false, drive.Wrap(err, drive.NotFound)
@@ -208,16 +212,16 @@ func (p *Packs) index(ctx context.Context, pack, object string) (entries []entry
 	return entries, false, err
 }
 
-// Content is what a pack has in a slot.
+// Content is a content of a pack.
 type Content struct {
-	Slot blob.Slot
+	Slot blob.Slot // in bytes
 	Size int64
 }
 
-// List returns what a pack in the bucket has. objects are those of it that somebody has seen. One
+// List returns the contents of a pack in the bucket. objects are its objects from a listing. A pack
 // that is gone has none.
 func (p *Packs) List(ctx context.Context, pack string, objects []string) ([]Content, error) {
-	for range tries {
+	for range maxTries {
 		in, err := p.sources(ctx, pack, objects)
 		if errors.Is(err, ErrChanged) { // it was rewritten since
 			if objects, err = p.find(ctx, pack); err == nil {
@@ -233,5 +237,5 @@ func (p *Packs) List(ctx context.Context, pack string, objects []string) ([]Cont
 		}
 		return all, nil
 	}
-	return nil, changing(pack)
+	return nil, rewrittenTooOften(pack)
 }

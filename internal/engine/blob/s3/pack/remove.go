@@ -15,48 +15,52 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// maxRewriting is how many packs are in memory at a time to be replaced.
+// maxRewriting is the number of packs rewritten concurrently, each in memory.
 const maxRewriting = 8
 
-// MaxRewritten bounds what Reclaim writes: at most so many bytes for each that it frees.
+// MaxRewritten is the largest ratio of bytes written to bytes freed at which a frugal Remove
+// rewrites a pack.
 const MaxRewritten = 3
 
-// Outcome says what has become of slots that were to be removed.
+// Outcome is the result of a Remove.
 type Outcome int
 
-// What Remove and Reclaim report of a slot.
+// Results of Remove.
 const (
-	Gone   Outcome = iota // durably
-	Unsent                // the pack was never in the bucket: what is not in memory any more is nowhere
-	Kept                  // to free them is not worth what it would write
+	Gone   Outcome = iota // the slots are durably gone from the pack
+	Unsent                // the pack was never put: contents that are not in memory exist nowhere
+	Kept                  // nothing was removed, because that would write too much
 )
 
-// Remove durably removes slots of one pack, also what was named and never laid. frugal: only if at
-// most MaxRewritten times as much is to be written.
+// Remove durably removes slots of one pack, including reserved ones without content. With frugal,
+// it rewrites the pack only within the ratio MaxRewritten, and returns Kept otherwise. It returns
+// errDamaged if another content of the pack cannot be read, and Unavailable if the pack keeps
+// changing.
 func (p *Packs) Remove(ctx context.Context, slots []blob.Slot, frugal bool) (Outcome, error) {
 	if len(slots) == 0 {
 		return Gone, nil
 	}
 	pack := slots[0].Pack
-	if unsent, err := p.forget(ctx, pack, slots); unsent || err != nil {
+	if unsent, err := p.removeFromMemory(ctx, pack, slots); unsent || err != nil {
 		return Unsent, err
 	}
-	done, err := p.busy.take(ctx, pack)
+	done, err := p.locks.lock(ctx, pack)
 	if err != nil {
 		return Gone, err
 	}
 	defer done()
-	for range tries {
-		outcome, err := p.without(ctx, pack, slots, frugal)
+	for range maxTries {
+		outcome, err := p.removeOnce(ctx, pack, slots, frugal)
 		if !errors.Is(err, ErrChanged) {
 			return outcome, err
 		}
 	}
-	return Gone, changing(pack)
+	return Gone, rewrittenTooOften(pack)
 }
 
-// forget removes slots from memory. unsent reports that their pack is not on its way.
-func (p *Packs) forget(ctx context.Context, pack string, slots []blob.Slot) (unsent bool, err error) {
+// removeFromMemory removes slots from memory, after waiting for a running put of their pack. unsent
+// reports that the pack has not been put.
+func (p *Packs) removeFromMemory(ctx context.Context, pack string, slots []blob.Slot) (unsent bool, err error) {
 	for {
 		p.mu.Lock()
 		k := p.open[pack]
@@ -66,11 +70,11 @@ func (p *Packs) forget(ctx context.Context, pack string, slots []blob.Slot) (uns
 		}
 		if !k.sent || k.err != nil {
 			for _, at := range slots {
-				p.forgetLocked(k, at.First)
+				p.freeSlotLocked(k, at.First)
 			}
-			p.endEmptyLocked(k)
-			p.sendSoonLocked(k)
-			unsent = k.err == nil // else nobody knows what has come of its request
+			p.discardEmptyLocked(k)
+			p.sendIfCompleteLocked(k)
+			unsent = k.err == nil // after an error the object may exist
 			p.mu.Unlock()
 			return unsent, nil
 		}
@@ -81,10 +85,10 @@ func (p *Packs) forget(ctx context.Context, pack string, slots []blob.Slot) (uns
 	}
 }
 
-// endEmptyLocked lets go of a pack that has nothing, and that nobody waits for.
-func (p *Packs) endEmptyLocked(k *pack) {
+// discardEmptyLocked discards a pack without contents or reserved slots.
+func (p *Packs) discardEmptyLocked(k *pack) {
 	switch {
-	case len(k.slots) > 0 || len(k.awaited) > 0:
+	case len(k.slots) > 0 || len(k.pending) > 0:
 	case k.err != nil:
 		delete(p.open, k.name)
 	case !k.sent:
@@ -97,23 +101,26 @@ func (p *Packs) endEmptyLocked(k *pack) {
 	}
 }
 
-// Several may remove from one pack at the same time, and any of them may die. No object is changed
-// in place: a copy of a bucket, or its versions, would lose what an older dump of the database
-// names. So each puts an object without what it removes, and deletes those that it was made of:
+// Several instances may remove slots of one pack at the same time, and any of them may die. Objects
+// are not changed in place, because a copy of the bucket, or its older versions, would then lack
+// contents that an older dump of the database refers to. Instead, each instance puts a new object
+// and deletes its sources:
 //
-//	find      all objects of the pack; what any of them has is kept, but for what is to go
-//	create    a new one under a name that nobody else uses
-//	find      has one of those that it was made of gone? Somebody else has rewritten the pack, and
-//	          what they have removed may be in the new one: it is deleted, and all begins again
-//	delete    those that it was made of
-//	find      is there another one beside the new one? Then all begins again
+//	find      all objects of the pack; the new object gets the contents of all of them, except the removed ones
+//	create    the new object under a random name
+//	find      if a source is missing, another instance has rewritten the pack, and the new object may contain what
+//	          it has removed: delete the new object and begin again
+//	delete    the sources
+//	find      if there is another object beside the new one, begin again
 //
-// Whoever deletes an object has put one before that has all of it that lives, so there always is
-// one that has. Whoever returns has seen that nothing has what they removed; what another one is
-// about to put was made of objects that are gone by then, which that one finds out.
+// An instance deletes an object only after it has put one with all live contents, so one such
+// object always exists. An instance returns only after it has seen that no object contains the
+// removed slots. Another instance that is about to put an object made it from sources that are
+// deleted by then, which it detects.
 
-// without rewrites a pack without slots.
-func (p *Packs) without(ctx context.Context, pack string, slots []blob.Slot, frugal bool) (Outcome, error) {
+// removeOnce rewrites a pack without slots. It returns ErrChanged if another instance changes the
+// pack.
+func (p *Packs) removeOnce(ctx context.Context, pack string, slots []blob.Slot, frugal bool) (Outcome, error) {
 	objects, err := p.find(ctx, pack)
 	if err != nil {
 		return Gone, err
@@ -132,7 +139,7 @@ func (p *Packs) without(ctx context.Context, pack string, slots []blob.Slot, fru
 	case frugal && left > 0 && indexUnits+left > MaxRewritten*(all-left):
 		return Kept, nil
 	}
-	if i := slices.IndexFunc(in, func(s source) bool { return !s.whole }); i >= 0 { // what is damaged besides the index may still be brought back by hand
+	if i := slices.IndexFunc(in, func(s source) bool { return !s.whole }); i >= 0 { // a damaged slot may still be repaired by hand
 		return Gone, fmt.Errorf("remove from pack %s: %w", pack, errDamaged)
 	}
 	var made []string
@@ -143,29 +150,29 @@ func (p *Packs) without(ctx context.Context, pack string, slots []blob.Slot, fru
 		}
 		made = []string{fresh}
 	}
-	return Gone, p.supersede(ctx, pack, objects, made)
+	return Gone, p.deleteOld(ctx, pack, objects, made)
 }
 
-// rewrite puts an object with the entries that are kept, if those that it is made of are there
-// still.
+// rewrite puts a new object with the entries kept. It returns ErrChanged if a source is missing
+// afterwards.
 func (p *Packs) rewrite(ctx context.Context, pack string, in []source, kept []entry) (fresh string, err error) {
 	select {
-	case p.rewriting <- struct{}{}:
-		defer func() { <-p.rewriting }()
+	case p.rewriteSlots <- struct{}{}:
+		defer func() { <-p.rewriteSlots }()
 	case <-ctx.Done():
 		return "", drive.Wrap(ctx.Err(), drive.Unavailable)
 	}
-	object, err := p.merged(ctx, pack, in, kept)
+	object, err := p.merge(ctx, pack, in, kept)
 	if err != nil {
 		return "", err
 	}
-	fresh = later(pack)
+	fresh = newObjectName(pack)
 	if err := p.objects.Create(ctx, fresh, object); err != nil {
 		return "", err
 	}
 	now, err := p.find(ctx, pack)
 	if err != nil {
-		return "", err // it stays beside the others, and goes with them next time
+		return "", err // the new object stays and is merged by the next removal
 	}
 	for _, s := range in {
 		if !slices.Contains(now, s.object) {
@@ -175,8 +182,9 @@ func (p *Packs) rewrite(ctx context.Context, pack string, in []source, kept []en
 	return fresh, nil
 }
 
-// supersede deletes the objects that one was made of, nil: none.
-func (p *Packs) supersede(ctx context.Context, pack string, old, made []string) error {
+// deleteOld deletes the old objects. It returns ErrChanged unless exactly the objects made are
+// left.
+func (p *Packs) deleteOld(ctx context.Context, pack string, old, made []string) error {
 	for _, object := range old {
 		if err := p.objects.Delete(ctx, object); err != nil {
 			return err
@@ -186,34 +194,34 @@ func (p *Packs) supersede(ctx context.Context, pack string, old, made []string) 
 	if err != nil {
 		return err
 	}
-	p.remember(pack, now)
+	p.cacheObjects(pack, now)
 	if !slices.Equal(now, made) {
 		return ErrChanged
 	}
 	return nil
 }
 
-// source is an object of a pack, and what its index tells.
+// source is an object of a pack and its decoded index.
 type source struct {
 	object  string
 	entries []entry
-	whole   bool // the index is
+	whole   bool // the index is intact
 }
 
-// sources reads the indexes of objects. ErrChanged: one of them is gone.
+// sources reads the indexes of objects. It returns ErrChanged if one of them is missing.
 func (p *Packs) sources(ctx context.Context, pack string, objects []string) ([]source, error) {
 	in := make([]source, len(objects))
 	for i, object := range objects {
-		entries, whole, err := p.index(ctx, pack, object)
+		entries, whole, err := p.readIndex(ctx, pack, object)
 		if err != nil {
-			return nil, goneOr(err)
+			return nil, changedIfNotFound(err)
 		}
 		in[i] = source{object: object, entries: entries, whole: whole}
 	}
 	return in, nil
 }
 
-// union returns the entries of all sources, those of one slot once, in the order of the slots.
+// union returns the entries of all sources, sorted by slot, one per slot.
 func union(in []source) (all []entry) {
 	for _, s := range in {
 		all = append(all, s.entries...)
@@ -222,6 +230,7 @@ func union(in []source) (all []entry) {
 	return slices.CompactFunc(all, func(a, b entry) bool { return a.first == b.first })
 }
 
+// unitsOf returns the sum of the lengths of entries.
 func unitsOf(entries []entry) (n int64) {
 	for _, e := range entries {
 		n += e.units()
@@ -229,35 +238,35 @@ func unitsOf(entries []entry) (n int64) {
 	return n
 }
 
-// goneOr returns ErrChanged for an object that is not there any more.
-func goneOr(err error) error {
+// changedIfNotFound converts NotFound to ErrChanged.
+func changedIfNotFound(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return ErrChanged
 	}
 	return err
 }
 
-// merged returns an object that has nothing but those entries, each as a source has it: one with
-// the sum that was written with it, where there is one.
-func (p *Packs) merged(ctx context.Context, pack string, in []source, kept []entry) ([]byte, error) {
+// merge returns the bytes of a new object with the entries kept. Of several copies of a slot it
+// takes one with a matching checksum, if there is one.
+func (p *Packs) merge(ctx context.Context, pack string, in []source, kept []entry) ([]byte, error) {
 	id, err := slothead.IDOf(pack)
 	if err != nil {
 		return nil, err
 	}
-	slots := map[int64][]byte{} // by their first unit
-	sound := map[int64]bool{}
+	slots := map[int64][]byte{} // by first unit
+	intact := map[int64]bool{}
 	for _, s := range in {
-		object, err := p.read(ctx, pack, s)
+		object, err := p.readObject(ctx, pack, s)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range s.entries {
-			b, ok := e.in(object)
+			b, ok := e.slotBytes(object)
 			if !ok {
 				return nil, fmt.Errorf("object %s is cut off: it has %d bytes", s.object, len(object))
 			}
-			if slots[e.first] == nil || !sound[e.first] {
-				slots[e.first], sound[e.first] = b, isSound(b, id, e.slot(pack))
+			if slots[e.first] == nil || !intact[e.first] {
+				slots[e.first], intact[e.first] = b, isIntact(b, id, e.slot(pack))
 			}
 		}
 	}
@@ -271,48 +280,49 @@ func (p *Packs) merged(ctx context.Context, pack string, in []source, kept []ent
 	return smaller, nil
 }
 
-// read returns an object of a pack. Where a slot does not have its sum it is read once more: if the
-// way from the store has changed it, the next one may be better, and what is damaged in the store
-// stays as it is.
-func (p *Packs) read(ctx context.Context, pack string, s source) ([]byte, error) {
+// readObject returns a whole object. If a checksum does not match, it reads once more, because the
+// transfer may have changed the bytes. If both reads differ, it returns Unavailable; damage in the
+// store is returned as it is.
+func (p *Packs) readObject(ctx context.Context, pack string, s source) ([]byte, error) {
 	object, err := p.objects.Read(ctx, s.object, 0, MaxSize)
-	if err != nil || allSound(object, pack, s.entries) {
-		return object, goneOr(err)
+	if err != nil || allIntact(object, pack, s.entries) {
+		return object, changedIfNotFound(err)
 	}
 	again, err := p.objects.Read(ctx, s.object, 0, MaxSize)
-	if err == nil && !allSound(again, pack, s.entries) && !bytes.Equal(object, again) {
+	if err == nil && !allIntact(again, pack, s.entries) && !bytes.Equal(object, again) {
 		err = drive.Wrap(fmt.Errorf("object %s is read differently each time", s.object), drive.Unavailable)
 	}
-	return again, goneOr(err)
+	return again, changedIfNotFound(err)
 }
 
-// allSound reports whether slots have the sums that were written with them.
-func allSound(object []byte, pack string, slots []entry) bool {
+// allIntact reports whether the checksums of all slots match.
+func allIntact(object []byte, pack string, slots []entry) bool {
 	id, err := slothead.IDOf(pack)
 	if err != nil {
 		return false
 	}
 	for _, e := range slots {
-		if b, ok := e.in(object); !ok || !isSound(b, id, e.slot(pack)) {
+		if b, ok := e.slotBytes(object); !ok || !isIntact(b, id, e.slot(pack)) {
 			return false
 		}
 	}
 	return true
 }
 
-func isSound(b []byte, id uuid.UUID, at blob.Slot) bool {
+// isIntact reports whether the checksum of a slot matches.
+func isIntact(b []byte, id uuid.UUID, at blob.Slot) bool {
 	_, whole, err := content(b, id, at)
 	return err == nil && whole
 }
 
-// busy are packs that somebody of this process changes: another one would find them changed.
-type busy struct {
+// packLocks serializes changes of a pack within this process, which would otherwise conflict.
+type packLocks struct {
 	mu    sync.Mutex
-	packs map[string]chan struct{} // closed when its holder is done
+	packs map[string]chan struct{} // closed when the holder is done
 }
 
-// take waits until nobody changes a pack. done must follow.
-func (b *busy) take(ctx context.Context, pack string) (done func(), err error) {
+// lock locks a pack, or returns Unavailable when ctx ends. The caller must call done.
+func (b *packLocks) lock(ctx context.Context, pack string) (done func(), err error) {
 	for {
 		b.mu.Lock()
 		held := b.packs[pack]
@@ -320,7 +330,7 @@ func (b *busy) take(ctx context.Context, pack string) (done func(), err error) {
 			held = make(chan struct{})
 			b.packs[pack] = held
 			b.mu.Unlock()
-			return func() { b.give(pack, held) }, nil
+			return func() { b.unlock(pack, held) }, nil
 		}
 		b.mu.Unlock()
 		select {
@@ -331,7 +341,8 @@ func (b *busy) take(ctx context.Context, pack string) (done func(), err error) {
 	}
 }
 
-func (b *busy) give(pack string, held chan struct{}) {
+// unlock unlocks a pack.
+func (b *packLocks) unlock(pack string, held chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.packs, pack)
