@@ -7,47 +7,50 @@ import (
 	"time"
 )
 
-// attempt is what a login counts under, and how it stands in line.
-type attempt struct {
-	visitor
+// loginAttempt holds the failure counters of one login attempt and its place in the queue for
+// hashing.
+type loginAttempt struct {
+	requester
 
 	counters []counter
-	pair     string // empty: a name that nobody can have
+	pairKey  string // key of name and address; empty: no user can have the name
 }
 
-// attempt says how a login is counted. A known pair of name and address has a count of its own,
-// which nobody else's failures touch.
-func (s *Sessions) attempt(in Login, now time.Time) attempt {
-	a := attempt{visitor: visitor{source: source(in.Client)}}
-	if name, err := parseName(in.Name); err == nil {
+// newAttempt returns the counters for a login. A known pair of name and address has only its own
+// counter, so that failures from other addresses do not lock it out.
+func (s *Sessions) newAttempt(login Login, now time.Time) loginAttempt {
+	a := loginAttempt{requester: requester{source: source(login.Client)}}
+	if name, err := parseName(login.Name); err == nil {
 		slot := slotOf(name)
-		a.pair = pairKey(slot, in.Client)
-		a.known = !in.Client.IsValid() || s.known.has(a.pair, now)
-		pair := counter{a.pair, maxPair}
-		if !a.known && s.failures.recent(nameKey(slot), now) >= siege {
-			pair.most = siegePair
+		a.pairKey = pairKey(slot, login.Client)
+		a.known = !login.Client.IsValid() || s.knownPairs.contains(a.pairKey, now)
+		pair := counter{a.pairKey, maxPair}
+		if !a.known && s.failures.count(nameKey(slot), now) >= attackThreshold {
+			pair.limit = maxPairUnderAttack
 		}
 		a.counters = append(a.counters, pair, counter{nameKey(slot), math.MaxInt})
 	}
-	if in.Client.IsValid() && !a.known {
-		a.counters = append(a.counters, counter{addressKey(in.Client), maxAddress})
+	if login.Client.IsValid() && !a.known {
+		a.counters = append(a.counters, counter{addressKey(login.Client), maxAddress})
 	}
 	return a
 }
 
+// Bounds of knownPairs.
 const (
-	knownFor = loginLife // after a login
-	maxPairs = 16 << 10  // remembered: some 4 MiB
+	knownPairLife = loginLife // after the last login
+	maxPairs      = 16 << 10  // pairs remembered: some 4 MiB
 )
 
-// knownPairs are the names and addresses that belong together, as a login has shown. They live in
-// memory: after a start everybody is a stranger, who waits longer and is not refused.
+// knownPairs remembers pairs of user name and address from which a login succeeded, in memory only.
+// After a restart all clients are unknown: they wait longer and are not refused.
 type knownPairs struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
-	order *list.List // of *knownPair, the last login at the back
+	order *list.List // of *knownPair, most recent login at the back
 }
 
+// knownPair is a pair key and the time of its last login.
 type knownPair struct {
 	key string
 	at  time.Time
@@ -57,6 +60,7 @@ func newKnownPairs() *knownPairs {
 	return &knownPairs{byKey: map[string]*list.Element{}, order: list.New()}
 }
 
+// add records a login and evicts the oldest pair if there are maxPairs.
 func (k *knownPairs) add(key string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,9 +77,10 @@ func (k *knownPairs) add(key string, now time.Time) {
 	k.byKey[key] = k.order.PushBack(&knownPair{key, now})
 }
 
-func (k *knownPairs) has(key string, now time.Time) bool {
+// contains reports whether a login of the pair succeeded within knownPairLife.
+func (k *knownPairs) contains(key string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e, ok := k.byKey[key]
-	return ok && now.Sub(e.Value.(*knownPair).at) < knownFor
+	return ok && now.Sub(e.Value.(*knownPair).at) < knownPairLife
 }

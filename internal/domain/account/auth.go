@@ -12,65 +12,65 @@ import (
 )
 
 const (
-	trustFor    = 5 * time.Second // how long a row that was read may be acted on: the latency of a foreign revocation
-	checkEvery  = 4 * time.Second // so that a row in use is read again before trustFor is over
-	recentlyFor = time.Minute     // a session used this recently is kept fresh, so that a slow sender needs no database
-	touchAfter  = time.Hour       // seen_at and expires_at are exact to this
-	maxCached   = 16 << 10        // sessions in memory, about 4 MiB
+	maxRowAge        = 5 * time.Second // age up to which a cached row is used; bounds how late a revocation by another process takes effect
+	refreshInterval  = 4 * time.Second // shorter than maxRowAge, so that rows in use are refreshed in time
+	refreshIdleLimit = time.Minute     // sessions used within it are refreshed, so that slow clients need no database read
+	touchInterval    = time.Hour       // precision of seen_at and expires_at
+	maxCached        = 16 << 10        // cached sessions, about 4 MiB
 )
 
-// Auth says who a bearer secret acts for. It is safe for concurrent use.
+// Auth authenticates bearer secrets. It caches sessions in memory and is safe for concurrent use.
 type Auth struct {
 	db  *sqldb.DB
 	opt Options
 
-	limit int // of cached
+	limit int // maximum of cached
 
 	mu     sync.RWMutex
 	cached map[secretHash]*cachedSession
-	epoch  int64 // raised by every revocation: what was read before it is not put into the cache after it
+	epoch  int64 // incremented by each revocation; a row read before a revocation is not cached after it
 }
 
-// cachedSession is a session as read; all but the atomic is written under the lock.
+// cachedSession is a cached row. All fields except usedAt are guarded by Auth.mu.
 type cachedSession struct {
 	hash   secretHash
 	row    authRow
-	readAt time.Time    // before the query began
-	usedAt atomic.Int64 // Unix ns of the last Authenticate
+	readAt time.Time    // start of the query
+	usedAt atomic.Int64 // Unix ns of the last authentication
 }
 
-// authRow is what the database says of a session and its user.
+// authRow is a session and its user as stored in the database.
 type authRow struct {
-	session Session
-	hash    []byte
-	account drive.AccountID
-	name    string // the user's
-	slot    string // that name, folded
-	admin   bool
-	state   State
-	renew   bool // nothing but setting a new password
+	session    Session
+	hash       []byte
+	account    drive.AccountID
+	name       string // the user's
+	slot       string // the folded name
+	admin      bool
+	state      State
+	mustChange bool // the session may only set a new password
 }
 
-// NewAuth returns the authentication of db's sessions.
+// NewAuth returns an Auth for the sessions in db.
 func NewAuth(db *sqldb.DB, opt Options) *Auth {
 	return &Auth{db: db, opt: opt.withDefaults(), limit: maxCached, cached: map[secretHash]*cachedSession{}}
 }
 
-// Authenticate returns who the bearer secret acts for at the native head. The error is
-// Unauthenticated with reason "missing", "invalid" or "expired", Forbidden with reason "head" for a
-// token of other heads, or the database's where it had to be asked. A session in use costs no
-// database access while Run runs.
+// Authenticate returns the identity that a bearer secret acts for at the native API. It fails with
+// Unauthenticated {reason: missing, invalid or expired}, with Forbidden {reason: head} for a token
+// of other heads, or with a database error. While Run runs, a session in use costs no database
+// access.
 func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, error) {
 	return a.AuthenticateAt(ctx, bearer, drive.HeadNative)
 }
 
-// AuthenticateAt is Authenticate for another head.
+// AuthenticateAt is Authenticate at the given head.
 func (a *Auth) AuthenticateAt(ctx context.Context, bearer string, head drive.Heads) (drive.Who, error) {
 	return a.authenticate(ctx, bearer, head, "")
 }
 
-// authenticate is AuthenticateAt for a secret that must be of the user whose folded name is slot;
-// empty: anybody.
+// authenticate is AuthenticateAt for a secret of the user with the folded name slot; empty: any
+// user.
 func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads, slot string) (drive.Who, error) {
 	if bearer == "" {
 		return drive.Who{}, unauthenticated("missing")
@@ -80,10 +80,10 @@ func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads
 		return drive.Who{}, unauthenticated("invalid")
 	}
 	now := a.opt.Now()
-	row, ok := a.fresh(hash, now)
+	row, ok := a.cachedRow(hash, now)
 	if !ok {
 		var err error
-		if row, err = a.load(ctx, hash); err != nil {
+		if row, err = a.loadRow(ctx, hash); err != nil {
 			return drive.Who{}, err
 		}
 	}
@@ -99,27 +99,28 @@ func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads
 	return who, nil
 }
 
+// unauthenticated returns the error Unauthenticated {reason}.
 func unauthenticated(reason string) error { return drive.Fail(drive.Unauthenticated, "reason", reason) }
 
-// fresh returns the cached row of a session if it may still be acted on.
-func (a *Auth) fresh(hash secretHash, now time.Time) (authRow, bool) {
+// cachedRow returns the cached row of a session if it is younger than maxRowAge.
+func (a *Auth) cachedRow(hash secretHash, now time.Time) (authRow, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c, ok := a.cached[hash]
-	if !ok || now.Sub(c.readAt) >= trustFor {
+	if !ok || now.Sub(c.readAt) >= maxRowAge {
 		return authRow{}, false
 	}
 	c.usedAt.Store(now.UnixNano())
 	return c.row, true
 }
 
-// load reads a session and keeps it.
-func (a *Auth) load(ctx context.Context, hash secretHash) (authRow, error) {
-	r, err := a.look(ctx, []secretHash{hash})
+// loadRow reads the row of a session and caches it. It fails with Unauthenticated if there is none.
+func (a *Auth) loadRow(ctx context.Context, hash secretHash) (authRow, error) {
+	r, err := a.readSnapshot(ctx, []secretHash{hash})
 	if err != nil {
 		return authRow{}, err
 	}
-	a.keep(hash, r)
+	a.cacheRow(hash, r)
 	row, ok := r.rows[hash]
 	if !ok {
 		return authRow{}, unauthenticated("invalid")
@@ -127,20 +128,21 @@ func (a *Auth) load(ctx context.Context, hash secretHash) (authRow, error) {
 	return row, nil
 }
 
-// reading is what the database said of some sessions, and when it was asked.
-type reading struct {
+// snapshot is the result of reading some sessions; a session that does not exist has no row.
+type snapshot struct {
 	rows  map[secretHash]authRow
-	at    time.Time // before the query began
-	epoch int64
+	at    time.Time // start of the query
+	epoch int64     // Auth.epoch at that time
 }
 
-func (a *Auth) look(ctx context.Context, hashes []secretHash) (reading, error) {
+// readSnapshot reads the rows of sessions by the hashes of their secrets.
+func (a *Auth) readSnapshot(ctx context.Context, hashes []secretHash) (snapshot, error) {
 	a.mu.RLock()
-	r := reading{at: a.opt.Now(), epoch: a.epoch, rows: make(map[secretHash]authRow, len(hashes))}
+	r := snapshot{at: a.opt.Now(), epoch: a.epoch, rows: make(map[secretHash]authRow, len(hashes))}
 	a.mu.RUnlock()
 	rows, err := a.read(ctx, hashes)
 	if err != nil {
-		return reading{}, err
+		return snapshot{}, err
 	}
 	for _, row := range rows {
 		r.rows[secretHash(row.hash)] = row
@@ -148,9 +150,9 @@ func (a *Auth) look(ctx context.Context, hashes []secretHash) (reading, error) {
 	return r, nil
 }
 
-// keep puts a session into memory. What was read before a revocation that is known now is dropped:
-// it may be older than it.
-func (a *Auth) keep(hash secretHash, r reading) {
+// cacheRow caches the session's row in r, or evicts it if r has none. It does nothing if a
+// revocation happened since the query began, because the row may be stale.
+func (a *Auth) cacheRow(hash secretHash, r snapshot) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	row, ok := r.rows[hash]
@@ -163,6 +165,7 @@ func (a *Auth) keep(hash secretHash, r reading) {
 	}
 }
 
+// putLocked caches a row. The caller holds a.mu.
 func (a *Auth) putLocked(hash secretHash, row authRow, now time.Time) {
 	c, ok := a.cached[hash]
 	if !ok {
@@ -172,14 +175,14 @@ func (a *Auth) putLocked(hash secretHash, row authRow, now time.Time) {
 		c = &cachedSession{hash: hash}
 		a.cached[hash] = c
 	}
-	if now.After(c.readAt) { // a slower reader must not make the row older
+	if now.After(c.readAt) { // a slow query must not replace a newer row
 		c.row, c.readAt = row, now
 	}
 	c.usedAt.Store(now.UnixNano())
 }
 
-// evictLocked drops the least recently used of a few sessions taken at random, as Redis does: no
-// order to maintain on every use.
+// evictLocked evicts the least recently used of a few random sessions, as Redis does, so that a use
+// needs no bookkeeping. The caller holds a.mu.
 func (a *Auth) evictLocked() {
 	var victim *cachedSession
 	sampled := 0
@@ -194,16 +197,18 @@ func (a *Auth) evictLocked() {
 	delete(a.cached, victim.hash)
 }
 
-// forgetUser and forgetSession make the next use ask the database.
-func (a *Auth) forgetUser(id drive.UserID) {
-	a.forget(func(s *Session) bool { return s.User == id })
+// evictUser evicts the sessions of a user, so that their next use reads the database.
+func (a *Auth) evictUser(id drive.UserID) {
+	a.evict(func(s *Session) bool { return s.User == id })
 }
 
-func (a *Auth) forgetSession(id drive.SessionID) {
-	a.forget(func(s *Session) bool { return s.ID == id })
+// evictSession evicts a session, so that its next use reads the database.
+func (a *Auth) evictSession(id drive.SessionID) {
+	a.evict(func(s *Session) bool { return s.ID == id })
 }
 
-func (a *Auth) forget(match func(*Session) bool) {
+// evict evicts matching sessions and invalidates reads in flight.
+func (a *Auth) evict(match func(*Session) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.epoch++
@@ -226,7 +231,7 @@ func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error)
 		FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret IN (`+sqldb.Marks(len(args))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(r *authRow, scan func(...any) error) error {
 		return scanSession(&r.session, func(dest ...any) error {
-			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state, &r.renew)...)
+			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state, &r.mustChange)...)
 		})
 	})
 	if err != nil {
@@ -235,7 +240,8 @@ func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error)
 	return all, nil
 }
 
-// who returns whom the row acts for now.
+// who returns the identity that the session acts for. It fails with Unauthenticated if the user is
+// not active or the session has expired.
 func (r *authRow) who(now drive.Time) (drive.Who, error) {
 	switch {
 	case r.state != Active:
@@ -247,11 +253,11 @@ func (r *authRow) who(now drive.Time) (drive.Who, error) {
 	if !r.admin {
 		scopes &^= drive.ScopeAdmin
 	}
-	if r.renew {
+	if r.mustChange {
 		scopes = 0
 	}
 	return drive.Who{
 		User: r.session.User, Account: r.account, Session: r.session.ID,
-		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes, Renew: r.renew,
+		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes, Renew: r.mustChange,
 	}, nil
 }

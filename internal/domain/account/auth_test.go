@@ -14,7 +14,7 @@ import (
 // runOnce is one turn of the loop, which must succeed.
 func (f *fixture) runOnce(t *testing.T) {
 	t.Helper()
-	if err := f.auth.runOnce(t.Context()); err != nil {
+	if err := f.auth.refreshOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -27,7 +27,7 @@ func TestSessionInUseNeedsNoDatabase(t *testing.T) {
 	f.who(t, bearer)
 	for range 20 { // a part every 40 s, by a slow sender
 		for range 10 {
-			f.clock.Advance(checkEvery)
+			f.clock.Advance(refreshInterval)
 			f.runOnce(t)
 		}
 		before := f.auth.cached[mustHash(t, bearer)].readAt
@@ -40,10 +40,10 @@ func TestSessionInUseNeedsNoDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.who(t, bearer) // the database cannot have been asked
-	if f.auth.runOnce(t.Context()) == nil {
+	if f.auth.refreshOnce(t.Context()) == nil {
 		t.Fatal("a session in use was not read again")
 	}
-	f.clock.Advance(trustFor)
+	f.clock.Advance(maxRowAge)
 	if _, err := f.auth.Authenticate(t.Context(), bearer); err == nil || drive.IsKind(err, drive.Unauthenticated) {
 		t.Fatalf("acted on a row that is too old, or blamed the bearer: %v", err)
 	}
@@ -64,7 +64,7 @@ func TestUnusedSessionsAreNotAskedFor(t *testing.T) {
 	f.runOnce(t) // as when nobody was ever here
 	f.add(t, "ann", false)
 	f.who(t, f.login(t, "ann").Secret)
-	f.clock.Advance(recentlyFor + time.Second)
+	f.clock.Advance(refreshIdleLimit + time.Second)
 	if err := f.db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestRevocationIsImmediateHere(t *testing.T) {
 			}
 			f.wantRefused(t, bearer, "invalid")
 			f.who(t, bystander)
-			f.clock.Advance(trustFor)
+			f.clock.Advance(maxRowAge)
 			f.other.wantRefused(t, bearer, "invalid") // the other process, whose loop does not even run
 		})
 	}
@@ -122,7 +122,7 @@ func TestRevocationElsewhereIsSeenByTheLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.who(t, bearer) // nobody told this process yet
-	f.clock.Advance(checkEvery)
+	f.clock.Advance(refreshInterval)
 	f.runOnce(t)
 	f.wantRefused(t, bearer, "invalid")
 }
@@ -157,7 +157,7 @@ func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 				wantReason(t, err, drive.Unauthenticated, "invalid")
 				break
 			}
-			if time.Since(revoked) >= trustFor {
+			if time.Since(revoked) >= maxRowAge {
 				t.Fatal("a revoked session acted for five seconds")
 			}
 		}
@@ -170,9 +170,9 @@ func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 // session back into memory.
 func TestRevocationIsNotUndoneByASlowReader(t *testing.T) {
 	t.Parallel()
-	for name, reader := range map[string]func(f *fixture, hash secretHash, r reading){
-		"a request": func(f *fixture, hash secretHash, r reading) { f.auth.keep(hash, r) },
-		"the loop":  func(f *fixture, hash secretHash, r reading) { f.auth.refresh([]secretHash{hash}, r) },
+	for name, reader := range map[string]func(f *fixture, hash secretHash, r snapshot){
+		"a request": func(f *fixture, hash secretHash, r snapshot) { f.auth.cacheRow(hash, r) },
+		"the loop":  func(f *fixture, hash secretHash, r snapshot) { f.auth.refresh([]secretHash{hash}, r) },
 	} {
 		for when, revoked := range map[string]Patch{"disabled": {State: Disabled}, "new password": {}} {
 			t.Run(name+", "+when, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestRevocationIsNotUndoneByASlowReader(t *testing.T) {
 				ann := f.add(t, "ann", false)
 				bearer := f.login(t, "ann").Secret
 				f.who(t, bearer)
-				r, err := f.auth.look(t.Context(), []secretHash{mustHash(t, bearer)})
+				r, err := f.auth.readSnapshot(t.Context(), []secretHash{mustHash(t, bearer)})
 				if err != nil || len(r.rows) != 1 {
 					t.Fatalf("read %d rows, error %v", len(r.rows), err)
 				}
@@ -217,7 +217,7 @@ func TestConcurrentUseAndRevocation(t *testing.T) {
 						return
 					default:
 						_, _ = f.auth.Authenticate(t.Context(), bearer)
-						_ = f.auth.runOnce(t.Context())
+						_ = f.auth.refreshOnce(t.Context())
 					}
 				}
 			})
@@ -247,7 +247,7 @@ func TestDisabledUserComesBack(t *testing.T) {
 	if err := f.update(t, ann.ID, Patch{State: Active}); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.Advance(trustFor)
+	f.clock.Advance(maxRowAge)
 	f.who(t, bearer)
 }
 

@@ -79,7 +79,7 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f.clock.Advance(trustFor) // asked again, not hashed again
+	f.clock.Advance(maxRowAge) // asked again, not hashed again
 	if _, err := f.basic(t, "Ann", secret, drive.HeadDAV); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 	}
 	_, err := f.basic(t, "ann", "wrong horse", drive.HeadDAV)
 	wantReason(t, err, drive.Unauthenticated, "invalid")
-	f.clock.Advance(passwordIdle)
+	f.clock.Advance(passwordIdleLimit)
 	if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.sessions.passwords.known) != 2 { // the wrong one, too
-		t.Errorf("%d passwords are remembered", len(f.sessions.passwords.known))
+	if len(f.sessions.passwords.entries) != 2 { // the wrong one, too
+		t.Errorf("%d passwords are remembered", len(f.sessions.passwords.entries))
 	}
 }
 
@@ -171,7 +171,7 @@ func TestARememberedPasswordEndsWithItsChange(t *testing.T) {
 			if err := end(t, f, ann.ID); err != nil {
 				t.Fatal(err)
 			}
-			f.clock.Advance(trustFor)
+			f.clock.Advance(maxRowAge)
 			_, err := f.basic(t, "ann", secret, drive.HeadDAV)
 			wantReason(t, err, drive.Unauthenticated, "invalid")
 		})
@@ -185,7 +185,7 @@ func TestASecondFactorClosesHeadsToThePassword(t *testing.T) {
 		of   credential
 		want bool
 	}{{credential{known: true}, true}, {credential{}, false}, {credential{known: true, secondFactor: true}, false}} {
-		if got := c.of.atHeads(); got != c.want {
+		if got := c.of.usableForBasic(); got != c.want {
 			t.Errorf("%+v: %v", c.of, got)
 		}
 	}
@@ -299,11 +299,11 @@ func TestABasicRequestOutlivesAnother(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
-	leave, err := f.users.hasher.enter(t.Context(), visitor{known: true})
+	leave, err := f.users.hasher.acquire(t.Context(), requester{known: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := f.users.hasher.enter(t.Context(), visitor{known: true})
+	second, err := f.users.hasher.acquire(t.Context(), requester{known: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestABasicRequestOutlivesAnother(t *testing.T) {
 	waiting := func() bool {
 		f.users.hasher.mu.Lock()
 		defer f.users.hasher.mu.Unlock()
-		return f.users.hasher.strangers.waiting.Len()+f.users.hasher.known.waiting.Len() > 0
+		return f.users.hasher.unknown.waiting.Len()+f.users.hasher.known.waiting.Len() > 0
 	}
 	for deadline := time.Now().Add(time.Minute); !waiting(); {
 		runtime.Gosched()

@@ -27,6 +27,6 @@ func BenchmarkHash(b *testing.B) {
 	h := newHasher(DefaultCost)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.make(secret)
+		h.hash(secret)
 	}
 }

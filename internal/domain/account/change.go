@@ -8,26 +8,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Draft is a user about to be created, made by Users.Draft before the transaction.
+// Draft is a user about to be created, prepared by Users.Draft before the transaction.
 type Draft struct {
 	user User
 	hash Hash
 }
 
-// Temporary makes the password one that is good for setting a new one, and for nothing else.
+// Temporary returns a copy of d whose password only allows setting a new one.
 func (d Draft) Temporary() Draft {
 	d.user.MustChange = true
 	return d
 }
 
-// Account returns the account that the user will own.
+// Account returns the id of the account that the user will own.
 func (d Draft) Account() drive.AccountID { return d.user.Account }
 
 // User returns the user as Create will store it.
 func (d Draft) User() User { return d.user }
 
-// Draft checks the fields of a new user, hashes the password and makes the ids: all that must not
-// happen in a transaction.
+// Draft validates the fields of a new user, hashes the password and creates the ids. It is slow;
+// call it outside of transactions. It fails with BadRequest if a field is not valid.
 func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (Draft, error) {
 	name, err := parseName(name)
 	if err == nil {
@@ -47,10 +47,10 @@ func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (D
 	}}, nil
 }
 
-// Create stores the draft and its account. Storing the same draft again changes nothing; another
-// user of that name, or of a name that it looks like (lookalikesOf), is NameTaken.
+// Create stores the user and the account of a draft. Storing the same draft again changes nothing.
+// It fails with NameTaken if another user has the name or one that looks like it (lookalikeSlots).
 func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error) {
-	if slots := lookalikesOf(d.user.Name); len(slots) > 0 {
+	if slots := lookalikeSlots(d.user.Name); len(slots) > 0 {
 		taken := 0
 		row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM users WHERE slot IN ("+sqldb.Marks(len(slots))+")", slots...)
 		if err := row.Scan(&taken); err != nil {
@@ -80,20 +80,20 @@ func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error)
 	return have, nil
 }
 
-// Patch is a change of a user; zero fields stay as they are.
+// Patch lists changes of a user; a zero field leaves its property unchanged.
 type Patch struct {
 	Password  Hash
-	Temporary bool            // the password is good for setting a new one only
+	Temporary bool            // Password only allows setting a new one
 	State     State           // Active or Disabled
-	Admin     *bool           // nil: as it is
+	Admin     *bool           // nil: unchanged
 	End       bool            // end all sessions and tokens
-	Keep      drive.SessionID // the session that outlives a change of the password
+	Keep      drive.SessionID // session that survives a change of the password
 }
 
-// Update changes a user. A new password ends all of the user's sessions and tokens except Keep and
-// voids the signed links; Disabled stops them until the user is active again. Who is made or is no
-// longer an administrator stays logged in, and may do more or less at once. The last active
-// administrator can neither be disabled nor stop being one: WrongState.
+// Update changes a user. A new password ends all sessions and tokens of the user except Keep, and
+// invalidates signed links. A disabled user's sessions are refused until the user is active again.
+// A change of Admin applies to existing sessions at once. It fails with WrongState if the last
+// active administrator would be disabled or demoted, and with NotFound for a deleted user.
 func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Patch) (User, error) {
 	switch p.State {
 	case "", Active, Disabled:
@@ -116,7 +116,7 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 		}
 	}
 	if p.Password != "" || p.End || p.State == Disabled || p.Admin != nil {
-		tx.AfterCommit(func() { u.auth.forgetUser(id) })
+		tx.AfterCommit(func() { u.auth.evictUser(id) })
 	}
 	user, err := u.Find(ctx, tx, id)
 	if err != nil {
@@ -125,17 +125,17 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	if p.Password != "" {
 		tx.AfterCommit(func() { u.opt.PasswordChanged(user.Name) })
 	}
-	if err := u.tellChange(ctx, tx, user, p); err != nil {
+	if err := u.reportChange(ctx, tx, user, p); err != nil {
 		return User{}, err
 	}
 	if p.Admin != nil && !*p.Admin {
-		return user, u.anotherAdmin(ctx, tx)
+		return user, u.requireAdmin(ctx, tx)
 	}
-	return user, u.keepAnAdmin(ctx, tx, user)
+	return user, u.checkAdminRemains(ctx, tx, user)
 }
 
-// tellChange tells of a change that ends logins.
-func (u *Users) tellChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch) error {
+// reportChange reports a change that ends sessions to Options.Happened.
+func (u *Users) reportChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch) error {
 	switch e := (Effect{Account: user.Account, By: tx.Actor(), All: true}); {
 	case p.Password != "":
 		e.What = PasswordChanged
@@ -147,17 +147,18 @@ func (u *Users) tellChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch
 	return nil
 }
 
-// keepAnAdmin refuses a change of user after which no administrator could log in.
-func (u *Users) keepAnAdmin(ctx context.Context, tx *sqldb.Tx, user User) error {
+// checkAdminRemains fails with WrongState if user was an active administrator, no longer is, and no
+// other is left.
+func (u *Users) checkAdminRemains(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if !user.Admin || user.State == Active {
 		return nil
 	}
-	return u.anotherAdmin(ctx, tx)
+	return u.requireAdmin(ctx, tx)
 }
 
-// anotherAdmin fails with WrongState where no administrator is left who could log in. The one who
-// is left is locked until the commit, so that two who stop each other do not both succeed.
-func (u *Users) anotherAdmin(ctx context.Context, tx *sqldb.Tx) error {
+// requireAdmin fails with WrongState if no active administrator is left. It locks the one it finds
+// until commit, so that two administrators cannot demote each other concurrently.
+func (u *Users) requireAdmin(ctx context.Context, tx *sqldb.Tx) error {
 	var left drive.UserID
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE admin = 1 AND state = 'active' LIMIT 1"+tx.ForUpdate()).Scan(&left)
 	switch {
@@ -169,9 +170,9 @@ func (u *Users) anotherAdmin(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// Delete makes the user unknown at once: name free, sessions ended, links void. The data stays for
-// DeletedKeep. Deleting again is NotFound. The last active administrator cannot be deleted:
-// WrongState.
+// Delete deletes a user: the name is free, sessions end, and links are invalid at once. The data
+// stays for DeletedKeep. It fails with NotFound if the user is already deleted, and with WrongState
+// for the last active administrator.
 func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
 	user, err := u.Find(ctx, tx, id)
 	if err != nil {
@@ -183,7 +184,7 @@ func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error
 	if err != nil {
 		return fmt.Errorf("delete user %s: %w", id, err)
 	}
-	if n == 0 { // by somebody else since it was read
+	if n == 0 { // deleted concurrently
 		return drive.Fail(drive.NotFound)
 	}
 	if err := deleteSessions(ctx, tx, id, drive.SessionID{}); err != nil {
@@ -192,14 +193,13 @@ func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error
 	if err := deleteIdentities(ctx, tx, id); err != nil {
 		return err
 	}
-	tx.AfterCommit(func() { u.auth.forgetUser(id) })
+	tx.AfterCommit(func() { u.auth.evictUser(id) })
 	user.State = Deleted
-	return u.keepAnAdmin(ctx, tx, user)
+	return u.checkAdminRemains(ctx, tx, user)
 }
 
-// Purge removes the rows of a deleted user and of its account, the last step of a purge: the ledger
-// and the tree, which refer to the account, are gone by then. It does nothing for a user who is not
-// deleted or is purged already.
+// Purge deletes the rows of a deleted user and of its account. Call it last: ledger and tree, which
+// refer to the account, must be deleted before. It does nothing unless the user is deleted.
 func (u *Users) Purge(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if user.State == Deleted {
 		if err := deletePreferences(ctx, tx, user.ID); err != nil {
@@ -220,7 +220,7 @@ func (u *Users) Purge(ctx context.Context, tx *sqldb.Tx, user User) error {
 	return nil
 }
 
-// CreateAccount makes an account that is nobody's own. One that is there stays as it is.
+// CreateAccount creates an account without an owner, for a space. An existing one stays.
 func (u *Users) CreateAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID) error {
 	if _, err := tx.InsertNew(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)", id, drive.TimeOf(u.opt.Now())); err != nil {
 		return fmt.Errorf("create account %s: %w", id, err)
@@ -228,7 +228,7 @@ func (u *Users) CreateAccount(ctx context.Context, tx *sqldb.Tx, id drive.Accoun
 	return nil
 }
 
-// PurgeAccount removes the row of an account that is nobody's own, the last step of its purge.
+// PurgeAccount deletes the row of an account without an owner. Call it last, as Purge.
 func (u *Users) PurgeAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM accounts WHERE id = ? AND NOT EXISTS (SELECT 1 FROM users WHERE account_id = ?)", id, id); err != nil {
 		return fmt.Errorf("purge account %s: %w", id, err)

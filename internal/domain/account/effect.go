@@ -7,10 +7,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What says what was done about the logins, tokens and the password of a user.
+// What names a security event of a user.
 type What string
 
-// What there is to tell.
+// The security events, as stored in the activity log.
 const (
 	LoggedIn        What = "login.created"
 	LoginFailed     What = "login.failed"
@@ -22,23 +22,22 @@ const (
 	Disconnected    What = "identity.ended"
 )
 
-// Effect is something about the logins, tokens and the password of a user that they want to find
-// again: see Options.Happened.
+// Effect is a security event of a user for the activity log; see Options.Happened.
 type Effect struct {
 	What    What
-	Account drive.AccountID // of the user
-	By      drive.Who       // who did it; without a user: nobody knows
-	Session drive.SessionID // the login or token
-	Name    string          // of that
+	Account drive.AccountID // the user's
+	By      drive.Who       // who caused it; without a user: unknown
+	Session drive.SessionID // the session or token
+	Name    string          // of the session or token
 	Scopes  drive.Scope     // of a token
 	Heads   drive.Heads     // of a token
-	All     bool            // not one login: all of them, or all but the one that asked
+	All     bool            // all sessions, or all except the caller's
 
-	Times int      // of attempts that were gathered
-	From  []string // where those came from: some of the addresses
+	Times int      // number of combined attempts
+	From  []string // some of their addresses
 }
 
-// happened tells of an effect, in its transaction.
+// happened reports an effect within its transaction.
 func (o Options) happened(ctx context.Context, tx *sqldb.Tx, e Effect) error {
 	if o.Happened == nil {
 		return nil

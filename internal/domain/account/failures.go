@@ -10,53 +10,57 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// Bounds of failures.
 const (
-	failureWindow = 15 * time.Minute // after which a failure is forgotten
-	maxFailedKeys = 16 << 10         // remembered: some 6 MiB at most
+	failureWindow = 15 * time.Minute // after which a failure no longer counts
+	maxFailedKeys = 16 << 10         // keys remembered, some 6 MiB at most
 
-	maxPair    = 10  // failed logins with one name from one address within failureWindow
-	maxAddress = 30  // from one address with any names: an office may be behind one
-	siege      = 100 // with one name from anywhere: then an address that is not known for it has siegePair
-	siegePair  = 2
+	maxPair            = 10  // failed logins per name and address within failureWindow
+	maxAddress         = 30  // per address with any names: an office may share one
+	attackThreshold    = 100 // per name from anywhere; above it, an unknown address has maxPairUnderAttack
+	maxPairUnderAttack = 2
 )
 
-// failures counts failed logins by key in a bounded memory: where it is full, the key that failed
-// longest ago is forgotten. An address can add some maxAddress keys to it, so that washing a key
-// out takes hundreds of addresses. Each process counts for itself.
+// failures counts failed logins by key in bounded memory. If it is full, the key with the oldest
+// last failure is evicted. An address can add some maxAddress keys, so evicting a key on purpose
+// takes hundreds of addresses. Each process counts on its own.
 //
-// Nobody's failures close a name to everybody: who fails from elsewhere does not keep its user out.
-// What a thousand addresses can guess is bounded by siege, and by the turns to hash.
+// Failures never lock a name for all addresses, so an attacker elsewhere cannot lock a user out.
+// attackThreshold and the queue for hashing bound what many addresses can guess.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
-	order *list.List // of *failed, the last to fail at the back
+	order *list.List // of *failureEntry, most recent failure at the back
 }
 
-// counter is a key, and how many failures it may have.
+// counter is a key and its limit of failures.
 type counter struct {
-	key  string
-	most int
+	key   string
+	limit int
 }
 
-type failed struct {
+// failureEntry holds the failures of one key.
+type failureEntry struct {
 	key string
 	at  []time.Time // ascending
 }
 
+// newFailures returns an empty counter set.
 func newFailures() *failures { return &failures{byKey: map[string]*list.Element{}, order: list.New()} }
 
-// refuses is Rate when a counter has no attempt left.
-func (f *failures) refuses(now time.Time, counters ...counter) error {
+// check fails with Rate {retry_after} if a counter has reached its limit.
+func (f *failures) check(now time.Time, counters ...counter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.refusesLocked(now, counters)
+	return f.checkLocked(now, counters)
 }
 
-func (f *failures) refusesLocked(now time.Time, counters []counter) error {
+// checkLocked is check. The caller holds f.mu.
+func (f *failures) checkLocked(now time.Time, counters []counter) error {
 	var wait time.Duration
 	for _, c := range counters {
-		if at := f.recentLocked(c.key, now); len(at) >= c.most {
-			wait = max(wait, at[len(at)-c.most].Add(failureWindow).Sub(now))
+		if at := f.recentLocked(c.key, now); len(at) >= c.limit {
+			wait = max(wait, at[len(at)-c.limit].Add(failureWindow).Sub(now))
 		}
 	}
 	if wait > 0 {
@@ -65,13 +69,13 @@ func (f *failures) refusesLocked(now time.Time, counters []counter) error {
 	return nil
 }
 
-// take counts an attempt under every key as failed, before its outcome is known, so that guesses
-// made in parallel cannot pass the limit together. A counter that has no attempt left is Rate, and
-// then nothing is counted.
-func (f *failures) take(now time.Time, counters ...counter) error {
+// record counts one failure for every counter. It is called before the outcome is known, so that
+// parallel guesses cannot exceed the limit together. If a counter has reached its limit, it fails
+// with Rate and records nothing.
+func (f *failures) record(now time.Time, counters ...counter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.refusesLocked(now, counters); err != nil {
+	if err := f.checkLocked(now, counters); err != nil {
 		return err
 	}
 	for _, c := range counters {
@@ -80,20 +84,20 @@ func (f *failures) take(now time.Time, counters ...counter) error {
 	return nil
 }
 
-// recent is how often a key failed within the window.
-func (f *failures) recent(key string, now time.Time) int {
+// count returns the number of failures of a key within the window.
+func (f *failures) count(key string, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.recentLocked(key, now))
 }
 
-// undo takes one attempt back that turned out not to be a failure.
-func (f *failures) undo(counters ...counter) {
+// unrecord removes one failure per counter, for an attempt that succeeded.
+func (f *failures) unrecord(counters ...counter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range counters {
 		if e, ok := f.byKey[c.key]; ok {
-			entry := e.Value.(*failed)
+			entry := e.Value.(*failureEntry)
 			if entry.at = entry.at[:max(0, len(entry.at)-1)]; len(entry.at) == 0 {
 				f.removeLocked(e)
 			}
@@ -101,8 +105,8 @@ func (f *failures) undo(counters ...counter) {
 	}
 }
 
-// forget clears a key.
-func (f *failures) forget(key string) {
+// clear removes all failures of a key.
+func (f *failures) clear(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e, ok := f.byKey[key]; ok {
@@ -110,45 +114,51 @@ func (f *failures) forget(key string) {
 	}
 }
 
+// recentLocked returns the times of a key's failures within the window. The caller holds f.mu.
 func (f *failures) recentLocked(key string, now time.Time) []time.Time {
 	e, ok := f.byKey[key]
 	if !ok {
 		return nil
 	}
-	entry := e.Value.(*failed)
+	entry := e.Value.(*failureEntry)
 	for len(entry.at) > 0 && now.Sub(entry.at[0]) >= failureWindow {
 		entry.at = entry.at[1:]
 	}
 	return entry.at
 }
 
+// addLocked adds a failure at now. The caller holds f.mu.
 func (f *failures) addLocked(key string, now time.Time) {
 	e, ok := f.byKey[key]
 	if !ok {
 		if f.order.Len() >= maxFailedKeys {
 			f.removeLocked(f.order.Front())
 		}
-		e = f.order.PushBack(&failed{key: key})
+		e = f.order.PushBack(&failureEntry{key: key})
 		f.byKey[key] = e
 	}
-	entry := e.Value.(*failed)
+	entry := e.Value.(*failureEntry)
 	entry.at = append(entry.at, now)
 	f.order.MoveToBack(e)
 }
 
+// removeLocked removes an entry. The caller holds f.mu.
 func (f *failures) removeLocked(e *list.Element) {
-	delete(f.byKey, e.Value.(*failed).key)
+	delete(f.byKey, e.Value.(*failureEntry).key)
 	f.order.Remove(e)
 }
 
-// nameKey, pairKey and addressKey are the keys of a login. An IPv6 client owns its /64, so that is
-// one address.
+// nameKey returns the counter key of a folded user name.
 func nameKey(slot string) string { return "name " + slot }
 
+// pairKey returns the counter key of a folded user name and an address.
 func pairKey(slot string, a netip.Addr) string { return "pair " + slot + " " + source(a) }
 
+// addressKey returns the counter key of an address.
 func addressKey(a netip.Addr) string { return "address " + source(a) }
 
+// source returns the text form of an address; of an IPv6 address, its /64, which one client owns.
+// Empty: not an address.
 func source(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	switch {

@@ -10,15 +10,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Limits of fields, in bytes after normalisation.
+// Limits of fields in bytes, after NFC normalization.
 const (
 	MaxNameBytes     = 64
-	MinPasswordBytes = 10   // more than the 8 of NIST SP 800-63B §5.1.1.2: there is no second factor
-	MaxPasswordBytes = 1024 // nobody types more; more would only cost hashing time
+	MinPasswordBytes = 10   // more than the 8 of NIST SP 800-63B §5.1.1.2, because there is no second factor
+	MaxPasswordBytes = 1024 // bounds the cost of hashing
 )
 
-// parseLabel checks a name that people read: 1 to 64 bytes of NFC, visible characters and inner
-// spaces only. Invisible ones would let two names look alike.
+// parseLabel validates a displayed name and returns it in NFC: 1 to 64 bytes, visible characters
+// and inner spaces only. Invisible characters would make names look alike. It fails with BadRequest
+// {field}.
 func parseLabel(field, s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
@@ -37,8 +38,8 @@ func parseLabel(field, s string) (string, error) {
 	return s, nil
 }
 
-// parseName checks a user's name: a label without '/' (a slot of a deleted user starts with one)
-// and ':' (it ends the name in HTTP Basic credentials, RFC 7617 §2).
+// parseName validates a user name: a label without '/', which starts the slot of a deleted user,
+// and ':', which ends the name in HTTP Basic credentials (RFC 7617 §2).
 func parseName(s string) (string, error) {
 	name, err := parseLabel("name", s)
 	if err != nil {
@@ -50,12 +51,12 @@ func parseName(s string) (string, error) {
 	return name, nil
 }
 
-// slotOf is the form of a name that is unique among users.
+// slotOf returns the folded form of a name, which is unique among users.
 func slotOf(name string) string { return drive.Name(name).Fold() }
 
-// parsePassword checks a new password and returns it in NFC, so that keyboards which compose
-// accents differently agree (RFC 8265 §4.2). One that is guessable for the user of that name is
-// refused.
+// parsePassword validates a new password and returns it in NFC, so that keyboards that compose
+// accents differently agree (RFC 8265 §4.2). It refuses a password that is guessable for the user
+// of that name.
 func parsePassword(field, s, name string) (string, error) {
 	s, ok := normalPassword(s)
 	switch {
@@ -65,13 +66,13 @@ func parsePassword(field, s, name string) (string, error) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
 	case len(s) < MinPasswordBytes:
 		return "", drive.Bad(field, drive.OutOfRange, "min", MinPasswordBytes, "max", MaxPasswordBytes)
-	case guessable(s, name):
+	case isGuessable(s, name):
 		return "", drive.Bad(field, drive.Guessable)
 	}
 	return s, nil
 }
 
-// normalPassword returns s in NFC and whether it can be somebody's password at all.
+// normalPassword returns s in NFC; false if no password can equal s.
 func normalPassword(s string) (string, bool) {
 	if len(s) > MaxPasswordBytes || !utf8.ValidString(s) {
 		return s, false

@@ -11,46 +11,50 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A flow is how a program gets an app password without ever seeing the password of the account:
+// A flow gives a program an app password without showing it the account's password:
 //
 //	program                         server                        browser
 //	begin ───────────────────────►  poll token, page token
 //	opens the page ─────────────────────────────────────────────► page token
-//	                                GrantFlow: the token is made ◄ its user allows it
+//	                                GrantFlow: creates the token ◄ the user allows it
 //	poll with the poll token ────►  name and secret
 //
-// Nothing is kept until it is granted, so that nobody can fill a table without a login. The page
-// token has a hash of the poll token, so that whoever sees the page learns nothing. The id of the
-// app password is made of that hash: granting twice makes one. The grant keeps the hash in the
-// place of a secret, which no secret has; the first poll puts the hash of a new secret there and is
-// the only one that is answered. A program whose reply was lost begins again.
+// Nothing is stored before the grant, so that clients without a login cannot fill a table. The page
+// token contains a hash of the poll token, so that a reader of the page learns nothing. The id of
+// the app password derives from that hash, so granting twice creates one. The grant stores the hash
+// in place of a secret; no secret has that hash. The first poll replaces it by the hash of a new
+// secret and is the only one answered. A program that lost the reply starts again.
 
+// Bounds of a flow.
 const (
-	flowLife    = 20 * time.Minute // from begin to the grant, and from there to the poll
+	flowLife    = 20 * time.Minute // from begin to grant, and from grant to poll
 	maxFlowName = MaxNameBytes
 )
 
-// Flow is what the page of a flow says.
+// Flow is the content of a page token.
 type Flow struct {
-	Agent string     // what the program calls itself: nobody has checked it
-	Ends  drive.Time // until when it may be granted
+	Agent string     // name that the program claims; not verified
+	Ends  drive.Time // deadline of the grant
 	hash  secretHash
 }
 
-// BeginFlow begins a flow: poll is for the program alone, page for the address that it opens.
+// BeginFlow starts a flow. poll is the secret that the program polls with. page is the public token
+// for the address that it opens in a browser.
 func (s *Sessions) BeginFlow(agent string) (poll, page string) {
 	raw := random(secretBytes)
 	f := Flow{Agent: clipLabel(agentName(agent)), Ends: drive.TimeOf(s.opt.Now()).Add(flowLife), hash: flowHash(raw)}
-	return secretBase64.EncodeToString(raw), f.text()
+	return secretBase64.EncodeToString(raw), f.pageToken()
 }
 
-// flowHash is the hash of a poll token. No secret has it: those are 32 bytes long.
+// flowHash returns the hash of a poll token. It differs from the hash of every bearer secret,
+// because the input is longer than 32 bytes.
 func flowHash(raw []byte) secretHash {
 	return sha256.Sum256(append([]byte("smartdrive login flow\x00"), raw...))
 }
 
-// session returns the id of the app password of the flow, a UUIDv7 of when the flow began.
-func (f Flow) session() drive.SessionID {
+// sessionID returns the id of the flow's app password: a UUIDv7 with the time at which the flow
+// began.
+func (f Flow) sessionID() drive.SessionID {
 	sum := sha256.Sum256(append([]byte("smartdrive session of a login flow\x00"), f.hash[:]...))
 	id := drive.SessionID(sum[:16])
 	began := uint64(f.Ends) - uint64(flowLife.Milliseconds())
@@ -61,8 +65,8 @@ func (f Flow) session() drive.SessionID {
 	return id
 }
 
-// text is the page token: 32 bytes of hash, 8 of the end, and the name.
-func (f Flow) text() string {
+// pageToken encodes f: 32 bytes of hash, 8 bytes of deadline, and the name.
+func (f Flow) pageToken() string {
 	b := append([]byte{}, f.hash[:]...)
 	for shift := 56; shift >= 0; shift -= 8 {
 		b = append(b, byte(f.Ends>>shift))
@@ -70,7 +74,8 @@ func (f Flow) text() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, f.Agent...))
 }
 
-// ReadFlow reads a page token. NotFound: it is none; Gone {reason expired}.
+// ReadFlow decodes a page token. It fails with NotFound if the token is malformed, and with Gone
+// {reason: expired}.
 func (s *Sessions) ReadFlow(page string) (Flow, error) {
 	const fixed = sha256.Size + 8
 	b, err := base64.RawURLEncoding.Strict().DecodeString(page)
@@ -88,7 +93,7 @@ func (s *Sessions) ReadFlow(page string) (Flow, error) {
 	return f, nil
 }
 
-// clipLabel makes a name of something that others said: see parseLabel.
+// clipLabel shortens a name from a client to a valid label; "app" if that fails.
 func clipLabel(s string) string {
 	for len(s) > MaxNameBytes {
 		s = s[:len(s)-1]
@@ -100,9 +105,9 @@ func clipLabel(s string) string {
 	return name
 }
 
-// GrantFlow gives the program behind a page token an app password for the heads that in names, with
-// the name that it calls itself unless in has another. Only a login may. Granting twice is granting
-// once. Errors: NotFound, Gone, those of CreateToken.
+// GrantFlow creates the app password of a flow for the heads and scopes in in. An empty in.Name
+// selects the program's own name. The caller must use a login session. Repeating it changes
+// nothing. It fails with NotFound or Gone like ReadFlow, or like CreateToken.
 func (s *Sessions) GrantFlow(ctx context.Context, who drive.Who, page string, in NewToken) error {
 	f, err := s.ReadFlow(page)
 	if err != nil {
@@ -111,13 +116,12 @@ func (s *Sessions) GrantFlow(ctx context.Context, who drive.Who, page string, in
 	if in.Name == "" {
 		in.Name = f.Agent
 	}
-	_, err = s.addToken(ctx, who, f.session(), in, f.hash, mayCreateToken)
+	_, err = s.addToken(ctx, who, f.sessionID(), in, f.hash, authorizeToken)
 	return err
 }
 
-// PollFlow returns the app password of the flow of a poll token, and the name of its user, to the
-// first caller after the grant alone. NotFound: it was not granted, was answered before, or has
-// ended.
+// PollFlow returns the app password of a granted flow and the name of its user, once. It fails with
+// NotFound if the flow is not granted, was answered before, or has ended.
 func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, error) {
 	raw, err := secretBase64.DecodeString(poll)
 	if err != nil || len(raw) != secretBytes {
@@ -141,7 +145,7 @@ func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, 
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		waits := flowHash(raw)
 		n, err := tx.Exec(ctx, "UPDATE sessions SET secret = ? WHERE id = ? AND secret = ?", hash[:], session.ID, waits[:])
-		if err == nil && n == 0 { // another poll has it, or its user has ended it
+		if err == nil && n == 0 { // answered by another poll, or revoked by the user
 			err = drive.Fail(drive.NotFound)
 		}
 		return err
@@ -152,8 +156,8 @@ func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, 
 	return Granted{Session: session, Secret: secret}, rows[0].name, nil
 }
 
-// Exchange makes an app password for a program that came with the account's own password, so that
-// it need not keep that one. Who comes with a token is Forbidden.
+// Exchange creates an app password for a program that authenticated with the account's password, so
+// that it need not store that. It fails with Forbidden for a caller with a token.
 func (s *Sessions) Exchange(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	if !who.Session.IsZero() {
 		return Granted{}, drive.Fail(drive.Forbidden, "reason", "login-required")
@@ -164,7 +168,7 @@ func (s *Sessions) Exchange(ctx context.Context, who drive.Who, in NewToken) (Gr
 		if err := lockUser(ctx, tx, who); err != nil {
 			return err
 		}
-		return countTokens(ctx, tx, who)
+		return checkTokenCount(ctx, tx, who)
 	})
 	if err != nil {
 		return Granted{}, fmt.Errorf("exchange a password: %w", err)

@@ -13,60 +13,62 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// Bounds of attemptLog.
 const (
-	gatherEvery  = time.Minute     // between two looks at what was gathered
-	gatherFor    = time.Hour       // what happens to one user within it is one entry
-	maxGathered  = 1000            // users of one kind of attempts, within gatherFor
-	maxAddresses = 8               // of an entry
-	lastWords    = 5 * time.Second // to tell what is left when the process is being stopped
+	flushInterval     = time.Minute     // between two calls of TellGathered
+	entryInterval     = time.Hour       // attempts of one user within it become one activity entry
+	maxLoggedUsers    = 1000            // users per attemptLog within entryInterval
+	maxAddresses      = 8               // addresses per entry
+	finalFlushTimeout = 5 * time.Second // for the last flush while the process stops
 )
 
-// gathered are attempts to log in that the activity log is told of later: those that failed, and
-// those of clients that send the password with each request. Whoever guesses passwords causes an
-// entry an hour for each user and 1,000 an hour in all, in each process; the answer to a guess
-// takes the same time whether there is such a user or not, since it writes nothing. A process that
-// dies tells nothing of the last minute.
-type gathered struct {
+// attemptLog combines login attempts and reports them to the activity log later: failed attempts,
+// and logins of clients that send the password with each request. So guessing causes one entry per
+// user and hour and at most 1,000 per hour and process. A guess writes nothing, so its response
+// time does not reveal whether the user exists. A crash loses the attempts of the last minute.
+type attemptLog struct {
 	what What
 	head string
 
-	mu     sync.Mutex
-	byUser map[drive.UserID]*attempts
-	missed int // attempts of users for whom there was no room
+	mu      sync.Mutex
+	byUser  map[drive.UserID]*userAttempts
+	dropped int // attempts not counted because there were maxLoggedUsers
 }
 
-// attempts are those of one user.
-type attempts struct {
-	account drive.AccountID
-	times   int
-	from    []string
-	told    time.Time // the entry before; zero: there was none
+// userAttempts are the unreported attempts of one user.
+type userAttempts struct {
+	account   drive.AccountID
+	times     int
+	from      []string
+	lastEntry time.Time // time of the last report; zero: none
 }
 
-func newGathered(what What, head string) *gathered {
-	return &gathered{what: what, head: head, byUser: map[drive.UserID]*attempts{}}
+// newAttemptLog returns an empty log for one kind of event.
+func newAttemptLog(what What, head string) *attemptLog {
+	return &attemptLog{what: what, head: head, byUser: map[drive.UserID]*userAttempts{}}
 }
 
-// add counts one attempt of a user.
-func (g *gathered) add(u User, from netip.Addr) {
-	if u.ID.IsZero() { // nobody has the name: there is no log to write to
+// add counts one attempt of a user; the zero user (unknown name) is ignored.
+func (g *attemptLog) add(u User, from netip.Addr) {
+	if u.ID.IsZero() { // unknown name: there is no account to log to
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.byUser[u.ID]
 	if a == nil {
-		if len(g.byUser) >= maxGathered {
-			g.missed++
+		if len(g.byUser) >= maxLoggedUsers {
+			g.dropped++
 			return
 		}
-		a = &attempts{account: u.Account}
+		a = &userAttempts{account: u.Account}
 		g.byUser[u.ID] = a
 	}
 	a.count(1, addressOf(from))
 }
 
-func (a *attempts) count(times int, from ...string) {
+// count adds attempts and their addresses.
+func (a *userAttempts) count(times int, from ...string) {
 	a.times += times
 	for _, address := range from {
 		if address != "" && len(a.from) < maxAddresses && !slices.Contains(a.from, address) {
@@ -75,72 +77,73 @@ func (a *attempts) count(times int, from ...string) {
 	}
 }
 
-// take returns the effects to tell now, and forgets them. It forgets users of whom nothing was
-// heard for gatherFor, too.
-func (g *gathered) take(now time.Time) (due map[drive.UserID]Effect, missed int) {
+// takeDue removes and returns the effects that are due, and the number of dropped attempts. It
+// evicts users without attempts for entryInterval.
+func (g *attemptLog) takeDue(now time.Time) (due map[drive.UserID]Effect, missed int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	due = map[drive.UserID]Effect{}
 	for user, a := range g.byUser {
-		switch since := now.Sub(a.told); {
-		case !a.told.IsZero() && since >= 0 && since < gatherFor:
+		switch since := now.Sub(a.lastEntry); {
+		case !a.lastEntry.IsZero() && since >= 0 && since < entryInterval:
 		case a.times == 0:
 			delete(g.byUser, user)
 		default:
 			due[user] = Effect{What: g.what, Account: a.account, By: drive.Who{Head: g.head}, Times: a.times, From: a.from}
-			a.times, a.from, a.told = 0, nil, now
+			a.times, a.from, a.lastEntry = 0, nil, now
 		}
 	}
-	missed, g.missed = g.missed, 0
+	missed, g.dropped = g.dropped, 0
 	return due, missed
 }
 
-// giveBack takes up again what could not be told.
-func (g *gathered) giveBack(user drive.UserID, e Effect) {
+// restore puts an effect back that could not be reported.
+func (g *attemptLog) restore(user drive.UserID, e Effect) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a := g.byUser[user]; a != nil {
-		a.told = time.Time{}
+		a.lastEntry = time.Time{}
 		a.count(e.Times, e.From...)
 	}
 }
 
-// Run tells of attempts to log in that were gathered, until ctx ends, and then once more.
+// Run reports login attempts to the activity log every minute until ctx ends, and then once more.
 func (s *Sessions) Run(ctx context.Context) error {
-	tick := time.NewTicker(gatherEvery)
+	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout)
 			defer cancel()
-			s.tell(last)
+			s.flush(last)
 			return nil
 		case <-tick.C:
-			s.tell(ctx)
+			s.flush(ctx)
 		}
 	}
 }
 
-func (s *Sessions) tell(ctx context.Context) {
+// flush calls TellGathered and logs its error.
+func (s *Sessions) flush(ctx context.Context) {
 	if err := s.TellGathered(ctx); err != nil && ctx.Err() == nil {
-		s.opt.Log.WarnContext(ctx, "attempts to log in could not be noted; they will be", "error", err)
+		s.opt.Log.WarnContext(ctx, "login attempts could not be recorded as activity; retrying in a minute", "error", err)
 	}
 }
 
-// TellGathered tells of the attempts that were gathered: of each user at once, and then once an
-// hour. What cannot be told is kept.
+// TellGathered reports combined login attempts that are due to the activity log: the first of a
+// user at once, then once per hour. Attempts that cannot be reported are kept for the next call.
 func (s *Sessions) TellGathered(ctx context.Context) error {
 	var failed []error
-	for _, g := range []*gathered{s.wrong, s.basic} {
-		due, missed := g.take(s.opt.Now())
+	for _, g := range []*attemptLog{s.failedLogins, s.basicLogins} {
+		due, missed := g.takeDue(s.opt.Now())
 		if missed > 0 {
-			s.opt.Log.WarnContext(ctx, "there were attempts to log in as more users than are noted", "what", g.what, "not_noted", missed)
+			s.opt.Log.WarnContext(ctx, "too many users with login attempts; some attempts are not recorded as activity", "what", g.what, "not_noted", missed)
 		}
 		for user, e := range due {
-			err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.tellOne(ctx, tx, user, e) })
+			err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.reportAttempts(ctx, tx, user, e) })
 			if err != nil {
-				g.giveBack(user, e)
+				g.restore(user, e)
 				failed = append(failed, fmt.Errorf("note the attempts to log in of %s: %w", user, err))
 			}
 		}
@@ -148,8 +151,8 @@ func (s *Sessions) TellGathered(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// tellOne tells of one user's attempts, unless the user was deleted since.
-func (s *Sessions) tellOne(ctx context.Context, tx *sqldb.Tx, user drive.UserID, e Effect) error {
+// reportAttempts reports one user's attempts, unless the user has been deleted.
+func (s *Sessions) reportAttempts(ctx context.Context, tx *sqldb.Tx, user drive.UserID, e Effect) error {
 	_, err := s.users.Find(ctx, tx, user)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil

@@ -142,7 +142,7 @@ func TestFailedLoginsAreGathered(t *testing.T) {
 	}
 	clock.Advance(2 * time.Hour)
 	p.tell(t)
-	if len(p.sessions.wrong.byUser) != 0 {
+	if len(p.sessions.failedLogins.byUser) != 0 {
 		t.Error("somebody is kept whose logins do not fail")
 	}
 	if got := len(attemptsFrom(30).from); got != maxAddresses {
@@ -150,7 +150,7 @@ func TestFailedLoginsAreGathered(t *testing.T) {
 	}
 }
 
-func attemptsFrom(n int) (a attempts) {
+func attemptsFrom(n int) (a userAttempts) {
 	for i := range n {
 		a.count(1, fmt.Sprint(i))
 	}
@@ -160,12 +160,12 @@ func attemptsFrom(n int) (a attempts) {
 // What is gathered has a bound, and what was done before stays.
 func TestGatheredAttemptsHaveABound(t *testing.T) {
 	t.Parallel()
-	g := newGathered(LoginFailed, "")
-	for range maxGathered + 3 {
+	g := newAttemptLog(LoginFailed, "")
+	for range maxLoggedUsers + 3 {
 		g.add(User{ID: drive.NewID[drive.UserID]()}, client)
 	}
 	g.add(User{}, client)
-	if due, missed := g.take(newClock().Now()); len(due) != maxGathered || missed != 3 {
+	if due, missed := g.takeDue(newClock().Now()); len(due) != maxLoggedUsers || missed != 3 {
 		t.Errorf("%d are told, %d were not noted", len(due), missed)
 	}
 }

@@ -23,16 +23,16 @@ var guessableWords = sync.OnceValue(func() map[string]bool {
 	return words
 })
 
-// allDigits is what a password without a letter has at least: dates and numbers of telephones are
+// minDigitsOnly is the minimum length of a password without letters; dates and phone numbers are
 // shorter.
-const allDigits = 16
+const minDigitsOnly = 16
 
-// guessable reports whether a password is among the first that somebody tries who knows the user's
-// name: one or two common words, or the name, whatever digits and signs stand around them; a few
-// characters over and over; a row of neighbours (NIST SP 800-63B §5.1.1.2).
-func guessable(password, name string) bool {
+// isGuessable reports whether a password is among the first guesses of an attacker who knows the
+// user name: one or two common words, or the name, with any digits and signs around; a repeated
+// short piece; a sequence of neighbors (NIST SP 800-63B §5.1.1.2).
+func isGuessable(password, name string) bool {
 	lower, own := drive.Name(password).Fold(), drive.Name(name).Fold()
-	if repeats(lower) || follows(lower) || letters(lower) == "" && utf8.RuneCountInString(lower) < allDigits {
+	if isRepetition(lower) || isSequence(lower) || onlyLetters(lower) == "" && utf8.RuneCountInString(lower) < minDigitsOnly {
 		return true
 	}
 	for _, known := range []string{own, reversed(own)} {
@@ -41,11 +41,11 @@ func guessable(password, name string) bool {
 		}
 	}
 	trimmed := strings.TrimFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) })
-	return common(letters(lower)) || common(letters(undo.Replace(lower))) || common(letters(undo.Replace(trimmed)))
+	return isCommon(onlyLetters(lower)) || isCommon(onlyLetters(leetspeak.Replace(lower))) || isCommon(onlyLetters(leetspeak.Replace(trimmed)))
 }
 
-// common reports whether s is one or two words of the list.
-func common(s string) bool {
+// isCommon reports whether s is one or two words of the list.
+func isCommon(s string) bool {
 	words := guessableWords()
 	for i := range s {
 		if words[s[i:]] && (i == 0 || words[s[:i]]) {
@@ -55,11 +55,11 @@ func common(s string) bool {
 	return false
 }
 
-// undo turns the digits and signs that people write for letters back.
-var undo = strings.NewReplacer("0", "o", "1", "i", "!", "i", "3", "e", "4", "a", "@", "a", "5", "s", "$", "s", "7", "t", "8", "b")
+// leetspeak replaces digits and signs by the letters they stand for.
+var leetspeak = strings.NewReplacer("0", "o", "1", "i", "!", "i", "3", "e", "4", "a", "@", "a", "5", "s", "$", "s", "7", "t", "8", "b")
 
-// letters is what is left of a password without its digits, signs and spaces.
-func letters(s string) string {
+// onlyLetters removes everything but letters from s.
+func onlyLetters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) {
 			return r
@@ -68,6 +68,7 @@ func letters(s string) string {
 	}, s)
 }
 
+// reversed returns the characters of s in reverse order.
 func reversed(s string) string {
 	r := []rune(s)
 	for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
@@ -76,8 +77,8 @@ func reversed(s string) string {
 	return string(r)
 }
 
-// repeats reports whether s is one piece of at most four characters over and over.
-func repeats(s string) bool {
+// isRepetition reports whether s repeats one piece of at most four characters.
+func isRepetition(s string) bool {
 	r := []rune(s)
 	for n := 1; n <= 4; n++ {
 		same := len(r) > n
@@ -91,10 +92,10 @@ func repeats(s string) bool {
 	return false
 }
 
-// follows reports whether each character is the neighbour of the one before, up or down:
-// 1234567890, abcdefghij. 0 comes after 9, too.
-func follows(s string) bool {
-	r := []rune(strings.ReplaceAll(s, "90", "9:")) // ':' follows '9'
+// isSequence reports whether each character follows or precedes the one before: 1234567890,
+// abcdefghij. 0 counts as the successor of 9.
+func isSequence(s string) bool {
+	r := []rune(strings.ReplaceAll(s, "90", "9:")) // ':' is the character after '9'
 	for _, step := range []rune{1, -1} {
 		all := len(r) > 1
 		for i := 1; i < len(r) && all; i++ {

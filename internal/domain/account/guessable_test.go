@@ -16,7 +16,7 @@ func TestGuessablePasswordsAreRefused(t *testing.T) {
 		"correct horse": false, "wrong horse": false, "annabella and the sea": false, "8364-2710-5529-1836": false, "床前明月光疑是": false,
 		"Tr0ub4dor&3x": false, "horse of a different colour": false,
 	} {
-		if got := guessable(password, "Annabella"); got != want {
+		if got := isGuessable(password, "Annabella"); got != want {
 			t.Errorf("%q is guessable: %v", password, got)
 		}
 	}

@@ -10,168 +10,181 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Hash is a password as it is stored: an Argon2id PHC string. Only Users.Hash makes one.
+// Hash is a stored password: an Argon2id PHC string. Only Users.Hash creates one.
 type Hash string
 
+// Bounds of hasher.
 const (
-	maxHashing   = 2       // hashes at a time: two cores' worth, and 38 MiB
-	maxKnown     = 64      // hashes of known visitors that may wait, about a second of work; more are told to come back
-	maxStrangers = 1 << 10 // of strangers: 16 s of work, and less than a MiB
-	maxPerSource = 4       // of these for one source, so that one alone cannot fill the line
-	strangerTurn = 4       // each fourth turn is a stranger's while both wait
+	maxConcurrentHashes = 2       // hashes at a time: two cores and 38 MiB
+	maxKnownWaiting     = 64      // waiting known clients, about a second of work; further ones are refused with Rate
+	maxUnknownWaiting   = 1 << 10 // waiting unknown clients: 16 s of work, less than a MiB
+	maxPerSource        = 4       // of these per address, so that one address cannot fill a queue
+	unknownEvery        = 4       // while both queues are filled, every fourth turn serves the unknown clients
 )
 
-// visitor is on whose behalf something is hashed.
-type visitor struct {
-	source string // where it comes from; empty: a local socket, or somebody whose password was checked already
-	known  bool   // goes before strangers
+// requester identifies the client that a password is hashed for.
+type requester struct {
+	source string // address; empty: a local socket, or a client that has authenticated before
+	known  bool   // has priority over unknown clients
 }
 
-// hasher hashes passwords, maxHashing at a time. Those who wait stand in two lines, each first
-// come, first served:
+// hasher hashes passwords, maxConcurrentHashes at a time. Waiting clients form two FIFO queues:
 //
-//	known      who has logged in from there before, and changes of a password
-//	strangers  everybody else: a thousand addresses that guess make each other wait, and not those
+//	known    clients with an earlier login from the same address, and changes of passwords
+//	unknown  all others; an attack from a thousand addresses delays only this queue
 type hasher struct {
 	cost  Cost
-	dummy phc // what the password of an unknown user is checked against
+	dummy phc // checked for unknown users, so that they cost the same work
+	// hashes computed since the start
 	count atomic.Int64
 
-	mu        sync.Mutex
-	busy      int
-	turn      int // of the line that is served when both wait
-	known     line
-	strangers line
+	mu sync.Mutex
+	// hashes being computed
+	running  int
+	releases int // counts releases, to select the queue to serve
+	known    waitQueue
+	unknown  waitQueue
 }
 
-// line is who waits.
-type line struct {
-	most    int
+// waitQueue is a bounded FIFO queue of waiters.
+type waitQueue struct {
+	limit   int
 	waiting *list.List // of *waiter
-	of      map[string]int
+	// number of waiters by source
+	perSource map[string]int
 }
 
+// waiter is a client that waits for its turn to hash.
 type waiter struct {
-	visitor
+	requester
 
-	line   *line
-	at     *list.Element // nil: has its turn
-	called chan struct{} // closed when it has
+	queue   *waitQueue
+	element *list.Element // nil: not queued
+	granted chan struct{} // closed when the waiter gets its turn
 }
 
-func newLine(most int) line { return line{most: most, waiting: list.New(), of: map[string]int{}} }
+// newWaitQueue returns an empty queue for up to limit waiters.
+func newWaitQueue(most int) waitQueue {
+	return waitQueue{limit: most, waiting: list.New(), perSource: map[string]int{}}
+}
 
-func (l *line) joinLocked(w *waiter) bool {
-	if l.waiting.Len() >= l.most || w.source != "" && l.of[w.source] >= maxPerSource {
+// pushLocked appends w; false: the queue is full, or w's source has maxPerSource waiters. The
+// caller holds hasher.mu.
+func (l *waitQueue) pushLocked(w *waiter) bool {
+	if l.waiting.Len() >= l.limit || w.source != "" && l.perSource[w.source] >= maxPerSource {
 		return false
 	}
-	w.line, w.at = l, l.waiting.PushBack(w)
-	l.of[w.source]++
+	w.queue, w.element = l, l.waiting.PushBack(w)
+	l.perSource[w.source]++
 	return true
 }
 
-func (l *line) leaveLocked(w *waiter) {
-	l.waiting.Remove(w.at)
-	if l.of[w.source]--; l.of[w.source] == 0 {
-		delete(l.of, w.source)
+// removeLocked removes w. The caller holds hasher.mu.
+func (l *waitQueue) removeLocked(w *waiter) {
+	l.waiting.Remove(w.element)
+	if l.perSource[w.source]--; l.perSource[w.source] == 0 {
+		delete(l.perSource, w.source)
 	}
-	w.at = nil
+	w.element = nil
 }
 
+// newHasher returns a hasher with the given cost; zero: DefaultCost.
 func newHasher(cost Cost) *hasher {
 	if cost == (Cost{}) {
 		cost = DefaultCost
 	}
 	return &hasher{
-		cost: cost, known: newLine(maxKnown), strangers: newLine(maxStrangers),
+		cost: cost, known: newWaitQueue(maxKnownWaiting), unknown: newWaitQueue(maxUnknownWaiting),
 		dummy: phc{cost: cost, salt: random(newSalt), sum: random(newSum)},
 	}
 }
 
+// random returns n random bytes.
 func random(n int) []byte {
 	b := make([]byte, n)
 	rand.Read(b) // never fails (crypto/rand)
 	return b
 }
 
-// enter waits for a turn to hash; leave must be called.
-func (h *hasher) enter(ctx context.Context, v visitor) (leave func(), err error) {
-	w := &waiter{visitor: v, called: make(chan struct{})}
-	if !h.join(w) {
+// acquire waits for a turn to hash. The caller must call leave afterwards. It fails with Rate if
+// the queue is full and with Unavailable if ctx ends.
+func (h *hasher) acquire(ctx context.Context, v requester) (leave func(), err error) {
+	w := &waiter{requester: v, granted: make(chan struct{})}
+	if !h.enqueue(w) {
 		return nil, drive.Fail(drive.Rate, "retry_after", 1)
 	}
 	select {
-	case <-w.called:
-		return h.leave, nil
+	case <-w.granted:
+		return h.release, nil
 	case <-ctx.Done():
-		h.withdraw(w)
+		h.cancel(w)
 		return nil, drive.Wrap(ctx.Err(), drive.Unavailable)
 	}
 }
 
-// join gives a turn or a place in a line; false: there is none left.
-func (h *hasher) join(w *waiter) bool {
+// enqueue grants w a turn at once or queues it; false: the queue is full.
+func (h *hasher) enqueue(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.busy < maxHashing {
-		h.busy++
-		close(w.called)
+	if h.running < maxConcurrentHashes {
+		h.running++
+		close(w.granted)
 		return true
 	}
 	if w.known {
-		return h.known.joinLocked(w)
+		return h.known.pushLocked(w)
 	}
-	return h.strangers.joinLocked(w)
+	return h.unknown.pushLocked(w)
 }
 
-// leave hands a turn on.
-func (h *hasher) leave() {
+// release ends a turn and grants it to the next waiter.
+func (h *hasher) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first, second := &h.known, &h.strangers
-	if h.turn++; h.turn%strangerTurn == 0 {
+	first, second := &h.known, &h.unknown
+	if h.releases++; h.releases%unknownEvery == 0 {
 		first, second = second, first
 	}
-	for _, l := range []*line{first, second} {
+	for _, l := range []*waitQueue{first, second} {
 		if next := l.waiting.Front(); next != nil {
 			w := next.Value.(*waiter)
-			l.leaveLocked(w)
-			close(w.called)
+			l.removeLocked(w)
+			close(w.granted)
 			return
 		}
 	}
-	h.busy--
+	h.running--
 }
 
-// withdraw takes a visitor out who does not wait any longer.
-func (h *hasher) withdraw(w *waiter) {
+// cancel removes a waiter whose context ended.
+func (h *hasher) cancel(w *waiter) {
 	h.mu.Lock()
-	waits := w.at != nil
+	waits := w.element != nil
 	if waits {
-		w.line.leaveLocked(w)
+		w.queue.removeLocked(w)
 	}
 	h.mu.Unlock()
-	if !waits { // it was given its turn at this moment
-		h.leave()
+	if !waits { // the turn was granted concurrently
+		h.release()
 	}
 }
 
-// waiting is how many stand in the lines.
-func (h *hasher) waiting() int {
+// queued returns the number of waiters.
+func (h *hasher) queued() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.known.waiting.Len() + h.strangers.waiting.Len()
+	return h.known.waiting.Len() + h.unknown.waiting.Len()
 }
 
-// make hashes a new password at the current cost; the caller has its turn.
-func (h *hasher) make(password string) Hash {
+// hash hashes a new password at the current cost. The caller has acquired a turn.
+func (h *hasher) hash(password string) Hash {
 	h.count.Add(1)
 	p := phc{cost: h.cost, salt: random(newSalt), sum: make([]byte, newSum)}
 	p.sum = p.compute(password)
 	return Hash(p.String())
 }
 
-// verify compares; the caller has its turn.
+// verify reports whether password matches stored. The caller has acquired a turn.
 func (h *hasher) verify(stored phc, password string) bool {
 	h.count.Add(1)
 	return stored.matches(password)

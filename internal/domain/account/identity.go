@@ -10,20 +10,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Identity is somebody as an identity provider knows them. The pair is theirs for ever, whatever
-// their name and address become (OpenID Connect Core 1.0 §5.7).
+// Identity is a user at an identity provider. Issuer and subject identify the person permanently,
+// even if name and email address change (OpenID Connect Core 1.0 §5.7).
 type Identity struct {
 	Issuer  string
 	Subject string
 }
 
-// key is the hash that an identity is found by: an issuer has no NUL.
+// key returns the hash by which an identity is stored. An issuer contains no NUL.
 func (i Identity) key() string {
 	sum := sha256.Sum256([]byte(i.Issuer + "\x00" + i.Subject))
 	return hex.EncodeToString(sum[:])
 }
 
-// FindByIdentity returns the user whose identity it is; NotFound.
+// FindByIdentity returns the user connected to an identity, or NotFound.
 func (u *Users) FindByIdentity(ctx context.Context, q sqldb.Querier, i Identity) (User, error) {
 	var id drive.UserID
 	if err := q.QueryRow(ctx, "SELECT user_id FROM identities WHERE id = ?", i.key()).Scan(&id); err != nil {
@@ -32,12 +32,13 @@ func (u *Users) FindByIdentity(ctx context.Context, q sqldb.Querier, i Identity)
 	return u.Find(ctx, q, id)
 }
 
-// Connect makes an identity that of a user, who may have one of each issuer; epoch is that of the
-// password by which they were known (see Confirm), of a new user 0. Again is not an error. Gone
-// {reason: sign-on}: the password was changed since, or the user may not log in. WrongState {state:
-// connected}: it is another user's, or the user has another one.
+// Connect connects an identity to a user, who may have one per issuer. epoch is the password epoch
+// under which the user confirmed (see Confirm); 0 for a new user. Repeating it changes nothing. It
+// fails with Gone {reason: sign-on} if the password has changed since or the user may not log in,
+// and with WrongState {state: connected} if the identity belongs to another user or the user has
+// another one.
 func (u *Users) Connect(ctx context.Context, tx *sqldb.Tx, user User, epoch int64, i Identity) error {
-	var locked drive.UserID // two that connect one user take turns
+	var locked drive.UserID // serializes concurrent connects of one user
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active' AND link_epoch = ?"+tx.ForUpdate(), user.ID, epoch).Scan(&locked)
 	if drive.IsKind(err, drive.NotFound) {
 		return drive.Wrap(err, drive.Gone, "reason", "sign-on")
@@ -71,10 +72,10 @@ func (u *Users) Connect(ctx context.Context, tx *sqldb.Tx, user User, epoch int6
 	return nil
 }
 
-// Disconnect takes a user's identity of an issuer away, and ends the logins that somebody else has
-// vouched for (see Sessions.Enter). Without one it does nothing.
+// Disconnect removes a user's identity of an issuer and ends the logins made through an identity
+// provider (see Sessions.Enter). Without an identity only the logins end.
 func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer string) error {
-	var locked drive.UserID // a login that is under way comes before or after it
+	var locked drive.UserID // serializes with a login in progress
 	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), user.ID).Scan(&locked); err != nil {
 		return fmt.Errorf("find user %s: %w", user.ID, err)
 	}
@@ -82,18 +83,19 @@ func (u *Users) Disconnect(ctx context.Context, tx *sqldb.Tx, user User, issuer 
 	if err != nil {
 		return fmt.Errorf("disconnect %s: %w", user.ID, err)
 	}
-	if err := u.endVouched(ctx, tx, user); err != nil || n == 0 {
+	if err := u.endProviderLogins(ctx, tx, user); err != nil || n == 0 {
 		return err
 	}
 	return u.opt.happened(ctx, tx, Effect{What: Disconnected, Account: user.Account, By: tx.Actor(), Name: issuer})
 }
 
-// EndVouched ends the logins of a user whom somebody else has vouched for.
+// EndVouched ends the logins that a user made through an identity provider.
 func (u *Users) EndVouched(ctx context.Context, user User) error {
-	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return u.endVouched(ctx, tx, user) })
+	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return u.endProviderLogins(ctx, tx, user) })
 }
 
-func (u *Users) endVouched(ctx context.Context, tx *sqldb.Tx, user User) error {
+// endProviderLogins is EndVouched within tx.
+func (u *Users) endProviderLogins(ctx context.Context, tx *sqldb.Tx, user User) error {
 	n, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND kind = 'login' AND ends_at > 0", user.ID)
 	if err != nil {
 		return fmt.Errorf("end the logins of %s: %w", user.ID, err)
@@ -101,7 +103,7 @@ func (u *Users) endVouched(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if n == 0 {
 		return nil
 	}
-	tx.AfterCommit(func() { u.auth.forgetUser(user.ID) })
+	tx.AfterCommit(func() { u.auth.evictUser(user.ID) })
 	return u.opt.happened(ctx, tx, Effect{What: LoggedOut, Account: user.Account, By: tx.Actor(), All: true})
 }
 
@@ -114,7 +116,7 @@ func (u *Users) IsConnected(ctx context.Context, q sqldb.Querier, id drive.UserI
 	return is, err
 }
 
-// deleteIdentities makes a user unknown to all providers.
+// deleteIdentities deletes all identities of a user and the groups assigned by providers.
 func deleteIdentities(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
 	for _, table := range []string{"identities", "identity_groups"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", id); err != nil { //nolint:gosec // one of the two names above
@@ -124,7 +126,7 @@ func deleteIdentities(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error 
 	return nil
 }
 
-// GroupsOfProvider returns the groups that a user is in because their provider says so.
+// GroupsOfProvider returns the groups that a user belongs to because of the identity provider.
 func (u *Users) GroupsOfProvider(ctx context.Context, q sqldb.Querier, id drive.UserID) ([]drive.GroupID, error) {
 	rows, err := q.Query(ctx, "SELECT group_id FROM identity_groups WHERE user_id = ? ORDER BY group_id", id)
 	all, err := sqldb.Scan(rows, err, func(g *drive.GroupID, scan func(...any) error) error { return scan(g) })
@@ -134,10 +136,10 @@ func (u *Users) GroupsOfProvider(ctx context.Context, q sqldb.Querier, id drive.
 	return all, nil
 }
 
-// NoteGroup notes that a user is in a group because their provider says so. Gone {reason: sign-on}:
-// the identity is no longer theirs.
+// NoteGroup records that a user belongs to a group because of the identity provider. It fails with
+// Gone {reason: sign-on} if the identity is no longer connected to the user.
 func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i Identity, group drive.GroupID) error {
-	if err := u.mustBe(ctx, tx, id, i); err != nil {
+	if err := u.requireIdentity(ctx, tx, id, i); err != nil {
 		return err
 	}
 	if _, err := tx.InsertNew(ctx, "INSERT INTO identity_groups (user_id, group_id) VALUES (?, ?)", id, group); err != nil {
@@ -146,7 +148,7 @@ func (u *Users) NoteGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i 
 	return nil
 }
 
-// ForgetGroup notes that it is so no longer.
+// ForgetGroup deletes the record that NoteGroup made.
 func (u *Users) ForgetGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, group drive.GroupID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM identity_groups WHERE user_id = ? AND group_id = ?", id, group); err != nil {
 		return fmt.Errorf("forget a group of %s: %w", id, err)
@@ -154,9 +156,10 @@ func (u *Users) ForgetGroup(ctx context.Context, tx *sqldb.Tx, id drive.UserID, 
 	return nil
 }
 
-// mustBe locks the row of a user, and fails where an identity is not theirs. Forbidden {reason:
-// sign-on-disabled}: they may not log in. Gone {reason: sign-on}: it is not.
-func (u *Users) mustBe(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i Identity) error {
+// requireIdentity locks the row of a user. It fails with Forbidden {reason: sign-on-disabled} if
+// the user may not log in, and with Gone {reason: sign-on} if the identity is not connected to the
+// user.
+func (u *Users) requireIdentity(ctx context.Context, tx *sqldb.Tx, id drive.UserID, i Identity) error {
 	var locked drive.UserID
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active'"+tx.ForUpdate(), id).Scan(&locked)
 	if drive.IsKind(err, drive.NotFound) {

@@ -36,7 +36,7 @@ func TestALoginThatIsVouchedForEnds(t *testing.T) {
 	use := func() error {
 		_, err := f.auth.Authenticate(t.Context(), g.Secret)
 		if err == nil {
-			err = f.auth.runOnce(t.Context())
+			err = f.auth.refreshOnce(t.Context())
 		}
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 // hold takes all turns to hash; release gives one back, the others go with the test.
 func (h *hasher) hold(t *testing.T) (release func()) {
 	t.Helper()
-	for range maxHashing {
-		leave, err := h.enter(t.Context(), visitor{})
+	for range maxConcurrentHashes {
+		leave, err := h.acquire(t.Context(), requester{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,25 +30,25 @@ func TestStrangersWaitBehindTheKnown(t *testing.T) {
 		h := newHasher(cheap)
 		release := h.hold(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		turns := make(chan string, 2*maxStrangers)
-		wait := func(v visitor, name string) {
+		turns := make(chan string, 2*maxUnknownWaiting)
+		wait := func(v requester, name string) {
 			go func() {
-				if _, err := h.enter(ctx, v); err != nil {
+				if _, err := h.acquire(ctx, v); err != nil {
 					name = drive.KindOf(err).String()
 				}
 				turns <- name
 			}()
 			synctest.Wait()
 		}
-		for i := range maxStrangers {
-			wait(visitor{source: fmt.Sprint(i)}, "stranger")
+		for i := range maxUnknownWaiting {
+			wait(requester{source: fmt.Sprint(i)}, "stranger")
 		}
-		wait(visitor{source: "next"}, "")
+		wait(requester{source: "next"}, "")
 		if got := <-turns; got != drive.Rate.String() {
 			t.Errorf("beyond the line there is %s", got)
 		}
-		for i := range maxKnown {
-			wait(visitor{source: fmt.Sprint(i), known: true}, "known")
+		for i := range maxKnownWaiting {
+			wait(requester{source: fmt.Sprint(i), known: true}, "known")
 		}
 		served := map[string]int{}
 		for range 8 {
@@ -60,7 +60,7 @@ func TestStrangersWaitBehindTheKnown(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if n := h.waiting(); n != 0 {
+		if n := h.queued(); n != 0 {
 			t.Errorf("%d still wait", n)
 		}
 	})
@@ -73,13 +73,13 @@ func TestOneSourceDoesNotFillTheLine(t *testing.T) {
 		release := h.hold(t)
 		outcome := make(chan error, 1)
 		for range maxPerSource {
-			go func() { _, _ = h.enter(t.Context(), visitor{source: "one"}) }()
+			go func() { _, _ = h.acquire(t.Context(), requester{source: "one"}) }()
 		}
 		synctest.Wait()
-		_, err := h.enter(t.Context(), visitor{source: "one"})
+		_, err := h.acquire(t.Context(), requester{source: "one"})
 		wantKind(t, err, drive.Rate)
 		go func() {
-			_, err := h.enter(t.Context(), visitor{source: "other"})
+			_, err := h.acquire(t.Context(), requester{source: "other"})
 			outcome <- err
 		}()
 		synctest.Wait()
@@ -119,7 +119,7 @@ func TestNobodyIsLockedOutBySomebodyElse(t *testing.T) {
 			t.Errorf("the user: %v", err)
 		}
 	}
-	for range siegePair {
+	for range maxPairUnderAttack {
 		wantKind(t, from(home+2, "wrong horse"), drive.Unauthenticated)
 	}
 	wantKind(t, from(home+2, "wrong horse"), drive.Rate)

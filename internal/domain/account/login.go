@@ -15,25 +15,24 @@ import (
 type Login struct {
 	Name     string
 	Password string
-	Client   netip.Addr // where it comes from; zero (a local socket) is not counted
-	Agent    string     // what the client calls itself, shown in the list of sessions
+	Client   netip.Addr // address of the client; zero (a local socket) is not rate limited
+	Agent    string     // self-description of the client, shown in the list of sessions
 }
 
-// credential is what a password is checked against: a user's hash, or the dummy.
+// credential is what a password is checked against: a user's hash, or a dummy for unknown names.
 type credential struct {
-	user  User
-	known bool // a user who may log in
-	hash  Hash
-	phc   phc
-	epoch int64 // raised by every change of the password
+	user   User
+	known  bool // an existing user who may log in
+	hash   Hash
+	parsed phc
+	epoch  int64 // incremented by every change of the password
 
-	secondFactor bool // the user has one; nothing sets it: there is none
+	secondFactor bool // the user has a second factor; currently always false
 }
 
-// Login checks name and password and makes a session. Unknown, disabled and wrong are one answer
-// (Unauthenticated, reason "invalid") after the same work; too many failures are Rate with
-// retry_after in seconds. A login whose reply is lost leaves a session that nobody can use; it
-// expires.
+// Login checks name and password and creates a session. An unknown name, a disabled user and a
+// wrong password all fail with Unauthenticated {reason: invalid} after the same work. Too many
+// failures are Rate {retry_after}, in seconds. If the reply is lost, the unused session expires.
 func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	cred, err := s.credential(ctx, in.Name)
 	if err != nil {
@@ -43,39 +42,42 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	if err != nil {
 		return Granted{}, err
 	}
-	return s.open(ctx, cred.user, in, 0, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.stillValid(ctx, tx, cred); err != nil {
+	return s.createLogin(ctx, cred.user, in, 0, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.recheckCredential(ctx, tx, cred); err != nil {
 			return err
 		}
-		return improve(ctx, tx, cred, better)
+		return storeRehash(ctx, tx, cred, better)
 	})
 }
 
-// Enter makes a session for a user whom somebody else vouches for, now and at most for life; of in
-// it takes where they come from and what they use. Forbidden {reason: sign-on-disabled}: the user
-// may not log in; Gone {reason: sign-on}: the identity is no longer theirs.
+// Enter creates a session for a user authenticated by an identity provider, which ends after life
+// at the latest. Of in it uses Client and Agent. It fails with Forbidden {reason: sign-on-disabled}
+// if the user may not log in, and with Gone {reason: sign-on} if the identity is no longer
+// connected to the user.
 func (s *Sessions) Enter(ctx context.Context, user User, as Identity, in Login, life time.Duration) (Granted, error) {
-	return s.open(ctx, user, in, life, func(ctx context.Context, tx *sqldb.Tx) error { return s.users.mustBe(ctx, tx, user.ID, as) })
+	return s.createLogin(ctx, user, in, life, func(ctx context.Context, tx *sqldb.Tx) error { return s.users.requireIdentity(ctx, tx, user.ID, as) })
 }
 
-// Refuses is Rate {retry_after} where too much of what came from an address has failed.
+// Refuses fails with Rate {retry_after} if an address has too many failures.
 func (s *Sessions) Refuses(client netip.Addr) error {
 	if !client.IsValid() {
 		return nil
 	}
-	return s.failures.refuses(s.opt.Now(), counter{addressKey(client), maxAddress})
+	return s.failures.check(s.opt.Now(), counter{addressKey(client), maxAddress})
 }
 
-// Failed counts what an address has tried without a name as a failed login; see Refuses.
+// Failed counts an attempt of an address that names no user, such as a sign-on with a wrong reply,
+// as a failed login; see Refuses.
 func (s *Sessions) Failed(client netip.Addr) {
 	if client.IsValid() {
-		_ = s.failures.take(s.opt.Now(), counter{addressKey(client), maxAddress}) // one that is refused by now is counted enough
+		_ = s.failures.record(s.opt.Now(), counter{addressKey(client), maxAddress}) // an error means that the limit is reached already
 	}
 }
 
-// open makes the session of a login. In its transaction valid locks the user's row and says whether
-// they may still log in. The session ends after life, however much it is used; zero: it goes on.
-func (s *Sessions) open(ctx context.Context, user User, in Login, life time.Duration, valid func(context.Context, *sqldb.Tx) error) (Granted, error) {
+// createLogin creates the session of a login. valid runs first in the transaction: it locks the
+// user's row and checks that the user may still log in. The session ends after life even if it is
+// used; zero: no limit.
+func (s *Sessions) createLogin(ctx context.Context, user User, in Login, life time.Duration, valid func(context.Context, *sqldb.Tx) error) (Granted, error) {
 	secret, hash := newSecret()
 	now := drive.TimeOf(s.opt.Now())
 	session := Session{
@@ -92,7 +94,7 @@ func (s *Sessions) open(ctx context.Context, user User, in Login, life time.Dura
 		if err := valid(ctx, tx); err != nil {
 			return err
 		}
-		if err := dropStale(ctx, tx, user.ID); err != nil {
+		if err := dropIdlestLogin(ctx, tx, user.ID); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, user.ID); err != nil {
@@ -110,20 +112,21 @@ func (s *Sessions) open(ctx context.Context, user User, in Login, life time.Dura
 	return Granted{Session: session, Secret: secret, MustChange: user.MustChange}, nil
 }
 
-// credential reads the user of that name; for a name that nobody has it returns the dummy, after
-// the same query.
+// credential returns the credential of a user name; for an unknown name a dummy, after the same
+// query.
 func (s *Sessions) credential(ctx context.Context, name string) (credential, error) {
-	slot := "/" // no user's
+	slot := "/" // no user has this slot
 	if name, err := parseName(name); err == nil {
 		slot = slotOf(name)
 	}
 	c, err := s.readCredential(ctx, "slot = ?", slot)
 	if drive.IsKind(err, drive.NotFound) {
-		return credential{phc: s.users.hasher.dummy}, nil
+		return credential{parsed: s.users.hasher.dummy}, nil
 	}
 	return c, err
 }
 
+// readCredential returns the credential of the user that where selects, or NotFound.
 func (s *Sessions) readCredential(ctx context.Context, where string, arg any) (credential, error) {
 	var c credential
 	row := s.db.QueryRow(ctx, "SELECT "+userColumns+", password, link_epoch FROM users WHERE "+where, arg)
@@ -132,50 +135,50 @@ func (s *Sessions) readCredential(ctx context.Context, where string, arg any) (c
 		return credential{}, fmt.Errorf("read a credential: %w", err)
 	}
 	c.known = c.user.State == Active
-	if c.phc, err = parsePHC(string(c.hash)); err != nil {
+	if c.parsed, err = parsePHC(string(c.hash)); err != nil {
 		return credential{}, fmt.Errorf("read the password of %s: %w", c.user.ID, err)
 	}
 	return c, nil
 }
 
-// check compares the password, counting the attempt, and returns a hash at the current cost if the
-// stored one has another. The attempt is counted while it has its turn to hash: at most maxHashing
-// honest ones are counted as failures meanwhile. One that will be refused does not stand in line
-// for it.
+// check verifies a password and counts the attempt. If the stored hash has another cost, it returns
+// a new one. An attempt counts as failed while it is hashed: at most maxConcurrentHashes honest
+// attempts are affected. An attempt over the limit is refused before it queues. It fails with
+// Unauthenticated or Rate.
 func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better Hash, err error) {
-	a := s.attempt(in, s.opt.Now())
-	if err := s.failures.refuses(s.opt.Now(), a.counters...); err != nil {
+	a := s.newAttempt(in, s.opt.Now())
+	if err := s.failures.check(s.opt.Now(), a.counters...); err != nil {
 		return "", err
 	}
-	leave, err := s.users.hasher.enter(ctx, a.visitor)
+	leave, err := s.users.hasher.acquire(ctx, a.requester)
 	if err != nil {
 		return "", fmt.Errorf("wait to check a password: %w", err)
 	}
 	defer leave()
-	if err := s.failures.take(s.opt.Now(), a.counters...); err != nil {
+	if err := s.failures.record(s.opt.Now(), a.counters...); err != nil {
 		return "", err
 	}
 	password, possible := normalPassword(in.Password)
 	if !possible {
 		password = ""
 	}
-	if !s.users.hasher.verify(cred.phc, password) || !possible || !cred.known {
-		s.wrong.add(cred.user, in.Client)
+	if !s.users.hasher.verify(cred.parsed, password) || !possible || !cred.known {
+		s.failedLogins.add(cred.user, in.Client)
 		return "", drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	}
-	s.failures.undo(a.counters...)
-	s.failures.forget(a.pair)
-	s.known.add(a.pair, s.opt.Now())
-	if cred.phc.cost != s.users.hasher.cost {
-		better = s.users.hasher.make(password)
+	s.failures.unrecord(a.counters...)
+	s.failures.clear(a.pairKey)
+	s.knownPairs.add(a.pairKey, s.opt.Now())
+	if cred.parsed.cost != s.users.hasher.cost {
+		better = s.users.hasher.hash(password)
 	}
 	return better, nil
 }
 
-// stillValid makes sure that the password was not changed and the user not stopped while the hash
-// was computed: such a session would outlive the change. It locks the user's row: sessions come and
-// go by turns.
-func (s *Sessions) stillValid(ctx context.Context, tx *sqldb.Tx, cred credential) error {
+// recheckCredential checks that the password was not changed and the user not disabled during
+// hashing, because the new session would survive the change. It locks the user's row, which
+// serializes changes of the user's sessions.
+func (s *Sessions) recheckCredential(ctx context.Context, tx *sqldb.Tx, cred credential) error {
 	var id drive.UserID
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active' AND link_epoch = ?"+tx.ForUpdate(),
 		cred.user.ID, cred.epoch).Scan(&id)
@@ -188,9 +191,8 @@ func (s *Sessions) stillValid(ctx context.Context, tx *sqldb.Tx, cred credential
 	return nil
 }
 
-// improve replaces a hash by one of the same password at the current cost, unless another login
-// did.
-func improve(ctx context.Context, tx *sqldb.Tx, cred credential, better Hash) error {
+// storeRehash replaces the hash of a password by one at the current cost, unless it has changed.
+func storeRehash(ctx context.Context, tx *sqldb.Tx, cred credential, better Hash) error {
 	if better == "" {
 		return nil
 	}
@@ -201,15 +203,15 @@ func improve(ctx context.Context, tx *sqldb.Tx, cred credential, better Hash) er
 	return nil
 }
 
-// dropStale makes room for one more login: a program that logs in at every run must not grow the
-// table without end.
-func dropStale(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+// dropIdlestLogin deletes the least recently used logins if the user has maxSessions, so that a
+// program that logs in at every run does not grow the table without bound.
+func dropIdlestLogin(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	var n int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'login'", user).Scan(&n)
 	if err == nil && n >= maxSessions {
 		_, err = tx.DeleteBatch(ctx, sqldb.Batch{
 			Table: "sessions", Key: "id", Where: "user_id = ? AND kind = 'login'", Args: []any{user}, Order: "seen_at, id",
-			Limit: min(n-maxSessions+1, purgeBatch),
+			Limit: min(n-maxSessions+1, batchSize),
 		})
 	}
 	if err != nil {
@@ -218,7 +220,7 @@ func dropStale(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	return nil
 }
 
-// addressOf is the address of a client as the activity log has it; empty: a local socket.
+// addressOf returns an address as stored in the activity log; empty: a local socket.
 func addressOf(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -226,7 +228,8 @@ func addressOf(a netip.Addr) string {
 	return a.Unmap().WithZone("").String()
 }
 
-// agentName cuts what a client says of itself to something that can be shown.
+// agentName removes control characters from a client's self-description and shortens it to 200
+// bytes.
 func agentName(s string) string {
 	const limit = 200
 	s = strings.Map(func(r rune) rune {
@@ -241,9 +244,9 @@ func agentName(s string) string {
 	return s
 }
 
-// Confirm checks the caller's own password before something that a stolen login must not do. A
-// wrong one is Forbidden {reason: password} and counts as a failed login. The epoch is the
-// password's: it is another one once that was changed.
+// Confirm checks the caller's own password before an action that a stolen session must not perform.
+// A wrong password is Forbidden {reason: password} and counts as a failed login. The returned epoch
+// changes with the password.
 func (s *Sessions) Confirm(ctx context.Context, who drive.Who, password string, client netip.Addr) (epoch int64, err error) {
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {
@@ -256,9 +259,9 @@ func (s *Sessions) Confirm(ctx context.Context, who drive.Who, password string, 
 	return cred.epoch, err
 }
 
-// ChangePassword sets the caller's own password after checking the current one, and ends the
-// caller's other sessions and tokens. A wrong current password is Forbidden and counts as a failed
-// login.
+// ChangePassword sets the caller's password after checking the current one, and ends the caller's
+// other sessions and tokens. A wrong current password is Forbidden {reason: password} and counts as
+// a failed login.
 func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, next string, client netip.Addr) error {
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {
@@ -273,7 +276,7 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 	} else if err != nil {
 		return err
 	}
-	if cred.user.MustChange && next == current { // whoever gave it knows it
+	if cred.user.MustChange && next == current { // the administrator who chose it knows it
 		return drive.Bad("password", drive.NotAllowed, "allowed", "another one than the current password")
 	}
 	hash, err := s.users.Hash(ctx, cred.user.Name, next)
@@ -282,7 +285,7 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
-		if err := s.stillValid(ctx, tx, cred); err != nil {
+		if err := s.recheckCredential(ctx, tx, cred); err != nil {
 			return err
 		}
 		_, err := s.users.Update(ctx, tx, who.User, Patch{Password: hash, Keep: who.Session})

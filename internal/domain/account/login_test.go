@@ -211,7 +211,7 @@ func TestFailuresMemoryIsBounded(t *testing.T) {
 	f, now := newFailures(), newClock().Now()
 	one := counter{"pair ann", maxPair}
 	for range maxPair {
-		if err := f.take(now, one); err != nil {
+		if err := f.record(now, one); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,13 +219,13 @@ func TestFailuresMemoryIsBounded(t *testing.T) {
 		return counter{addressKey(netip.AddrFrom4([4]byte{a, 0, byte(i >> 8), byte(i)})), maxAddress}
 	}
 	for i := range maxFailedKeys - 1 {
-		if err := f.take(now, from(10, i)); err != nil {
+		if err := f.record(now, from(10, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantKind(t, f.take(now, one), drive.Rate) // not the memory's victim yet
+	wantKind(t, f.record(now, one), drive.Rate) // not the memory's victim yet
 	for i := range 100 {
-		if err := f.take(now, from(11, i)); err != nil {
+		if err := f.record(now, from(11, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,8 +250,8 @@ func TestLoginRehashesAnOldPassword(t *testing.T) {
 	}
 	all.Wait()
 	cred, err := upgraded.sessions.credential(t.Context(), "ann")
-	if err != nil || cred.phc.cost != better {
-		t.Fatalf("cost %+v, error %v", cred.phc.cost, err)
+	if err != nil || cred.parsed.cost != better {
+		t.Fatalf("cost %+v, error %v", cred.parsed.cost, err)
 	}
 	before := upgraded.users.Hashes()
 	upgraded.login(t, "ann")
@@ -319,7 +319,7 @@ func TestLoginLosesAgainstAChange(t *testing.T) {
 				_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: secret})
 				outcome <- err
 			}()
-			for f.users.hasher.waiting() == 0 { // it has read the old password
+			for f.users.hasher.queued() == 0 { // it has read the old password
 				runtime.Gosched()
 			}
 			if err := f.update(t, ann.ID, patch); err != nil {

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// scripts are those that a name is written in: a letter of none of them counts as a script of its
-// own. The ones of one line are used together (Unicode TR39 §5.2, highly restrictive).
+// scripts lists the scripts of names; scripts in one line may be mixed (Unicode TR39 §5.2, highly
+// restrictive). Letters of all other scripts count as one further script.
 var scripts = [][]*unicode.RangeTable{
 	{unicode.Latin},
 	{unicode.Cyrillic},
@@ -24,12 +24,12 @@ var scripts = [][]*unicode.RangeTable{
 	{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul},
 }
 
-// latinBeside is the script that stands beside Latin letters in names everywhere.
-var latinBeside = len(scripts) - 1
+// cjk is the index of the East Asian scripts, which may be mixed with Latin.
+var cjk = len(scripts) - 1
 
-// checkNewName refuses names that a new user must not have because they look like other names: with
-// characters that only look different in their compatibility form (ａ), or with letters of several
-// scripts (Latin d after Cyrillic а). Names that users have already stay valid.
+// checkNewName refuses names of new users that can be confused with others: with compatibility
+// characters (ａ), or with letters of several scripts (Latin d after Cyrillic а). Existing names
+// stay valid.
 func checkNewName(name string) error {
 	switch {
 	case norm.NFKC.String(name) != name:
@@ -40,7 +40,7 @@ func checkNewName(name string) error {
 	return nil
 }
 
-// MixesScripts reports whether a name has letters of several scripts that are not used together.
+// MixesScripts reports whether a name mixes letters of scripts that are not used together.
 func MixesScripts(name string) bool {
 	seen := map[int]bool{}
 	for _, r := range name {
@@ -49,10 +49,10 @@ func MixesScripts(name string) bool {
 		}
 		seen[scriptOf(r)] = true
 	}
-	return len(seen) > 2 || len(seen) == 2 && !(seen[0] && seen[latinBeside])
+	return len(seen) > 2 || len(seen) == 2 && !(seen[0] && seen[cjk])
 }
 
-// scriptOf returns the index in scripts of the script that a letter belongs to, or -1.
+// scriptOf returns the index of a letter's script in scripts, or -1.
 func scriptOf(r rune) int {
 	for i, line := range scripts {
 		if unicode.In(r, line...) {
@@ -62,10 +62,10 @@ func scriptOf(r rune) int {
 	return -1
 }
 
-// lookalikes are groups of letters, and a digit, that look alike in common fonts, ASCII first: the
-// part of Unicode's confusables.txt (TR39) that pairs one character with one, for the scripts of
-// scripts in which whole words can be written that way.
-var lookalikes = groups(`
+// lookalikes maps a character to those that look alike in common fonts: the single-character pairs
+// of Unicode's confusables.txt (TR39), for the scripts in which whole words can be written that
+// way. Each group lists ASCII first.
+var lookalikes = parseGroups(`
 	6бᏮⳒ AАΑᎪꓮ aɑаα BꞴВΒᏴꓐ bƄЬᏏ CСᏟⲤꓚ cᴄсꮯⲥ DᎠꓓ dԁᏧꓒ EЕΕᎬꓰ eɛꞓєԑεꮛⲉ eꬲеҽ FꞘϜꓝ fẝꞙꬵք GԌᏀᏳꓖ gƍɡᶃց
 	HНΗᎻⲎꓧ hһհᏂ iıɩɪіꙇιᎥꭵ IɪƖǀІΙⲒꓲ JꞲЈͿᎫꓙ jȷյ jјϳ KКΚᏦⲔꓗ kĸᴋкκꮶⲕ Lʟꮮⳑ LԼᏞⳐꓡ lӀӏ MМΜϺᎷⲘꓟ NɴΝⲚꓠ nпπᴨ
 	nոռ OОΟՕⲞꓳ oᴏᴑꬽоοσօⲟჿ PРΡᏢⲢꓑ pрρⲣք QԚ qԛգզ RƦᎡᏒꓣ Rʀꭱꮢ rꭇꭈгᴦꮁⲅ SЅՏᏕᏚꓢ sƽꜱѕꮪ TТΤᎢⲦꓔ tᴛтτꭲ UՍꓴ
@@ -75,8 +75,8 @@ var lookalikes = groups(`
 	ẟδծ ῶᏯ ⱵͰᎨᎰ ⱶꮀ ꜾϿ ꜿͽ ꝮⳊ ꞆႠ ꞒЄⲈ Ꞟꓤ ꞶꙌ ꭠљ
 `)
 
-// groups returns for each character those that it looks like, itself included.
-func groups(table string) map[rune][]rune {
+// parseGroups returns, for each character of the table, its group, itself included.
+func parseGroups(table string) map[rune][]rune {
 	of := map[rune][]rune{}
 	for group := range strings.FieldsSeq(table) {
 		for _, r := range group {
@@ -86,15 +86,15 @@ func groups(table string) map[rune][]rune {
 	return of
 }
 
-// maxLookalikes bounds the names of one script that lookalikesOf returns.
+// maxLookalikes bounds the names per script that lookalikeSlots returns.
 const maxLookalikes = 16
 
-// lookalikesOf returns the slots of the names in one script that a name could be taken for, not its
-// own. Where a script has several letters for one, only the first maxLookalikes names are returned.
-func lookalikesOf(name string) (slots []any) {
+// lookalikeSlots returns the slots of other names, written in one script, that a name can be
+// mistaken for: at most maxLookalikes per script.
+func lookalikeSlots(name string) (slots []any) {
 	seen := map[string]bool{slotOf(name): true}
 	for script := range scripts {
-		for _, other := range writtenIn(script, name) {
+		for _, other := range homographs(script, name) {
 			if slot := slotOf(other); !seen[slot] {
 				seen[slot] = true
 				slots = append(slots, slot)
@@ -104,15 +104,14 @@ func lookalikesOf(name string) (slots []any) {
 	return slots
 }
 
-// writtenIn returns the names of letters of one script that look like a name, at most
-// maxLookalikes.
-func writtenIn(script int, name string) []string {
+// homographs returns names in letters of one script that look like name, at most maxLookalikes.
+func homographs(script int, name string) []string {
 	names := []string{""}
 	for _, r := range name {
 		var letters []rune
 		for _, like := range append([]rune{r}, lookalikes[r]...) {
 			at := scriptOf(like)
-			fits := at == script || script == 0 && at == latinBeside || !unicode.IsLetter(like)
+			fits := at == script || script == 0 && at == cjk || !unicode.IsLetter(like)
 			if fits && !slices.Contains(letters, like) {
 				letters = append(letters, like)
 			}

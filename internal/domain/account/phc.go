@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Cost says what hashing one password takes.
+// Cost holds the Argon2id parameters of a password hash.
 type Cost struct {
 	MemoryKiB uint32
 	Passes    uint32
@@ -22,9 +22,8 @@ type Cost struct {
 // thread.
 var DefaultCost = Cost{MemoryKiB: 19 << 10, Passes: 2, Threads: 1}
 
-// Bounds of a hash that is accepted from elsewhere. They hold RFC 9106's second recommendation (64
-// MiB, 3 passes, 4 lanes) with room above, and keep a single stored string from taking the
-// machine's memory or minutes of its time.
+// Bounds of an accepted hash. They include RFC 9106's second recommendation (64 MiB, 3 passes, 4
+// lanes) with a margin, and prevent one stored string from exhausting memory or time.
 const (
 	maxMemoryKiB = 256 << 10
 	maxPasses    = 16
@@ -46,11 +45,12 @@ type phc struct {
 	sum  []byte
 }
 
+// errPHC reports that a stored hash is not a valid Argon2id PHC string.
 var errPHC = errors.New("not a usable argon2id PHC string")
 
 var phcBase64 = base64.RawStdEncoding.Strict()
 
-// parsePHC reads a PHC string within the bounds; every accepted string is the canonical one.
+// parsePHC parses a PHC string within the bounds. It accepts only the canonical form.
 func parsePHC(s string) (phc, error) {
 	fields := strings.Split(s, "$")
 	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != "v="+strconv.Itoa(argon2.Version) {
@@ -73,6 +73,7 @@ func parsePHC(s string) (phc, error) {
 	return p, nil
 }
 
+// parseCost parses "m=…,t=…,p=…".
 func parseCost(s string) (Cost, error) {
 	params := strings.Split(s, ",")
 	if len(params) != 3 {
@@ -90,6 +91,7 @@ func parseCost(s string) (Cost, error) {
 	return Cost{MemoryKiB: uint32(memory), Passes: uint32(passes), Threads: uint8(threads)}, nil
 }
 
+// parseParam parses a number from 1 to limit after prefix.
 func parseParam(s, prefix string, limit uint64) (uint64, error) {
 	digits, ok := strings.CutPrefix(s, prefix)
 	if !ok {
@@ -102,16 +104,18 @@ func parseParam(s, prefix string, limit uint64) (uint64, error) {
 	return n, nil
 }
 
+// String returns the canonical PHC string.
 func (p phc) String() string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, p.cost.MemoryKiB, p.cost.Passes, p.cost.Threads,
 		phcBase64.EncodeToString(p.salt), phcBase64.EncodeToString(p.sum))
 }
 
-// compute hashes the password with p's salt and cost.
+// compute hashes a password with the salt and cost of p.
 func (p phc) compute(password string) []byte {
 	return argon2.IDKey([]byte(password), p.salt, p.cost.Passes, p.cost.MemoryKiB, p.cost.Threads, uint32(len(p.sum)))
 }
 
+// matches compares the hash of a password in constant time.
 func (p phc) matches(password string) bool {
 	return subtle.ConstantTimeCompare(p.compute(password), p.sum) == 1
 }

@@ -8,8 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Preferences returns what the user chose on the pages, as it came: a JSON object, the empty one if
-// nothing was chosen.
+// Preferences returns the user's web preferences as stored: a JSON object, {} if there are none.
 func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserID) (value []byte, err error) {
 	err = q.QueryRow(ctx, "SELECT value FROM preferences WHERE user_id = ?", id).Scan(&value)
 	switch {
@@ -21,8 +20,8 @@ func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserI
 	return value, nil
 }
 
-// SetPreferences keeps a JSON object in place of the one before. Of two at a time the later one
-// stays; of a deleted user none.
+// SetPreferences replaces the user's web preferences by a JSON object. Of concurrent calls the last
+// one wins. For a deleted user nothing is stored.
 func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byte) error {
 	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		now := drive.TimeOf(u.opt.Now())
@@ -39,6 +38,7 @@ func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byt
 	})
 }
 
+// wrapPreferences adds context to err; nil stays nil.
 func wrapPreferences(err error, id drive.UserID) error {
 	if err != nil {
 		return fmt.Errorf("keep the preferences of %s: %w", id, err)
@@ -46,7 +46,7 @@ func wrapPreferences(err error, id drive.UserID) error {
 	return nil
 }
 
-// deletePreferences removes those of a user who is about to be purged.
+// deletePreferences deletes the preferences of a user.
 func deletePreferences(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM preferences WHERE user_id = ?", id); err != nil {
 		return fmt.Errorf("delete the preferences of %s: %w", id, err)

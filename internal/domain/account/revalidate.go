@@ -11,36 +11,35 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Run keeps the recently used sessions fresh until ctx ends, and records that they were used.
-// Without it nothing is wrong: requests ask the database every five seconds and logins do not
-// slide.
+// Run refreshes recently used sessions and records their use until ctx ends. Without it requests
+// read the database every five seconds and logins are not extended.
 func (a *Auth) Run(ctx context.Context) error {
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := a.runOnce(ctx); err != nil && ctx.Err() == nil {
-				a.opt.Log.Warn("keep sessions fresh", "error", err)
+			if err := a.refreshOnce(ctx); err != nil && ctx.Err() == nil {
+				a.opt.Log.Warn("cached sessions could not be refreshed; requests read the database until the next attempt", "error", err)
 			}
 		}
 	}
 }
 
-// maxReadAtOnce sessions are read by one query; SQLite takes 32,766 parameters.
-const maxReadAtOnce = 4096
+// sessionsPerQuery bounds the sessions read by one query; SQLite takes 32,766 parameters.
+const sessionsPerQuery = 4096
 
-// runOnce reads the sessions used within the last minute again and writes the times of use that
-// have become old. Where nothing was used it does not ask the database.
-func (a *Auth) runOnce(ctx context.Context) error {
+// refreshOnce re-reads the sessions used within the last minute and records outdated times of use.
+// It does not query if no session was used.
+func (a *Auth) refreshOnce(ctx context.Context) error {
 	now := a.opt.Now()
-	recent := a.recent(now)
+	recent := a.recentlyUsed(now)
 	for len(recent) > 0 {
-		batch := recent[:min(len(recent), maxReadAtOnce)]
+		batch := recent[:min(len(recent), sessionsPerQuery)]
 		recent = recent[len(batch):]
-		r, err := a.look(ctx, batch)
+		r, err := a.readSnapshot(ctx, batch)
 		if err != nil {
 			return err
 		}
@@ -49,25 +48,26 @@ func (a *Auth) runOnce(ctx context.Context) error {
 	return a.touch(ctx, now)
 }
 
-// recent returns the sessions used within the last minute and drops those of an hour ago.
-func (a *Auth) recent(now time.Time) []secretHash {
+// recentlyUsed returns the sessions used within the last minute and evicts those unused for an
+// hour.
+func (a *Auth) recentlyUsed(now time.Time) []secretHash {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var recent []secretHash
 	for hash, c := range a.cached {
 		switch idle := now.Sub(time.Unix(0, c.usedAt.Load())); {
-		case idle <= recentlyFor:
+		case idle <= refreshIdleLimit:
 			recent = append(recent, hash)
-		case idle > touchAfter:
+		case idle > touchInterval:
 			delete(a.cached, hash)
 		}
 	}
 	return recent
 }
 
-// refresh replaces the rows in memory by what the database says; a session that ended leaves it.
-// Where something was revoked while the query ran, its answer is dropped, as in keep.
-func (a *Auth) refresh(hashes []secretHash, r reading) {
+// refresh replaces cached rows by those in r and evicts sessions that ended. It does nothing if a
+// revocation happened since the query began.
+func (a *Auth) refresh(hashes []secretHash, r snapshot) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.epoch != r.epoch {
@@ -86,10 +86,10 @@ func (a *Auth) refresh(hashes []secretHash, r reading) {
 	}
 }
 
-// touch writes when sessions were last used, for those whose row is an hour behind, and lets logins
-// slide. A crash before it loses at most an hour of thirty days.
+// touch records the time of use of sessions whose row is an hour behind, and extends logins. A
+// crash loses at most an hour of thirty days.
 func (a *Auth) touch(ctx context.Context, now time.Time) error {
-	behind := a.behind(now)
+	behind := a.dueForTouch(now)
 	if len(behind) == 0 {
 		return nil
 	}
@@ -111,20 +111,20 @@ func (a *Auth) touch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// behind returns up to purgeBatch sessions used since their row was last brought up to date an hour
-// ago or more.
-func (a *Auth) behind(now time.Time) []drive.SessionID {
+// dueForTouch returns up to batchSize sessions whose recorded time of use is an hour or more
+// behind.
+func (a *Auth) dueForTouch(now time.Time) []drive.SessionID {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	var ids []drive.SessionID
 	for _, c := range a.cached {
 		used := drive.TimeOf(time.Unix(0, c.usedAt.Load()))
-		if used.Sub(c.row.session.SeenAt) >= touchAfter && now.Sub(c.readAt) < trustFor {
-			if ids = append(ids, c.row.session.ID); len(ids) == purgeBatch {
+		if used.Sub(c.row.session.SeenAt) >= touchInterval && now.Sub(c.readAt) < maxRowAge {
+			if ids = append(ids, c.row.session.ID); len(ids) == batchSize {
 				break
 			}
 		}
 	}
-	slices.SortFunc(ids, func(x, y drive.SessionID) int { return bytes.Compare(x[:], y[:]) }) // rows are locked in one order
+	slices.SortFunc(ids, func(x, y drive.SessionID) int { return bytes.Compare(x[:], y[:]) }) // all transactions lock rows in this order
 	return ids
 }

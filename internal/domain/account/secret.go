@@ -6,23 +6,25 @@ import (
 	"strings"
 )
 
+// Format of a bearer secret.
 const (
-	secretPrefix = "sd_" // lets secret scanners recognise a leaked one
+	secretPrefix = "sd_" // lets secret scanners recognize a leaked secret
 	secretBytes  = 32
 )
 
 var secretBase64 = base64.RawURLEncoding.Strict()
 
-// secretHash is what is kept of a bearer secret. The secret is random, so one round of SHA-256 is
+// secretHash is the stored SHA-256 of a bearer secret. The secret is random, so one round is
 // enough.
 type secretHash [sha256.Size]byte
 
+// newSecret returns a random bearer secret and its hash.
 func newSecret() (string, secretHash) {
 	b := random(secretBytes)
 	return secretPrefix + secretBase64.EncodeToString(b), sha256.Sum256(b)
 }
 
-// parseSecret returns the hash of a well-formed secret.
+// parseSecret returns the hash of a well-formed secret; false for other text.
 func parseSecret(s string) (secretHash, bool) {
 	text, ok := strings.CutPrefix(s, secretPrefix)
 	if !ok || len(text) != secretBase64.EncodedLen(secretBytes) {

@@ -9,71 +9,73 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Kind tells logins from tokens.
+// Kind distinguishes logins from API tokens.
 type Kind string
 
 // The kinds of session.
 const (
-	KindLogin Kind = "login" // made by a person, for 30 days after it was last used
-	KindToken Kind = "token" // made by its user for a program, with scopes and an end of its own
+	KindLogin Kind = "login" // made by a person; ends 30 days after its last use
+	KindToken Kind = "token" // made by its user for a program, with its own scopes and expiry
 )
 
+// Bounds of sessions.
 const (
 	loginLife   = 30 * 24 * time.Hour
-	maxSessions = 1000 // of each kind a user: a login beyond it ends the one unused for longest, a token is refused
-	purgeBatch  = 500  // rows a transaction, well within its 50 ms
+	maxSessions = 1000 // per kind and user: a further login ends the least recently used one, a further token is refused
+	batchSize   = 500  // rows per transaction, well within 50 ms
 )
 
-// Session is a login or a token, without its secret.
+// Session is a login or an API token, without its secret.
 type Session struct {
 	ID        drive.SessionID
 	User      drive.UserID
 	Kind      Kind
-	Name      string // of a login the client's own description, of a token the name its user gave it
+	Name      string // of a login the client's self-description, of a token its name
 	Scopes    drive.Scope
 	Heads     drive.Heads
 	CreatedAt drive.Time
-	SeenAt    drive.Time // exact to an hour
+	SeenAt    drive.Time // last use, exact to an hour
 	ExpiresAt drive.Time // zero: never
-	EndsAt    drive.Time // of a login: however much it is used, it ends then; zero: it goes on
+	EndsAt    drive.Time // of a login: fixed end even if it is used; zero: none
 }
 
-// Granted is a new session and its secret, which is shown once and not kept.
+// Granted is a new session with its secret, which is returned once and not stored.
 type Granted struct {
 	Session
 	Secret     string
-	MustChange bool // of a login: it is good for setting a new password only
+	MustChange bool // of a login: it may only set a new password
 }
 
-// Sessions makes, lists and ends logins and tokens.
+// Sessions creates, lists and ends logins and tokens.
 type Sessions struct {
-	db       *sqldb.DB
-	users    *Users
-	auth     *Auth
-	failures *failures
-	known    *knownPairs
+	db         *sqldb.DB
+	users      *Users
+	auth       *Auth
+	failures   *failures
+	knownPairs *knownPairs
 
-	passwords *passwords
-	wrong     *gathered // passwords
-	basic     *gathered // logins of clients that send the password with each request
-	opt       Options
+	passwords    *passwordCache
+	failedLogins *attemptLog // attempts with a wrong password
+	basicLogins  *attemptLog // logins of clients that send the password with each request
+	opt          Options
 }
 
 // NewSessions returns the sessions of db.
 func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions {
 	return &Sessions{
-		db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), passwords: newPasswords(),
-		wrong: newGathered(LoginFailed, ""), basic: newGathered(LoggedIn, "dav"), opt: opt.withDefaults(),
+		db: db, users: users, auth: auth, failures: newFailures(), knownPairs: newKnownPairs(), passwords: newPasswordCache(),
+		failedLogins: newAttemptLog(LoginFailed, ""), basicLogins: newAttemptLog(LoggedIn, "dav"), opt: opt.withDefaults(),
 	}
 }
 
 const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at, ends_at"
 
+// scanSession reads sessionColumns into s.
 func scanSession(s *Session, scan func(...any) error) error {
 	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.Heads, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt, &s.EndsAt)
 }
 
-// List returns the caller's living logins or tokens, the newest first.
+// List returns the caller's active logins or tokens, newest first.
 func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Session, error) {
 	rows, err := s.db.For(who.Account).Query(ctx, "SELECT "+sessionColumns+` FROM sessions
 		WHERE user_id = ? AND kind = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY id DESC LIMIT ?`,
@@ -85,8 +87,8 @@ func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Sessio
 	return all, nil
 }
 
-// Delete ends a session of the caller's, at once in this process and within five seconds elsewhere.
-// What is not there, not of that kind or not the caller's is NotFound.
+// Delete ends a session of the caller: at once in this process, within five seconds in others. It
+// fails with NotFound if there is no such session of that kind of the caller.
 func (s *Sessions) Delete(ctx context.Context, who drive.Who, kind Kind, id drive.SessionID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		e := Effect{What: LoggedOut, Account: who.Account, By: who, Session: id}
@@ -100,25 +102,25 @@ func (s *Sessions) Delete(ctx context.Context, who drive.Who, kind Kind, id driv
 		if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE id = ?", id); err != nil {
 			return fmt.Errorf("delete session %s: %w", id, err)
 		}
-		tx.AfterCommit(func() { s.auth.forgetSession(id) })
+		tx.AfterCommit(func() { s.auth.evictSession(id) })
 		return s.opt.happened(ctx, tx, e)
 	})
 }
 
-// DeleteOthers ends all logins of the caller's but the one that asks; tokens stay.
+// DeleteOthers ends all logins of the caller except the current one; tokens stay.
 func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND kind = 'login' AND id <> ?",
 			who.User, who.Session.String()); err != nil {
 			return fmt.Errorf("delete the other sessions of %s: %w", who.User, err)
 		}
-		tx.AfterCommit(func() { s.auth.forgetUser(who.User) })
+		tx.AfterCommit(func() { s.auth.evictUser(who.User) })
 		return s.opt.happened(ctx, tx, Effect{What: LoggedOut, Account: who.Account, By: who, All: true})
 	})
 }
 
-// deleteSessions ends all sessions and tokens of a user but one. The zero id is not a session's,
-// and as text it is not NULL.
+// deleteSessions ends all sessions and tokens of a user except keep. A zero keep matches no
+// session; its text form is not NULL.
 func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep drive.SessionID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND id <> ?", user, keep.String()); err != nil {
 		return fmt.Errorf("delete the sessions of %s: %w", user, err)
@@ -126,27 +128,28 @@ func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep d
 	return nil
 }
 
-// Purge removes sessions that expired over a day ago, in batches, and returns how many. Until then
-// their bearer is told "expired" and not "invalid".
+// Purge deletes sessions that expired over a day ago, in batches, and returns their number. Until
+// then their bearer gets "expired" instead of "invalid".
 func (s *Sessions) Purge(ctx context.Context) (int64, error) {
 	before := drive.TimeOf(s.opt.Kept()).Add(-24 * time.Hour)
 	for total := int64(0); ; {
 		var n int64
 		err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
-				Table: "sessions", Key: "id", Where: "expires_at > 0 AND expires_at < ?", Args: []any{before}, Limit: purgeBatch,
+				Table: "sessions", Key: "id", Where: "expires_at > 0 AND expires_at < ?", Args: []any{before}, Limit: batchSize,
 			})
 			return err
 		})
 		if err != nil {
 			return total, fmt.Errorf("purge sessions: %w", err)
 		}
-		if total += n; n < purgeBatch {
+		if total += n; n < batchSize {
 			return total, nil
 		}
 	}
 }
 
+// insertSession stores a session with the hash of its secret.
 func insertSession(ctx context.Context, tx *sqldb.Tx, s Session, hash secretHash) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.Heads, s.CreatedAt, s.SeenAt, s.ExpiresAt, s.EndsAt, hash[:]); err != nil {

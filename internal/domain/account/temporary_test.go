@@ -25,7 +25,7 @@ func TestATemporaryPasswordGivesNoScope(t *testing.T) {
 	if err != nil || !g.MustChange || !who.Renew || who.Scopes != 0 || who.Admin {
 		t.Errorf("%+v, %v of a login %+v", who, err, g)
 	}
-	f.clock.Advance(trustFor)
+	f.clock.Advance(maxRowAge)
 	if _, err := f.sessions.Basic(t.Context(), basic); !drive.IsKind(err, drive.Unauthenticated) {
 		t.Errorf("with each request: %v", err)
 	}
@@ -38,7 +38,7 @@ func TestATemporaryPasswordGivesNoScope(t *testing.T) {
 	if who, err = f.auth.Authenticate(t.Context(), g.Secret); err != nil || who.Renew || !who.Admin {
 		t.Errorf("after the change %+v, %v", who, err)
 	}
-	f.clock.Advance(trustFor)
+	f.clock.Advance(maxRowAge)
 	if who, err = f.other.auth.Authenticate(t.Context(), g.Secret); err != nil || who.Renew || !who.Admin {
 		t.Errorf("in another process %+v, %v", who, err)
 	}

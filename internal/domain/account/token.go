@@ -9,12 +9,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// NewToken describes a token to be made.
+// NewToken describes a token to create.
 type NewToken struct {
 	Name   string
 	Scopes drive.Scope
-	Heads  drive.Heads   // zero: the native one
-	Life   time.Duration // zero: until it is deleted
+	Heads  drive.Heads   // zero: the native API
+	Life   time.Duration // zero: it does not expire
 }
 
 const (
@@ -24,20 +24,21 @@ const (
 	allHeads     = drive.HeadNative | drive.HeadDAV | drive.HeadNextcloud
 )
 
-// CreateToken makes a token for a program. Only a login may: a token that could make tokens could
-// outlive its own end. The scope admin needs an administrator, and is for the native head
-// (Forbidden). At most 1,000 tokens a user: TooManyOpen.
+// CreateToken creates an API token. The caller must use a login, because a token that creates
+// tokens could outlive its own expiry. The scope admin requires an administrator and the native
+// head. It fails with Forbidden, with BadRequest, and with TooManyOpen beyond 1,000 tokens per
+// user.
 func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	secret, hash := newSecret()
-	session, err := s.addToken(ctx, who, drive.NewID[drive.SessionID](), in, hash, mayCreateToken)
+	session, err := s.addToken(ctx, who, drive.NewID[drive.SessionID](), in, hash, authorizeToken)
 	if err != nil {
 		return Granted{}, fmt.Errorf("create a token: %w", err)
 	}
 	return Granted{Session: session, Secret: secret}, nil
 }
 
-// addToken makes a token whose secret has a hash. One that the caller has made with it already is
-// the one that is returned; one of somebody else is NotFound.
+// addToken creates a token with a given id and secret hash after may allows it. If the caller has
+// already created the token with this id, it returns that; a token of another user is NotFound.
 func (s *Sessions) addToken(
 	ctx context.Context, who drive.Who, id drive.SessionID, in NewToken, hash secretHash, may func(context.Context, *sqldb.Tx, drive.Who) error,
 ) (Session, error) {
@@ -65,7 +66,7 @@ func (s *Sessions) addToken(
 		switch err := scanSession(&there, row.Scan); {
 		case drive.IsKind(err, drive.NotFound):
 			if err := insertSession(ctx, tx, session, hash); err != nil {
-				if sqldb.IsDuplicate(err) { // another user grants the same flow
+				if sqldb.IsDuplicate(err) { // another user grants the same flow concurrently
 					err = sqldb.Again(err)
 				}
 				return err
@@ -84,6 +85,7 @@ func (s *Sessions) addToken(
 	return session, err
 }
 
+// checkToken validates a new token, sets the default head, and returns the normalized name.
 func checkToken(in *NewToken) (string, error) {
 	name, err := parseLabel("name", in.Name)
 	if in.Heads == 0 {
@@ -107,24 +109,26 @@ func checkToken(in *NewToken) (string, error) {
 	return name, nil
 }
 
-// mayCreateToken locks the user's row, so that tokens are counted by turns.
-func mayCreateToken(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
+// authorizeToken locks the user's row, which serializes the counting of tokens, and checks that the
+// caller uses a login session.
+func authorizeToken(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	if err := lockUser(ctx, tx, who); err != nil {
 		return err
 	}
 	var kind Kind
 	row := tx.QueryRow(ctx, "SELECT kind FROM sessions WHERE id = ? AND user_id = ?", who.Session, who.User)
 	switch err := row.Scan(&kind); {
-	case drive.IsKind(err, drive.NotFound): // it ended since the request began
+	case drive.IsKind(err, drive.NotFound): // ended since the request began
 		return drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	case err != nil:
 		return fmt.Errorf("read the session %s: %w", who.Session, err)
 	case kind != KindLogin:
 		return drive.Fail(drive.Forbidden, "reason", "login-required")
 	}
-	return countTokens(ctx, tx, who)
+	return checkTokenCount(ctx, tx, who)
 }
 
+// lockUser locks the row of the caller. It fails with Unauthenticated if the user does not exist.
 func lockUser(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	var user drive.UserID
 	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), who.User).Scan(&user); drive.IsKind(err, drive.NotFound) {
@@ -135,7 +139,8 @@ func lockUser(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	return nil
 }
 
-func countTokens(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
+// checkTokenCount fails with TooManyOpen if the user has maxSessions tokens.
+func checkTokenCount(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	var n int
 	row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'token'", who.User)
 	if err := row.Scan(&n); err != nil {

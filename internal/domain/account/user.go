@@ -13,17 +13,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// State says what a user may do.
+// State is the state of a user.
 type State string
 
 // The states of a user.
 const (
 	Active   State = "active"
-	Disabled State = "disabled" // cannot log in; sessions sleep, signed links are void
-	Deleted  State = "deleted"  // gone for everybody; the data follows after DeletedKeep
+	Disabled State = "disabled" // cannot log in; sessions are refused, signed links are invalid
+	Deleted  State = "deleted"  // invisible; the data is purged after DeletedKeep
 )
 
-// DeletedKeep is how long the data of a deleted user waits for the purge: 30 days.
+// DeletedKeep is how long the data of a deleted user is kept: 30 days.
 const DeletedKeep = 30 * 24 * time.Hour
 
 // User is a person who logs in and acts on an account.
@@ -37,30 +37,31 @@ type User struct {
 	UpdatedAt drive.Time
 	DeletedAt drive.Time
 
-	MustChange bool       // somebody else chose the password: a login is good for setting a new one only
+	MustChange bool       // another person chose the password: a login may only set a new one
 	LastLogin  drive.Time // zero: never
 }
 
-// Options configure the package. The zero value of each field is its default.
+// Options configures the package. The zero value of each field selects its default.
 type Options struct {
-	// Cost of a new password's hash. Default: DefaultCost. A login re-hashes a password that was
-	// hashed at another cost.
+	// Cost of hashing a new password. Default: DefaultCost. A login re-hashes a password stored at
+	// another cost.
 	Cost Cost
-	// PasswordChanged is told, after the commit, whose password is a new one; it must not block.
-	// Default: nobody is told.
+	// PasswordChanged is called with the user's name after the commit of a new password; it must
+	// not block. Default: no call.
 	PasswordChanged func(name string)
-	// Happened is told, in the transaction that does it, what is done about the logins, tokens and
-	// passwords of users. The row of the user is locked. Default: nobody is told.
+	// Happened is called in the transaction of each security event. The user's row is locked. An
+	// error rolls the transaction back. Default: no call.
 	Happened func(ctx context.Context, tx *sqldb.Tx, e Effect) error
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: Now.
+	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// Now.
 	Kept func() time.Time
-	// Log receives what no caller can be told. Default: slog.Default.
+	// Log receives errors that no caller gets. Default: slog.Default.
 	Log *slog.Logger
 }
 
+// withDefaults returns o with its defaults set.
 func (o Options) withDefaults() Options {
 	if o.PasswordChanged == nil {
 		o.PasswordChanged = func(string) {}
@@ -83,36 +84,38 @@ type Users struct {
 	opt    Options
 }
 
-// NewUsers returns the users of db; auth is told of those who may no longer act.
+// NewUsers returns the users of db. auth is told whose sessions to evict.
 func NewUsers(db *sqldb.DB, auth *Auth, opt Options) *Users {
 	return &Users{db: db, auth: auth, hasher: newHasher(opt.Cost), opt: opt.withDefaults()}
 }
 
-// Hashes returns how many passwords were hashed since the start.
+// Hashes returns the number of passwords hashed since the start.
 func (u *Users) Hashes() int64 { return u.hasher.count.Load() }
 
-// Hash checks a new password of the user of that name and hashes it: tens of milliseconds, so never
-// inside a transaction.
+// Hash validates and hashes a new password for the user of that name. It takes tens of
+// milliseconds; never call it in a transaction. It fails with BadRequest for an unsuitable
+// password, with Rate if too many hashes wait, and with Unavailable if ctx ends.
 func (u *Users) Hash(ctx context.Context, name, password string) (Hash, error) {
 	password, err := parsePassword("password", password, name)
 	if err != nil {
 		return "", err
 	}
-	leave, err := u.hasher.enter(ctx, visitor{known: true})
+	leave, err := u.hasher.acquire(ctx, requester{known: true})
 	if err != nil {
 		return "", fmt.Errorf("wait to hash a password: %w", err)
 	}
 	defer leave()
-	return u.hasher.make(password), nil
+	return u.hasher.hash(password), nil
 }
 
 const userColumns = "id, account_id, name, admin, state, created_at, updated_at, deleted_at, must_change, last_login_at"
 
+// scanUser reads userColumns into u.
 func scanUser(u *User, scan func(...any) error) error {
 	return scan(&u.ID, &u.Account, &u.Name, &u.Admin, &u.State, &u.CreatedAt, &u.UpdatedAt, &u.DeletedAt, &u.MustChange, &u.LastLogin)
 }
 
-// Find returns a user, deleted ones excepted: NotFound.
+// Find returns a user. It fails with NotFound for unknown and deleted users.
 func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (User, error) {
 	var user User
 	row := q.QueryRow(ctx, "SELECT "+userColumns+" FROM users WHERE id = ? AND state <> 'deleted'", id)
@@ -122,11 +125,10 @@ func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 	return user, nil
 }
 
-// FindMany returns users by id, deleted ones excepted. Those that there are none of are not in the
-// map.
+// FindMany returns users by id. Unknown and deleted users have no entry.
 func (u *Users) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]User, error) {
 	found := make(map[drive.UserID]User, len(ids))
-	for some := range slices.Chunk(ids, findAtOnce) {
+	for some := range slices.Chunk(ids, usersPerStatement) {
 		marks, args := sqldb.In(some)
 		rows, err := q.Query(ctx, "SELECT "+userColumns+" FROM users WHERE id IN ("+marks+") AND state <> 'deleted'", args...)
 		all, err := sqldb.Scan(rows, err, scanUser)
@@ -140,10 +142,9 @@ func (u *Users) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.User
 	return found, nil
 }
 
-const findAtOnce = 500 // users that one statement reads
+const usersPerStatement = 500 // users that one statement reads
 
-// Names returns the names of users, also of those who were deleted. Those that there are none of
-// are not in the map.
+// Names returns the names of users by id, deleted ones included. Unknown ids have no entry.
 func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]string, error) {
 	names := make(map[drive.UserID]string, len(ids))
 	if len(ids) == 0 {
@@ -162,7 +163,7 @@ func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID)
 	return names, nil
 }
 
-// FindByName returns the user of that name, whatever its case; NotFound.
+// FindByName returns the user of a name, ignoring case, or NotFound.
 func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (User, error) {
 	name, err := parseName(name)
 	if err != nil {
@@ -176,11 +177,11 @@ func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (U
 	return user, nil
 }
 
-const maxPage = 1000 // users, the contract's limit
+const maxPage = 1000 // users per page, as the API promises
 
-// List returns up to limit (1 to 1,000) users in the order of their folded names, deleted ones
-// excepted, and the cursor of the next page, "" after the last. A cursor that List did not make is
-// CursorInvalid.
+// List returns up to limit (1 to 1,000) users ordered by folded name, without deleted ones, and the
+// cursor of the next page; "" after the last. It fails with CursorInvalid if the cursor is
+// malformed.
 func (u *Users) List(ctx context.Context, q sqldb.Querier, cursor string, limit int) ([]User, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -200,8 +201,8 @@ func (u *Users) List(ctx context.Context, q sqldb.Querier, cursor string, limit 
 	return users[:limit], base64.RawURLEncoding.EncodeToString([]byte(last)), nil
 }
 
-// ListDeleted returns up to limit users deleted before the given time, the longest gone first: the
-// purger's work.
+// ListDeleted returns up to limit users deleted before the given time, oldest deletion first, for
+// the purge.
 func (u *Users) ListDeleted(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]User, error) {
 	rows, err := q.Query(ctx, "SELECT "+userColumns+
 		" FROM users WHERE deleted_at > 0 AND deleted_at < ? ORDER BY deleted_at, id LIMIT ?", before, limit)
@@ -212,7 +213,7 @@ func (u *Users) ListDeleted(ctx context.Context, q sqldb.Querier, before drive.T
 	return users, nil
 }
 
-// Any reports whether there is a user at all, deleted ones included.
+// Any reports whether at least one user exists, deleted ones included.
 func (u *Users) Any(ctx context.Context, q sqldb.Querier) (bool, error) {
 	var n int
 	if err := q.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM users)").Scan(&n); err != nil {
@@ -221,8 +222,8 @@ func (u *Users) Any(ctx context.Context, q sqldb.Querier) (bool, error) {
 	return n == 1, nil
 }
 
-// LinkEpoch returns the number that a signed link of this user must carry; NotFound unless the user
-// is active.
+// LinkEpoch returns the number that valid signed links of a user carry. It fails with NotFound
+// unless the user is active.
 func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error) {
 	var epoch int64
 	row := u.db.QueryRow(ctx, "SELECT link_epoch FROM users WHERE id = ? AND state = 'active'", user)
@@ -232,8 +233,8 @@ func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
 	return epoch, nil
 }
 
-// SessionLives is nil while a login or token is good: NotFound once it has ended or expired. What
-// it made for others to use asks this. It reads the row: what another process ended has ended here.
+// SessionLives fails with NotFound if a login or token has ended or expired. Links created by a
+// session depend on it. It reads the database, so that it sees sessions ended by other processes.
 func (u *Users) SessionLives(ctx context.Context, id drive.SessionID) error {
 	var end drive.Time
 	if err := u.db.QueryRow(ctx, "SELECT expires_at FROM sessions WHERE id = ?", id).Scan(&end); err != nil {
