@@ -23,7 +23,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Options are what batches stand on; all but Turns are required.
+// Options configure New; all fields except Turns are required.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
@@ -31,71 +31,71 @@ type Options struct {
 	Uploads *upload.Sessions
 	Files   *files.Files
 	Keys    *idem.Keys
-	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	// Turns limits long transactions and may be shared with other users. Default: turn.NewLong.
 	Turns *turn.Long
 }
 
-// Batches does batches. It is safe for concurrent use.
+// Batches runs batches. It is safe for concurrent use.
 type Batches struct {
-	opt  Options
-	room *semaphore.Weighted // bytes of files that are on their way to a store that is far
-	most atomic.Int64        // items of the next transactions: see pace
+	opt       Options             // bytes of files buffered for a distant store
+	buffer    *semaphore.Weighted // items per transaction, adjusted by adaptSize
+	groupSize atomic.Int64        // items of the next transactions: see pace
 }
 
-// Limits of one batch and of all of them.
+// Limits of one batch and of all batches.
 const (
-	maxGroup  = 128                   // items of one transaction: some 10 ms of SQLite's writer, and of the lock on an account
-	minGroup  = 16                    // that a slow machine makes of it: see pace
-	slowGroup = 20 * time.Millisecond // for one transaction: the next ones have fewer items
-	maxBytes  = 8 * drive.MiB         // of files of one group: what a sync may have to wait for
-	pause     = 2 * time.Millisecond  // without an item ends a group: fewer syncs, and nobody waits behind a slow client
-	longest   = 20 * time.Millisecond // of waiting and reading, from the first item of a group on
-	maxAhead  = 256                   // items that are laid while a group is committed
-	farAtOnce = 16                    // files of one batch on their way to a store that is far
-	farRoom   = 16 * drive.MiB        // bytes of files of all batches in memory for it
+	maxGroup     = 128                   // items per transaction: about 10 ms of SQLite's writer, and of the lock on an account
+	minGroup     = 16                    // lower bound of adaptSize on a slow machine
+	slowGroup    = 20 * time.Millisecond // a transaction slower than this makes the next ones smaller
+	maxBytes     = 8 * drive.MiB         // bytes of files per group: bounds the wait for a sync
+	maxGap       = 2 * time.Millisecond  // a gap this long between items ends a group, so that nobody waits behind a slow client
+	maxWait      = 20 * time.Millisecond // a group collects items at most this long, counted from its first item
+	maxReadAhead = 256                   // items read ahead while a group is committed
+	maxFarWrites = 16                    // concurrent writes of one batch to a distant store
+	maxFarBuffer = 16 * drive.MiB        // bytes buffered by all batches for such writes
 )
 
 // New returns Batches.
 func New(opt Options) *Batches {
 	opt.Turns = cmp.Or(opt.Turns, turn.NewLong(opt.DB.Concurrency))
-	b := &Batches{opt: opt, room: semaphore.NewWeighted(int64(farRoom))}
-	b.most.Store(maxGroup)
+	b := &Batches{opt: opt, buffer: semaphore.NewWeighted(int64(maxFarBuffer))}
+	b.groupSize.Store(maxGroup)
 	return b
 }
 
-// run is one batch.
+// run is the state of one batch.
 type run struct {
 	*Batches
 	who    drive.Who
 	series *idem.Series
-	from   Source
-	tell   func([]Answer) error
+	source Source
+	tell   func([]Answer) error // Run's tell
 
-	ahead chan *pending
-	stop  chan struct{} // closed when no item is to be read any more
-	lanes chan struct{} // holds a token for each file on its way to a store that is far
+	ahead  chan *pending // items read and not committed yet
+	stop   chan struct{} // closed when reading must stop
+	writes chan struct{} // holds a token per write to a distant store
 }
 
-// Run does a batch. key names it; the zero Key is a batch that cannot be repeated. tell is called
-// with the answers of each group, in the order of the items; its error ends the batch.
+// Run executes a batch. key is its idempotency key; with the zero Key the batch cannot be repeated.
+// tell is called with the answers of each group in item order; an error of tell ends the batch.
 //
-// The error is why the batch has ended before its end: what was told is done, and of the rest
-// nobody knows how much is. A repeat under the key goes on.
+// If Run returns an error the batch ended early. Items whose answers were told are done; of the
+// others an unknown number is. A repeat under the same key continues after the items done.
 func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from Source, tell func([]Answer) error) error {
 	series, err := b.opt.Keys.OpenSeries(ctx, key)
 	if err != nil {
 		return err
 	}
 	r := &run{
-		Batches: b, who: who, series: series, from: from, tell: tell,
-		ahead: make(chan *pending, maxAhead), stop: make(chan struct{}), lanes: make(chan struct{}, farAtOnce),
+		Batches: b, who: who, series: series, source: from, tell: tell,
+		ahead: make(chan *pending, maxReadAhead), stop: make(chan struct{}), writes: make(chan struct{}, maxFarWrites),
 	}
 	read := make(chan error, 1)
 	go func() {
 		defer close(r.ahead)
 		read <- guarded(func() error { return r.read(ctx) })
 	}()
-	err = r.commitAll(context.WithoutCancel(ctx)) // what has arrived is kept, also of a client that has gone
+	err = r.commitAll(context.WithoutCancel(ctx)) // what was received is kept, even if the client has gone
 	close(r.stop)
 	if err != nil {
 		from.Stop()
@@ -105,14 +105,14 @@ func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from
 		rest = append(rest, p)
 	}
 	err = errors.Join(err, r.discard(ctx, rest...))
-	if readErr := <-read; err == nil { // else it may be that of Stop
+	if readErr := <-read; err == nil { // otherwise it may result from Stop
 		err = readErr
 	}
 	return err
 }
 
-// guarded does a step of a batch. A panic in it is the error of the step: the batch ends, what it
-// has begun is cleared away, and other batches do not notice.
+// guarded runs step and turns a panic into its error, so that the batch ends and cleans up and
+// other batches continue.
 func guarded(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -122,8 +122,7 @@ func guarded(step func() error) (err error) {
 	return step()
 }
 
-// discard gives up items that will not be done. Their contents are removed together: they may lie
-// together.
+// discard gives up items that will not be done and removes their contents in one call.
 func (r *run) discard(ctx context.Context, all ...*pending) error {
 	var laid []*upload.Laid
 	for _, p := range all {
@@ -136,16 +135,17 @@ func (r *run) discard(ctx context.Context, all ...*pending) error {
 	return guarded(func() error { return r.opt.Uploads.EndLaid(ctx, nil, laid) })
 }
 
+// await blocks until the item's content is stored or has failed.
 func (p *pending) await() {
 	if p.ready != nil {
 		<-p.ready
 	}
 }
 
-// read takes the items as they come.
+// read receives the items of the source until it ends or the batch stops.
 func (r *run) read(ctx context.Context) error {
 	for {
-		item, err := r.from.Next()
+		item, err := r.source.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -154,7 +154,7 @@ func (r *run) read(ctx context.Context) error {
 		}
 		p := &pending{Item: item}
 		r.receive(ctx, p)
-		if err := r.from.Err(); err != nil { // in the middle of this one
+		if err := r.source.Err(); err != nil { // the source failed within this item
 			return errors.Join(err, r.discard(ctx, p))
 		}
 		select {
@@ -165,63 +165,64 @@ func (r *run) read(ctx context.Context) error {
 	}
 }
 
-// receive takes the bytes of an item, and looks whether it was done before.
+// receive stores the bytes of an item, unless an earlier attempt has done the item.
 func (r *run) receive(ctx context.Context, p *pending) {
 	if r.series != nil {
 		if done, ok := r.series.Done[p.N]; ok {
 			p.done = &done
-			p.marked(sumOf(p.Body))
+			p.setMark(sumOf(p.Body))
 			return
 		}
 	}
 	switch {
 	case p.Err != nil:
 	case p.Op == Put:
-		r.lay(ctx, p)
+		r.store(ctx, p)
 	default:
-		p.marked(digest.Sum{})
+		p.setMark(digest.Sum{})
 	}
 }
 
-// sumOf reads bytes that are there already.
+// sumOf returns the digest of body; zero if body is nil or fails.
 func sumOf(body io.Reader) digest.Sum {
 	if body == nil {
 		return digest.Sum{}
 	}
 	hash := digest.NewPart(0)
-	if _, err := io.Copy(hash, body); err != nil { // the source knows
+	if _, err := io.Copy(hash, body); err != nil { // the source reports the error
 		return digest.Sum{}
 	}
 	return hash.Root()
 }
 
-// lay brings the bytes of a file to the store: as they come, or, where a store is far, beside those
-// that follow, as long as there is memory for it.
-func (r *run) lay(ctx context.Context, p *pending) {
+// store stores the bytes of a file. For a distant store it does so concurrently with later items,
+// as long as memory for the buffer is available.
+func (r *run) store(ctx context.Context, p *pending) {
 	size := int64(p.File.Size)
-	if !r.opt.Uploads.Store.Caps().Far || p.File.Size > upload.LaidSize || !r.room.TryAcquire(size) {
-		r.layFrom(ctx, p, p.Body)
+	if !r.opt.Uploads.Store.Caps().Far || p.File.Size > upload.LaidSize || !r.buffer.TryAcquire(size) {
+		r.storeFrom(ctx, p, p.Body)
 		return
 	}
 	bytes, err := readAll(p.Body, size)
-	if err != nil { // the source knows
-		r.room.Release(size)
+	if err != nil { // the source reports the error
+		r.buffer.Release(size)
 		p.Err = err
 		return
 	}
 	p.ready = make(chan struct{})
-	r.lanes <- struct{}{}
+	r.writes <- struct{}{}
 	go func() {
 		defer func() {
-			r.room.Release(size)
-			<-r.lanes
+			r.buffer.Release(size)
+			<-r.writes
 			close(p.ready)
 		}()
-		r.layFrom(ctx, p, bytes)
+		r.storeFrom(ctx, p, bytes)
 	}()
 }
 
-func (r *run) layFrom(ctx context.Context, p *pending, body io.Reader) {
+// storeFrom stores body and sets p.laid and p.mark, or p.Err.
+func (r *run) storeFrom(ctx context.Context, p *pending, body io.Reader) {
 	p.Err = guarded(func() (err error) {
 		who := r.who
 		who.Tokens = p.Tokens
@@ -229,6 +230,6 @@ func (r *run) layFrom(ctx context.Context, p *pending, body io.Reader) {
 		return err
 	})
 	if p.Err == nil {
-		p.marked(p.laid.Sum())
+		p.setMark(p.laid.Sum())
 	}
 }

@@ -1,19 +1,20 @@
-// Package batch does many things that were asked for in one request: it makes folders, stores small
-// files, moves, trashes, and links content that the account has, one item after the other.
+// Package batch executes many items of one request: it creates folders, stores small files, moves,
+// trashes, and links content that the account owns, one item after the other.
 //
-//	items ──► read: the bytes of a file are laid into the store as they come
+//	items ──► read: file bytes are stored (Lay) as they arrive
 //	             │
-//	             ▼        what comes without a pause, and is there when the one before it is done
+//	             ▼        items that arrive without a pause while the previous group commits
 //	          group ──► one round of syncs ──► one transaction ──► answers, in order
 //
-// Each item succeeds or fails alone, with what it would have been answered alone, and sees what
-// those before it have done. While a group is made durable the next one gathers, so the size of
-// groups follows the speed of the client by itself. An item waits for the one behind it 2 ms at the
-// most, and for its group 20 (decision 151).
+// Each item succeeds or fails alone, with the result that it would have alone, and sees the effects
+// of the items before it. The next group collects items while a group is made durable, so the group
+// size follows the client's speed. An item waits at most 2 ms for the next one and 20 ms for its
+// group (decision 151).
 //
-// A batch that breaks off keeps a prefix: all items of the groups that were committed, and nothing
-// of the others. Under a key a repeat goes on behind them (idem.Series): the batch may be sent
-// again as a whole, or without the items whose answers have come.
+// If a batch breaks off, a prefix is kept: all items of committed groups and none of the others. A
+// repeat under the same key continues after them (idem.Series); it may send the whole batch, or
+// omit the items already answered.
 //
-// The package knows no protocol. A head reads items out of a request (Source), and writes answers.
+// The package is independent of the protocol: a head reads items from a request (Source) and writes
+// the answers.
 package batch

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
+// readAll reads size bytes of body into memory; a short body is an error.
 func readAll(body io.Reader, size int64) (io.Reader, error) {
 	b := make([]byte, size)
 	if _, err := io.ReadFull(body, b); err != nil {
@@ -23,7 +24,7 @@ func readAll(body io.Reader, size int64) (io.Reader, error) {
 	return bytes.NewReader(b), nil
 }
 
-// commitAll does the items, group by group.
+// commitAll executes the items group by group.
 func (r *run) commitAll(ctx context.Context) error {
 	var next *pending
 	for {
@@ -32,7 +33,7 @@ func (r *run) commitAll(ctx context.Context) error {
 			return nil
 		}
 		whole, broken, moment := r.split(ctx, group)
-		err := guarded(func() error { return r.do(ctx, whole) })
+		err := guarded(func() error { return r.execute(ctx, whole) })
 		if err == nil {
 			err = guarded(func() error { return r.answer(ctx, whole) })
 		}
@@ -49,8 +50,9 @@ func (r *run) commitAll(ctx context.Context) error {
 	}
 }
 
-// split returns the items before the first one that failed for a reason of the moment, which ends
-// the batch: those behind it must not be done before it. moment is its error; nil: there is none.
+// split waits for the items' contents and returns the items before the first one with a transient
+// error. That error, moment, ends the batch, because later items must not be done before it. moment
+// is nil if there is none.
 func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pending, moment error) {
 	for i, p := range group {
 		p.await()
@@ -60,15 +62,16 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 		if p.Op == Claim && p.done == nil && p.Err == nil {
 			p.Err = guarded(func() error { return upload.CheckOwned(ctx, r.opt.Uploads, r.who, p.File) })
 		}
-		if passing(p.Err) {
+		if transient(p.Err) {
 			return group[:i], group[i:], p.Err
 		}
 	}
 	return group, nil, nil
 }
 
-// gather returns what comes without a pause, at least one item, and the first item of the group
-// after it, where that is known.
+// gather returns the next group: at least one item, and further ones that arrive without a pause.
+// next is the first item of the following group if it was already read. An empty group means that
+// the batch has ended.
 func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	if first == nil {
 		if first = <-r.ahead; first == nil {
@@ -77,9 +80,9 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	}
 	group = append(group, first)
 	size := first.File.Size
-	late, until := time.NewTimer(pause), time.Now().Add(longest)
+	late, until := time.NewTimer(maxGap), time.Now().Add(maxWait)
 	defer late.Stop()
-	for len(group) < int(r.most.Load()) && size < maxBytes {
+	for len(group) < int(r.groupSize.Load()) && size < maxBytes {
 		p := r.soon(late, until)
 		switch {
 		case p == nil:
@@ -93,14 +96,14 @@ func (r *run) gather(first *pending) (group []*pending, next *pending) {
 	return group, nil
 }
 
-// soon returns the next item, nil: there is none, or none yet.
+// soon returns the next item; nil if the batch has ended or none arrives in time.
 func (r *run) soon(late *time.Timer, until time.Time) *pending {
 	select {
 	case p := <-r.ahead:
 		return p
 	default:
 	}
-	late.Reset(min(pause, time.Until(until)))
+	late.Reset(min(maxGap, time.Until(until)))
 	select {
 	case p := <-r.ahead:
 		return p
@@ -109,8 +112,8 @@ func (r *run) soon(late *time.Timer, until time.Time) *pending {
 	}
 }
 
-// do does a group. Its error is why it may not be there.
-func (r *run) do(ctx context.Context, group []*pending) error {
+// execute executes a group. If it returns an error the group may not have been committed.
+func (r *run) execute(ctx context.Context, group []*pending) error {
 	var laid []*upload.Laid
 	fresh := make([]*pending, 0, len(group))
 	for _, p := range group {
@@ -133,8 +136,8 @@ func (r *run) do(ctx context.Context, group []*pending) error {
 	return errors.Join(err, r.opt.Uploads.EndLaid(ctx, err, laid))
 }
 
-// commit writes a group. Of what panicked outside the transaction's function nobody knows whether
-// it was committed.
+// commit runs the transaction of a group. After a panic outside the transaction's function the
+// outcome is in doubt.
 func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	whole := false
 	panicked := guarded(func() error {
@@ -150,30 +153,30 @@ func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
 	return err
 }
 
-// pace makes the next transactions shorter where one of n items that began at a time was slow, and
-// longer again where a whole one was not: others wait for the writer meanwhile.
-func (b *Batches) pace(n int, began time.Time) {
-	most := b.most.Load()
+// adaptSize halves the size of later transactions if one of n items was slow, and doubles it if a
+// full one was fast, because others wait for the writer meanwhile.
+func (b *Batches) adaptSize(n int, began time.Time) {
+	most := b.groupSize.Load()
 	switch took := time.Since(began); {
 	case took > slowGroup:
-		b.most.CompareAndSwap(most, max(minGroup, most/2))
+		b.groupSize.CompareAndSwap(most, max(minGroup, most/2))
 	case took < slowGroup/2 && int64(n) >= most:
-		b.most.CompareAndSwap(most, min(maxGroup, most*2))
+		b.groupSize.CompareAndSwap(most, min(maxGroup, most*2))
 	}
 }
 
-// measure looks at what is below a node that goes somewhere. What is not there is the transaction's
-// to refuse.
+// measure reads the extent of the subtree that an item moves. If the node is missing it returns
+// nil; the transaction refuses the item.
 func (r *run) measure(ctx context.Context, p *pending) error {
 	id, parent, name := p.Node, p.Change.Parent, p.Change.Name
 	var err error
 	if p.At != nil {
-		id, err = r.at(ctx, r.opt.DB, p.At)
+		id, err = r.resolve(ctx, r.opt.DB, p.At)
 	}
 	if err == nil && p.To != nil {
 		var above drive.Path
 		above, name, _ = p.To.Split()
-		parent, err = r.at(ctx, r.opt.DB, above)
+		parent, err = r.resolve(ctx, r.opt.DB, above)
 	}
 	if err == nil {
 		p.below, err = r.opt.Files.Below(ctx, r.opt.DB, r.who, id, parent, name)
@@ -184,7 +187,8 @@ func (r *run) measure(ctx context.Context, p *pending) error {
 	return err
 }
 
-func (r *run) at(ctx context.Context, q sqldb.Querier, path drive.Path) (drive.NodeID, error) {
+// resolve returns the id of the node at a path of the account.
+func (r *run) resolve(ctx context.Context, q sqldb.Querier, path drive.Path) (drive.NodeID, error) {
 	n, err := r.opt.Tree.Resolve(ctx, q, r.who.Account, path)
 	return n.ID, err
 }
@@ -198,12 +202,12 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	if err := r.opt.Ledger.Lock(ctx, tx, r.who.Account); err != nil {
 		return err
 	}
-	defer r.pace(len(group), time.Now())
+	defer r.adaptSize(len(group), time.Now())
 	for i, p := range group {
 		p.node, p.created, p.failed, p.behind = tree.Node{}, false, p.Err, i > 0
 	}
 	for i := 0; i < len(group); {
-		n := puts(group[i:])
+		n := countPuts(group[i:])
 		if n > 0 {
 			if err := r.publish(ctx, tx, group[i:i+n]); err != nil {
 				return err
@@ -216,24 +220,25 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 			if err != nil {
 				return err
 			}
-			if passing(failed) {
+			if transient(failed) {
 				return failed
 			}
 			p.failed = failed
 		}
 		i++
 	}
-	return r.keep(ctx, tx, group)
+	return r.record(ctx, tx, group)
 }
 
-// puts is how many items from the first on are files that have come.
-func puts(group []*pending) (n int) {
+// countPuts returns the number of stored files at the start of group.
+func countPuts(group []*pending) (n int) {
 	for n < len(group) && group[n].laid != nil {
 		n++
 	}
 	return n
 }
 
+// publish publishes the files of a run of Put items. It fails only with errors that end the batch.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	laid := make([]*upload.Laid, len(group))
 	for i, p := range group {
@@ -243,15 +248,15 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, group []*pending) error
 		return err
 	}
 	for _, p := range group {
-		if p.node, p.created, p.failed = p.laid.Outcome(); passing(p.failed) {
+		if p.node, p.created, p.failed = p.laid.Outcome(); transient(p.failed) {
 			return p.failed
 		}
 	}
 	return nil
 }
 
-// keep writes down what was done, for a repeat.
-func (r *run) keep(ctx context.Context, tx *sqldb.Tx, group []*pending) (err error) {
+// record records the results of a group for repeats under the same key.
+func (r *run) record(ctx context.Context, tx *sqldb.Tx, group []*pending) (err error) {
 	if r.series == nil {
 		return nil
 	}
@@ -261,7 +266,7 @@ func (r *run) keep(ctx context.Context, tx *sqldb.Tx, group []*pending) (err err
 		switch {
 		case p.failed == nil:
 			d.Created, d.Node = p.created, p.node.ID
-		case decided(p.failed):
+		case permanent(p.failed):
 			if d.Refusal, err = packRefusal(p.failed); err != nil {
 				return err
 			}
@@ -273,7 +278,7 @@ func (r *run) keep(ctx context.Context, tx *sqldb.Tx, group []*pending) (err err
 	return r.series.Keep(ctx, tx, done)
 }
 
-// act does to one item what is wanted, within the group's transaction.
+// act executes one item that is not a file, within the group's transaction.
 func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	switch p.Op {
 	case Folder:
@@ -288,7 +293,7 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	case Trash:
 		id := p.Node
 		if p.At != nil {
-			id, err = r.at(ctx, tx, p.At)
+			id, err = r.resolve(ctx, tx, p.At)
 		}
 		if err == nil {
 			p.node, err = r.opt.Tree.Trash(ctx, tx, r.who.Account, id, p.Rev)
@@ -299,16 +304,17 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	return err
 }
 
+// move executes a Move item.
 func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, err error) {
 	id := p.Node
 	e := tree.Edit{Parent: p.Change.Parent, Name: p.Change.Name, MTime: p.Change.MTime, Conflict: p.Change.Conflict, Rev: p.Change.Expect.Rev, Below: p.below}
 	if p.At != nil {
-		id, err = r.at(ctx, tx, p.At)
+		id, err = r.resolve(ctx, tx, p.At)
 	}
 	if err == nil && p.To != nil {
 		var above drive.Path
 		above, e.Name, _ = p.To.Split()
-		e.Parent, err = r.at(ctx, tx, above)
+		e.Parent, err = r.resolve(ctx, tx, above)
 	}
 	if err == nil && p.behind {
 		e.Below, err = r.opt.Files.Below(ctx, tx, r.who, id, e.Parent, e.Name)
@@ -322,7 +328,7 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 	return n, err
 }
 
-// answer shows what became of a group that is there.
+// answer tells the results of a committed group.
 func (r *run) answer(ctx context.Context, group []*pending) error {
 	nodes, err := r.nodes(ctx, group)
 	if err != nil {
@@ -353,8 +359,8 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 	return r.tell(answers)
 }
 
-// digestsOf are those of contents that a group has brought, as far as they are known: who brings
-// one once more may bring digests of it that the first one did not.
+// digestsOf returns the known digests of contents that the group stored. It omits contents that the
+// group stored more than once, because the first copy may have had fewer digests.
 func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
 	known := map[drive.BlobID]digest.Set{}
 	var again []drive.BlobID
@@ -374,7 +380,7 @@ func digestsOf(group []*pending) map[drive.BlobID]digest.Set {
 	return known
 }
 
-// nodes are those that a group has made or changed, and those that attempts before it have, as they
+// nodes returns the nodes that the group created or changed, and those of replayed items as they
 // are now.
 func (r *run) nodes(ctx context.Context, group []*pending) (nodes []tree.Node, err error) {
 	var before []drive.NodeID

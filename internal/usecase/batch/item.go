@@ -12,94 +12,92 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Op is what an item asks for.
+// Op is the operation of an item.
 type Op string
 
-// The ops.
 const (
-	Folder Op = "folder" // make a folder
-	Put    Op = "put"    // store a small file, whose bytes follow
-	Claim  Op = "claim"  // make a file of content that the account has
+	Folder Op = "folder" // create a folder
+	Put    Op = "put"    // store a small file; its bytes follow
+	Claim  Op = "claim"  // create a file from content that the account owns
 	Move   Op = "move"   // rename, move or touch a node
-	Trash  Op = "trash"  // put a node into the trash
+	Trash  Op = "trash"  // move a node to the trash
 )
 
-// Ops are all of them.
+// Ops returns all operations.
 func Ops() []Op { return []Op{Folder, Put, Claim, Move, Trash} }
 
-// MaxItems is how many items a batch may have: their answers, and what a repeat has to know, are
-// kept in memory.
+// MaxItems is the largest number of items of a batch. Their answers and replay records are kept in
+// memory.
 const MaxItems = 1000
 
-// Item is one thing that is asked for.
+// Item is one element of a batch.
 type Item struct {
-	N    int    // its number in the batch, below MaxItems; numbers grow
-	Text []byte // what asks for it, without the bytes of a file: a repeat must say the same
+	N    int    // number in the batch, ascending, below MaxItems
+	Text []byte // the item's request without file bytes; a repeat must be identical
 	Op   Op
-	Err  error // why it is refused before anything was looked at
+	Err  error // the item is invalid and is refused with this
 
-	File   upload.PutFile   // Put, Claim; its Check is not asked
-	If     upload.Condition // Put, Claim
-	Tokens drive.Tokens     // Put: of locks, that its request submits
-	Body   io.Reader        // Put: of File.Size bytes
+	File   upload.PutFile   // Put, Claim; Check is ignored
+	If     upload.Condition // Put, Claim: condition for the target
+	Tokens drive.Tokens     // Put: lock tokens of the request
+	Body   io.Reader        // Put: File.Size bytes
 	Folder files.Mkdir      // Folder
-	Node   drive.NodeID     // Move, Trash: the node, or
-	At     drive.Path       // what is at a path
-	To     drive.Path       // Move: where it goes, instead of Change.Parent and Change.Name; nil: nowhere
+	Node   drive.NodeID     // Move, Trash: the node, unless At is set
+	At     drive.Path       // Move, Trash: the node's path
+	To     drive.Path       // Move: the target path, instead of Change.Parent and Change.Name; nil: not used
 	Change files.Patch      // Move
-	Rev    int64            // Trash: the revision that the caller saw, zero any
+	Rev    int64            // Trash: expected revision; zero: any
 }
 
-// Source gives the items of a batch.
+// Source supplies the items of a batch.
 type Source interface {
-	// Next returns the next item, whose Body is good until the next call; what of it was not read
-	// is passed over. io.EOF comes after the last item. Any other error ends the batch: what
-	// follows cannot be told apart.
+	// Next returns the next item and skips what was not read of the previous Body, which
+	// becomes invalid. It returns io.EOF after the last item. Any other error ends the batch.
 	Next() (Item, error)
-	// Err is the error that the next call will return, where it is known already; nil: none.
+	// Err returns the error of the next call of Next if it is already known, else nil.
 	Err() error
-	// Stop makes a Next, or a Read of a Body, that waits in another goroutine return, and all that
-	// follow. It may be called at any time.
+	// Stop makes a pending Next or Body.Read in another goroutine return, and all later calls
+	// fail. It may be called at any time.
 	Stop()
 }
 
-// Answer is what became of an item.
+// Answer is the result of an item.
 type Answer struct {
 	N        int
 	Op       Op
 	Created  bool
-	Node     *files.NodeView // as it is now; nil: nothing to show, or it has gone since
-	Replayed bool            // it was done by an attempt before this one
+	Node     *files.NodeView // as it is now; nil: nothing to show, or deleted since
+	Replayed bool            // an earlier attempt did the item
 	Err      error
 }
 
-// pending is an item on its way.
+// pending is an item being executed.
 type pending struct {
 	Item
 	mark  idem.Mark
 	laid  *upload.Laid
-	ready chan struct{} // closed when laid, mark and Err are set; nil: they are
-	done  *idem.Done    // by an attempt before this one
+	ready chan struct{} // closed once laid, mark and Err are set; nil: they are set
+	done  *idem.Done    // result of an earlier attempt; nil: none
 
-	below  tree.Extent // Move
-	behind bool        // it is not the first of its group: what was looked at before may be old
+	below  tree.Extent // Move: extent of the subtree
+	behind bool        // not the first of its group: data read before the transaction may be outdated
 
-	node    tree.Node // the outcome
+	node    tree.Node // the result
 	created bool
 	failed  error
 }
 
-// alone reports whether an item must be the first of its group: what it is about is looked at
-// before the transaction, and may be of an item before it.
+// alone reports whether the item must be the first of its group, because data read before the
+// transaction may depend on earlier items.
 func (p *pending) alone() bool { return p.Op == Move && (p.At != nil || p.To != nil) }
 
-// marked makes the item's mark and lets go of its text: hundreds of items may wait.
-func (p *pending) marked(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }
+// setMark sets the item's replay mark and drops its text to save memory.
+func (p *pending) setMark(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }
 
-// markOf is the mark of an item with the digest of its bytes.
+// markOf returns the replay mark of an item: a hash of its text and the digest of its bytes.
 func markOf(text []byte, sum digest.Sum) (m idem.Mark) {
 	h := sha256.New()
-	h.Write(text) // a hash does not fail
+	h.Write(text) // never fails
 	h.Write(sum[:])
 	copy(m[:], h.Sum(nil))
 	return m

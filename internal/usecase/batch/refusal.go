@@ -8,25 +8,25 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// decided reports whether an error is the answer to what was asked for, and none of a moment: a
-// repeat is answered the same.
-func decided(err error) bool {
+// permanent reports whether an error is a permanent refusal, which a repeat returns again.
+func permanent(err error) bool {
 	return drive.IsKind(err, drive.BadRequest, drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState,
 		drive.VersionChanged, drive.Locked, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota)
 }
 
-// passing reports whether an error is that of a moment, and may be gone in the next. It ends the
-// batch, so that a repeat does nothing in another order.
-func passing(err error) bool {
+// transient reports whether an error is transient. A transient error ends the batch, so that a
+// repeat executes the items in the same order.
+func transient(err error) bool {
 	return err != nil && drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.InProgress, drive.Rate, drive.TooSlow, drive.DiskFull, drive.Internal)
 }
 
-// refusal is how a refusal is kept: the code of its kind, which never changes, and its args.
+// refusal is a recorded refusal: the stable code of the error's kind, and its arguments.
 type refusal struct {
 	Code string     `json:"code"`
 	Args drive.Args `json:"args,omitempty"`
 }
 
+// packRefusal encodes the kind and arguments of err for the replay record.
 func packRefusal(err error) ([]byte, error) {
 	kept := refusal{Code: drive.KindOf(err).String()}
 	if known, ok := errors.AsType[*drive.Error](err); ok {
@@ -35,6 +35,7 @@ func packRefusal(err error) ([]byte, error) {
 	return json.Marshal(kept)
 }
 
+// unpackRefusal decodes the result of packRefusal; Internal if the kind is unknown.
 func unpackRefusal(raw []byte) error {
 	var kept refusal
 	d := json.NewDecoder(bytes.NewReader(raw))

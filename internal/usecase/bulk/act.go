@@ -10,20 +10,19 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// batch is one transaction's work on a piece.
+// batch is the transaction that works on a piece.
 type batch struct {
 	b      *Bulk
 	tx     *sqldb.Tx
 	row    row
 	inside *files.Inside
-	before map[drive.NodeID]tree.Node   // the nodes of the piece as they were before their turn
-	below  map[drive.NodeID]tree.Extent // of the folders that go somewhere
+	before map[drive.NodeID]tree.Node   // nodes of the piece as they were before this batch changed them
+	below  map[drive.NodeID]tree.Extent // subtree extents of folders to be moved or copied
 }
 
-// act does to one item what is wanted. It returns what the record says of it then, and the child
-// that does the rest, if there is a rest. An error may leave writes behind, which the caller
-// undoes.
-func (t *batch) act(ctx context.Context, id drive.NodeID, e entry) (entry, drive.OperationID, error) {
+// apply executes one item. It returns the item's new record, and the child operation that does the
+// rest, if any (zero: none). If it fails it may have written something; the caller must roll back.
+func (t *batch) apply(ctx context.Context, id drive.NodeID, e entry) (entry, drive.OperationID, error) {
 	none := drive.OperationID{}
 	var err error
 	switch t.row.kind {
@@ -39,7 +38,7 @@ func (t *batch) act(ctx context.Context, id drive.NodeID, e entry) (entry, drive
 		return e, child, err
 	case Delete:
 		if n, found := t.before[id]; found && e.Want != nil && n.Trashed != e.Want.Trashed {
-			return e, none, changedSince()
+			return e, none, errChanged()
 		}
 		child, did, err := t.inside.Delete(ctx, id)
 		e.Outcome = outcomeOf(did)
@@ -47,7 +46,7 @@ func (t *batch) act(ctx context.Context, id drive.NodeID, e entry) (entry, drive
 	case Unshare:
 		err = t.b.opt.Shares.Remove(ctx, t.tx, t.row.account, drive.ShareID(id))
 		e.Outcome = outcomeOf(err == nil)
-		if drive.IsKind(err, drive.NotFound) { // ended before, as is wanted
+		if drive.IsKind(err, drive.NotFound) { // ended before
 			err = nil
 		}
 	case Subtree:
@@ -56,29 +55,34 @@ func (t *batch) act(ctx context.Context, id drive.NodeID, e entry) (entry, drive
 	return e, none, err
 }
 
+// outcomeOf returns changed if did, else unchanged.
 func outcomeOf(did bool) outcome {
 	if did {
 		return changed
 	}
-	return asItWas
+	return unchanged
 }
 
-// changedSince is the refusal of an undo that would undo somebody else's change.
-func changedSince() error { return drive.Fail(drive.VersionChanged) }
+// errChanged returns the VersionChanged error for an item that was changed after the operation
+// being undone.
+func errChanged() error { return drive.Fail(drive.VersionChanged) }
 
+// trash moves a node to the trash and records when.
 func (t *batch) trash(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	n, err := t.b.opt.Tree.Trash(ctx, t.tx, t.row.account, id, 0)
 	e.Outcome, e.Trashed = outcomeOf(n.Rev != t.before[id].Rev), n.Trashed
 	return e, err
 }
 
+// restore restores a node from the trash. For an undo it does so only if the node is still in the
+// trash as the undone operation left it.
 func (t *batch) restore(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	was := t.before[id]
 	if e.Want != nil && was.Trashed != 0 && was.Trashed != e.Want.Trashed {
-		return e, changedSince()
+		return e, errChanged()
 	}
-	if e.Want != nil && was.Trashed == 0 { // live, or in a folder that somebody has trashed since
-		e.Outcome = asItWas
+	if e.Want != nil && was.Trashed == 0 { // it is live, or inside a folder trashed since
+		e.Outcome = unchanged
 		_, err := t.b.opt.Tree.Find(ctx, t.tx, t.row.account, id)
 		return e, err
 	}
@@ -88,9 +92,10 @@ func (t *batch) restore(ctx context.Context, id drive.NodeID, e entry) (entry, e
 	return e, err
 }
 
+// move moves a node to the operation's folder and records where it was.
 func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	if e.Want != nil {
-		return t.moveBack(ctx, id, e)
+		return t.undoMove(ctx, id, e)
 	}
 	was := t.before[id]
 	if t.row.conflict == drive.ConflictReplace {
@@ -113,16 +118,16 @@ func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, erro
 	return e, err
 }
 
-// moveBack puts a node where it was before the move that is undone, and brings back what had made
-// room for it there.
-func (t *batch) moveBack(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
+// undoMove undoes a move: it returns a node to its earlier place, and restores the node that the
+// move had replaced there.
+func (t *batch) undoMove(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
 	was, w := t.before[id], e.Want
 	if was.Parent == w.Parent && was.Name == w.Name && was.Trashed == 0 {
-		e.Outcome = asItWas
+		e.Outcome = unchanged
 		return e, nil
 	}
 	if !was.ID.IsZero() && (was.Parent != w.From || was.Name != w.As || was.Trashed != 0) {
-		return e, changedSince()
+		return e, errChanged()
 	}
 	to := tree.Edit{Parent: w.Parent, Name: w.Name, Conflict: drive.ConflictRename, Below: t.below[id]}
 	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, to)
@@ -139,42 +144,43 @@ func (t *batch) moveBack(ctx context.Context, id drive.NodeID, e entry) (entry, 
 	if w.Back.IsZero() {
 		return e, nil
 	}
-	if err := t.bringBack(ctx, w); refusal(err) {
-		return e, nil // it was deleted for good, or has no place any more: the node itself is back
+	if err := t.restoreReplaced(ctx, w); permanent(err) {
+		return e, nil // deleted for good or without a place; the moved node itself is back
 	} else if err != nil {
 		return e, err
 	}
 	return e, nil
 }
 
-func (t *batch) bringBack(ctx context.Context, w *want) error {
+// restoreReplaced restores the node that a move had replaced.
+func (t *batch) restoreReplaced(ctx context.Context, w *condition) error {
 	there, err := t.b.opt.Tree.Find(ctx, t.tx, t.row.account, w.Back)
 	if err != nil || there.Trashed == 0 {
 		return err
 	}
 	back, err := t.b.opt.Tree.Restore(ctx, t.tx, t.row.account, w.Back, tree.Restore{Parent: w.From, Conflict: drive.ConflictRename})
 	if err == nil {
-		t.before[w.Back] = back // it may be an item of the piece, too, which now has to go back in its turn
+		t.before[w.Back] = back // it may be an item of this piece too, which must then be moved back
 	}
 	return err
 }
 
-// refusal reports whether an error is the answer to what was asked for, so that asking again
-// changes nothing.
-func refusal(err error) bool {
+// permanent reports whether err is a permanent refusal of the item, so that a repeat would fail
+// again.
+func permanent(err error) bool {
 	return drive.IsKind(err, drive.BadRequest, drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState,
 		drive.VersionChanged, drive.Locked, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota, drive.TooManyOpen)
 }
 
-// overDay reports whether err says that the account has used up its changes of the day. An item
-// meets that limit in the middle of its work, when what was in its way has been trashed already, so
-// the transaction must not be committed with it.
-func overDay(err error) bool {
+// dailyLimit reports whether err says that the account has used up its daily changes. An item hits
+// that limit halfway, when the node in its way is already trashed, so the transaction must be
+// rolled back.
+func dailyLimit(err error) bool {
 	e, ok := errors.AsType[*drive.Error](err)
 	return ok && e.Kind == drive.TooLarge && e.Args["reason"] == "changes"
 }
 
-// passing reports whether an error is that of a moment, and of no item.
-func passing(ctx context.Context, err error) bool {
+// transient reports whether err is transient and not caused by an item.
+func transient(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.DiskFull, drive.Rate, drive.InProgress, drive.TooSlow)
 }

@@ -15,11 +15,11 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// Kind is what is done to each item.
+// Kind is what an operation does to each item.
 type Kind string
 
-// The kinds. Subtree is work of package files on one node and what is below it; nobody asks for it
-// here.
+// Subtree is an operation of package files on one node and its subtree. It is only shown here;
+// Create does not accept it.
 const (
 	Trash   Kind = "trash"
 	Restore Kind = "restore"
@@ -30,10 +30,10 @@ const (
 	Subtree Kind = "subtree"
 )
 
-// State is how far an operation is.
+// State is the progress state of an operation.
 type State string
 
-// The states. Failed is only of a Subtree: items fail one by one.
+// Only a Subtree can be Failed: the items of other operations fail one by one.
 const (
 	Running   State = "running"
 	Done      State = "done"
@@ -41,7 +41,7 @@ const (
 	Failed    State = "failed"
 )
 
-// Operation is work on many items, as the native API shows it.
+// Operation is work on many items, as shown in the native API.
 type Operation struct {
 	ID        drive.OperationID  `json:"id"`
 	Kind      Kind               `json:"kind" enum:"trash,restore,delete,move,copy,unshare,subtree" doc:"subtree: what is below one node"`
@@ -49,7 +49,7 @@ type Operation struct {
 	Done      int64              `json:"done" doc:"items dealt with, failures included"`
 	Failed    int64              `json:"failed" doc:"items that were refused"`
 	Total     int64              `json:"total" doc:"items; of a subtree nodes, as far as they are known"`
-	Error     string             `json:"error"` // of a subtree
+	Error     string             `json:"error"` // why a subtree operation failed
 	Parent    *drive.NodeID      `json:"parent" doc:"the folder that things go to; null: none"`
 	Undoable  bool               `json:"undoable" doc:"an undo would do something"`
 	Undoes    *drive.OperationID `json:"undoes" doc:"what it undoes; null: nothing"`
@@ -58,56 +58,57 @@ type Operation struct {
 	UpdatedAt drive.Time         `json:"updated_at"`
 }
 
-// Shares is what is needed of shares: it is share.Shares.
+// Shares is the part of share.Shares that unsharing needs.
 type Shares interface {
 	Remove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.ShareID) error
 	IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int) ([]drive.ShareID, error)
 }
 
-// Options configure New. DB, Tree, Files and Shares are required; the zero value of each other
-// field is its default.
+// Options configure New. DB, Tree, Files and Shares are required; other zero fields select their
+// defaults.
 type Options struct {
 	DB     *sqldb.DB
 	Tree   *tree.Tree
 	Ledger quota.Ledger
 	Files  *files.Files
 	Shares Shares
-	// Start is told, after the commit, of an operation that shall run in the background; it must
-	// not block. Default: nobody is told, and the operation waits for ListRunning.
+	// Start is called after the commit with each operation that must run in the background; it
+	// must not block. Default: no call, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
-	// Events is told of operations that ended in the background with failures. Default: nobody is.
+	// Events receives records about background operations that ended with failures. Default:
+	// none.
 	Events stream.Publisher
-	// Piece is how many items one transaction deals with at most. Default: 200 (some 50 ms).
+	// Piece is the most items per transaction. Default: 200 (about 50 ms).
 	Piece int
-	// Slice is how many transactions Run does before others have their turn. Default: 20 (a
-	// second).
+	// Slice is the number of transactions that Run executes before it yields to other accounts.
+	// Default: 20 (about a second).
 	Slice int
-	// Direct is how many items a call deals with before it answers. Default: 400.
+	// Direct is the most items that a call executes before it answers. Default: 400.
 	Direct int64
-	// MaxRunning is how many operations of an account may run or wait. Default: 20.
+	// MaxRunning is the most operations of an account that may run or wait. Default: 20.
 	MaxRunning int
-	// MaxKept is how many items the operations of an account may have, ended ones included, of
-	// which the oldest make room. Default: 1,000,000, some 100 MB where all of them were moved.
+	// MaxKept is the most items that all operations of an account may have, including ended
+	// ones, of which the oldest are deleted. Default: 1,000,000, about 100 MB if all were
+	// moves.
 	MaxKept int64
-	// Turns are those of long transactions, which others may share. Default: turn.NewLong.
+	// Turns limits long transactions and may be shared with other users. Default: turn.NewLong.
 	Turns *turn.Long
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: Now.
+	// Kept is the clock for retention; see package retention. Default: Now.
 	Kept func() time.Time
-	Log  *slog.Logger // default: none
+	Log  *slog.Logger // default: discards
 }
 
 const (
-	// MaxItems is how many items one operation has at most.
-	MaxItems = 100_000
-	maxBulks = 1000 // of an account, ended ones included
-	keep     = 7 * 24 * time.Hour
+	// MaxItems is the most items of one operation.
+	MaxItems  = 100_000
+	maxBulks  = 1000               // operations of an account, including ended ones
+	retention = 7 * 24 * time.Hour // retention of ended operations
 )
 
-// Bulk makes, runs and shows operations. It is safe for concurrent use; all state is in the
-// database.
+// Bulk creates, runs and shows operations. All state is in the database, so it is safe for
+// concurrent use by several instances.
 type Bulk struct{ opt Options }
 
 // New returns a Bulk.
@@ -145,7 +146,7 @@ func New(opt Options) *Bulk {
 
 func (b *Bulk) now() drive.Time { return drive.TimeOf(b.opt.Now()) }
 
-// write runs fn in a transaction that begins with the lock on the ledger of the account of who.
+// write runs fn in a transaction that first locks the ledger of who's account.
 func (b *Bulk) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return b.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)

@@ -29,7 +29,7 @@ func TestAFewItemsAreDoneAtOnce(t *testing.T) {
 	d := sit(t, bulk.Options{})
 	_, all := d.plant(t, "/a", 3)
 	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: append(all, all[0])}) // one twice is once
-	want(t, o, bulk.Done, 3, 0, 3)
+	condition(t, o, bulk.Done, 3, 0, 3)
 	if len(d.started) != 0 || !o.Undoable {
 		t.Errorf("started %v; %+v", d.started, o)
 	}
@@ -59,7 +59,7 @@ func TestEachKindAndItsUndo(t *testing.T) {
 			if kind == bulk.Copy && len(d.started) != 1 {
 				t.Errorf("started %v", d.started)
 			}
-			want(t, d.finish(t, o.ID), bulk.Done, 11, 0, 11)
+			condition(t, d.finish(t, o.ID), bulk.Done, 11, 0, 11)
 			after := d.ls(t)
 			if slices.Equal(before, after) {
 				t.Fatal("nothing happened")
@@ -67,12 +67,12 @@ func TestEachKindAndItsUndo(t *testing.T) {
 			// Doing it again changes nothing, but for copies, which are made again.
 			if kind != bulk.Copy {
 				again := d.finish(t, d.create(t, in).ID)
-				want(t, again, bulk.Done, 11, 0, 11)
-				want(t, d.undo(t, again.ID), bulk.Done, 0, 0, 0)
+				condition(t, again, bulk.Done, 11, 0, 11)
+				condition(t, d.undo(t, again.ID), bulk.Done, 0, 0, 0)
 				same(t, after, d.ls(t))
 			}
 			undone := d.undo(t, o.ID)
-			want(t, undone, bulk.Done, 11, 0, 11)
+			condition(t, undone, bulk.Done, 11, 0, 11)
 			same(t, before, d.ls(t))
 			twice, err := d.Undo(t.Context(), d.who, o.ID, nil)
 			if err != nil || twice.ID != undone.ID {
@@ -91,13 +91,13 @@ func TestDeleteForGood(t *testing.T) {
 	d.plant(t, "/a/big", 30)
 	all = append(all, d.at(t, "/a/big"), drive.NewID[drive.NodeID]())
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all}).ID)
-	want(t, o, bulk.Done, 9, 1, 9)
+	condition(t, o, bulk.Done, 9, 1, 9)
 	same(t, []string{"/a"}, d.ls(t))
 	same(t, []string{" not-found"}, d.codes(t, o.ID))
 	_, err := d.Undo(t.Context(), d.who, o.ID, nil)
 	wantKind(t, err, drive.WrongState)
 	o = d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:8]}).ID)
-	want(t, o, bulk.Done, 8, 0, 8) // gone is what was wanted
+	condition(t, o, bulk.Done, 8, 0, 8) // gone is what was wanted
 }
 
 // An item that was in the trash when its deletion was requested, and that another request restores
@@ -120,7 +120,7 @@ func TestDeleteKeepsWhatIsRestoredMeanwhile(t *testing.T) {
 	if _, err := d.files.Trash(t.Context(), d.who, all[1], tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.finish(t, o.ID), bulk.Done, 5, 2, 5)
+	condition(t, d.finish(t, o.ID), bulk.Done, 5, 2, 5)
 	same(t, []string{"/a", "/a/f0"}, d.ls(t))
 	same(t, []string{"/a/f0 version-changed", "/a/f1 version-changed"}, d.codes(t, o.ID))
 	restore(all[1])
@@ -129,7 +129,7 @@ func TestDeleteKeepsWhatIsRestoredMeanwhile(t *testing.T) {
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[:2]}).ID)
 	o = d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}})
 	restore(all[0])
-	want(t, d.finish(t, o.ID), bulk.Done, 2, 1, 2)
+	condition(t, d.finish(t, o.ID), bulk.Done, 2, 1, 2)
 	same(t, []string{"/a", "/a/f0"}, d.ls(t))
 }
 
@@ -145,8 +145,8 @@ func TestSharesAreEnded(t *testing.T) {
 		}
 		ids = append(ids, drive.NodeID(v.ID))
 	}
-	want(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, Items: ids[:5]}).ID), bulk.Done, 5, 0, 5)
-	want(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, All: bulk.All{Shares: true}, Except: ids[7:]}).ID), bulk.Done, 2, 0, 2)
+	condition(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, Items: ids[:5]}).ID), bulk.Done, 5, 0, 5)
+	condition(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, All: bulk.All{Shares: true}, Except: ids[7:]}).ID), bulk.Done, 2, 0, 2)
 	left, err := d.shares.List(t.Context(), d.who, share.Query{Limit: 10})
 	if err != nil || len(left) != 1 || drive.NodeID(left[0].ID) != ids[7] {
 		t.Errorf("left are %v, %v", left, err)
@@ -159,7 +159,7 @@ func TestAllThatIsInAFolder(t *testing.T) {
 	folder, all := d.plant(t, "/a", 8)
 	to := d.mkdir(t, "/a/to")
 	o := d.create(t, bulk.Request{Kind: bulk.Move, All: bulk.All{Folder: folder}, Except: all[:2], Parent: to})
-	want(t, d.finish(t, o.ID), bulk.Done, 6, 0, 6) // without the folder itself that they go to
+	condition(t, d.finish(t, o.ID), bulk.Done, 6, 0, 6) // without the folder itself that they go to
 	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/a/to/f2", "/a/to/f3", "/a/to/f4", "/a/to/f5", "/a/to/f6", "/a/to/f7"}, d.ls(t))
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: to}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, All: bulk.All{Trash: true}, Parent: d.root}).ID)
@@ -167,7 +167,7 @@ func TestAllThatIsInAFolder(t *testing.T) {
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: d.root}}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}).ID)
 	same(t, nil, d.ls(t))
-	want(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}), bulk.Done, 0, 0, 0)
+	condition(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}), bulk.Done, 0, 0, 0)
 }
 
 // What is refused is a failure of its own, is listed, and is tried again once it can be done.
@@ -182,14 +182,14 @@ func TestFailuresAreListedAndTriedAgain(t *testing.T) {
 			d.put(t, "/to/f5", "in the way")
 			all = append(all, drive.NewID[drive.NodeID](), d.root)
 			o := d.finish(t, d.create(t, bulk.Request{Kind: kind, Items: all, Parent: d.at(t, "/to")}).ID)
-			want(t, o, bulk.Done, 10, 4, 10)
+			condition(t, o, bulk.Done, 10, 4, 10)
 			same(t, []string{"/a/f1 name-taken", "/a/f5 name-taken", " not-found", " bad-request"}, trimRoot(d.codes(t, o.ID)))
 			d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: []drive.NodeID{d.at(t, "/to/f1")}}).ID)
 			again, err := d.Retry(t.Context(), d.who, o.ID)
 			if err != nil || again.ID != o.ID {
 				t.Fatalf("tried again: %+v, %v", again, err)
 			}
-			want(t, d.finish(t, o.ID), bulk.Done, 10, 3, 10)
+			condition(t, d.finish(t, o.ID), bulk.Done, 10, 3, 10)
 			d.at(t, "/to/f1")
 			d.undo(t, o.ID)
 			_, err = d.Retry(t.Context(), d.who, o.ID)
@@ -226,7 +226,7 @@ func TestUndoLeavesWhatSomebodyHasChangedSince(t *testing.T) {
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[3:4]}).ID)
 	d.put(t, "/a/f4", "somebody has taken the name")
 	u := d.undo(t, o.ID)
-	want(t, u, bulk.Done, 6, 3, 6)
+	condition(t, u, bulk.Done, 6, 3, 6)
 	same(t, []string{"/a", "/a/f1", "/a/f4", "/a/f4 (2)", "/a/f5", "/to", "/to/mine"}, d.ls(t))
 	same(t, []string{"/to/f3 version-changed", " not-found", "/to/mine version-changed"}, d.codes(t, u.ID))
 
@@ -234,7 +234,7 @@ func TestUndoLeavesWhatSomebodyHasChangedSince(t *testing.T) {
 	d.advance(time.Second)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, Items: all[4:]}).ID)
 	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[4:5]}).ID)
-	want(t, d.undo(t, o.ID), bulk.Done, 2, 1, 2) // one was trashed again since
+	condition(t, d.undo(t, o.ID), bulk.Done, 2, 1, 2) // one was trashed again since
 }
 
 // What a move has replaced comes back with its undo.
@@ -246,7 +246,7 @@ func TestUndoBringsBackWhatWasReplaced(t *testing.T) {
 	old := d.at(t, "/to/f1")
 	before := d.ls(t)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: all, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
-	want(t, o, bulk.Done, 5, 0, 5)
+	condition(t, o, bulk.Done, 5, 0, 5)
 	if d.at(t, "/to/f1") != all[1] {
 		t.Error("nothing was replaced")
 	}
@@ -269,8 +269,8 @@ func TestUndoOfItemsThatHaveReplacedEachOther(t *testing.T) {
 	d.put(t, "/to/f", "older")
 	before := d.ls(t)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: items, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
-	want(t, o, bulk.Done, 3, 0, 3)
-	want(t, d.undo(t, o.ID), bulk.Done, 3, 0, 3)
+	condition(t, o, bulk.Done, 3, 0, 3)
+	condition(t, d.undo(t, o.ID), bulk.Done, 3, 0, 3)
 	same(t, before, d.ls(t))
 	for i, folder := range []string{"/a", "/b", "/c"} {
 		if d.at(t, folder+"/f") != items[i] {
@@ -287,9 +287,9 @@ func TestUndoRestoresFoldersBeforeWhatIsInThem(t *testing.T) {
 	before := d.ls(t)
 	items := append(all[:2:2], d.at(t, "/a/b"), d.at(t, "/a"), all[3])
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: items}).ID)
-	want(t, o, bulk.Done, 5, 0, 5)
+	condition(t, o, bulk.Done, 5, 0, 5)
 	same(t, nil, d.ls(t))
-	want(t, d.undo(t, o.ID), bulk.Done, 4, 0, 4) // the last one lay in the trash with its folder
+	condition(t, d.undo(t, o.ID), bulk.Done, 4, 0, 4) // the last one lay in the trash with its folder
 	same(t, before, d.ls(t))
 }
 
@@ -320,7 +320,7 @@ func TestCancelAndGoOn(t *testing.T) {
 			done++
 		}
 		o = d.finish(t, o.ID)
-		want(t, o, bulk.Cancelled, done, 0, 10)
+		condition(t, o, bulk.Cancelled, done, 0, 10)
 		if kind == bulk.Copy {
 			same(t, append(slices.Clone(before), "/to", "/to/f0", "/to/f1", "/to/f2", "/to/f3"), d.ls(t))
 		}
@@ -330,7 +330,7 @@ func TestCancelAndGoOn(t *testing.T) {
 		if _, err := d.Retry(t.Context(), d.who, o.ID); err != nil {
 			t.Fatal(err)
 		}
-		want(t, d.finish(t, o.ID), bulk.Done, 10, 0, 10)
+		condition(t, d.finish(t, o.ID), bulk.Done, 10, 0, 10)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestOneAfterTheOther(t *testing.T) {
 		t.Errorf("the second one: %v, %v", p, err)
 	}
 	o := other.create(t, bulk.Request{Kind: bulk.Trash, Items: theirs})
-	want(t, other.finish(t, o.ID), bulk.Done, 2, 0, 2)
+	condition(t, other.finish(t, o.ID), bulk.Done, 2, 0, 2)
 	if p, err := d.Run(t.Context(), first.ID); err != nil || p != bulk.More {
 		t.Errorf("a slice of the first one: %v, %v", p, err)
 	}
@@ -378,7 +378,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	if !slices.Contains(d.started, second.ID) {
 		t.Errorf("the end of the first one started %v", d.started)
 	}
-	want(t, d.finish(t, second.ID), bulk.Done, 20, 0, 20)
+	condition(t, d.finish(t, second.ID), bulk.Done, 20, 0, 20)
 	if len(d.ls(t)) != 21 {
 		t.Errorf("the drive has %v", d.ls(t))
 	}
@@ -400,7 +400,7 @@ func TestRunByManyAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	want(t, d.finish(t, o.ID), bulk.Done, 31, 0, 31)
+	condition(t, d.finish(t, o.ID), bulk.Done, 31, 0, 31)
 	if got := d.lsBelow(t, d.at(t, "/to")); len(got) != 51 {
 		t.Errorf("%d copies: %v", len(got), got)
 	}
@@ -437,7 +437,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	}
 	theirs := sitAt(t, d.db, d.store, small)
 	o := theirs.finish(t, theirs.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
-	want(t, o, bulk.Done, 3, 3, 3) // somebody else's are not there
+	condition(t, o, bulk.Done, 3, 3, 3) // somebody else's are not there
 	for _, f := range theirs.codes(t, o.ID) {
 		if f != " not-found" {
 			t.Errorf("somebody else's file: %q", f)
@@ -559,7 +559,7 @@ func TestCopiesThatDoNotFitFailAlone(t *testing.T) {
 	all = append(all, d.at(t, "/a/0"))
 	d.limit(t, 36+48+1+30+1)
 	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Copy, Items: all, Parent: d.mkdir(t, "/to")}).ID)
-	want(t, o, bulk.Done, 8, 2, 8)
+	condition(t, o, bulk.Done, 8, 2, 8)
 	same(t, []string{"/to/0", "/to/f0", "/to/f1", "/to/f2", "/to/f3", "/to/f4"}, d.lsBelow(t, d.at(t, "/to")))
 	same(t, []string{"/a/big quota", "/a/f5 quota"}, d.codes(t, o.ID))
 }
@@ -587,7 +587,7 @@ func TestAnItemThatBreaksTheProgram(t *testing.T) {
 	if _, err := d.Retry(t.Context(), d.who, o.ID); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.finish(t, o.ID), bulk.Done, 8, 0, 8)
+	condition(t, d.finish(t, o.ID), bulk.Done, 8, 0, 8)
 }
 
 func TestAHookThatFailsMakesNothing(t *testing.T) {

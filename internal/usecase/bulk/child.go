@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// stepChild does a batch of the operation that works on one item. When that has ended, its end is
-// what became of the item.
+// stepChild runs one step of the child operation of an item. When the child has ended, its result
+// becomes the item's.
 func (b *Bulk) stepChild(ctx context.Context, r row) error {
 	if r.stopping && r.kind == Copy {
 		if err := b.opt.Files.Copies.CallOff(ctx, r.child); err != nil {
@@ -25,21 +25,21 @@ func (b *Bulk) stepChild(ctx context.Context, r row) error {
 		if err != nil || now.state != Running || now.child != r.child {
 			return err
 		}
-		p, found, err := b.next(ctx, tx, r.id, now.place.piece)
-		if err != nil || !found || now.place.item >= int64(len(p.ids)) {
+		p, found, err := b.next(ctx, tx, r.id, now.position.piece)
+		if err != nil || !found || now.position.item >= int64(len(p.ids)) {
 			return err
 		}
 		was := now
-		e := &p.entries[now.place.item]
+		e := &p.entries[now.position.item]
 		now.child = drive.OperationID{}
-		if o.State == files.Failed && now.stopping { // it was called off: it waits as it did before
+		if o.State == files.Failed && now.stopping { // the child was called off: the item waits as before
 			*e = entry{Want: e.Want}
 		} else {
-			now.settle(e, childEnd(*e, o))
-			now.place.item++
+			now.setResult(e, childEnd(*e, o))
+			now.position.item++
 		}
-		if now.place.item == int64(len(p.ids)) {
-			now.place = place{piece: p.n + 1}
+		if now.position.item == int64(len(p.ids)) {
+			now.position = position{piece: p.n + 1}
 		}
 		if err := b.savePiece(ctx, tx, r.id, p); err != nil {
 			return err
@@ -48,6 +48,7 @@ func (b *Bulk) stepChild(ctx context.Context, r row) error {
 	})
 }
 
+// childEnd returns the record of an item whose child ended in state o.
 func childEnd(e entry, o files.Operation) entry {
 	if o.State == files.Failed {
 		return entry{Outcome: refused, Code: o.Error, Want: e.Want}

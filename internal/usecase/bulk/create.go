@@ -9,27 +9,28 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Request is what somebody wants done to many items. Either Items or All says to which.
+// Request is a request to change many items, named by either Items or All.
 type Request struct {
 	Kind     Kind
-	Items    []drive.NodeID // ids of nodes; for Unshare those of shares
+	Items    []drive.NodeID // node ids; share ids for Unshare
 	All      All
-	Except   []drive.NodeID // of All
-	Parent   drive.NodeID   // Move, Copy: required; Restore: zero is where each was
-	Conflict drive.Conflict // empty: fail, for Restore rename
+	Except   []drive.NodeID // with All: ids to skip
+	Parent   drive.NodeID   // Move, Copy: required; Restore: zero means each item's original folder
+	Conflict drive.Conflict // empty: ConflictRename for Restore, else ConflictFail
 }
 
-// All names items without listing them: those that there are at the moment of the request.
+// All selects the items that exist at the time of the request, without listing them.
 type All struct {
-	Folder drive.NodeID // what is in it
-	Trash  bool         // all that is in the trash
+	Folder drive.NodeID // children of this folder
+	Trash  bool         // all nodes in the trash
 	Shares bool         // all shares
 }
 
-func (a All) some() bool { return a != All{} }
+// isSet reports whether All selects anything.
+func (a All) isSet() bool { return a != All{} }
 
-// Hook runs at the end of the transaction that makes an operation, so that an idempotency key
-// commits with it. An error undoes it.
+// Hook runs at the end of the transaction that creates an operation, so that an idempotency key
+// commits with it. Its error rolls back. nil: nothing to run.
 type Hook func(ctx context.Context, tx *sqldb.Tx, o Operation) error
 
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
@@ -39,10 +40,9 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
 	return h(ctx, tx, o)
 }
 
-// Create makes an operation and does the beginning of it. What is wrong with single items is no
-// error of Create: see Failures. TooLarge says that there are more items than MaxItems, TooManyOpen
-// that as many operations wait as the account may have, NotFound that there is no folder that
-// things are to go to, ParentGone that it is a file, or in the trash.
+// Create creates an operation and executes its first items. Failures of single items are no error:
+// see Failures. Errors: BadRequest, TooLarge (more than MaxItems), TooManyOpen (too many waiting
+// operations), NotFound (no target folder), ParentGone (the target is a file or in the trash).
 func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (Operation, error) {
 	if err := b.check(ctx, who, &in); err != nil {
 		return Operation{}, err
@@ -64,7 +64,7 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 		r.state = Done
 	}
 	err = b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := b.makeRoom(ctx, tx, r); err != nil {
+		if err := b.enforceLimits(ctx, tx, r); err != nil {
 			return err
 		}
 		if err := b.insert(ctx, tx, r); err != nil {
@@ -75,7 +75,7 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 			p := newPiece(n, some)
 			for i, id := range some {
 				if at := trashed[id]; at != 0 {
-					p.entries[i].Want = &want{Trashed: at}
+					p.entries[i].Want = &condition{Trashed: at}
 				}
 			}
 			if err := b.insertPiece(ctx, tx, r, p); err != nil {
@@ -91,15 +91,15 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	return b.begin(ctx, r)
 }
 
-// check refuses what makes no sense whatever the items are, and fills in what was left out.
+// check validates the request independently of its items, and sets defaults.
 func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 	takesParent := in.Kind == Move || in.Kind == Copy || in.Kind == Restore
 	switch {
-	case in.All.some() && len(in.Items) > 0:
+	case in.All.isSet() && len(in.Items) > 0:
 		return drive.Bad("nodes", drive.NotTogether, "with", "all")
-	case !in.All.some() && len(in.Items) == 0:
+	case !in.All.isSet() && len(in.Items) == 0:
 		return drive.Bad("nodes", drive.Required)
-	case !in.All.some() && len(in.Except) > 0:
+	case !in.All.isSet() && len(in.Except) > 0:
 		return drive.Bad("except", drive.NotTogether, "with", "nodes")
 	case len(in.Items) > MaxItems:
 		return tooMany(len(in.Items))
@@ -109,7 +109,7 @@ func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 		return drive.Bad("parent", drive.Required)
 	case in.Conflict != "" && !takesParent:
 		return drive.Bad("conflict", drive.NotTogether, "with", "kind")
-	case in.All.Shares != (in.Kind == Unshare) && in.All.some():
+	case in.All.Shares != (in.Kind == Unshare) && in.All.isSet():
 		return drive.Bad("all", drive.NotTogether, "with", "kind")
 	case in.All.Trash && in.Kind != Restore && in.Kind != Delete:
 		return drive.Bad("all", drive.NotTogether, "with", "kind")
@@ -125,6 +125,7 @@ func (b *Bulk) check(ctx context.Context, who drive.Who, in *Request) error {
 	return b.checkParent(ctx, who, in.Parent)
 }
 
+// checkParent returns ParentGone unless id is a folder outside the trash.
 func (b *Bulk) checkParent(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	n, err := b.opt.Tree.Find(ctx, b.opt.DB, who.Account, id)
 	if err == nil && n.IsFolder() {
@@ -139,8 +140,7 @@ func (b *Bulk) checkParent(ctx context.Context, who drive.Who, id drive.NodeID) 
 	return err
 }
 
-// choose returns the ids of the items, each once. It reads no more of a node than its id: 100,000
-// of them are 1.6 MB.
+// choose returns the ids of the items without duplicates. It reads only ids: 100,000 are 1.6 MB.
 func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []drive.NodeID, err error) {
 	except := in.Except
 	most := MaxItems + len(except) + 1
@@ -153,12 +153,12 @@ func (b *Bulk) choose(ctx context.Context, who drive.Who, in Request) (ids []dri
 		}
 	case in.All.Trash:
 		ids, err = b.opt.Tree.IDs(ctx, b.opt.DB, who.Account, drive.NodeID{}, most)
-	case in.All.some():
+	case in.All.isSet():
 		if err := b.checkFolder(ctx, who, in.All.Folder); err != nil {
 			return nil, err
 		}
 		if ids, err = b.opt.Tree.IDs(ctx, b.opt.DB, who.Account, in.All.Folder, most); in.Kind == Move {
-			except = append(slices.Clone(except), in.Parent) // all of a folder may go into one of its folders
+			except = append(slices.Clone(except), in.Parent) // all children of a folder may move into one of them
 		}
 	default:
 		ids = slices.Clone(in.Items)
@@ -202,6 +202,7 @@ func (b *Bulk) trashTimes(ctx context.Context, who drive.Who, kind Kind, ids []d
 	return times, nil
 }
 
+// checkFolder returns BadRequest unless id is a folder.
 func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) error {
 	n, err := b.opt.Tree.Find(ctx, b.opt.DB, who.Account, id)
 	if err == nil && !n.IsFolder() {
@@ -210,13 +211,15 @@ func (b *Bulk) checkFolder(ctx context.Context, who drive.Who, id drive.NodeID) 
 	return err
 }
 
+// tooMany returns the TooLarge error for more than MaxItems items.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxItems, "sent", sent)
 }
 
-// makeRoom refuses one more operation when too many wait, and deletes the oldest that have ended
-// when all together would have too many items. What a running undo reads stays.
-func (b *Bulk) makeRoom(ctx context.Context, tx *sqldb.Tx, add row) error {
+// enforceLimits returns TooManyOpen if too many operations of the account run or wait. It deletes
+// the oldest ended operations if all together exceed MaxKept or maxBulks, except those that a
+// running undo reads.
+func (b *Bulk) enforceLimits(ctx context.Context, tx *sqldb.Tx, add row) error {
 	type kept struct {
 		id, source drive.OperationID
 		state      State
@@ -242,15 +245,15 @@ func (b *Bulk) makeRoom(ctx context.Context, tx *sqldb.Tx, add row) error {
 		if items, count = items+k.total, count+1; items <= b.opt.MaxKept && count <= maxBulks || k.state == Running || needed[k.id] {
 			continue
 		}
-		if err := b.forget(ctx, tx, k.id); err != nil {
+		if err := b.remove(ctx, tx, k.id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forget deletes an operation that has ended.
-func (b *Bulk) forget(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) error {
+// remove deletes an ended operation and its items.
+func (b *Bulk) remove(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM bulk_items WHERE bulk_id = ?", id); err != nil {
 		return fmt.Errorf("delete the items of operation %v: %w", id, err)
 	}
@@ -258,12 +261,12 @@ func (b *Bulk) forget(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) e
 	return err
 }
 
-// begin does the first items of an operation that was just made, so that the answer about a few of
-// them says how it ended. The rest is for the background.
+// begin executes the first items of a new operation, so that the response to a small one has its
+// result. The background does the rest.
 func (b *Bulk) begin(ctx context.Context, r row) (Operation, error) {
 	if r.state == Running && r.total <= b.opt.Direct {
-		if _, err := b.Run(ctx, r.id); err != nil { // the operation is made: what stopped its beginning is for the background
-			b.opt.Log.DebugContext(ctx, "an operation did not begin at once", "operation", r.id, "error", err)
+		if _, err := b.Run(ctx, r.id); err != nil { // the operation exists: the background retries
+			b.opt.Log.DebugContext(ctx, "operation could not be executed at once; the background continues it", "operation", r.id, "error", err)
 		}
 		if now, err := b.find(ctx, b.opt.DB, r.id); err == nil {
 			r = now

@@ -1,46 +1,44 @@
-// Package bulk does to many nodes what one request asks for: trash, restore, delete for good, move,
-// copy; and it ends many shares. It lists what failed, tries it again, and undoes what it did.
+// Package bulk applies one request to many nodes: trash, restore, delete for good, move, copy; and
+// it ends many shares. It lists failed items, retries them, and undoes operations.
 //
-// It composes package files, item by item, and changes nothing that files would not change: quota,
-// names, cycles and limits are decided there.
+// It calls package files item by item, which decides about quota, names, cycles and limits.
 //
-// # Words
+// # Terms
 //
-// An operation is a row of bulks. Its items are ids, in pieces of up to 200, rows of bulk_items.
-// Beside the ids of a piece stands its record: what became of each item, and how the item was
-// before. A child is an operation of package files that works on one item which is more than a
-// batch: a folder that is copied or deleted.
+// An operation is a row of bulks. Its items are ids, stored in pieces of up to 200: rows of
+// bulk_items. A piece also stores its record: the result of each item, and the item's earlier
+// state. A child is an operation of package files for one item that is too large for a batch: a
+// folder that is copied or deleted.
 //
 //	    Create, Undo
-//	        │                       Retry (what waits and what failed)
+//	        │                       Retry (waiting and failed items)
 //	        ▼            ┌──────────────────────────────┐
 //	     running ────────┴─► done                       │
 //	        │  ▲                                        │
 //	Cancel  │  └────────────────────────────────────────┘
 //	        ▼
-//	     cancelled     as soon as the item in the middle is through
+//	     cancelled     once the current item has ended
 //
-// # Work
+// # Execution
 //
-// Run does up to a slice of short transactions and says whether there is more. Each begins with the
-// lock on the account's ledger, reads how far the operation is, does the next items, and writes
-// their records and the new place in the same commit. So an item is done once, whatever dies in
-// between, however often Run is called, and by however many instances at once: who comes second
-// reads the place that the first one left. The write compares the place that was read, so that a
-// mistake in this is an error and no second effect.
+// Run executes up to Slice short transactions and reports whether more remain. Each locks the
+// account's ledger, reads the operation's position, executes the next items, and commits their
+// records together with the new position. So each item is done once, despite crashes, repeated
+// calls of Run, and several instances: a later caller reads the position that the earlier one
+// committed. The update compares the position that was read, so that a bug here causes an error and
+// no second effect.
 //
-// The operations of an account go one after the other, the oldest first: an undo sees what it
-// undoes at its end. Accounts take turns, a slice each.
+// The operations of an account run one after the other, oldest first, so that an undo sees the
+// result of what it undoes. Accounts take turns, one slice each.
 //
-// An item that is in the state that is wanted already counts as done. One that is refused is a
-// failure of that item and of no other. What fails for another reason, such as a database that is
-// away, stops the slice, and the timer tries again; where it is one item that fails again and
-// again, that item is a failure, so that it does not keep the others from their turn.
+// An item that already is in the wanted state counts as done. A refused item is a failure of that
+// item alone. Other errors, such as an unavailable database, stop the slice, and a timer retries.
+// An item that fails repeatedly is recorded as a failure, so that it does not block the others.
 //
 // # Undo
 //
-// The inverse is made from the records: what was trashed is restored, what was moved goes back,
-// what was restored is trashed, and copies are trashed. Only what the operation itself has changed
-// is touched, the last item first, and only while it still is as the operation left it; what
-// somebody has changed since is a failure with the code version-changed.
+// Undo builds the inverse operation from the records: it restores what was trashed, moves back what
+// was moved, and trashes what was restored or copied. It touches only what the operation itself has
+// changed, in reverse order, and only if the item is still as the operation left it; otherwise the
+// item fails with version-changed.
 package bulk

@@ -47,7 +47,7 @@ func TestAFaultAtEveryCall(t *testing.T) {
 					}
 				}
 				unused := faults.Clear()
-				want(t, d.finish(t, o.ID), bulk.Done, 5, 0, 5)
+				condition(t, d.finish(t, o.ID), bulk.Done, 5, 0, 5)
 				below := map[bulk.Kind]int{bulk.Trash: 0, bulk.Move: 11, bulk.Copy: 11, bulk.Delete: 0}[kind]
 				if got := d.lsBelow(t, d.at(t, "/to")); len(got) != below {
 					t.Fatalf("a fault at call %d (lost %v): there are %v", n, lost, got)
@@ -64,7 +64,7 @@ func TestAFaultAtEveryCall(t *testing.T) {
 						}
 					}
 					faults.Clear()
-					want(t, d.finish(t, u.ID), bulk.Done, 5, 0, 5)
+					condition(t, d.finish(t, u.ID), bulk.Done, 5, 0, 5)
 					same(t, was, d.ls(t))
 				}
 				d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: []drive.NodeID{d.at(t, "/a"), d.at(t, "/to")}}).ID)

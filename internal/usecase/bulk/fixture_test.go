@@ -245,7 +245,7 @@ func (d *desk) undo(t tb, id drive.OperationID) bulk.Operation {
 	return d.finish(t, o.ID)
 }
 
-func want(t tb, o bulk.Operation, state bulk.State, done, failed, total int64) {
+func condition(t tb, o bulk.Operation, state bulk.State, done, failed, total int64) {
 	t.Helper()
 	if o.State != state || o.Done != done || o.Failed != failed || o.Total != total {
 		t.Errorf("the operation is %s, %d done, %d failed, %d in all; want %s, %d, %d, %d", o.State, o.Done, o.Failed, o.Total, state, done, failed, total)

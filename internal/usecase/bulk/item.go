@@ -9,68 +9,71 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// outcome is what became of an item. The numbers are stored.
+// outcome is the result of an item. The numbers are stored.
 type outcome int
 
 const (
-	waiting  outcome = 0
-	changed  outcome = 1
-	asItWas  outcome = 2 // it was in the state that is wanted already
-	refused  outcome = 3
-	idLength         = 16
+	pending   outcome = 0
+	changed   outcome = 1
+	unchanged outcome = 2 // the item already was in the wanted state
+	refused   outcome = 3
+	idLength          = 16
 )
 
-// entry is what the record of a piece says of an item. It is stored as JSON, in which what is zero
-// is left out: most items take some 30 bytes.
+// entry is the record of one item, stored as JSON without zero fields; most items take about 30
+// bytes.
 type entry struct {
 	Outcome outcome `json:"s,omitempty"`
-	Code    string  `json:"e,omitempty"` // the problem's, of one that was refused
+	Code    string  `json:"e,omitempty"` // problem code of a refused item
 
-	Trashed  drive.Time   `json:"t,omitempty"` // trash: when, as its row says
-	Parent   drive.NodeID `json:"p,omitzero"`  // move: where it was
-	Name     drive.Name   `json:"n,omitempty"` // move: its name there
-	Became   drive.Name   `json:"b,omitempty"` // move: its name now, if it is another one
-	Made     drive.NodeID `json:"m,omitzero"`  // copy: the copy
-	Replaced drive.NodeID `json:"r,omitzero"`  // move: what made room for it and lies in the trash
+	Trashed  drive.Time   `json:"t,omitempty"` // trash: when, as stored in the node's row
+	Parent   drive.NodeID `json:"p,omitzero"`  // move: its earlier folder
+	Name     drive.Name   `json:"n,omitempty"` // move: its earlier name
+	Became   drive.Name   `json:"b,omitempty"` // move: its new name, if changed
+	Made     drive.NodeID `json:"m,omitzero"`  // copy: the new node
+	Replaced drive.NodeID `json:"r,omitzero"`  // move: the node that it replaced, now in the trash
 
-	Want *want `json:"w,omitempty"` // of an undo, and of delete
+	Want *condition `json:"w,omitempty"` // undo, delete: precondition and target
 }
 
-// want is the state that an item must have to be changed, and what an undo makes of it.
-type want struct {
-	Trashed drive.Time   `json:"t,omitempty"` // restore, delete: when it was put into the trash
-	From    drive.NodeID `json:"f,omitzero"`  // move: it is there
-	As      drive.Name   `json:"a,omitempty"` // move: under this name
-	Parent  drive.NodeID `json:"p,omitzero"`  // move: to there
-	Name    drive.Name   `json:"n,omitempty"` // move: under that name
-	Back    drive.NodeID `json:"b,omitzero"`  // move: this comes back from the trash then
+// condition is the state that an item must have to be changed, and for an undo the state to
+// restore.
+type condition struct {
+	Trashed drive.Time   `json:"t,omitempty"` // restore, delete: time at which it was trashed
+	From    drive.NodeID `json:"f,omitzero"`  // move: expected folder
+	As      drive.Name   `json:"a,omitempty"` // move: expected name
+	Parent  drive.NodeID `json:"p,omitzero"`  // move: folder to return to
+	Name    drive.Name   `json:"n,omitempty"` // move: name to return to
+	Back    drive.NodeID `json:"b,omitzero"`  // move: node to restore from the trash afterwards
 }
 
 // piece is a row of bulk_items.
 type piece struct {
 	n       int64
-	ids     []drive.NodeID // of shares, too
+	ids     []drive.NodeID // node ids or share ids
 	entries []entry
 }
 
+// newPiece returns piece n with empty records.
 func newPiece(n int64, ids []drive.NodeID) piece {
 	return piece{n: n, ids: ids, entries: make([]entry, len(ids))}
 }
 
-// unsettled counts the items that wait or were refused, and the latter alone.
+// unsettled returns the number of waiting and refused items, and the number of refused ones.
 func (p piece) unsettled() (all, failed int64) {
 	for _, e := range p.entries {
 		switch e.Outcome {
-		case waiting:
+		case pending:
 			all++
 		case refused:
 			all, failed = all+1, failed+1
-		case changed, asItWas:
+		case changed, unchanged:
 		}
 	}
 	return all, failed
 }
 
+// packIDs encodes ids for the column items.
 func packIDs(ids []drive.NodeID) []byte {
 	b := make([]byte, 0, idLength*len(ids))
 	for _, id := range ids {
@@ -79,7 +82,7 @@ func packIDs(ids []drive.NodeID) []byte {
 	return b
 }
 
-// record is the JSON of the entries; empty while nothing is known of any.
+// record returns the records as JSON; empty if all are zero.
 func (p piece) record() ([]byte, error) {
 	for _, e := range p.entries {
 		if e != (entry{}) {
@@ -91,6 +94,7 @@ func (p piece) record() ([]byte, error) {
 
 const selectPieces = "SELECT n, items, record FROM bulk_items "
 
+// scanPiece reads a row of selectPieces. It fails if the record does not match the ids.
 func scanPiece(p *piece, scan func(...any) error) error {
 	var items, record []byte
 	if err := scan(&p.n, &items, &record); err != nil {
@@ -109,7 +113,7 @@ func scanPiece(p *piece, scan func(...any) error) error {
 	return nil
 }
 
-// next returns the first piece at or after a number in which something waits or failed.
+// next returns the first piece with n >= from that has waiting or refused items.
 func (b *Bulk) next(ctx context.Context, q sqldb.Querier, id drive.OperationID, from int64) (piece, bool, error) {
 	rows, err := q.Query(ctx, selectPieces+"WHERE bulk_id = ? AND n >= ? AND unsettled > 0 ORDER BY n LIMIT 1", id, from)
 	found, err := sqldb.Scan(rows, err, scanPiece)
@@ -119,6 +123,7 @@ func (b *Bulk) next(ctx context.Context, q sqldb.Querier, id drive.OperationID, 
 	return found[0], true, nil
 }
 
+// insertPiece inserts a new piece of operation r.
 func (b *Bulk) insertPiece(ctx context.Context, tx *sqldb.Tx, r row, p piece) error {
 	record, err := p.record()
 	if err != nil {
@@ -130,6 +135,7 @@ func (b *Bulk) insertPiece(ctx context.Context, tx *sqldb.Tx, r row, p piece) er
 	return err
 }
 
+// savePiece updates the records of a piece.
 func (b *Bulk) savePiece(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, p piece) error {
 	record, err := p.record()
 	if err != nil {

@@ -13,23 +13,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// silence is after how long an operation that runs and says nothing is begun again by whoever looks
-// at it: the instance that began it may have died before it armed a timer.
-const silence = 15 * time.Second
+// staleAfter is how long a running operation may stay without an update. After that Get starts it
+// again, because its instance may have died before it armed a timer.
+const staleAfter = 15 * time.Second
 
-// Get returns an operation of the caller's account; it is there for a week after its end.
+// Get returns an operation of the caller's account; NotFound after its retention of a week.
 func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	r, err := b.own(ctx, b.opt.DB, who.Account, id)
 	if drive.IsKind(err, drive.NotFound) {
 		return b.subtree(ctx, who, id)
 	}
-	if err == nil && r.state == Running && b.now().Sub(r.updated) > silence {
+	if err == nil && r.state == Running && b.now().Sub(r.updated) > staleAfter {
 		b.opt.Start(id)
 	}
 	return r.show(), err
 }
 
-// subtree shows an operation of package files.
+// subtree returns an operation of package files.
 func (b *Bulk) subtree(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	o, err := b.opt.Files.Operations.Find(ctx, who, id)
 	made := drive.Time(idTime(id))
@@ -38,7 +38,7 @@ func (b *Bulk) subtree(ctx context.Context, who drive.Who, id drive.OperationID)
 	}, err
 }
 
-// idTime is when an id was made, in Unix ms (RFC 9562 §5.7).
+// idTime returns the time at which an id was created, in Unix ms (RFC 9562 §5.7).
 func idTime(id drive.OperationID) (ms int64) {
 	for _, b := range id[:6] {
 		ms = ms<<8 | int64(b)
@@ -46,8 +46,8 @@ func idTime(id drive.OperationID) (ms int64) {
 	return ms
 }
 
-// List returns up to limit operations of the account, the newest first, after the one given (zero:
-// from the newest).
+// List returns up to limit operations of the account, newest first, after the given id (zero: from
+// the newest).
 func (b *Bulk) List(ctx context.Context, who drive.Who, after drive.OperationID, limit int) ([]Operation, error) {
 	where, args := "WHERE account_id = ?", []any{who.Account}
 	if !after.IsZero() {
@@ -65,17 +65,17 @@ func (b *Bulk) List(ctx context.Context, who drive.Who, after drive.OperationID,
 	return all, nil
 }
 
-// ListRunning returns up to limit operations of all accounts that are not finished, in order of id
-// after the one given (zero: from the first): what Run is to be called for when the process begins.
+// ListRunning returns up to limit unfinished operations of all accounts, ordered by id, after the
+// given id (zero: from the first). The caller must call Run for them after a start.
 func (b *Bulk) ListRunning(ctx context.Context, after drive.OperationID, limit int) ([]drive.OperationID, error) {
 	rows, err := b.opt.DB.Query(ctx, "SELECT id FROM bulks WHERE state = 'running' AND id > ? ORDER BY id LIMIT ?", after.String(), limit)
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 }
 
-// Cancel stops an operation: what is done stays done, and what is in the middle comes to its end
-// (a folder that is deleted) or goes (one that is copied). One that has ended stays as it is.
+// Cancel stops an operation. Finished items stay done. The current item is completed (a folder
+// deletion) or called off (a copy). An ended operation is returned unchanged.
 func (b *Bulk) Cancel(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
-	return b.turn(ctx, who, id, func(r *row) error {
+	return b.update(ctx, who, id, func(r *row) error {
 		if r.state != Running {
 			return nil
 		}
@@ -86,10 +86,11 @@ func (b *Bulk) Cancel(ctx context.Context, who drive.Who, id drive.OperationID) 
 	})
 }
 
-// Retry tries the items of an operation again that failed, and does those that a cancelled one has
-// not come to. One that runs stays as it is. WrongState says that it was undone.
+// Retry executes the failed items of an ended operation again, and the remaining items of a
+// cancelled one. It revokes a pending cancellation of a running one. WrongState if the operation
+// was undone.
 func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
-	o, err := b.turn(ctx, who, id, func(r *row) error {
+	o, err := b.update(ctx, who, id, func(r *row) error {
 		switch {
 		case r.state == Running:
 			r.stopping = false
@@ -99,7 +100,7 @@ func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (
 		case r.failed == 0 && r.done == r.total:
 			return nil
 		}
-		r.state, r.place = Running, place{}
+		r.state, r.position = Running, position{}
 		return nil
 	})
 	if err != nil || o.State != Running {
@@ -112,8 +113,9 @@ func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (
 	return b.begin(ctx, r)
 }
 
-// turn changes the row of an operation of the account.
-func (b *Bulk) turn(ctx context.Context, who drive.Who, id drive.OperationID, change func(*row) error) (Operation, error) {
+// update applies change to the row of an operation of the account and returns it. NotFound if there
+// is none.
+func (b *Bulk) update(ctx context.Context, who drive.Who, id drive.OperationID, change func(*row) error) (Operation, error) {
 	var r row
 	err := b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if r, err = b.own(ctx, tx, who.Account, id); err != nil {
@@ -133,7 +135,7 @@ func (b *Bulk) turn(ctx context.Context, who drive.Who, id drive.OperationID, ch
 	return r.show(), err
 }
 
-// mayRun refuses when as many operations run or wait as the account may have.
+// mayRun returns TooManyOpen if the account has MaxRunning unfinished operations.
 func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var running int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running'", account).Scan(&running)
@@ -143,23 +145,23 @@ func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return err
 }
 
-// Failure is an item that was refused.
+// Failure is a refused item.
 type Failure struct {
-	ID   drive.NodeID // or that of a share
-	Code string       // the problem's
-	Name drive.Name   // empty: there is no such node (any more)
-	Path string       // where it is, or was; empty as Name
+	ID   drive.NodeID // a share id for Unshare
+	Code string       // problem code
+	Name drive.Name   // empty: the node does not exist (any more)
+	Path string       // current or last path; empty like Name
 	Type tree.Type
 }
 
-// Failures lists the items that were refused, in the order of the items. The cursor is empty, or
-// what the page before has returned, which is empty on the last one.
+// Failures lists the refused items in item order. cursor is empty or the next of the previous page;
+// next is empty on the last page. CursorInvalid if cursor is malformed.
 func (b *Bulk) Failures(ctx context.Context, who drive.Who, id drive.OperationID, cursor string, limit int) (items []Failure, next string, err error) {
 	r, err := b.own(ctx, b.opt.DB, who.Account, id)
 	if err != nil {
 		return nil, "", err
 	}
-	from, err := parsePlace(cursor)
+	from, err := parsePosition(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -170,11 +172,11 @@ func (b *Bulk) Failures(ctx context.Context, who drive.Who, id drive.OperationID
 			return nil, "", fmt.Errorf("list failures of %v: %w", id, err)
 		}
 		if len(found) == 0 {
-			return items, "", b.name(ctx, r, items)
+			return items, "", b.fillNames(ctx, r, items)
 		}
 		p := found[0]
 		if p.n > from.piece {
-			from = place{piece: p.n}
+			from = position{piece: p.n}
 		}
 		for ; from.item < int64(len(p.ids)); from.item++ {
 			e := p.entries[from.item]
@@ -182,17 +184,17 @@ func (b *Bulk) Failures(ctx context.Context, who drive.Who, id drive.OperationID
 				continue
 			}
 			if len(items) == limit {
-				return items, from.String(), b.name(ctx, r, items)
+				return items, from.String(), b.fillNames(ctx, r, items)
 			}
 			items = append(items, Failure{ID: p.ids[from.item], Code: e.Code})
 		}
-		from = place{piece: p.n + 1}
+		from = position{piece: p.n + 1}
 	}
-	return items, "", b.name(ctx, r, items)
+	return items, "", b.fillNames(ctx, r, items)
 }
 
-// name looks up what the items are called.
-func (b *Bulk) name(ctx context.Context, r row, items []Failure) error {
+// fillNames fills in names, types and paths of the items.
+func (b *Bulk) fillNames(ctx context.Context, r row, items []Failure) error {
 	if r.kind == Unshare {
 		return nil
 	}
@@ -223,32 +225,34 @@ func (b *Bulk) name(ctx context.Context, r row, items []Failure) error {
 	return nil
 }
 
-func (p place) String() string { return fmt.Sprintf("%d.%d", p.piece, p.item) }
+// String returns the position as a cursor.
+func (p position) String() string { return fmt.Sprintf("%d.%d", p.piece, p.item) }
 
-func parsePlace(s string) (place, error) {
+// parsePosition parses a cursor; CursorInvalid if it is malformed.
+func parsePosition(s string) (position, error) {
 	if s == "" {
-		return place{}, nil
+		return position{}, nil
 	}
 	n, i, _ := strings.Cut(s, ".")
 	piece, err1 := strconv.ParseInt(n, 10, 64)
 	item, err2 := strconv.ParseInt(i, 10, 64)
-	p := place{piece, item}
+	p := position{piece, item}
 	if err1 != nil || err2 != nil || piece < 0 || item < 0 || p.String() != s {
-		return place{}, drive.Fail(drive.CursorInvalid)
+		return position{}, drive.Fail(drive.CursorInvalid)
 	}
 	return p, nil
 }
 
-// Purge deletes operations that ended a week ago, with their items, up to 100 at a time; more says
-// that there are others.
+// Purge deletes up to 100 operations that ended a week ago, with their items. more reports that
+// others remain.
 func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
 	const most = 100
-	before := drive.TimeOf(b.opt.Kept()).Add(-keep)
+	before := drive.TimeOf(b.opt.Kept()).Add(-retention)
 	rows, err := b.opt.DB.Query(ctx, "SELECT id, account_id FROM bulks WHERE state IN ('done', 'cancelled') AND updated_at < ? LIMIT ?", before, most)
 	old, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.account) })
 	for _, r := range old {
 		if err == nil {
-			err = b.write(ctx, r.who(), func(ctx context.Context, tx *sqldb.Tx) error { return b.forgetOld(ctx, tx, r.id, before) })
+			err = b.write(ctx, r.who(), func(ctx context.Context, tx *sqldb.Tx) error { return b.removeOld(ctx, tx, r.id, before) })
 		}
 	}
 	if err != nil {
@@ -257,8 +261,8 @@ func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
 	return len(old) == most, nil
 }
 
-// forgetOld deletes an operation that is still old, unless an undo of it runs.
-func (b *Bulk) forgetOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, before drive.Time) error {
+// removeOld deletes an operation that is still old enough, unless a running undo reads it.
+func (b *Bulk) removeOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, before drive.Time) error {
 	r, err := b.find(ctx, tx, id)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -271,17 +275,17 @@ func (b *Bulk) forgetOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID
 	} else if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return err
 	}
-	return b.forget(ctx, tx, id)
+	return b.remove(ctx, tx, id)
 }
 
-// Forget deletes all operations of an account that goes.
+// Forget deletes all operations of an account that is being deleted.
 func (b *Bulk) Forget(ctx context.Context, account drive.AccountID) error {
 	return b.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ?", account)
 		ids, err := sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 		for _, id := range ids {
 			if err == nil {
-				err = b.forget(ctx, tx, id)
+				err = b.remove(ctx, tx, id)
 			}
 		}
 		return err

@@ -17,11 +17,11 @@ type row struct {
 	parent   drive.NodeID
 	conflict drive.Conflict
 	source   drive.OperationID
-	filled   int64 // pieces of source that are still to be taken over
+	filled   int64 // undo: pieces of source below this number are still to be copied
 	undoneBy drive.OperationID
 	state    State
-	stopping bool
-	place    place
+	stopping bool // to be cancelled once its child has ended
+	position position
 	child    drive.OperationID
 	done     int64
 	failed   int64
@@ -30,16 +30,18 @@ type row struct {
 	updated  drive.Time
 }
 
-// place is where an operation is: before this item of this piece.
-type place struct{ piece, item int64 }
+// position is the progress of an operation: the next item of a piece.
+type position struct{ piece, item int64 }
 
+// who returns the account and user that the operation acts for.
 func (r row) who() drive.Who { return drive.Who{Account: r.account, User: r.user} }
 
-// undoable reports whether an undo would do something, as far as the row tells.
+// undoable reports whether an undo would do anything, as far as the row tells.
 func (r row) undoable() bool {
 	return r.undoneBy.IsZero() && r.kind.inverse() != "" && (r.state == Running || r.done > r.failed)
 }
 
+// show returns the operation as shown in the API.
 func (r row) show() Operation {
 	o := Operation{
 		ID: r.id, Kind: r.kind, State: r.state, Done: r.done, Failed: r.failed, Total: r.total,
@@ -60,17 +62,19 @@ func (r row) show() Operation {
 const selectRows = `SELECT id, account_id, user_id, kind, parent_id, conflict, source_id, filled, undone_by, state, stopping,
 	piece, item, child_id, done, failed, total, created_at, updated_at FROM bulks `
 
+// scanRow reads a row of selectRows.
 func scanRow(r *row, scan func(...any) error) error {
 	return scan(&r.id, &r.account, &r.user, &r.kind, &r.parent, &r.conflict, &r.source, &r.filled, &r.undoneBy, &r.state, &r.stopping,
-		&r.place.piece, &r.place.item, &r.child, &r.done, &r.failed, &r.total, &r.created, &r.updated)
+		&r.position.piece, &r.position.item, &r.child, &r.done, &r.failed, &r.total, &r.created, &r.updated)
 }
 
+// find returns an operation of any account; NotFound if there is none.
 func (b *Bulk) find(ctx context.Context, q sqldb.Querier, id drive.OperationID) (r row, err error) {
 	err = scanRow(&r, q.QueryRow(ctx, selectRows+"WHERE id = ?", id).Scan)
 	return r, err
 }
 
-// own is find for an operation of the account; another one's is NotFound.
+// own is find restricted to the account; NotFound for an operation of another account.
 func (b *Bulk) own(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.OperationID) (row, error) {
 	r, err := b.find(ctx, q, id)
 	if err == nil && r.account != account {
@@ -79,24 +83,26 @@ func (b *Bulk) own(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return r, err
 }
 
+// insert inserts a new operation.
 func (b *Bulk) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
 	_, err := tx.Exec(ctx, `INSERT INTO bulks (id, account_id, user_id, kind, parent_id, conflict, source_id, filled, undone_by, state, stopping,
 		piece, item, child_id, done, failed, total, created_at, updated_at) VALUES (`+sqldb.Marks(19)+")",
 		r.id, r.account, r.user.String(), r.kind, r.parent, string(r.conflict), r.source, r.filled, r.undoneBy, r.state, r.stopping,
-		r.place.piece, r.place.item, r.child, r.done, r.failed, r.total, r.created, r.updated)
+		r.position.piece, r.position.item, r.child, r.done, r.failed, r.total, r.created, r.updated)
 	if err != nil {
 		return fmt.Errorf("insert operation %v: %w", r.id, err)
 	}
 	return nil
 }
 
-// save writes what of a row can change, if the operation is where it was read to be.
+// save updates the mutable columns if state, position and filled still equal those of was;
+// otherwise it returns an error that makes the transaction run again.
 func (b *Bulk) save(ctx context.Context, tx *sqldb.Tx, was, r row) error {
-	r.updated = max(b.now(), r.updated+1) // so that a write that changes nothing else is told from one that finds no row
+	r.updated = max(b.now(), r.updated+1) // makes even an otherwise unchanged row count as updated
 	n, err := tx.Exec(ctx, `UPDATE bulks SET filled = ?, undone_by = ?, state = ?, stopping = ?, piece = ?, item = ?, child_id = ?,
 		done = ?, failed = ?, total = ?, updated_at = ? WHERE id = ? AND state = ? AND piece = ? AND item = ? AND filled = ?`,
-		r.filled, r.undoneBy, r.state, r.stopping, r.place.piece, r.place.item, r.child,
-		r.done, r.failed, r.total, r.updated, r.id, was.state, was.place.piece, was.place.item, was.filled)
+		r.filled, r.undoneBy, r.state, r.stopping, r.position.piece, r.position.item, r.child,
+		r.done, r.failed, r.total, r.updated, r.id, was.state, was.position.piece, was.position.item, was.filled)
 	if err == nil && n != 1 {
 		err = sqldb.Again(fmt.Errorf("operation %v is not where it was", r.id))
 	}

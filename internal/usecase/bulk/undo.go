@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// inverse is the kind that undoes a kind; empty: none does.
+// inverse returns the kind that undoes k; empty: none.
 func (k Kind) inverse() Kind {
 	switch k {
 	case Trash:
@@ -23,9 +23,8 @@ func (k Kind) inverse() Kind {
 	return ""
 }
 
-// Undo makes the operation that undoes another one, and stops that one if it runs. Undoing twice is
-// undoing once: the answer is the operation that there is. WrongState says that there is nothing
-// that could be undone.
+// Undo creates the operation that undoes another one, which it stops if it is running. Repeated
+// calls return the same operation. WrongState if there is nothing to undo.
 func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, hook Hook) (Operation, error) {
 	var r row
 	err := b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -35,7 +34,7 @@ func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, ho
 		}
 		if !of.undoneBy.IsZero() {
 			if r, err = b.find(ctx, tx, of.undoneBy); !drive.IsKind(err, drive.NotFound) {
-				return joinHook(ctx, tx, hook, r, err)
+				return runHook(ctx, tx, hook, r, err)
 			}
 		}
 		if !of.undoable() {
@@ -60,20 +59,21 @@ func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, ho
 		return Operation{}, err
 	}
 	if r.state == Running {
-		b.opt.Start(id) // of one that has to stop first
+		b.opt.Start(id) // an operation that has to stop first
 	}
 	return b.begin(ctx, r)
 }
 
-func joinHook(ctx context.Context, tx *sqldb.Tx, hook Hook, r row, err error) error {
+// runHook runs hook for an existing undo, unless err is set.
+func runHook(ctx context.Context, tx *sqldb.Tx, hook Hook, r row, err error) error {
 	if err != nil {
 		return err
 	}
 	return hook.run(ctx, tx, r.show())
 }
 
-// reverse inserts the operation that undoes another one. Its pieces are made by fill: the other one
-// may have to come to its end first.
+// reverse inserts the undo operation. fill creates its pieces later, because the other operation
+// may have to stop first.
 func (b *Bulk) reverse(ctx context.Context, tx *sqldb.Tx, who drive.Who, of row) (row, error) {
 	var last int64
 	if err := tx.QueryRow(ctx, "SELECT COALESCE(MAX(n), -1) FROM bulk_items WHERE bulk_id = ?", of.id).Scan(&last); err != nil {
@@ -84,16 +84,17 @@ func (b *Bulk) reverse(ctx context.Context, tx *sqldb.Tx, who drive.Who, of row)
 		id: drive.NewID[drive.OperationID](), account: who.Account, user: who.User, kind: of.kind.inverse(), conflict: drive.ConflictRename,
 		source: of.id, filled: last + 1, state: Running, total: of.done - of.failed, created: now, updated: now,
 	}
-	if err := b.makeRoom(ctx, tx, r); err != nil {
+	if err := b.enforceLimits(ctx, tx, r); err != nil {
 		return row{}, err
 	}
 	return r, b.insert(ctx, tx, r)
 }
 
-// fillPieces is how many pieces one transaction takes over.
+// fillPieces is the number of pieces that one transaction copies.
 const fillPieces = 5
 
-// fill takes over, from the last piece to the first, what the operation that is undone has changed.
+// fill copies the changed items of the undone operation into the undo, from its last piece to its
+// first.
 func (b *Bulk) fill(ctx context.Context, was row) error {
 	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
@@ -115,10 +116,10 @@ func (b *Bulk) fill(ctx context.Context, was row) error {
 			return err
 		}
 		if last < 0 {
-			r.total = 0 // what Undo said was a guess: asItWas counts there
+			r.total = 0 // the estimate of Undo included unchanged items
 		}
 		for _, p := range pieces {
-			mirror := of.mirror(p)
+			mirror := of.inversePiece(p)
 			if r.filled = p.n; len(mirror.ids) == 0 {
 				continue
 			}
@@ -136,25 +137,25 @@ func (b *Bulk) fill(ctx context.Context, was row) error {
 	})
 }
 
-// mirror returns what of a piece has to be undone, the last item first: a folder that was trashed
-// after a file in it comes back before the file.
-func (r row) mirror(p piece) (m piece) {
+// inversePiece returns the items of a piece to undo, in reverse order: a folder that was trashed
+// after a file in it is restored before the file.
+func (r row) inversePiece(p piece) (m piece) {
 	for i, e := range slices.Backward(p.entries) {
 		if e.Outcome != changed {
 			continue
 		}
-		id, w := p.ids[i], (*want)(nil)
+		id, w := p.ids[i], (*condition)(nil)
 		switch r.kind {
 		case Trash:
-			w = &want{Trashed: e.Trashed}
+			w = &condition{Trashed: e.Trashed}
 		case Copy:
 			id = e.Made
 		case Move:
-			w = &want{From: r.parent, As: e.Became, Parent: e.Parent, Name: e.Name, Back: e.Replaced}
+			w = &condition{From: r.parent, As: e.Became, Parent: e.Parent, Name: e.Name, Back: e.Replaced}
 			if w.As == "" {
 				w.As = e.Name
 			}
-			if e.Want != nil { // of an undo: each has gone to a place of its own
+			if e.Want != nil { // the piece of an undo: each item has its own target
 				w.From = e.Want.Parent
 			}
 		case Restore, Delete, Unshare, Subtree:

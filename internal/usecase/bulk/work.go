@@ -11,19 +11,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Progress is what Run says about an operation.
+// Progress is the result of Run.
 type Progress int
 
-// What Run says.
 const (
-	Over  Progress = iota // it has ended, or there is none
-	More                  // call again, when others had their turn
-	Waits                 // an older one of the account is first: call again a little later
+	Over  Progress = iota // the operation has ended or does not exist
+	More                  // call Run again after other accounts had their turn
+	Waits                 // an older operation of the account comes first: call again a little later
 )
 
-// Run does a slice of an operation. It may be called at any time, any number of times, by several
-// callers at once. NotFound says that the id is that of no operation of this package. Any other
-// error says that it could not go on now: call again later.
+// Run executes a slice of an operation. It may be called at any time, repeatedly and concurrently.
+// NotFound if this package has no such operation. After any other error the caller calls again
+// later.
 func (b *Bulk) Run(ctx context.Context, id drive.OperationID) (Progress, error) {
 	for range b.opt.Slice {
 		r, err := b.find(ctx, b.opt.DB, id)
@@ -46,8 +45,8 @@ func (b *Bulk) Run(ctx context.Context, id drive.OperationID) (Progress, error) 
 	return More, nil
 }
 
-// waits reports whether another operation of the account is first: an older one that does not wait
-// for this one, or the one that this one undoes.
+// waits reports whether another running operation of the account comes first: the one that r
+// undoes, or an older one that does not itself wait for r.
 func (b *Bulk) waits(ctx context.Context, q sqldb.Querier, r row) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running' AND id <> ?
@@ -55,7 +54,7 @@ func (b *Bulk) waits(ctx context.Context, q sqldb.Querier, r row) (bool, error) 
 	return n > 0, err
 }
 
-// step does the next transaction of an operation, as it was read to be.
+// step runs the next transaction of an operation. r is the row as last read.
 func (b *Bulk) step(ctx context.Context, r row) error {
 	switch {
 	case !r.child.IsZero():
@@ -65,14 +64,14 @@ func (b *Bulk) step(ctx context.Context, r row) error {
 	case r.filled > 0:
 		return b.fill(ctx, r)
 	}
-	p, found, err := b.next(ctx, b.opt.DB, r.id, r.place.piece)
+	p, found, err := b.next(ctx, b.opt.DB, r.id, r.position.piece)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return b.end(ctx, r, Done)
-	case p.n > r.place.piece:
-		r.place = place{piece: p.n}
+	case p.n > r.position.piece:
+		r.position = position{piece: p.n}
 	}
 	below, err := b.measure(ctx, r, p)
 	if err != nil {
@@ -81,7 +80,8 @@ func (b *Bulk) step(ctx context.Context, r row) error {
 	return b.stepPiece(ctx, r, p, below)
 }
 
-// measure looks, before the transaction, at what is below the folders of a piece that go somewhere.
+// measure reads the subtree extents of folders that a piece moves, restores or copies, before the
+// transaction.
 func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tree.Extent, error) {
 	below := map[drive.NodeID]tree.Extent{}
 	if r.kind != Move && r.kind != Restore && r.kind != Copy {
@@ -93,7 +93,7 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 	}
 	for i, id := range p.ids {
 		n := nodes[id]
-		if !n.IsFolder() || !n.Operation.IsZero() || int64(i) < r.place.item {
+		if !n.IsFolder() || !n.Operation.IsZero() || int64(i) < r.position.item {
 			continue
 		}
 		parent := r.parent
@@ -105,14 +105,14 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 		} else {
 			below[id], err = b.opt.Files.Below(ctx, b.opt.DB, r.who(), id, parent, "")
 		}
-		if err != nil && !drive.IsKind(err, drive.NotFound) { // gone since: the transaction says so
+		if err != nil && !drive.IsKind(err, drive.NotFound) { // deleted since: the transaction reports it
 			return nil, err
 		}
 	}
 	return below, nil
 }
 
-// stuck is the item at which a transaction could not go on.
+// stuck is the error of an item that stopped a transaction.
 type stuck struct {
 	item int64
 	err  error
@@ -121,37 +121,37 @@ type stuck struct {
 func (s *stuck) Error() string { return fmt.Sprintf("item %d: %v", s.item, s.err) }
 func (s *stuck) Unwrap() error { return s.err }
 
-// stepPiece does the next items of a piece. An item that cannot be done may have left writes
-// behind, which go with the transaction: it is tried again with that item recorded as a failure.
+// stepPiece executes the next items of a piece. An item that fails may have written something, so
+// the transaction is rolled back and repeated with that item recorded as failed.
 func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.NodeID]tree.Extent) error {
 	var known *stuck
 	for {
 		err := b.opt.Turns.Do(ctx, r.account, func() error { return b.tryPiece(ctx, r, p, below, known) })
 		at, isStuck := errors.AsType[*stuck](err)
-		if !isStuck || passing(ctx, err) || known != nil && at.item >= known.item {
+		if !isStuck || transient(ctx, err) || known != nil && at.item >= known.item {
 			return err
 		}
-		if !refusal(err) {
-			b.opt.Log.ErrorContext(ctx, "an item of an operation fails", "operation", r.id, "kind", r.kind, "item", p.ids[at.item], "error", at.err)
+		if !permanent(err) {
+			b.opt.Log.ErrorContext(ctx, "item of an operation failed unexpectedly; it is recorded as a failure and the operation continues", "operation", r.id, "kind", r.kind, "item", p.ids[at.item], "error", at.err)
 		}
 		known = at
 	}
 }
 
-// tryPiece does, in one transaction, the items of a piece from the operation's place on. It stops
-// behind the item that is known to fail.
+// tryPiece executes the remaining items of a piece in one transaction. It stops after known, the
+// item already known to fail (nil: none).
 func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.NodeID]tree.Extent, known *stuck) error {
 	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
 		if err != nil || now.state != Running || now.stopping || !now.child.IsZero() || now.filled > 0 {
-			return err // another caller was faster, or it is to stop: the next step looks again
+			return err // another caller was faster, or the operation must stop: the next step decides
 		}
-		fresh, found, err := b.next(ctx, tx, was.id, now.place.piece)
-		if err != nil || !found || fresh.n != p.n || now.place.piece == p.n && now.place.item != was.place.item {
+		fresh, found, err := b.next(ctx, tx, was.id, now.position.piece)
+		if err != nil || !found || fresh.n != p.n || now.position.piece == p.n && now.position.item != was.position.item {
 			return err
 		}
 		r := now
-		r.place = was.place
+		r.position = was.position
 		before, err := b.opt.Tree.FindMany(ctx, tx, r.account, fresh.ids...)
 		if err != nil {
 			return err
@@ -170,30 +170,29 @@ func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.N
 	})
 }
 
-// run does the items of a piece one after the other, and moves the place behind the last of them:
-// the last of the piece, the one that is known to fail, the one that has a child, or the one that
-// made the transaction large.
+// run executes items until the end of the piece, the item known to fail, an item with a child, or a
+// large transaction. It advances the position behind the last item done.
 func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 	r := &t.row
-	for ; r.place.item < int64(len(p.ids)); r.place.item++ {
-		i := r.place.item
+	for ; r.position.item < int64(len(p.ids)); r.position.item++ {
+		i := r.position.item
 		e := &p.entries[i]
-		if e.Outcome == changed || e.Outcome == asItWas {
+		if e.Outcome == changed || e.Outcome == unchanged {
 			continue
 		}
 		if known != nil && known.item == i {
-			r.settle(e, failure(*e, known.err))
-			r.place.item++
+			r.setResult(e, failure(*e, known.err))
+			r.position.item++
 			break
 		}
-		next, child, err := t.act(ctx, p.ids[i], *e)
+		next, child, err := t.apply(ctx, p.ids[i], *e)
 		switch {
-		case err != nil && refusal(err) && !overDay(err) && !t.inside.Torn():
+		case err != nil && permanent(err) && !dailyLimit(err) && !t.inside.Torn():
 			next = failure(*e, err)
 		case err != nil:
 			return &stuck{i, err}
 		case !child.IsZero():
-			next.Outcome = waiting
+			next.Outcome = pending
 			if e.Outcome == refused {
 				r.done, r.failed = r.done-1, r.failed-1
 			}
@@ -203,30 +202,31 @@ func (t *batch) run(ctx context.Context, p *piece, known *stuck) error {
 		if next.Outcome != refused {
 			next.Code = ""
 		}
-		r.settle(e, next)
+		r.setResult(e, next)
 		if t.inside.Rows() >= int64(t.b.opt.Piece) {
-			r.place.item++
+			r.position.item++
 			break
 		}
 	}
-	if r.place.item == int64(len(p.ids)) {
-		r.place = place{piece: p.n + 1}
+	if r.position.item == int64(len(p.ids)) {
+		r.position = position{piece: p.n + 1}
 	}
 	return nil
 }
 
+// failure returns the record of an item refused with err.
 func failure(e entry, err error) entry {
 	return entry{Outcome: refused, Code: drive.KindOf(err).String(), Want: e.Want}
 }
 
-// settle puts down what became of an item, and counts it.
-func (r *row) settle(e *entry, next entry) {
+// setResult stores the result of an item and updates the counters.
+func (r *row) setResult(e *entry, next entry) {
 	switch e.Outcome {
-	case waiting:
+	case pending:
 		r.done++
 	case refused:
 		r.failed--
-	case changed, asItWas:
+	case changed, unchanged:
 	}
 	if next.Outcome == refused {
 		r.failed++
@@ -234,12 +234,12 @@ func (r *row) settle(e *entry, next entry) {
 	*e = next
 }
 
-// end is the last transaction of an operation. The next one of the account begins.
+// end writes the final state of an operation and starts the account's next ones.
 func (b *Bulk) end(ctx context.Context, was row, as State) error {
 	var after []drive.OperationID
 	err := b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
-		if err != nil || now.state != Running || now.place != was.place || now.filled != was.filled || !now.child.IsZero() {
+		if err != nil || now.state != Running || now.position != was.position || now.filled != was.filled || !now.child.IsZero() {
 			return err
 		}
 		r := now
@@ -251,7 +251,7 @@ func (b *Bulk) end(ctx context.Context, was row, as State) error {
 		if err := b.save(ctx, tx, now, r); err != nil {
 			return err
 		}
-		if err := b.tellFailed(ctx, tx, r); err != nil {
+		if err := b.publishFailed(ctx, tx, r); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ? AND state = 'running' ORDER BY id LIMIT 2", r.account)
@@ -266,9 +266,9 @@ func (b *Bulk) end(ctx context.Context, was row, as State) error {
 	return err
 }
 
-// tellFailed has somebody told that an operation has ended and that some of it failed, unless it
-// was so short that the answer to its request has said so.
-func (b *Bulk) tellFailed(ctx context.Context, tx *sqldb.Tx, r row) error {
+// publishFailed publishes that an operation ended with failures, unless it was short enough for its
+// response to say so.
+func (b *Bulk) publishFailed(ctx context.Context, tx *sqldb.Tx, r row) error {
 	if b.opt.Events == nil || r.state != Done || r.failed == 0 || r.total <= b.opt.Direct {
 		return nil
 	}

@@ -8,53 +8,54 @@ import (
 )
 
 const (
-	trustFor = 5 * time.Second // how long what was read of a link may be acted on, so that parts need no database
-	maxKnown = 4 << 10         // links in memory
-	maxMine  = 64 << 10        // uploads in memory
+	cacheTTL  = 5 * time.Second // how long a link's cached state is trusted, so that parts need no database access
+	maxCached = 4 << 10         // links cached
+	maxOwners = 64 << 10        // upload owners cached
 )
 
-// known is a link as it was read.
-type known struct {
+// cachedLink is the cached state of a link.
+type cachedLink struct {
 	link   Link
-	closed error // Gone, or nil
+	closed error // Gone {reason}; nil: open
 	readAt time.Time
 }
 
 // Authenticate returns the sender of a token. Errors: Unauthenticated {reason: invalid or expired};
-// Gone {reason} when the link is closed.
+// Gone {reason} if the link is closed.
 func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error) {
-	key, err := s.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
 		return Sender{}, err
 	}
-	t, ok := parsePermit(bearer, key)
+	t, ok := parseToken(bearer, key)
 	switch {
 	case !ok:
 		return Sender{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	case s.Now() >= t.expires:
 		return Sender{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
 	}
-	l, err := s.know(ctx, t.link)
+	l, err := s.cached(ctx, t.link)
 	if err != nil {
 		return Sender{}, err
 	}
 	return Sender{ID: t.sender, Name: t.name, link: l, key: key}, nil
 }
 
-// Still is nil while the link that a sender has opened is open, as it was within the last five
-// seconds: for a request that takes longer. Else it is Gone {reason}.
+// Still returns Gone {reason} if the sender's link was closed, which it notices within five
+// seconds; for long requests.
 func (s *Links) Still(ctx context.Context, by Sender) error {
-	_, err := s.know(ctx, by.link.ID)
+	_, err := s.cached(ctx, by.link.ID)
 	return err
 }
 
-// know returns a link that is open, as it was within the last five seconds.
-func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
+// cached returns an open link, from the cache if read within the last five seconds. Gone {reason}
+// if it is closed.
+func (s *Links) cached(ctx context.Context, id drive.CollectID) (Link, error) {
 	now := s.opt.Now()
 	s.mu.Lock()
-	k, ok := s.known[id]
+	k, ok := s.cache[id]
 	s.mu.Unlock()
-	if ok && now.Sub(k.readAt) < trustFor && now.Sub(k.readAt) >= 0 {
+	if ok && now.Sub(k.readAt) < cacheTTL && now.Sub(k.readAt) >= 0 {
 		if k.closed == nil && k.link.ExpiresAt != 0 && s.Now() >= k.link.ExpiresAt {
 			return Link{}, drive.Fail(drive.Gone, "reason", "expired")
 		}
@@ -62,7 +63,7 @@ func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
 	}
 	l, err := s.Read(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
-		return Link{}, withdrawn()
+		return Link{}, errWithdrawn()
 	}
 	if err != nil {
 		return Link{}, err
@@ -73,23 +74,23 @@ func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.known) >= maxKnown {
-		clear(s.known)
+	if len(s.cache) >= maxCached {
+		clear(s.cache)
 	}
-	s.known[id] = known{l, closed, now}
+	s.cache[id] = cachedLink{l, closed, now}
 	return l, closed
 }
 
-// forget makes the next use of a link ask the database.
-func (s *Links) forget(id drive.CollectID) {
+// evict drops a link from the cache.
+func (s *Links) evict(id drive.CollectID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.known, id)
+	delete(s.cache, id)
 }
 
-// forgetAll is forget of all links.
-func (s *Links) forgetAll() {
+// evictAll drops all links from the cache.
+func (s *Links) evictAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.known)
+	clear(s.cache)
 }

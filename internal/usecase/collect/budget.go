@@ -11,44 +11,46 @@ import (
 )
 
 const (
-	maxOpen       = 200 // uploads of a link that are not done: an account may have 1,000, its owner's included
-	maxOpenSender = 50
-	maxOpenLinks  = 500 // of all links of an account: the rest is its owner's
+	maxOpen       = 200 // unfinished uploads per link; an account may have 1,000 including its owner's
+	maxOpenSender = 50  // unfinished uploads per sender
+	maxOpenLinks  = 500 // unfinished uploads of all links of an account; the rest is reserved for its owner
 
-	// maxFiles is how many files may come by a link. They are nodes of its owner, who may have
-	// 1,000,000, and empty ones use up nothing else.
+	// maxFiles is the most files that a link accepts. They count toward the 1,000,000 nodes of
+	// its owner, and empty files use up no other limit.
 	maxFiles = 100_000
 )
 
-// totals are what counts of a link (C1).
-type totals struct {
-	files    int64          // done
-	received drive.ByteSize // their bytes
-	open     drive.ByteSize // declared by what is not done and not gone
+// totals are the amounts that count against a link (C1).
+type totals struct { // finished files
+	files    int64          // bytes of finished files
+	received drive.ByteSize // declared bytes of unfinished uploads
+	open     drive.ByteSize // number of unfinished uploads
 	uploads  int            // how many these are
 }
 
-func (t totals) all() drive.ByteSize { return t.received + t.open }
+// bytes returns the bytes that count against the link.
+func (t totals) bytes() drive.ByteSize { return t.received + t.open }
 
-func (t totals) allFiles() int64 { return t.files + int64(t.uploads) }
+// fileCount returns the files that count against the link.
+func (t totals) fileCount() int64 { return t.files + int64(t.uploads) }
 
-// with adds what was settled of a link.
-func (t totals) with(l Link) totals {
+// plus adds the amounts already moved into the link's row.
+func (t totals) plus(l Link) totals {
 	t.files, t.received = t.files+l.Files, t.received+l.Received
 	return t
 }
 
-// count makes the sums of a link.
+// count returns the totals of a link.
 func count(ctx context.Context, q sqldb.Querier, l Link) (totals, error) {
 	sums, err := countAll(ctx, q, []drive.CollectID{l.ID})
-	return sums[l.ID].with(l), err
+	return sums[l.ID].plus(l), err
 }
 
-const countAtOnce = 500 // links that one statement counts for
+const countAtOnce = 500 // links per statement
 
-// countAll makes the sums of what is not settled of links, out of the rows of the uploads. An
-// upload whose row was dropped before it was settled had ended; since nobody can say how any more,
-// it counts as received. Links without open files are not in the map.
+// countAll returns the totals of links without the amounts in their rows, computed from the
+// uploads. An upload whose row was deleted before settle saw it counts as received, because its end
+// is unknown. Links without open files are missing in the map.
 func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (map[drive.CollectID]totals, error) {
 	type counted struct {
 		link drive.CollectID
@@ -78,27 +80,27 @@ func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (ma
 type File struct {
 	Upload  drive.UploadID
 	Sender  drive.SenderID
-	By      string // what the sender calls themselves
+	By      string // name that the sender entered
 	Name    drive.Name
 	Size    drive.ByteSize
 	Digests digest.Set // declared
-	State   State      // Open until it is done
+	State   State      // Open, or "done"
 	Node    drive.NodeID
 	At      drive.Time
 }
 
-// Begun is what beginning an upload came to.
+// Begun is the result of beginning an upload.
 type Begun struct {
-	Upload drive.UploadID
-	Found  bool // the sender's own, which was open already: it counts, and is not written down, a second time
+	Upload drive.UploadID // Found: the sender's own open upload, which is already counted and recorded
+	Found  bool           // the sender's own, which was open already: it counts, and is not written down, a second time
 }
 
-// LetIn is the transaction that begins an upload of f.Size bytes if the link has room for it: begin
-// is its effect. It takes the lock on the ledger first. A sender goes on with an upload of theirs
-// whether the link has room for another one or not. Errors: Gone {reason}, TooLarge {limit, sent},
-// Quota {needed, available} of the link, TooManyOpen, and those of begin.
+// LetIn runs begin within tx if the link accepts an upload of f.Size bytes, and records the upload.
+// It locks the ledger first. A sender may continue an open upload even if the link is full. Errors:
+// Gone {reason}, TooLarge {limit, sent}, Quota {needed, available} of the link (ExceededError),
+// TooManyOpen, and those of begin.
 func (s *Links) LetIn(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (Begun, error)) error {
-	l, err := s.enter(ctx, tx, by)
+	l, err := s.lockLink(ctx, tx, by)
 	if err != nil {
 		return err
 	}
@@ -110,23 +112,23 @@ func (s *Links) LetIn(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begi
 	switch {
 	case err == nil && got.Found:
 		return nil
-	case full != nil: // and nothing of begin stays
+	case full != nil: // the caller rolls back begin's effect
 		return full
 	case err != nil:
 		return err
 	}
 	f.Upload = got.Upload
-	return s.took(ctx, tx, by, f)
+	return s.record(ctx, tx, by, f)
 }
 
-// enter locks the ledger and reads the link, if it is open.
-func (s *Links) enter(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error) {
+// lockLink locks the ledger and returns the link, or Gone {reason} if it is closed.
+func (s *Links) lockLink(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error) {
 	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
 		return Link{}, err
 	}
 	l, err := s.Read(ctx, tx, "l.id = ?", by.link.ID)
 	if drive.IsKind(err, drive.NotFound) {
-		return Link{}, withdrawn()
+		return Link{}, errWithdrawn()
 	}
 	if err == nil {
 		err = s.closed(ctx, tx, l)
@@ -137,16 +139,17 @@ func (s *Links) enter(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error
 	return l, err
 }
 
-// admit decides whether the link has room for so many bytes more.
+// admit refuses an upload of size bytes that the link has no room for.
 func (s *Links) admit(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, size drive.ByteSize) error {
 	sum, err := count(ctx, tx, l)
 	if err != nil {
 		return err
 	}
-	return s.fits(ctx, tx, by, l, sum, size)
+	return s.checkLimits(ctx, tx, by, l, sum, size)
 }
 
-func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum totals, size drive.ByteSize) error {
+// checkLimits is admit with the link's totals already computed.
+func (s *Links) checkLimits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum totals, size drive.ByteSize) error {
 	var own, all int
 	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN c.sender_id = ? THEN 1 ELSE 0 END), 0), COUNT(*)
 		FROM collected c JOIN uploads u ON u.id = c.upload_id
@@ -156,10 +159,10 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 		return fmt.Errorf("count the uploads of senders: %w", err)
 	case l.MaxFile != nil && size > *l.MaxFile:
 		return drive.Fail(drive.TooLarge, "field", "size", "limit", *l.MaxFile, "sent", size)
-	case l.MaxBytes != nil && sum.all()+size > *l.MaxBytes:
-		return &ExceededError{drive.Fail(drive.Quota, "needed", size, "available", max(0, *l.MaxBytes-sum.all()))}
-	case sum.allFiles() >= maxFiles:
-		return drive.Fail(drive.TooLarge, "field", "files", "reason", "collect-files", "limit", maxFiles, "sent", sum.allFiles()+1)
+	case l.MaxBytes != nil && sum.bytes()+size > *l.MaxBytes:
+		return &ExceededError{drive.Fail(drive.Quota, "needed", size, "available", max(0, *l.MaxBytes-sum.bytes()))}
+	case sum.fileCount() >= maxFiles:
+		return drive.Fail(drive.TooLarge, "field", "files", "reason", "collect-files", "limit", maxFiles, "sent", sum.fileCount()+1)
 	case sum.uploads >= maxOpen:
 		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpen, "sent", sum.uploads+1)
 	case all >= maxOpenLinks:
@@ -167,20 +170,19 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 	case own >= maxOpenSender:
 		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpenSender, "sent", own+1)
 	case l.MaxBytes == nil:
-		return s.leavesRoom(ctx, tx, l.Account, size)
+		return s.checkOwnersShare(ctx, tx, l.Account, size)
 	}
 	return nil
 }
 
-// ownersShare is the part of an account's room, one of so many, that senders by links without a
-// limit leave to its owner: else anybody who knows such a link declares all of it and sends
-// nothing.
+// ownersShare is the divisor of the account's free space that links without a limit may fill. The
+// rest stays for the owner; otherwise a sender could declare all of it and send nothing.
 const ownersShare = 2
 
-// leavesRoom refuses what would make the open uploads by links without a limit more than their
-// share of what the account has left. Declared sizes count, not what is reserved: a parked upload
-// takes its reservation again.
-func (s *Links) leavesRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
+// checkOwnersShare returns Quota if unfinished uploads by links without a limit would exceed their
+// share of the account's free space. Declared sizes count, because a parked upload reserves its
+// size again.
+func (s *Links) checkOwnersShare(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	balance, err := s.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {
 		return err
@@ -199,14 +201,13 @@ func (s *Links) leavesRoom(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return nil
 }
 
-// ExceededError is a Quota of the link and not of the account: its numbers may be shown to a
-// sender.
+// ExceededError is a Quota error of the link, not of the account: a sender may see its numbers.
 type ExceededError struct{ error }
 
 func (e *ExceededError) Unwrap() error { return e.error }
 
-// took writes down what was let in.
-func (s *Links) took(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
+// record records an accepted upload.
+func (s *Links) record(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collected (upload_id, collect_id, account_id, sender_id, sender, name, size, digests, state, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)`, f.Upload, by.link.ID, by.link.Account, by.ID, by.Name, f.Name, f.Size,
 		digestText(f.Digests), s.Now())

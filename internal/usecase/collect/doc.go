@@ -1,36 +1,36 @@
-// Package collect keeps links by which anybody can send files into one folder, without an account.
+// Package collect manages collect links, by which anybody can upload files into one folder without
+// an account.
 //
-//	token ── Look ──► title, message, how much is left
-//	   └──── Open ──► a sender's token, good for 30 days: Authenticate makes a Sender of it
+//	token ── Look ──► title, message, remaining space
+//	   └──── Open ──► a sender's token, valid for 30 days: Authenticate turns it into a Sender
 //
-// The token is kept as a hash, and sealed for the owner (package vault).
+// The link token is stored as a hash, and sealed for the owner (package vault).
 //
 // # Senders
 //
-// A sender's token is signed and nothing is stored for it: whoever opens a link a million times
-// leaves no row. It acts for the owner's account with the scope ScopeSend alone, which no route has
-// that a login or a token of a program may call. What a sender begins is written down (table
-// collected) in the transaction that begins the upload, and nothing else is theirs: uploads of
-// others, of the owner, of the same link, are not there for them. They see a file under the name
-// that they gave it, wherever a clash of names has put it, so that nothing tells them what else is
-// in the folder; and claims of content are not answered, because an answer tells what the account
-// has.
+// A sender's token is signed and not stored, so opening a link a million times creates no row. It
+// acts for the owner's account with the scope ScopeSend alone, which no route for logins or API
+// tokens accepts. The uploads of a sender are recorded in table collected, in the transaction that
+// begins them. A sender sees no other uploads, neither of the owner nor of other senders. A sender
+// sees a file under the name it was sent with, even if a conflict renamed it, so that nothing
+// reveals what else is in the folder. Content claims get no answer, because an answer reveals what
+// the account has.
 //
 // # Budget
 //
-// A link's bytes are what it has received and the declared sizes of its uploads that are not gone,
-// finished or not: C1: at no commit is that more than the link's limit. LetIn computes the sum in
-// the transaction that begins an upload and under the lock of the account's ledger, out of the rows
-// of the uploads themselves. So there is no counter to be given back: an upload that is cancelled
-// or reclaimed, by whomever, stops counting at the commit that ends it, and one that idles counts
-// until then. Files that are done are moved from the sum into the link's row (settle), which may
-// happen late, twice or never.
+// A link's bytes are those received plus the declared sizes of its uploads that are not gone. At no
+// commit do they exceed the link's limit (C1). LetIn sums them from the upload rows, in the
+// transaction that begins an upload, under the lock of the account's ledger. So no counter has to
+// be refunded: a cancelled or reclaimed upload stops counting with the commit that ends it, and an
+// idle one counts until then. settle moves finished files from the sum into the link's row; it may
+// run late, twice or never.
 //
-// The bytes are the owner's in every other respect: charged to their ledger, refused when they have
-// no room.
+// Otherwise the bytes belong to the owner: they are charged to the owner's ledger and refused if
+// that has no room.
 //
-// # What closes a link
+// # Closing a link
 //
-// Its end, the trash, an owner who may not log in, and its deletion. Then its uploads are refused,
-// too, within five seconds (Auth keeps what it has read of a link for so long).
+// A link closes when it expires, its folder is trashed, its owner may not sign in, or it is
+// deleted. Its uploads are refused from then on, at the latest after five seconds (the trust time
+// of cached links).
 package collect

@@ -14,6 +14,7 @@ import (
 const fileColumns = `c.upload_id, c.sender_id, c.sender, c.name, c.size, c.digests, c.created_at,
 	c.state = 'done' OR u.state IS NULL OR u.state = 'done', COALESCE(c.node_id, u.node_id)`
 
+// scanFile reads a row of fileColumns.
 func scanFile(f *File, scan func(...any) error) error {
 	var digests string
 	var done bool
@@ -30,6 +31,7 @@ func scanFile(f *File, scan func(...any) error) error {
 	return nil
 }
 
+// digestText encodes digests as stored.
 func digestText(s digest.Set) string {
 	raw, err := json.Marshal(s.Hex())
 	if err != nil {
@@ -38,11 +40,11 @@ func digestText(s digest.Set) string {
 	return string(raw)
 }
 
-// Owns reports by its error whether an upload is the sender's: another one is NotFound. What was
-// seen once is remembered, so that parts need no database.
+// Owns returns NotFound unless the upload belongs to the sender. The owner of an upload is cached,
+// so that parts need no database access.
 func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
 	s.mu.Lock()
-	whose, ok := s.mine[id]
+	whose, ok := s.owners[id]
 	s.mu.Unlock()
 	if !ok {
 		err := s.opt.DB.QueryRow(ctx, "SELECT sender_id FROM collected WHERE upload_id = ?", id).Scan(&whose)
@@ -50,10 +52,10 @@ func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
 			return err
 		}
 		s.mu.Lock()
-		if len(s.mine) >= maxMine {
-			clear(s.mine)
+		if len(s.owners) >= maxOwners {
+			clear(s.owners)
 		}
-		s.mine[id] = whose
+		s.owners[id] = whose
 		s.mu.Unlock()
 	}
 	if whose != by.ID {
@@ -62,15 +64,14 @@ func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
 	return nil
 }
 
-// Sent returns what is written down of a sender's upload; NotFound when it is none of theirs.
+// Sent returns the record of a sender's upload; NotFound if it is not the sender's.
 func (s *Links) Sent(ctx context.Context, q sqldb.Querier, by Sender, id drive.UploadID) (f File, err error) {
 	err = scanFile(&f, q.QueryRow(ctx, "SELECT "+fileColumns+` FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
 		WHERE c.upload_id = ? AND c.sender_id = ?`, id, by.ID).Scan)
 	return f, err
 }
 
-// ListSent returns up to limit of a sender's uploads that are open, in order of id, after the one
-// given.
+// ListSent returns up to limit open uploads of a sender, ordered by id, after the given id.
 func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, limit int) ([]File, error) {
 	rows, err := s.opt.DB.Query(ctx, "SELECT "+fileColumns+` FROM collected c JOIN uploads u ON u.id = c.upload_id
 		WHERE c.sender_id = ? AND c.upload_id > ? AND u.state IN ('active', 'parked', 'sealing') ORDER BY c.upload_id LIMIT ?`,
@@ -82,8 +83,8 @@ func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, l
 	return all, nil
 }
 
-// ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the
-// one given (zero: from the first): those that have come and those that are coming.
+// ListFiles returns up to limit finished and arriving files of a link of the caller, newest first,
+// after the given id (zero: from the newest). NotFound if the caller has no such link.
 func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
 	if _, err := s.Mine(ctx, s.opt.DB, who, id); err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID
 	return all, nil
 }
 
-// Declare adds digests to what a sender's upload must have at its end. They are never looked for.
+// Declare adds digests that a sender's upload must match when completed; they are never used for
+// instant upload. NotFound if the upload is not the sender's.
 func (s *Links) Declare(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
 	return s.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		f, err := s.Sent(ctx, tx, by, id)

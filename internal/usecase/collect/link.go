@@ -20,16 +20,16 @@ import (
 type Link struct {
 	ID        drive.CollectID
 	Account   drive.AccountID
-	User      drive.UserID // who made it
+	User      drive.UserID // its creator
 	Folder    drive.NodeID
-	Token     string // empty: the key that has sealed it is lost
+	Token     string // empty: the key that sealed it is lost
 	Title     string
 	Message   string
 	ExpiresAt drive.Time
-	MaxBytes  *drive.ByteSize // of all files; nil: what the account has room for
-	MaxFile   *drive.ByteSize // of one file; nil: any
-	Files     int64           // settled
-	Received  drive.ByteSize  // settled
+	MaxBytes  *drive.ByteSize // limit for all files; nil: only the account's quota
+	MaxFile   *drive.ByteSize // limit per file; nil: none
+	Files     int64           // finished files counted by settle
+	Received  drive.ByteSize  // their bytes
 	CreatedAt drive.Time
 
 	kept vault.Link
@@ -40,41 +40,40 @@ func (l Link) Made() link.Made {
 	return link.Made{ID: l.ID.String(), By: l.User, Account: l.Account, Node: l.Folder}
 }
 
-// State is how a link stands.
+// State is the state of a link.
 type State string
 
-// The states.
 const (
 	Open    State = "open"
 	Expired State = "expired"
-	Full    State = "full" // nothing fits any more: its own limit, or the account's
-	Gone    State = "gone" // its folder is in the trash or gone, or its owner is
+	Full    State = "full" // nothing more fits: the link's limit or the account's quota is reached
+	Gone    State = "gone" // its folder is trashed or deleted, or its owner is gone
 )
 
 // View is a link as its owner sees it.
 type View struct {
 	Link
 	State    State
-	Item     tree.Node      // the folder; zero: it is gone
-	Files    int64          // done
-	Received drive.ByteSize // their bytes
-	Arriving drive.ByteSize // declared bytes of uploads that are not done
-	Left     *drive.ByteSize
+	Item     tree.Node       // the folder; zero: deleted
+	Files    int64           // finished
+	Received drive.ByteSize  // bytes of finished files
+	Arriving drive.ByteSize  // declared bytes of unfinished uploads
+	Left     *drive.ByteSize // what may still be sent; nil: no limit of the link's own
 }
 
-// Options configure New. Ledger has a default, and Now: time.Now.
+// Options configure New. Ledger and Now (default time.Now) are optional.
 type Options = link.Options
 
-// Links makes, shows and ends collect links, and lets senders in. It is safe for concurrent use.
+// Links creates, shows and ends collect links, and admits senders. It is safe for concurrent use.
 type Links struct {
 	*link.Links[drive.CollectID, Link, View]
 	opt Options
 
-	mu    sync.Mutex
-	known map[drive.CollectID]known         // links that senders use just now
-	mine  map[drive.UploadID]drive.SenderID // whose uploads are; that does not change
+	mu     sync.Mutex
+	cache  map[drive.CollectID]cachedLink    // cached links
+	owners map[drive.UploadID]drive.SenderID // cached senders of uploads, which never change
 
-	files sqldb.Orphans // what came by links that are not there
+	files sqldb.Orphans // records of links that no longer exist
 }
 
 // New returns the links of a database.
@@ -83,7 +82,7 @@ func New(opt Options) *Links {
 		opt.Now = time.Now
 	}
 	s := &Links{
-		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
+		opt: opt, cache: map[drive.CollectID]cachedLink{}, owners: map[drive.UploadID]drive.SenderID{},
 		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
 	}
 	s.Links = link.New[drive.CollectID](link.Kind[Link, View]{
@@ -94,6 +93,7 @@ func New(opt Options) *Links {
 	return s
 }
 
+// tooMany returns the TooManyOpen error for more than maxLinks links.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", sent)
 }
@@ -101,6 +101,7 @@ func tooMany(sent int) error {
 const columns = `l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
 	l.max_bytes, l.max_file, l.files, l.received, l.created_at`
 
+// scan reads a row of columns.
 func scan(l *Link, scan func(...any) error) error {
 	err := scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.kept.Token, &l.kept.Sealed, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes,
 		&l.MaxFile, &l.Files, &l.Received, &l.CreatedAt)
@@ -108,7 +109,8 @@ func scan(l *Link, scan func(...any) error) error {
 	return err
 }
 
-// closed returns why nobody may send by the link: nil, or Gone {reason: expired or withdrawn}.
+// closed returns Gone {reason: expired or withdrawn} if the link accepts nothing, nil if it is
+// open.
 func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	if l.ExpiresAt != 0 && s.Now() >= l.ExpiresAt {
 		return drive.Fail(drive.Gone, "reason", "expired")
@@ -118,14 +120,15 @@ func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	case err != nil:
 		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)
 	case !live:
-		return withdrawn()
+		return errWithdrawn()
 	}
 	return nil
 }
 
-func withdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
+// errWithdrawn returns the error for a deleted or disabled link.
+func errWithdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
 
-// view adds to a link how it stands.
+// view returns a link with its state and totals.
 func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error) {
 	views, err := s.views(ctx, q, []Link{l})
 	if err != nil {
@@ -134,7 +137,7 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	return views[0], nil
 }
 
-// views is view of many links of one account: some statements for all of them.
+// views is view for many links of one account, with a few statements for all.
 func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -164,7 +167,7 @@ func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View,
 		if l.Token, _, err = s.opt.Vault.OpenLink(ctx, q, l.kept); err != nil {
 			return nil, err
 		}
-		sum := sums[l.ID].with(l)
+		sum := sums[l.ID].plus(l)
 		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: left(l, balance, sum)}
 		v.State = s.state(v, live[made[i].ID])
 		views[i] = v
@@ -172,7 +175,7 @@ func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View,
 	return views, nil
 }
 
-// state is how a link stands whose folder and owner are there or not.
+// state returns the state of a link; live reports whether its folder and owner are available.
 func (s *Links) state(v View, live bool) State {
 	switch {
 	case v.ExpiresAt != 0 && s.Now() >= v.ExpiresAt:
@@ -185,16 +188,17 @@ func (s *Links) state(v View, live bool) State {
 	return Open
 }
 
-// left is how much may still be begun: the link's own rest, or less where the account has less;
-// nil: the link has no limit of its own, and the account has some room, which is nobody's business.
+// left returns how many bytes may still be begun: the rest of the link's limit, or less if the
+// account has less. nil: the link has no limit and the account is not full; the account's free
+// space is not revealed.
 func left(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
 	room := balance.Available()
-	if sum.allFiles() >= maxFiles {
+	if sum.fileCount() >= maxFiles {
 		room = 0
 	}
 	switch {
 	case l.MaxBytes != nil:
-		left := min(room, max(0, *l.MaxBytes-sum.all()))
+		left := min(room, max(0, *l.MaxBytes-sum.bytes()))
 		return &left
 	case room == 0:
 		return &room

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	maxLinks   = 1000 // an account
+	maxLinks   = 1000 // per account
 	maxTitle   = 200  // bytes
 	maxMessage = 2000 // bytes
-	maxSender  = 64   // bytes of what a sender calls themselves
+	maxSender  = 64   // bytes of a sender's name
 )
 
-// Request describes a link to be made.
+// Request describes a link to create.
 type Request struct {
 	Folder   drive.NodeID
 	Title    string
 	Message  string
-	Life     time.Duration // zero: for ever
+	Life     time.Duration // zero: never expires
 	MaxBytes *drive.ByteSize
 	MaxFile  *drive.ByteSize
 }
 
-// Hook runs at the end of the transaction that makes a link, so that an idempotency key commits
-// with it. Nil does nothing; an error undoes all.
+// Hook runs at the end of the transaction that creates a link, so that an idempotency key commits
+// with it. nil: nothing to run. Its error rolls back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create makes a link into a live folder that the caller may give such links to. At most 1,000 an
-// account: TooManyOpen.
+// Create creates a link into a folder outside the trash. The caller needs the right to give collect
+// links to it (NotFound, Forbidden). TooManyOpen beyond 1,000 links per account.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	at, err := s.Enter(ctx, s.opt.DB, who, in.Folder)
 	if err != nil {
@@ -60,6 +60,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 	}, hook)
 }
 
+// insert inserts the row of a link.
 func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collects
 		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
@@ -68,6 +69,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
 	return err
 }
 
+// mustBeFolder returns BadRequest unless n is a folder.
 func mustBeFolder(n tree.Node) error {
 	if !n.IsFolder() {
 		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", n.Type)
@@ -75,23 +77,24 @@ func mustBeFolder(n tree.Node) error {
 	return nil
 }
 
-// Change is a change of a link; nil stays as it is.
+// Change is a change of a link; nil fields stay unchanged.
 type Change struct {
 	Title    *string
 	Message  *string
-	Life     *time.Duration // from now on; zero: for ever
+	Life     *time.Duration // from now on; zero: never expires
 	MaxBytes **drive.ByteSize
 	MaxFile  **drive.ByteSize
 }
 
+// apply validates a change and applies it to l.
 func (s *Links) apply(l *Link, c Change) (err error) {
 	if c.Title != nil {
-		if l.Title, err = text("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
+		if l.Title, err = cleanText("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
 			err = drive.Bad("title", drive.Required)
 		}
 	}
 	if err == nil && c.Message != nil {
-		l.Message, err = text("message", *c.Message, maxMessage, true)
+		l.Message, err = cleanText("message", *c.Message, maxMessage, true)
 	}
 	if err == nil && c.Life != nil {
 		l.ExpiresAt, err = s.End(*c.Life)
@@ -105,9 +108,9 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 	return err
 }
 
-// text checks what people read: NFC, without characters that one cannot see, line breaks excepted
-// where there may be lines.
-func text(field, s string, limit int, lines bool) (string, error) {
+// cleanText validates and normalizes (NFC, trimmed) displayed text. It refuses invisible
+// characters, except line breaks if lines is set, and text longer than limit bytes.
+func cleanText(field, s string, limit int, lines bool) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
 	}
@@ -121,9 +124,10 @@ func text(field, s string, limit int, lines bool) (string, error) {
 	return s, nil
 }
 
-// maxTotal keeps sums far from the end of int64.
+// maxTotal keeps sums well below the maximum of int64.
 const maxTotal = drive.ByteSize(1) << 60
 
+// checkSize returns BadRequest unless n is nil or between 1 and maxTotal.
 func checkSize(field string, n *drive.ByteSize) error {
 	if n != nil && (*n < 1 || *n > maxTotal) {
 		return drive.Bad(field, drive.OutOfRange, "min", 1, "max", int64(maxTotal), "sent", *n)
@@ -131,16 +135,17 @@ func checkSize(field string, n *drive.ByteSize) error {
 	return nil
 }
 
-// Query selects a page of links, the newest first.
+// Query selects a page of links, newest first.
 type Query = link.Query[drive.CollectID]
 
-// Change changes a link. A limit below what has come is allowed: nothing more is let in then.
+// Change changes a link; NotFound if the caller has no such link. A limit below the bytes already
+// received is allowed: the link then accepts nothing more.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
 	return s.Links.Change(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 		if err := s.apply(l, c); err != nil {
 			return err
 		}
-		tx.AfterCommit(func() { s.forget(id) })
+		tx.AfterCommit(func() { s.evict(id) })
 		if _, err := tx.Exec(ctx, "UPDATE collects SET title = ?, message = ?, expires_at = ?, max_bytes = ?, max_file = ? WHERE id = ?",
 			l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.ID); err != nil {
 			return fmt.Errorf("change collect link %s: %w", id, err)
@@ -149,19 +154,17 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 	})
 }
 
-// RemoveAll ends all links of an account within a transaction. Their uploads that are open are the
-// caller's to end.
+// RemoveAll deletes all links of an account within tx. The caller must cancel their open uploads.
 func (s *Links) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	tx.AfterCommit(s.forgetAll)
+	tx.AfterCommit(s.evictAll)
 	return s.Links.RemoveAll(ctx, tx, account)
 }
 
-// Delete ends a link that Find would show, and returns its uploads that are open, for the caller
-// to cancel: nobody can complete them any more. What has come stays. NotFound when there is no such
-// link.
+// Delete deletes a link that Find would return, and returns its open uploads, which the caller must
+// cancel because nobody can complete them. Received files stay. NotFound if there is no such link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
 	err = s.DeleteWith(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.AfterCommit(func() { s.forget(id) })
+		tx.AfterCommit(func() { s.evict(id) })
 		rows, err := tx.Query(ctx, "SELECT upload_id FROM collected WHERE collect_id = ? AND state = 'open' ORDER BY upload_id", id)
 		open, err = sqldb.Scan(rows, err, func(u *drive.UploadID, scan func(...any) error) error { return scan(u) })
 		return err

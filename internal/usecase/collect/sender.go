@@ -11,27 +11,27 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// Sender is somebody who has opened a link.
+// Sender is a person who has opened a link.
 type Sender struct {
 	ID   drive.SenderID
-	Name string // what they call themselves; often empty
+	Name string // self-chosen; often empty
 	link Link
 	key  ticket.Key
 }
 
-// Link is the id of the link that the sender has opened.
+// Link returns the id of the opened link.
 func (s Sender) Link() drive.CollectID { return s.link.ID }
 
-// Folder is where the sender's files go.
+// Folder returns the folder that the sender's files go to.
 func (s Sender) Folder() drive.NodeID { return s.link.Folder }
 
-// Who acts for a sender: the owner's account, with the one scope that nothing else has.
+// Who returns the identity that acts for the sender: the owner's account with scope ScopeSend only.
 func (s Sender) Who() drive.Who {
 	return drive.Who{User: s.link.User, Account: s.link.Account, Session: drive.SessionID(s.ID), Scopes: drive.ScopeSend}
 }
 
-// Fingerprint makes of the mark that a sender gives a file one that nobody else's is equal to:
-// uploads are found by it.
+// Fingerprint derives from a sender's mark of a file one that is unique to the sender, because open
+// uploads are found by it. Empty if mark is empty.
 func (s Sender) Fingerprint(mark string) string {
 	if mark == "" {
 		return ""
@@ -39,59 +39,62 @@ func (s Sender) Fingerprint(mark string) string {
 	return hex.EncodeToString(s.key.Sum(append([]byte("fingerprint "+s.ID.String()+" "), mark...)))
 }
 
-// secretPrefix tells a sender's token from others.
+// secretPrefix distinguishes a sender's token from other bearer tokens.
 const secretPrefix = "sdc_"
 
-// IsToken reports whether a bearer token looks like a sender's.
+// IsToken reports whether a bearer token has the form of a sender's token.
 func IsToken(bearer string) bool { return strings.HasPrefix(bearer, secretPrefix) }
 
-// A sender's token is "sdc_" and a ticket of
+// A sender's token is "sdc_" followed by a ticket of
 //
 //	16 link | 16 sender | 8 expiry, Unix ms | name
-const permitSize = 2*16 + 8 // without the name
+const tokenSize = 2*16 + 8 // without the name
 
-const signs = "collect sender" // the purpose of the key
+const keyPurpose = "collect sender" // purpose of the signing key
 
-// TokenLife is how long a sender's token is good: an upload goes on after weeks.
+// TokenLife is the validity of a sender's token: uploads may continue for weeks.
 const TokenLife = 30 * 24 * time.Hour
 
-type permit struct {
+// senderToken is the content of a sender's token.
+type senderToken struct {
 	link    drive.CollectID
 	sender  drive.SenderID
 	expires drive.Time
 	name    string
 }
 
-func (p permit) text(key ticket.Key) string {
+// text returns the signed token.
+func (p senderToken) text(key ticket.Key) string {
 	fields := ticket.Put(slices.Concat(p.link[:], p.sender[:]), p.expires)
 	return secretPrefix + key.Sign(append(fields, p.name...))
 }
 
-func parsePermit(text string, key ticket.Key) (permit, bool) {
-	b, ok := key.Open(strings.TrimPrefix(text, secretPrefix), permitSize, permitSize+maxSender)
+// parseToken returns the content of a token; false if it is malformed or its signature is wrong.
+func parseToken(text string, key ticket.Key) (senderToken, bool) {
+	b, ok := key.Open(strings.TrimPrefix(text, secretPrefix), tokenSize, tokenSize+maxSender)
 	if !ok || !IsToken(text) {
-		return permit{}, false
+		return senderToken{}, false
 	}
-	return permit{
+	return senderToken{
 		link: drive.CollectID(b[:16]), sender: drive.SenderID(b[16:32]),
-		expires: ticket.Number[drive.Time](b[32:]), name: string(b[permitSize:]),
+		expires: ticket.Number[drive.Time](b[32:]), name: string(b[tokenSize:]),
 	}, true
 }
 
-// Public is what anybody is told of a link.
+// Public is what anybody may see of a link.
 type Public struct {
 	Title     string
 	Message   string
-	Owner     string // their name
+	Owner     string // the owner's name
 	ExpiresAt drive.Time
 	MaxFile   *drive.ByteSize
-	Left      *drive.ByteSize // nil: the link has no limit of its own
+	Left      *drive.ByteSize // bytes that may still be sent; nil: the link has no limit of its own
 }
 
-// Look says what a token leads to. A token that is nobody's is NotFound, a link that is closed Gone
-// {reason: expired or withdrawn}.
+// Look returns what a token's link shows to a sender. NotFound for an unknown token, Gone {reason:
+// expired or withdrawn} for a closed link.
 func (s *Links) Look(ctx context.Context, token string) (Public, error) {
-	l, err := s.arrive(ctx, token)
+	l, err := s.openLink(ctx, token)
 	if err != nil {
 		return Public{}, err
 	}
@@ -110,7 +113,8 @@ func (s *Links) Look(ctx context.Context, token string) (Public, error) {
 	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left(l, balance, sum)}, nil
 }
 
-func (s *Links) arrive(ctx context.Context, token string) (Link, error) {
+// openLink returns the open link of a token.
+func (s *Links) openLink(ctx context.Context, token string) (Link, error) {
 	l, err := s.ByToken(ctx, token)
 	if err == nil {
 		err = s.closed(ctx, s.opt.DB, l)
@@ -118,28 +122,28 @@ func (s *Links) arrive(ctx context.Context, token string) (Link, error) {
 	return l, err
 }
 
-// Granted is a sender's token.
+// Granted is a sender's token and its expiry.
 type Granted struct {
 	Token     string
 	ExpiresAt drive.Time
 }
 
-// Open gives somebody a token to send with, under the name that they call themselves (at most 64
-// bytes; empty: none).
+// Open issues a sender's token under a self-chosen name of at most 64 bytes, which may be empty.
+// Errors: as Look; BadRequest {field sender}.
 func (s *Links) Open(ctx context.Context, token, name string) (Granted, error) {
-	name, err := text("sender", name, maxSender, false)
+	name, err := cleanText("sender", name, maxSender, false)
 	if err != nil {
 		return Granted{}, err
 	}
-	l, err := s.arrive(ctx, token)
+	l, err := s.openLink(ctx, token)
 	if err != nil {
 		return Granted{}, err
 	}
-	key, err := s.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
 		return Granted{}, err
 	}
-	t := permit{link: l.ID, sender: drive.NewID[drive.SenderID](), expires: s.Now().Add(TokenLife), name: name}
+	t := senderToken{link: l.ID, sender: drive.NewID[drive.SenderID](), expires: s.Now().Add(TokenLife), name: name}
 	if l.ExpiresAt != 0 {
 		t.expires = min(t.expires, l.ExpiresAt)
 	}

@@ -8,24 +8,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-const batch = 500 // rows a transaction, well within its 50 ms
+const batchSize = 500 // rows per transaction, to stay below 50 ms
 
-// ended is an upload that has ended since it was looked at last.
-type ended struct {
+// endedUpload is an upload that has ended since the last settle.
+type endedUpload struct {
 	upload drive.UploadID
 	size   drive.ByteSize
 	gone   bool
 	node   drive.NodeID
 }
 
-// settle moves what has ended out of the sum into the link's row, a batch at a time; what is left
-// is in the sum as before. The caller holds the lock on the account's ledger, under which uploads
-// end.
+// settle moves up to batch ended uploads from the computed sum into the link's row; the rest stays
+// in the sum. The caller holds the lock on the account's ledger, under which uploads end.
 func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 	rows, err := tx.Query(ctx, `SELECT c.upload_id, c.size, COALESCE(u.state, 'done') = 'gone', u.node_id
 		FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
-		WHERE c.collect_id = ? AND c.state = 'open' AND (u.state IS NULL OR u.state IN ('done', 'gone')) ORDER BY c.upload_id LIMIT ?`, l.ID, batch)
-	all, err := sqldb.Scan(rows, err, func(e *ended, scan func(...any) error) error { return scan(&e.upload, &e.size, &e.gone, &e.node) })
+		WHERE c.collect_id = ? AND c.state = 'open' AND (u.state IS NULL OR u.state IN ('done', 'gone')) ORDER BY c.upload_id LIMIT ?`, l.ID, batchSize)
+	all, err := sqldb.Scan(rows, err, func(e *endedUpload, scan func(...any) error) error { return scan(&e.upload, &e.size, &e.gone, &e.node) })
 	if err != nil {
 		return fmt.Errorf("settle collect link %s: %w", l.ID, err)
 	}
@@ -49,17 +48,18 @@ func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 	return nil
 }
 
-func (e ended) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+// settle removes the record of a gone upload or marks that of a done one, and returns the number of
+// changed rows.
+func (e endedUpload) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	if e.gone {
 		return tx.Exec(ctx, "DELETE FROM collected WHERE upload_id = ? AND state = 'open'", e.upload)
 	}
 	return tx.Exec(ctx, "UPDATE collected SET state = 'done', node_id = ? WHERE upload_id = ? AND state = 'open'", e.node, e.upload)
 }
 
-// Purge settles the links that files were sent by, before the rows of the uploads are dropped, and
-// drops what no longer means anything: links into folders that were deleted for good, and what is
-// written down of links that are not there, some in each call (sqldb.Orphans). It works in short
-// transactions and may stop anywhere.
+// Purge settles links with open files before the rows of their uploads are deleted. It also deletes
+// links into deleted folders, and records of deleted links, a limited number per call
+// (sqldb.Orphans). It works in short transactions and may be interrupted.
 func (s *Links) Purge(ctx context.Context) error {
 	if err := s.settleAll(ctx); err != nil {
 		return err
@@ -71,11 +71,11 @@ func (s *Links) Purge(ctx context.Context) error {
 	return err
 }
 
-// settleAll goes from one link that has open files to the next.
+// settleAll settles all links with open files.
 func (s *Links) settleAll(ctx context.Context) error {
 	for after := (drive.CollectID{}); ; {
 		rows, err := s.opt.DB.Query(ctx, "SELECT DISTINCT collect_id FROM collected WHERE state = 'open' AND collect_id > ? ORDER BY collect_id LIMIT ?",
-			after.String(), batch)
+			after.String(), batchSize)
 		page, err := sqldb.Scan(rows, err, func(id *drive.CollectID, scan func(...any) error) error { return scan(id) })
 		if err != nil {
 			return fmt.Errorf("list collect links with open files: %w", err)
@@ -86,13 +86,13 @@ func (s *Links) settleAll(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(page) < batch {
+		if len(page) < batchSize {
 			return nil
 		}
 	}
 }
 
-// settleLink settles one, unless it was deleted and its rows wait for Purge.
+// settleLink settles one link, unless it was deleted and its records wait for Purge.
 func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 	l, err := s.Read(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -104,6 +104,7 @@ func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 	return s.settleOne(ctx, l)
 }
 
+// settleOne settles a link until nothing is left to settle.
 func (s *Links) settleOne(ctx context.Context, l Link) error {
 	for before := int64(-1); before != l.Files; {
 		before = l.Files
@@ -123,7 +124,7 @@ func (s *Links) settleOne(ctx context.Context, l Link) error {
 	return nil
 }
 
-// Forget drops the links of an account that is being purged, and what is written down of them.
+// Forget deletes the links of an account that is being purged, and their records.
 func (s *Links) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM collected WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget what came by links of account %s: %w", account, err)
