@@ -8,44 +8,46 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// announcer tells the others which epoch this process acts by.
+// announcer publishes which epoch this process acts by.
 type announcer struct {
-	*both
+	*sides
 	party *Party
 
-	// Guarded by looking:
-	heard   epochOf   // that this process has told of
-	heardAt time.Time // when it last did
-	waits   string    // why it did not acknowledge it; empty: it did
-	warmed  bool      // for the switch that everybody is careful for
+	// Guarded by sides.mu:
+	// Guarded by sides.mu:
+	ackedEpoch epochKey  // last epoch acknowledged by this process
+	ackedAt    time.Time // time of that acknowledgment
+	waitReason string    // reason why the epoch was not acknowledged; empty: acknowledged
+	warmed     bool      // connections were opened for the current switch
 }
 
-const (
-	ackEvery = 5 * time.Second
-	warmTime = 2 * time.Second
-	maxWhy   = 1000 // bytes of the reason why an instance waits
+const ( // interval of repeated acknowledgments
+	ackEvery      = 5 * time.Second // timeout for opening connections before a switch
+	warmTimeout   = 2 * time.Second
+	maxWaitReason = 1000 // bytes of the stored wait reason
 )
 
-// ack says which epoch this process acts by. Where something that the epoch wants is not open yet
-// it says so instead: the gate names it, and stays closed (M5).
+// ack records that this process acts by the epoch of v. If the process lacks something that the
+// epoch needs, ack records the reason instead; the gate shows the reason and stays closed (M5).
+// Without a change it writes at most every ackEvery.
 func (a *announcer) ack(ctx context.Context, v *view) error {
-	if err := a.learnNotes(ctx, v); err != nil {
+	if err := a.loadNotes(ctx, v); err != nil {
 		return err
 	}
 	a.warm(ctx, v)
-	why := cutTo(a.unready(v), maxWhy)
-	a.looking.Lock()
-	due := a.heard != v.named() || a.waits != why || time.Since(a.heardAt) > ackEvery
-	a.looking.Unlock()
+	why := truncate(a.notReadyReason(v), maxWaitReason)
+	a.mu.Lock()
+	due := a.ackedEpoch != v.epochKey() || a.waitReason != why || time.Since(a.ackedAt) > ackEvery
+	a.mu.Unlock()
 	if !due {
 		return nil
 	}
-	now, err := v.near.DB.Now(ctx)
+	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
 	}
 	me := a.party.Member.Info().Generation
-	err = v.near.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = v.primary.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if why != "" {
 			_, err := tx.Exec(ctx, "REPLACE INTO migration_waits (instance, epoch, why, seen_at) VALUES (?, ?, ?, ?)", me, v.Epoch, why, now)
 			return err
@@ -59,36 +61,35 @@ func (a *announcer) ack(ctx context.Context, v *view) error {
 	if err != nil {
 		return fmt.Errorf("acknowledge the epoch: %w", err)
 	}
-	a.looking.Lock()
-	defer a.looking.Unlock()
-	a.heard, a.waits, a.heardAt = v.named(), why, time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ackedEpoch, a.waitReason, a.ackedAt = v.epochKey(), why, time.Now()
 	return nil
 }
 
-// warm opens connections to the side that is about to become the primary: all who waited for the
-// switch come to it at once. It belongs to being ready, which everybody must be before a switch
-// begins.
+// warm opens connections to the future primary before a switch, because all waiting requests use it
+// at once afterwards. An instance is ready for the switch only after that.
 func (a *announcer) warm(ctx context.Context, v *view) {
-	a.looking.Lock()
+	a.mu.Lock()
 	due := v.Careful && v.other != nil && !a.warmed
 	a.warmed = v.Careful && (a.warmed || due)
-	a.looking.Unlock()
+	a.mu.Unlock()
 	if !due {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
-	if err := v.other.DB.Warm(ctx); err != nil { // it costs time, later
-		a.log.WarnContext(ctx, "connections for the switch", "error", err)
+	if err := v.other.DB.Warm(ctx); err != nil { // a failure only delays requests
+		a.log.WarnContext(ctx, "connections to the new primary could not be opened before the switch; the first requests after it are slower", "error", err)
 	}
 }
 
-// unready says what this process lacks to act by what it has heard of; empty: nothing.
-func (a *announcer) unready(v *view) string {
+// notReadyReason returns why this process cannot act by the epoch of v; empty: it can.
+func (a *announcer) notReadyReason(v *view) string {
 	switch {
 	case v.Peer != "" && v.other == nil && v.Phase >= Fill && v.Phase <= WriteNew:
-		return "the other database: " + v.why
-	case v.Peer != "" && !v.home && a.notes().old.Dropping:
+		return "the other database: " + v.otherError
+	case v.Peer != "" && !v.nearIsHome && a.notes().old.Dropping:
 		return "it was started with the old settings"
 	}
 	if err := a.party.Ready(a.stateOf(v)); err != nil {

@@ -16,36 +16,37 @@ import (
 )
 
 const (
-	applyBatch = 500              // changes that are applied in one transaction, at most
-	applyBytes = 4 << 20          // of their rows, about: they are in memory, and on their way in one transaction
-	applyLook  = 32               // rows that are read before it is known how large they are
-	applyWait  = time.Second      // that a writer waits for its second write
-	applyTime  = 15 * time.Second // that a batch may take
-	termBits   = 40               // of a version below the term: more changes than a move will see
+	applyBatch      = 500              // most changes applied in one transaction
+	applyBytes      = 4 << 20          // approximate bytes of their rows, which are in memory and sent in one transaction
+	firstRead       = 32               // rows read before their size is known
+	secondWriteWait = time.Second      // time a writer waits for its second write
+	applyTimeout    = 15 * time.Second // timeout of a batch
+	termBits        = 40               // low bits of a version that hold the change number; the term is above them
 )
 
-// applier brings changes to the secondary, one batch at a time; writers that wait meanwhile share
-// the next.
+// applier applies changes to the secondary, one batch at a time. Writers that wait during a pass
+// share the next pass.
 type applier struct {
-	*both
-	lost atomic.Bool // a side lacks what the other one counts on
-	busy sync.WaitGroup
+	*sides              // a side has lost changes that the other relies on
+	lost    atomic.Bool // a side lacks what the other one counts on
+	workers sync.WaitGroup
 
 	mu      sync.Mutex
-	next    *pass // what those who come now wait for: it begins after them
+	next    *pass // the pass for new waiters; starts after the current one
 	running bool
-	failing bool // the last pass failed: nobody waits for the next
+	failing bool // the last pass failed: writers do not wait
 	closed  bool
 }
 
+// pass is one run of the applier over all pending changes. done is closed when err is set.
 type pass struct {
 	done chan struct{}
 	err  error
 }
 
-// settle applies what is there now and reports whether it was done in time. While the secondary
-// fails it says no at once.
-func (a *applier) settle(ctx context.Context) bool {
+// applyBriefly applies the pending changes and reports whether that succeeded within
+// secondWriteWait. If the last pass failed, it returns false at once.
+func (a *applier) applyBriefly(ctx context.Context) bool {
 	a.mu.Lock()
 	failing := a.failing
 	p := a.joinLocked()
@@ -53,7 +54,7 @@ func (a *applier) settle(ctx context.Context) bool {
 	if failing || p == nil {
 		return false
 	}
-	timer := time.NewTimer(applyWait)
+	timer := time.NewTimer(secondWriteWait)
 	defer timer.Stop()
 	select {
 	case <-p.done:
@@ -64,8 +65,9 @@ func (a *applier) settle(ctx context.Context) bool {
 	return false
 }
 
-// now is settle for who has time, and tells why it failed.
-func (a *applier) now(ctx context.Context) error {
+// applyPending applies the pending changes and waits for the result. It returns Stopping after
+// close, and Unavailable if ctx ends.
+func (a *applier) applyPending(ctx context.Context) error {
 	a.mu.Lock()
 	p := a.joinLocked()
 	a.mu.Unlock()
@@ -80,6 +82,7 @@ func (a *applier) now(ctx context.Context) error {
 	}
 }
 
+// joinLocked returns the next pass and starts the worker if needed; nil after close.
 func (a *applier) joinLocked() *pass {
 	if a.closed {
 		return nil
@@ -89,12 +92,12 @@ func (a *applier) joinLocked() *pass {
 	}
 	if !a.running {
 		a.running = true
-		a.busy.Go(a.work)
+		a.workers.Go(a.work)
 	}
 	return a.next
 }
 
-// work makes passes while somebody waits for one.
+// work runs passes until nobody waits for one.
 func (a *applier) work() {
 	for {
 		a.mu.Lock()
@@ -112,21 +115,22 @@ func (a *applier) work() {
 			a.mu.Unlock()
 			close(p.done)
 		})
-		a.forget(applied)
+		a.deleteApplied(applied)
 	}
 }
 
+// close waits for the running pass. Later calls of applyBriefly and applyPending fail.
 func (a *applier) close() {
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
-	a.busy.Wait()
+	a.workers.Wait()
 }
 
-// applyAll brings everything that is pending when it begins, calls done, and returns what is still
-// to be forgotten. However much that is: each batch has its own time, and while one follows the
-// other nothing has failed, so writers go on waiting a little, which lets the batches catch up.
-func (a *applier) applyAll(done func(error)) *applied {
+// applyAll applies all changes pending at its start, calls done, and returns the last batch, whose
+// changes are still in the list. Each batch has its own timeout; while batches succeed, waiting
+// writers slow down new changes.
+func (a *applier) applyAll(done func(error)) *appliedBatch {
 	for {
 		if a.isClosed() {
 			done(drive.Fail(drive.Stopping))
@@ -137,7 +141,7 @@ func (a *applier) applyAll(done func(error)) *applied {
 			done(err)
 			return last
 		}
-		_, err = a.timed(func(ctx context.Context) (*applied, error) { return nil, last.forget(ctx) })
+		_, err = a.timed(func(ctx context.Context) (*appliedBatch, error) { return nil, last.deleteChanges(ctx) })
 		if err != nil {
 			done(err)
 			return nil
@@ -145,44 +149,49 @@ func (a *applier) applyAll(done func(error)) *applied {
 	}
 }
 
+// isClosed reports whether close was called.
 func (a *applier) isClosed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closed
 }
 
-func (a *applier) timed(f func(context.Context) (*applied, error)) (*applied, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
+// timed runs f with the timeout applyTimeout.
+func (a *applier) timed(f func(context.Context) (*appliedBatch, error)) (*appliedBatch, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), applyTimeout)
 	defer cancel()
 	return f(ctx)
 }
 
-// forget takes what was applied out of the list. If that fails it is applied again, for nothing.
-func (a *applier) forget(done *applied) {
+// deleteApplied deletes applied changes from the list. If that fails, they are applied again, which
+// is harmless.
+func (a *applier) deleteApplied(done *appliedBatch) {
 	if done == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
+	ctx, cancel := context.WithTimeout(context.Background(), applyTimeout)
 	defer cancel()
-	if err := done.forget(ctx); err != nil {
-		a.log.WarnContext(ctx, "changes that were applied stay in the list", "error", err)
+	if err := done.deleteChanges(ctx); err != nil {
+		a.log.WarnContext(ctx, "applied changes could not be deleted from the change list; they will be applied again", "error", err)
 	}
 }
 
-// applied are changes that the secondary has.
-type applied struct {
-	from *Side
-	seqs []any
-	told receipt // of the secondary, for them
-	more bool    // changes that were there, too
+// appliedBatch is a batch of changes that the secondary has applied.
+type appliedBatch struct {
+	from    *Side
+	seqs    []any
+	receipt receipt // receipt of the secondary for the batch
+	more    bool    // more changes were pending
 }
 
-func (a *applied) forget(ctx context.Context) error {
+// deleteChanges records the receipt on the primary and deletes the changes of the batch there, in
+// one transaction.
+func (a *appliedBatch) deleteChanges(ctx context.Context) error {
 	if len(a.seqs) == 0 {
 		return nil
 	}
 	return a.from.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		may, err := acknowledge(ctx, tx, a.told)
+		may, err := acknowledge(ctx, tx, a.receipt)
 		if err != nil || !may {
 			return err
 		}
@@ -198,28 +207,29 @@ type change struct {
 	key   string
 }
 
-// applyBatch brings one batch of changes. nil: there is no other side.
-func (a *applier) applyBatch(ctx context.Context) (*applied, error) {
-	v := a.known()
+// applyBatch applies one batch of changes. It returns nil if there is no other side, and errMoved
+// during a switch.
+func (a *applier) applyBatch(ctx context.Context) (*appliedBatch, error) {
+	v := a.currentView()
 	if v == nil || v.Peer == "" || v.Phase == NewOnly {
 		return nil, nil
 	}
-	from, to := v.near, v.other
-	if v.near == nil { // between two: what the fenced side has left is brought by who switches
+	from, to := v.primary, v.other
+	if v.primary == nil { // during a switch: the switching process drains the fenced side
 		return nil, errMoved
 	}
 	if to == nil {
 		return nil, drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
-	return a.carry(ctx, v.record, from, to)
+	return a.applyFrom(ctx, v.record, from, to)
 }
 
-// carry brings one batch from one side to the other, under the lock of the other's row: who applies
-// is alone, reads what is pending behind the lock, and finds out there that the direction is still
-// this one.
-func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *applied, err error) {
+// applyFrom applies one batch from one side to the other. It locks the other side's row, so batches
+// never overlap, reads the pending changes under that lock, and returns errMoved if the direction
+// has changed.
+func (a *applier) applyFrom(ctx context.Context, rec record, from, to *Side) (done *appliedBatch, err error) {
 	err = to.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		done = &applied{from: from}
+		done = &appliedBatch{from: from}
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {
 			return err
@@ -235,7 +245,7 @@ func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *
 		if err != nil || len(changes) == 0 {
 			return err
 		}
-		b, err := a.gather(ctx, from, changes)
+		b, err := a.readBatch(ctx, from, changes)
 		if err != nil {
 			return err
 		}
@@ -245,8 +255,8 @@ func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *
 		}
 		done.more = len(changes) == applyBatch || len(some) < len(changes)
 		note := has.next(some)
-		done.told = note.receipt
-		return errors.Join(a.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, note))
+		done.receipt = note.receipt
+		return errors.Join(a.writeRows(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, note))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply changes: %w", err)
@@ -254,34 +264,37 @@ func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *
 	return done, nil
 }
 
+// pending returns the first pending changes.
 func pending(ctx context.Context, db *sqldb.DB, limit int) ([]change, error) {
 	return changesOf(ctx, db, "ORDER BY seq LIMIT ?", limit)
 }
 
+// changesOf returns the changes selected by the SQL suffix rest.
 func changesOf(ctx context.Context, db *sqldb.DB, rest string, args ...any) ([]change, error) {
 	rows, err := db.Query(ctx, "SELECT seq, tbl, k FROM migration_changes "+rest, args...)
 	return sqldb.Scan(rows, err, func(c *change, scan func(...any) error) error { return scan(&c.seq, &c.table, &c.key) })
 }
 
-// batch is what changed rows are now, by table and key, with the number of each one's latest
-// change.
+// batch holds the current state of changed rows by table and key, and the number of the latest
+// change of each.
 type batch struct {
-	shape  *both
+	shape  *sides
 	from   *Side
 	newest map[string]map[string]int64
 	states map[string]map[string]row
 	bytes  int
 }
 
+// has reports whether the batch has read the row of c.
 func (b *batch) has(c change) bool {
 	_, ok := b.states[c.table][c.key]
 	return ok
 }
 
-// gather reads what changed rows are now, in the order of their changes, until they are applyBytes.
-// One row is always among them, however large it is.
-func (a *applier) gather(ctx context.Context, from *Side, changes []change) (*batch, error) {
-	b := &batch{shape: a.both, from: from, newest: map[string]map[string]int64{}, states: map[string]map[string]row{}}
+// readBatch reads the current state of the changed rows, in order of their changes, up to about
+// applyBytes. It reads at least one row of any size.
+func (a *applier) readBatch(ctx context.Context, from *Side, changes []change) (*batch, error) {
+	b := &batch{shape: a.sides, from: from, newest: map[string]map[string]int64{}, states: map[string]map[string]row{}}
 	var rows []change // once each
 	for _, c := range changes {
 		if b.newest[c.table] == nil {
@@ -292,7 +305,7 @@ func (a *applier) gather(ctx context.Context, from *Side, changes []change) (*ba
 		}
 		b.newest[c.table][c.key] = max(b.newest[c.table][c.key], c.seq)
 	}
-	for n, read := min(applyLook, len(rows)), 0; n > 0; {
+	for n, read := min(firstRead, len(rows)), 0; n > 0; {
 		if err := b.read(ctx, rows[read:read+n]); err != nil {
 			return nil, err
 		}
@@ -302,6 +315,7 @@ func (a *applier) gather(ctx context.Context, from *Side, changes []change) (*ba
 	return b, nil
 }
 
+// read reads the current state of rows into the batch.
 func (b *batch) read(ctx context.Context, rows []change) error {
 	keys := map[string][]string{}
 	for _, c := range rows {
@@ -320,16 +334,16 @@ func (b *batch) read(ctx context.Context, rows []change) error {
 			b.states[name] = map[string]row{}
 		}
 		for _, k := range some {
-			b.states[name][k] = found[k] // nil: it was deleted
+			b.states[name][k] = found[k] // nil: deleted
 			b.bytes += len(k) + found[k].size()
 		}
 	}
 	return nil
 }
 
-// bringChanges writes what the changed rows are now.
-func (a *applier) bringChanges(ctx context.Context, tx *sqldb.Tx, to *Side, term int64, b *batch) error {
-	if err := mark(ctx, tx, 1); err != nil {
+// writeRows writes the current state of the changed rows to a side.
+func (a *applier) writeRows(ctx context.Context, tx *sqldb.Tx, to *Side, term int64, b *batch) error {
+	if err := setApplying(ctx, tx, 1); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.states)) {
@@ -337,21 +351,21 @@ func (a *applier) bringChanges(ctx context.Context, tx *sqldb.Tx, to *Side, term
 		if err != nil {
 			return err
 		}
-		var all []stamped
+		var all []versionedRow
 		for k, state := range b.states[name] {
-			all = append(all, stamped{key: k, version: term<<termBits + b.newest[name][k], state: state})
+			all = append(all, versionedRow{key: k, version: term<<termBits + b.newest[name][k], state: state})
 		}
-		slices.SortFunc(all, func(a, b stamped) int { return cmp.Compare(a.version, b.version) })
-		if err := target.bring(ctx, tx, all); err != nil {
+		slices.SortFunc(all, func(a, b versionedRow) int { return cmp.Compare(a.version, b.version) })
+		if err := target.writeNewer(ctx, tx, all); err != nil {
 			return err
 		}
 	}
-	return mark(ctx, tx, 0)
+	return setApplying(ctx, tx, 0)
 }
 
-// mark tells the triggers of SQLite that rows are being brought; on MySQL the connection is known
-// by itself.
-func mark(ctx context.Context, tx *sqldb.Tx, on int) error {
+// setApplying tells the SQLite triggers that replicated rows are being written (1) or no longer
+// (0). On MySQL the triggers recognize the connection.
+func setApplying(ctx context.Context, tx *sqldb.Tx, on int) error {
 	if tx.Dialect() == sqldb.MySQL {
 		return nil
 	}

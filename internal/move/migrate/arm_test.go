@@ -16,7 +16,7 @@ func TestTwoPrepareAtOnce(t *testing.T) {
 		late := s.mustStart(s.old)
 		defer late.stop(t)
 		begin(t, p)
-		v, err := late.m.steady(t.Context())
+		v, err := late.m.requireStep(t.Context())
 		must(t, err)
 		_, err = p.m.Advance(t.Context(), Freeze)
 		must(t, err)
@@ -35,22 +35,22 @@ func TestTriggersThatAreThere(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
-		v := p.m.known()
-		tables := p.m.shapes(v.near)
-		should, err := triggersOf(t.Context(), v.near.DB)
+		v := p.m.currentView()
+		tables := p.m.tablesFor(v.primary)
+		should, err := triggersOf(t.Context(), v.primary.DB)
 		must(t, err)
-		exec(t, v.near, "DROP TRIGGER migration_upd_nodes")
-		exec(t, v.near, "CREATE TRIGGER migration_upd_nodes AFTER UPDATE ON nodes FOR EACH ROW BEGIN DELETE FROM migration_waits; END")
+		exec(t, v.primary, "DROP TRIGGER migration_upd_nodes")
+		exec(t, v.primary, "CREATE TRIGGER migration_upd_nodes AFTER UPDATE ON nodes FOR EACH ROW BEGIN DELETE FROM migration_waits; END")
 		for range 2 {
-			must(t, arm(t.Context(), *v.near, tables))
-			have, err := triggersOf(t.Context(), v.near.DB)
+			must(t, createTriggers(t.Context(), *v.primary, tables))
+			have, err := triggersOf(t.Context(), v.primary.DB)
 			must(t, err)
 			if len(have) != len(should) || have["migration_upd_nodes"] != should["migration_upd_nodes"] {
 				t.Fatalf("%d triggers instead of %d, and that of nodes is %s", len(have), len(should), have["migration_upd_nodes"])
 			}
 		}
 		for _, tab := range tables {
-			must(t, tab.arm(t.Context(), *v.near, "UPDATE", "")) // it was seen before the other made it
+			must(t, tab.createTrigger(t.Context(), *v.primary, "UPDATE", "")) // it was seen before the other made it
 		}
 	})
 }
@@ -61,10 +61,10 @@ func TestGivenUpWhileSomebodyPrepares(t *testing.T) {
 	t.Parallel()
 	eachOld(t, func(t *testing.T, _ *site, p *process) {
 		climb(t, p, Fill)
-		near, tables := p.m.known().near, p.m.shapes(p.m.known().near)
+		near, tables := p.m.currentView().primary, p.m.tablesFor(p.m.currentView().primary)
 		_, err := p.m.Rollback(t.Context(), Fill)
 		must(t, err)
-		must(t, arm(t.Context(), *near, tables))
+		must(t, createTriggers(t.Context(), *near, tables))
 		touchAll(t, p.db, accountsOf(t, p), 1)
 		if n, err := countChanges(t.Context(), near.DB); err != nil || n != 0 {
 			t.Errorf("%d changes were captured, %v", n, err)
@@ -82,11 +82,11 @@ func TestForwardAndBackAtOnce(t *testing.T) {
 	defer p.stop(t)
 	seed(t, p.db, 3)
 	begin(t, p)
-	before, err := p.m.steady(t.Context())
+	before, err := p.m.requireStep(t.Context())
 	must(t, err)
 	_, err = p.m.Advance(t.Context(), Freeze)
 	must(t, err)
-	if err := p.m.abandon(t.Context(), before); !errors.Is(err, errOvertaken) {
+	if err := p.m.abort(t.Context(), before); !errors.Is(err, errOvertaken) {
 		t.Errorf("back after forward: %v", err)
 	}
 	climbOn(t, p, WriteNew)
@@ -95,12 +95,12 @@ func TestForwardAndBackAtOnce(t *testing.T) {
 	q := other.mustStart(other.old)
 	defer q.stop(t)
 	begin(t, q)
-	before, err = q.m.steady(t.Context())
+	before, err = q.m.requireStep(t.Context())
 	must(t, err)
 	must(t, q.m.prepare(t.Context(), before))
-	v, err := q.m.steady(t.Context())
+	v, err := q.m.requireStep(t.Context())
 	must(t, err)
-	must(t, step(t.Context(), v, func(r *record) { r.Phase = Freeze })) // what giving up begins with
+	must(t, updateRecord(t.Context(), v, func(r *record) { r.Phase = Freeze })) // what giving up begins with
 	if err := q.m.enter(t.Context(), before, Fill); !errors.Is(err, errOvertaken) {
 		t.Errorf("forward after back: %v", err)
 	}

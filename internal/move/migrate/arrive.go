@@ -5,41 +5,40 @@ import (
 	"fmt"
 )
 
-// noneStays refuses while an instance says that it was started with the old settings. Once nothing
-// tells it that the installation has moved, it would go on at the old place.
-func (m *Migration) noneStays(ctx context.Context, v *view) error {
+// checkAllRestarted returns WrongState while an instance runs with the old settings. Once the
+// migration is forgotten, such an instance would continue to use the old side.
+func (m *Migration) checkAllRestarted(ctx context.Context, v *view) error {
 	if err := m.party.Ready(m.stateOf(v)); err != nil {
-		return wrong("start the instances with the new settings first: " + err.Error())
+		return wrongState("start the instances with the new settings first: " + err.Error())
 	}
 	all, err := m.instances(ctx, v)
 	for _, in := range all {
 		if in.Why != "" {
-			return wrong("start the instances with the new settings first: " + in.name() + ": " + in.Why)
+			return wrongState("start the instances with the new settings first: " + in.name() + ": " + in.Why)
 		}
 	}
 	return err
 }
 
-// arriveLate has Party.Arrived run once no instance that is alive was started with the old
-// settings.
-func (l *leftSide) arriveLate(ctx context.Context, v *view) error {
-	if l.notes().old.Arrived {
+// runArrivedWhenReady runs Party.Arrived once all live instances run with the new settings.
+func (o *oldSide) runArrivedWhenReady(ctx context.Context, v *view) error {
+	if o.notes().old.Arrived {
 		return nil
 	}
-	if g, err := l.checkInstances(ctx, v, ready); err != nil || !g.OK {
+	if g, err := o.checkInstances(ctx, v, ready); err != nil || !g.OK {
 		return err
 	}
-	return l.arrive(ctx, v)
+	return o.runArrived(ctx, v)
 }
 
-// arrive runs Party.Arrived, unless it was run for this move. Where the process dies before that is
-// noted it is run again.
-func (l *leftSide) arrive(ctx context.Context, v *view) error {
-	if err := l.learnNotes(ctx, v); err != nil || l.notes().old.Arrived {
+// runArrived runs Party.Arrived unless it was run for this move. If the process crashes before that
+// is noted, it runs again.
+func (o *oldSide) runArrived(ctx context.Context, v *view) error {
+	if err := o.loadNotes(ctx, v); err != nil || o.notes().old.Arrived {
 		return err
 	}
-	if err := l.party.Arrived(ctx); err != nil {
+	if err := o.party.Arrived(ctx); err != nil {
 		return fmt.Errorf("see to what the instances with the old settings left: %w", err)
 	}
-	return edit(ctx, l.both, v, noteOld, func(n *oldNotes) { n.Arrived = true })
+	return editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { n.Arrived = true })
 }

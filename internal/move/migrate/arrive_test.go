@@ -39,8 +39,8 @@ func TestArrived(t *testing.T) {
 	}
 
 	stays.leave()
-	must(t, p.m.taking.runOnce(t.Context()))
-	if err := p.m.taking.leadOnce(t.Context()); !errors.Is(err, fails) || arrived != 1 {
+	must(t, p.m.participant.runOnce(t.Context()))
+	if err := p.m.participant.leadOnce(t.Context()); !errors.Is(err, fails) || arrived != 1 {
 		t.Fatalf("run %d times: %v", arrived, err)
 	}
 	fails = nil
@@ -68,7 +68,7 @@ func TestArrivedBeforeItIsForgotten(t *testing.T) {
 	p := finished(t, s)
 	defer p.stop(t)
 	arrived = 0
-	exec(t, p.m.known().near, "DELETE FROM migration_notes")
+	exec(t, p.m.currentView().primary, "DELETE FROM migration_notes")
 	must(t, p.m.Drop(t.Context(), false))
 	if arrived != 1 {
 		t.Errorf("run %d times", arrived)
@@ -82,7 +82,7 @@ func TestNothingLagsBehindInTheEnd(t *testing.T) {
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := finished(t, s)
 	defer p.stop(t)
-	exec(t, p.m.known().near, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', 'x', '')")
+	exec(t, p.m.currentView().primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', 'x', '')")
 	status, err := p.m.Status(t.Context())
 	must(t, err)
 	if status.Lag != 0 {

@@ -48,7 +48,7 @@ func TestAsleep(t *testing.T) {
 			must(t, p.m.Percent(t.Context(), 50, nil))
 			asleep := s.mustStart(s.old)
 			defer asleep.stop(t)
-			must(t, asleep.m.taking.runOnce(t.Context()))
+			must(t, asleep.m.participant.runOnce(t.Context()))
 			last.leave()
 
 			test.leave(t, p)
@@ -58,9 +58,9 @@ func TestAsleep(t *testing.T) {
 					return err
 				}))
 			}
-			before := *asleep.m.known()
+			before := *asleep.m.currentView()
 			before.at = before.at.Add(-time.Minute)
-			asleep.m.now.Store(&before)
+			asleep.m.snapshot.Store(&before)
 			for _, id := range accounts {
 				if got := balance(t, asleep.db, id); got != 77 {
 					t.Errorf("account %s: %d, not what was written meanwhile", id, got)

@@ -52,11 +52,11 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 			climb(t, p, Fill)
 			lame := s.mustStart(s.old)
 			defer lame.stop(t)
-			must(t, lame.m.taking.runOnce(t.Context()))
+			must(t, lame.m.participant.runOnce(t.Context()))
 			test.cut(lame, true)
 			_, err := p.m.Advance(t.Context(), Any)
 			must(t, err)
-			must(t, lame.m.taking.runOnce(t.Context())) // it has heard of phase 2
+			must(t, lame.m.participant.runOnce(t.Context())) // it has heard of phase 2
 			verifyAgain(t, p)
 
 			refused(t, p, "instances")
@@ -73,10 +73,10 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != Fill { // that is the way out
 				t.Fatalf("went back to %d: %v", to, err)
 			}
-			must(t, lame.m.taking.runOnce(t.Context()))
+			must(t, lame.m.participant.runOnce(t.Context()))
 			refused(t, p, "instances")
 			test.cut(lame, false)
-			must(t, lame.m.taking.runOnce(t.Context()))
+			must(t, lame.m.participant.runOnce(t.Context()))
 			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != Second {
 				t.Fatalf("it can act again, and at phase %d: %v", to, err)
 			}
@@ -103,7 +103,7 @@ func TestExplain(t *testing.T) {
 	seed(t, p.db, 2)
 	climb(t, p, Second)
 	for i := range 2 {
-		must(t, p.m.note(t.Context(), p.m.known(), Mismatch{Source: "read", Subject: fmt.Sprint("SELECT ", i), Ours: "1", Theirs: "2"}))
+		must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: fmt.Sprint("SELECT ", i), Ours: "1", Theirs: "2"}))
 	}
 	for _, bad := range []struct {
 		id   int64
@@ -123,7 +123,7 @@ func TestExplain(t *testing.T) {
 	if len(all) != 2 || all[1].ExplainedBy != "ann" || all[1].Reason != "a clock of theirs" || all[1].ExplainedAt == 0 || !all[0].Explained {
 		t.Errorf("mismatches %+v", all)
 	}
-	g, err := p.m.checkMismatches(t.Context(), p.m.known())
+	g, err := p.m.checkMismatches(t.Context(), p.m.currentView())
 	must(t, err)
 	if !g.OK || !strings.Contains(g.Detail, "1 by ann: a clock of theirs") || !strings.Contains(g.Detail, "2 by bob: the same") {
 		t.Errorf("the gate says %+v", g)
@@ -159,13 +159,13 @@ func TestPace(t *testing.T) {
 	must(t, err)
 	other := s.mustStart(s.old)
 	defer other.stop(t)
-	must(t, other.m.taking.runOnce(t.Context()))
+	must(t, other.m.participant.runOnce(t.Context()))
 	if got := other.m.State().Pace; got != (Pace{Rows: 7}) {
 		t.Errorf("another instance goes by %+v", got)
 	}
 	bytes, none, wrong := int64(9), int64(0), int64(-1)
 	must(t, p.m.SetPace(t.Context(), PaceChange{Bytes: &bytes}))
-	must(t, other.m.taking.runOnce(t.Context()))
+	must(t, other.m.participant.runOnce(t.Context()))
 	if got := other.m.State().Pace; got != (Pace{7, 9}) {
 		t.Errorf("after a change another instance goes by %+v", got)
 	}
@@ -213,9 +213,9 @@ func TestLargeRowsComeInSmallBatches(t *testing.T) {
 	}
 	batches, most := 0, 0
 	for {
-		changes, err := pending(t.Context(), p.m.known().near.DB, applyBatch)
+		changes, err := pending(t.Context(), p.m.currentView().primary.DB, applyBatch)
 		must(t, err)
-		b, err := p.m.apply.gather(t.Context(), p.m.known().near, changes)
+		b, err := p.m.apply.readBatch(t.Context(), p.m.currentView().primary, changes)
 		must(t, err)
 		done, err := p.m.apply.applyBatch(t.Context())
 		must(t, err)
@@ -223,14 +223,14 @@ func TestLargeRowsComeInSmallBatches(t *testing.T) {
 			break
 		}
 		batches, most = batches+1, max(most, b.bytes)
-		must(t, done.forget(t.Context()))
+		must(t, done.deleteChanges(t.Context()))
 	}
-	// The first look of a batch is at applyLook rows, whatever they are.
-	if limit := applyLook*applyBytes/10 + 2*applyBytes; most > limit || batches < 2 {
+	// The first look of a batch is at firstRead rows, whatever they are.
+	if limit := firstRead*applyBytes/10 + 2*applyBytes; most > limit || batches < 2 {
 		t.Errorf("%d batches, the largest of %d bytes, want %d at most", batches, most, limit)
 	}
-	v := p.m.known()
-	if diff := cmp.Diff(dump(t, p.m, v.near), dump(t, p.m, v.other)); diff != "" {
+	v := p.m.currentView()
+	if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" {
 		t.Error("the sides differ")
 	}
 }
@@ -256,8 +256,8 @@ func TestDropOld(t *testing.T) {
 			s := newSite(t, pair.from(t), pair.to(t))
 			p := finished(t, s)
 			defer func() { p.stop(t) }()
-			before := dump(t, p.m, p.m.known().near)
-			near, other := p.m.known().near, p.m.known().other
+			before := dump(t, p.m, p.m.currentView().primary)
+			near, other := p.m.currentView().primary, p.m.currentView().other
 			manyVersions(t, near)
 			manyVersions(t, other)
 			if gates := dropRefused(t, p, false); !strings.Contains(gateNamed(gates, "kept").Detail, "kept until") {
@@ -268,7 +268,7 @@ func TestDropOld(t *testing.T) {
 			}
 			must(t, p.m.DropOld(t.Context(), true, 0))
 			p.faults[s.old.at].Fail(sqldbtest.Commit, 4, nil) // in the middle
-			for p.m.taking.runOnce(t.Context()) == nil {
+			for p.m.participant.runOnce(t.Context()) == nil {
 				if rowsOf(t, p) == 0 {
 					t.Fatal("nothing failed")
 				}
@@ -285,13 +285,13 @@ func TestDropOld(t *testing.T) {
 			if n := rowsOf(t, p); n != 0 || status.Old == nil || status.Old.State != "dropped" {
 				t.Errorf("%d rows are left, and the old side is %+v", n, status.Old)
 			}
-			if diff := cmp.Diff(before, dump(t, p.m, p.m.known().near)); diff != "" {
+			if diff := cmp.Diff(before, dump(t, p.m, p.m.currentView().primary)); diff != "" {
 				t.Errorf("the new side has changed:\n%s", diff)
 			}
-			if n := versionsOf(t, p.m.known().other); n != 0 {
+			if n := versionsOf(t, p.m.currentView().other); n != 0 {
 				t.Errorf("%d of its versions are left", n)
 			}
-			near = p.m.known().near
+			near = p.m.currentView().primary
 			must(t, p.m.Drop(t.Context(), false))
 			if n := versionsOf(t, near); n != 0 {
 				t.Errorf("%d versions are left", n)
@@ -315,7 +315,7 @@ func TestAMoveIsForgottenEarly(t *testing.T) {
 		t.Fatalf("it was forgotten in the middle: %v", err)
 	}
 	must(t, p.m.Drop(t.Context(), true))
-	if p.m.known() != nil {
+	if p.m.currentView() != nil {
 		t.Error("it is still known")
 	}
 }
@@ -324,7 +324,7 @@ func TestAMoveIsForgottenEarly(t *testing.T) {
 func manyVersions(t *testing.T, s *Side) {
 	t.Helper()
 	const at = 500
-	for n := 0; n <= forgetRows; n += at {
+	for n := 0; n <= clearRows; n += at {
 		must(t, s.Unchecked.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 			var args []any
 			for i := range at {
@@ -351,12 +351,12 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	s.opt.Kept = func() time.Time { return time.UnixMilli(kept.Load()) }
 	p := finished(t, s)
 	defer func() { p.stop(t) }()
-	v, err := p.m.steady(t.Context())
+	v, err := p.m.requireStep(t.Context())
 	must(t, err)
 	now, err := p.db.Now(t.Context())
 	must(t, err)
 	left := now.Add(-8 * day) // so says the database, whose clock was set
-	must(t, edit(t.Context(), p.m.both, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
+	must(t, editNote(t.Context(), p.m.sides, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
 	kept.Store(int64(left.Add(day)))
 	if g := gateNamed(dropRefused(t, p, false), "kept"); g.OK || !strings.Contains(g.Detail, "is kept until") {
 		t.Errorf("refused for %+v", g)
@@ -366,7 +366,7 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	dropAll(t, p)
 }
 
-// dropAll works until the old rows are dropped: in rounds of dropTime, of which each must bring it
+// dropAll works until the old rows are dropped: in rounds of dropSlice, of which each must bring it
 // on.
 func dropAll(t *testing.T, p *process) {
 	t.Helper()
@@ -385,7 +385,7 @@ func dropAll(t *testing.T, p *process) {
 
 func rowsOf(t *testing.T, p *process) (n int) {
 	t.Helper()
-	return len(dump(t, p.m, p.m.known().other))
+	return len(dump(t, p.m, p.m.currentView().other))
 }
 
 // dropRefused wants drop-old to be refused, and returns the gates.
@@ -411,16 +411,16 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 			return s.mustStart(s.old)
 		},
 		"another database in its place": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.known().other, "UPDATE migration_side SET marker = 'another'")
-			must(t, p.m.taking.runOnce(t.Context()))
+			exec(t, p.m.currentView().other, "UPDATE migration_side SET marker = 'another'")
+			must(t, p.m.participant.runOnce(t.Context()))
 			return p
 		},
 		"another installation": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.known().other, "UPDATE meta SET value = 'that one' WHERE name = 'installation'")
+			exec(t, p.m.currentView().other, "UPDATE meta SET value = 'that one' WHERE name = 'installation'")
 			return p
 		},
 		"no evidence": func(t *testing.T, _ *site, p *process) *process {
-			exec(t, p.m.known().near, "UPDATE migration_checksums SET unequal = 1")
+			exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = 1")
 			return p
 		},
 	} {
@@ -456,9 +456,9 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 		must(t, first.m.Finish(t.Context()))
 		p := s.mustStart(s.new)
 		defer p.stop(t)
-		must(t, p.m.taking.runOnce(t.Context()))
+		must(t, p.m.participant.runOnce(t.Context()))
 		must(t, p.m.DropOld(t.Context(), true, 0))
-		must(t, first.m.taking.runOnce(t.Context()))
+		must(t, first.m.participant.runOnce(t.Context()))
 		work(t, p)
 		if n := rowsOf(t, p); n == 0 {
 			t.Error("rows were dropped under an instance with the old settings")
@@ -498,13 +498,13 @@ func TestDropWaitsForThoseWithTheOldSettings(t *testing.T) {
 		return nil
 	}
 	for range 3 {
-		must(t, lame.m.taking.runOnce(t.Context()))
+		must(t, lame.m.participant.runOnce(t.Context()))
 		_, err := p.m.Advance(t.Context(), Any)
 		must(t, err)
 	}
-	must(t, lame.m.taking.runOnce(t.Context()))
+	must(t, lame.m.participant.runOnce(t.Context()))
 	must(t, p.m.Finish(t.Context()))
-	must(t, lame.m.taking.runOnce(t.Context()))
+	must(t, lame.m.participant.runOnce(t.Context()))
 	for _, one := range []*process{p, lame} {
 		if err := one.m.Drop(t.Context(), false); err == nil || !strings.Contains(err.Error(), "old settings") {
 			t.Fatalf("dropped beside a process with the old settings: %v", err)

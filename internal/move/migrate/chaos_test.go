@@ -99,8 +99,8 @@ func (s *stand) start() {
 		s.c.site.member = func(*sqldb.DB) Member { return s.seat }
 		p, err := s.c.site.start(s.c.site.old)
 		if err == nil {
-			p.m.switcher.mendAfter = 100 * time.Millisecond
-			p.m.switcher.halt = s.halt
+			p.m.switcher.takeoverAfter = 100 * time.Millisecond
+			p.m.switcher.testHook = s.halt
 			s.p = p
 			return
 		}
@@ -375,14 +375,14 @@ func (c *chaos) hire(n int) (users []*user) {
 func (s *stand) poll() {
 	for !s.c.stop.Load() {
 		s.mu.RLock()
-		err := errors.Join(s.p.m.taking.runOnce(context.Background()), s.p.m.taking.leadOnce(context.Background()))
+		err := errors.Join(s.p.m.participant.runOnce(context.Background()), s.p.m.participant.leadOnce(context.Background()))
 		_ = err // of faults
 		if s.p.m.apply.lost.Load() {
 			s.c.t.Error("a side is said to have lost changes, and none has")
 			s.c.stop.Store(true)
 		}
 		s.mu.RUnlock()
-		_ = sleep(context.Background(), time.Duration(rand.N(60))*time.Millisecond)
+		_ = wait(context.Background(), time.Duration(rand.N(60))*time.Millisecond)
 	}
 }
 
@@ -439,15 +439,15 @@ func (c *chaos) move() {
 	if died {
 		s.kill()
 	}
-	_ = sleep(ctx, time.Duration(rand.N(40))*time.Millisecond)
+	_ = wait(ctx, time.Duration(rand.N(40))*time.Millisecond)
 }
 
 // ready waits a little for what the gate asks for. Whether it got it the gate will say.
 func (c *chaos) ready(m *Migration) {
 	ctx := context.Background()
-	for end := time.Now().Add(time.Second); time.Now().Before(end); _ = sleep(ctx, 10*time.Millisecond) {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); _ = wait(ctx, 10*time.Millisecond) {
 		v, err := m.refresh(ctx)
-		if err != nil || v == nil || v.near == nil {
+		if err != nil || v == nil || v.primary == nil {
 			continue
 		}
 		if g, err := m.checkInstances(ctx, v, ready); err != nil || !g.OK {
@@ -486,15 +486,15 @@ func (c *chaos) finish(users []*user) {
 	p := c.stands[0].p
 	defer p.stop(c.t)
 	deadline := time.Now().Add(2 * time.Minute)
-	for p.m.known() != nil {
-		err := p.m.taking.runOnce(c.t.Context())
-		if v := p.m.known(); err == nil && (v == nil || v.near != nil) {
+	for p.m.currentView() != nil {
+		err := p.m.participant.runOnce(c.t.Context())
+		if v := p.m.currentView(); err == nil && (v == nil || v.primary != nil) {
 			break
 		}
 		if time.Now().After(deadline) {
 			c.t.Fatalf("nobody becomes the primary: %v", err)
 		}
-		must(c.t, sleep(c.t.Context(), 20*time.Millisecond))
+		must(c.t, wait(c.t.Context(), 20*time.Millisecond))
 	}
 	for _, u := range users {
 		must(c.t, p.db.Write(c.t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
@@ -505,12 +505,12 @@ func (c *chaos) finish(users []*user) {
 			return err
 		}))
 	}
-	v := p.m.known()
+	v := p.m.currentView()
 	if v == nil || v.Phase < Second || v.other == nil {
 		return
 	}
-	must(c.t, p.m.apply.now(c.t.Context()))
-	if diff := cmp.Diff(dump(c.t, p.m, v.near), dump(c.t, p.m, v.other)); diff != "" {
+	must(c.t, p.m.apply.applyPending(c.t.Context()))
+	if diff := cmp.Diff(dump(c.t, p.m, v.primary), dump(c.t, p.m, v.other)); diff != "" {
 		c.t.Errorf("at the end, in phase %d, the sides differ (-primary +secondary):\n%s", v.Phase, diff)
 	}
 }

@@ -11,94 +11,97 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// comparator asks both sides again what some of the readers have asked, beside them: a request
-// never waits for it.
+// comparator repeats a sample of read queries on both sides in the background, so that requests
+// never wait for a comparison.
 type comparator struct {
 	*matcher
 	counts *counters
-	queue  chan question
-	filled epochOf // when all rows were seen to be filled in; belongs to run
+	queue  chan sampledQuery
+	filled epochKey // epoch in which all rows were seen to be filled in; used by run only
 }
 
-// epochOf is an epoch of one migration.
-type epochOf struct {
+// epochKey identifies an epoch of one migration.
+type epochKey struct {
 	migration string
 	epoch     int64
 }
 
-func (v *view) named() epochOf { return epochOf{v.Migration, v.Epoch} }
+// epochKey returns the epoch of the view.
+func (v *view) epochKey() epochKey { return epochKey{v.Migration, v.Epoch} }
 
-type question struct {
+// sampledQuery is a sampled query.
+type sampledQuery struct {
 	query string
 	args  []any
 }
 
 const (
-	maxAnswer    = 1000 // rows that are compared
-	compareTries = 4
+	maxAnswer    = 1000 // most rows of a compared answer
+	compareTries = 4    // most attempts per query
 )
 
 func newComparator(m *matcher, counts *counters) *comparator {
-	return &comparator{matcher: m, counts: counts, queue: make(chan question, 64)}
+	return &comparator{matcher: m, counts: counts, queue: make(chan sampledQuery, 64)}
 }
 
-// offer takes a sample; when too many wait it is left out.
+// offer queues a sample of the queries; if the queue is full, it counts a skipped sample.
 func (c *comparator) offer(query string, args []any) {
 	if rand.Float64() >= c.opt.Sample || strings.Contains(query, "migration_") {
 		return
 	}
 	select {
-	case c.queue <- question{query, slices.Clone(args)}:
+	case c.queue <- sampledQuery{query, slices.Clone(args)}:
 	default:
 		c.counts.skipped.Add(1)
 	}
 }
 
+// run compares queued queries until ctx ends.
 func (c *comparator) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case q := <-c.queue:
-			if err := c.ask(ctx, q); err != nil && ctx.Err() == nil {
+			if err := c.compareAnswers(ctx, q); err != nil && ctx.Err() == nil {
 				c.counts.skipped.Add(1)
-				c.log.DebugContext(ctx, "a sample could not be compared", "error", err)
+				c.log.DebugContext(ctx, "a sampled query could not be compared", "error", err)
 			}
 		}
 	}
 }
 
-// ask compares the answers until they are equal, which nearly all are at the first look: one query
-// of each side. They differ when they still do after everything pending was applied, and the
+// compareAnswers compares the answers of both sides, usually with one query each. It reports a
+// mismatch only if the answers still differ after all pending changes were applied, and the
 // primary's answer is the same before and after.
-func (c *comparator) ask(ctx context.Context, q question) error {
-	v := c.known()
-	if v == nil || v.near == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
+func (c *comparator) compareAnswers(ctx context.Context, q sampledQuery) error {
+	v := c.currentView()
+	if v == nil || v.primary == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
 		return nil
 	}
 	if c.isFilling(ctx, v) {
 		return nil
 	}
 	for range compareTries {
-		ours, err := answer(ctx, v.near.DB, q)
+		ours, err := answerText(ctx, v.primary.DB, q)
 		if err != nil {
 			return err
 		}
-		theirs, err := answer(ctx, v.other.DB, q)
+		theirs, err := answerText(ctx, v.other.DB, q)
 		if err != nil {
-			return err // most likely a text for the other dialect
+			return err // probably a query for the other dialect
 		}
 		if ours == theirs {
 			c.counts.compared.Add(1)
 			return nil
 		}
-		if err := c.apply.now(ctx); err != nil {
+		if err := c.apply.applyPending(ctx); err != nil {
 			return err
 		}
-		if theirs, err = answer(ctx, v.other.DB, q); err != nil {
+		if theirs, err = answerText(ctx, v.other.DB, q); err != nil {
 			return err
 		}
-		again, err := answer(ctx, v.near.DB, q)
+		again, err := answerText(ctx, v.primary.DB, q)
 		if err != nil {
 			return err
 		}
@@ -109,24 +112,24 @@ func (c *comparator) ask(ctx context.Context, q question) error {
 		if ours == theirs {
 			return nil
 		}
-		if err := c.apply.now(ctx); err != nil {
+		if err := c.apply.applyPending(ctx); err != nil {
 			return err
 		}
-		if theirs, err = answer(ctx, v.other.DB, q); err != nil || ours == theirs {
+		if theirs, err = answerText(ctx, v.other.DB, q); err != nil || ours == theirs {
 			return err
 		}
-		if again, err = answer(ctx, v.near.DB, q); err != nil || ours != again {
+		if again, err = answerText(ctx, v.primary.DB, q); err != nil || ours != again {
 			continue
 		}
-		return c.note(ctx, v, Mismatch{Source: "read", Subject: strings.Join(strings.Fields(q.query), " "), Ours: ours, Theirs: theirs})
+		return c.noteMismatch(ctx, v, Mismatch{Source: "read", Subject: strings.Join(strings.Fields(q.query), " "), Ours: ours, Theirs: theirs})
 	}
 	c.counts.skipped.Add(1)
 	return nil
 }
 
-// answer is what a side says, as text. Rows that a query leaves in any order are put in one; a
-// number is the same as its text, which is what the two make of sums.
-func answer(ctx context.Context, db *sqldb.DB, q question) (string, error) {
+// answerText returns the answer of a side as text. Rows are sorted, and numbers equal their text
+// form, because sums differ in type between the dialects.
+func answerText(ctx context.Context, db *sqldb.DB, q sampledQuery) (string, error) {
 	rows, err := db.Query(ctx, q.query, q.args...)
 	if err != nil {
 		return "", err
@@ -148,19 +151,19 @@ func answer(ctx context.Context, db *sqldb.DB, q question) (string, error) {
 		}
 		for i, v := range r {
 			if v != nil {
-				r[i] = plain(v)
+				r[i] = textOf(v)
 			}
 		}
-		all = append(all, show(r))
+		all = append(all, formatRow(r))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n"), rows.Err()
 }
 
-// isFilling reports whether rows are still missing on the other side because nobody has brought
-// them yet. It asks until they are there: what was filled in stays so as long as the epoch does.
+// isFilling reports whether rows may be missing on the other side because filling has not ended. It
+// caches the end of filling per epoch.
 func (c *comparator) isFilling(ctx context.Context, v *view) bool {
-	now := v.named()
+	now := v.epochKey()
 	if v.Phase >= ReadNew || c.filled == now {
 		return false
 	}
@@ -172,13 +175,13 @@ func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 	return false
 }
 
-// filled reports whether all rows were filled in.
+// filled reports whether all rows are filled in.
 func (m *matcher) filled(ctx context.Context, v *view) (bool, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return false, err
 	}
-	for _, t := range m.shapes(v.near) {
+	for _, t := range m.tablesFor(v.primary) {
 		if !points[t.name].ended {
 			return false, nil
 		}
@@ -186,8 +189,8 @@ func (m *matcher) filled(ctx context.Context, v *view) (bool, error) {
 	return true, nil
 }
 
-// counters count what this process has done.
+// counters counts the reads and writes of this process; see Reads and Writes.
 type counters struct {
 	fromNew, fallback, compared, skipped atomic.Int64
-	second, deferred, waits, pause       atomic.Int64
+	secondWrites, deferred, waits, pause atomic.Int64
 }

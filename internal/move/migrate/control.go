@@ -10,13 +10,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Refusal is why a step was not taken: the gates that are closed.
+// Refusal is the error of a step that was refused, with all checked gates.
 type Refusal struct { //nolint:errname // a refusal that lists its reasons
 	Step  string
 	Gates []Gate
 }
 
-// Error lists what is missing.
+// Error lists the closed gates.
 func (r *Refusal) Error() string {
 	var why []string
 	for _, g := range r.Gates {
@@ -27,6 +27,7 @@ func (r *Refusal) Error() string {
 	return r.Step + " is refused: " + strings.Join(why, "; ")
 }
 
+// refuse returns a Refusal if a gate is closed, else nil.
 func refuse(step string, gates []Gate) error {
 	for _, g := range gates {
 		if !g.OK {
@@ -36,20 +37,22 @@ func refuse(step string, gates []Gate) error {
 	return nil
 }
 
-func wrong(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
+// wrongState returns a WrongState error with the given cause.
+func wrongState(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
 
-// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is
-// wrong is in the report.
+// Start checks both sides and begins the migration, unless req is a dry run or a check failed.
+// Failed checks are in the report, not in the error. It returns WrongState if a migration exists
+// already.
 func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	home, err := readRecord(ctx, m.home.DB, "")
 	if err != nil {
 		return Report{}, err
 	}
-	if home.Role != nobody {
-		return Report{}, wrong("a migration is under way, or its bookkeeping is there still")
+	if home.Role != noRole {
+		return Report{}, wrongState("a migration is under way, or its bookkeeping is there still")
 	}
 	if req.ToDB == "" && req.ToBlobs == "" {
-		return Report{}, wrong("neither another database nor another store was named")
+		return Report{}, wrongState("neither another database nor another store was named")
 	}
 	if req.Pace.Rows < 0 || req.Pace.Bytes < 0 {
 		return Report{}, drive.Bad("rows_per_second, bytes_per_second", drive.OutOfRange, "min", 0)
@@ -68,8 +71,8 @@ func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	return report, err
 }
 
-// begin writes the row of this side. From then on the move is under way, at phase 0, and either
-// goes on or is rolled back.
+// begin inserts the row of this side. From then on the migration is at phase 0 and can be continued
+// or rolled back.
 func (m *Migration) begin(ctx context.Context, req Request) error {
 	now, err := m.home.DB.Now(ctx)
 	if err != nil {
@@ -96,22 +99,22 @@ func (m *Migration) begin(ctx context.Context, req Request) error {
 	return err
 }
 
-// Advance enters the phase after from, up to 4, if its gate is open. In another phase than from it
-// does nothing: asked for twice, it is done once. Phase 5 is Finish's, because nothing leads back
-// from there.
+// Advance enters the phase after from, up to phase 4, and returns the current phase. It returns a
+// Refusal if a gate is closed, and WrongState without any change if the current phase is not from,
+// so a repeated call cannot advance twice. Phase 5 needs Finish, because it cannot be undone.
 func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
-	v, err := m.steadyAt(ctx, from)
+	v, err := m.requirePhase(ctx, from)
 	if err != nil {
 		return 0, err
 	}
 	if v.Phase >= WriteNew {
-		return v.Phase, wrong("phase 4 ends by finish, and after it there is none")
+		return v.Phase, wrongState("phase 4 ends by finish, and after it there is none")
 	}
 	err = m.enter(ctx, v, v.Phase+1)
-	return m.arrived(ctx, v.Phase, err)
+	return m.ackPhase(ctx, v.Phase, err)
 }
 
-// enter goes to the next phase.
+// enter enters the next phase if its gates are open.
 func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
 	if next == Fill {
 		if err := m.prepare(ctx, v); err != nil {
@@ -127,23 +130,24 @@ func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
 	}
 	switch {
 	case next == NewOnly:
-		return m.left.leave(ctx, v)
+		return m.oldSide.retire(ctx, v)
 	case next == WriteNew && v.Peer != "":
-		return m.switcher.change(ctx, v, next)
+		return m.switcher.switchPrimary(ctx, v, next)
 	}
-	return step(ctx, v, func(r *record) {
+	return updateRecord(ctx, v, func(r *record) {
 		r.Phase = next
 		if next == ReadNew {
 			r.Percent = 1
 		}
-		if next == WriteNew { // contents alone: no other row changes
+		if next == WriteNew { // only contents move: no other row changes
 			r.Term++
 		}
 	})
 }
 
-// arrived tells the phase that was reached.
-func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase, error) {
+// ackPhase acknowledges and returns the reached phase; if err is not nil, it returns before and
+// err.
+func (m *Migration) ackPhase(ctx context.Context, before Phase, err error) (Phase, error) {
 	if err != nil {
 		return before, err
 	}
@@ -151,55 +155,56 @@ func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase
 	if err != nil || v == nil {
 		return Freeze, err
 	}
-	return v.Phase, m.said.ack(ctx, v)
+	return v.Phase, m.announcer.ack(ctx, v)
 }
 
-// Hear finds out whether something moves, for somebody who asks before Run has looked.
+// Hear loads the state of the migration if Run has not done so yet.
 func (m *Migration) Hear(ctx context.Context) error {
-	if m.known() != nil {
+	if m.currentView() != nil {
 		return nil
 	}
-	return m.taking.runOnce(ctx)
+	return m.participant.runOnce(ctx)
 }
 
-// steady is the view for somebody who is about to change it.
-func (m *Migration) steady(ctx context.Context) (*view, error) {
+// requireStep returns a fresh view for a step. It returns WrongState if nothing moves or a switch
+// is under way.
+func (m *Migration) requireStep(ctx context.Context) (*view, error) {
 	if err := m.Hear(ctx); err != nil {
 		return nil, err
 	}
-	return m.both.steady(ctx)
+	return m.sides.requireView(ctx)
 }
 
-// steady asks where the move stands; it is an error when nothing moves, and when nobody is the
-// primary just now.
-func (b *both) steady(ctx context.Context) (*view, error) {
-	v, err := b.refresh(ctx)
+// requireView refreshes the view. It returns WrongState if nothing moves or a switch is under way.
+func (s *sides) requireView(ctx context.Context) (*view, error) {
+	v, err := s.refresh(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case v == nil:
-		return nil, wrong("nothing is moving")
-	case v.near == nil:
-		return nil, wrong("a switch is under way")
+		return nil, wrongState("nothing is moving")
+	case v.primary == nil:
+		return nil, wrongState("a switch is under way")
 	}
 	return v, nil
 }
 
-// Any stands for a phase that does not matter to who asks.
+// Any matches every phase in Advance and Rollback.
 const Any Phase = -1
 
-// steadyAt is steady, for somebody who has seen the phase from.
-func (m *Migration) steadyAt(ctx context.Context, from Phase) (*view, error) {
-	v, err := m.steady(ctx)
+// requirePhase is requireStep, and returns WrongState if the current phase is not from.
+func (m *Migration) requirePhase(ctx context.Context, from Phase) (*view, error) {
+	v, err := m.requireStep(ctx)
 	if err == nil && from != Any && v.Phase != from {
-		return nil, wrong(fmt.Sprintf("it was asked for from phase %d, and this is phase %d", from, v.Phase))
+		return nil, wrongState(fmt.Sprintf("it was asked for from phase %d, and this is phase %d", from, v.Phase))
 	}
 	return v, err
 }
 
-// step changes the primary's row, and nothing else.
-func step(ctx context.Context, v *view, change func(r *record)) error {
-	now, err := v.near.DB.Now(ctx)
+// updateRecord changes the primary's row under the next epoch. If another instance changed it
+// first, it returns errOvertaken.
+func updateRecord(ctx context.Context, v *view, change func(r *record)) error {
+	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,15 +212,16 @@ func step(ctx context.Context, v *view, change func(r *record)) error {
 	to.Epoch++
 	to.ChangedAt = now
 	change(&to)
-	return swapRecord(ctx, *v.near, v.record, to)
+	return swapRecord(ctx, *v.primary, v.record, to)
 }
 
-// prepare makes what the other side and the triggers need. It can be done again.
+// prepare marks the other side as secondary and creates the triggers on both sides. It is
+// idempotent.
 func (m *Migration) prepare(ctx context.Context, v *view) error {
 	if v.Peer == "" {
 		return nil
 	}
-	away, err := m.sideAway(ctx, v.Peer, false)
+	away, err := m.openOther(ctx, v.Peer, false)
 	if err != nil {
 		return err
 	}
@@ -236,43 +242,43 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 		}
 		switch {
 		case have.Migration == v.Migration && have.Role == retired:
-			return wrong("going back has begun to empty the other side and was not finished: go back again")
+			return wrongState("going back has begun to empty the other side and was not finished: go back again")
 		case have.Migration != v.Migration || have.Role != secondary:
-			return wrong("the other side belongs to another migration, or is this one")
+			return wrongState("the other side belongs to another migration, or is this one")
 		}
 	}
-	if err := m.learn(ctx, &m.home, away); err != nil {
+	if err := m.loadSchemas(ctx, &m.home, away); err != nil {
 		return err
 	}
-	if err := arm(ctx, *away, m.shapes(away)); err != nil {
+	if err := createTriggers(ctx, *away, m.tablesFor(away)); err != nil {
 		return err
 	}
-	if err := arm(ctx, *v.near, m.shapes(v.near)); err != nil {
+	if err := createTriggers(ctx, *v.primary, m.tablesFor(v.primary)); err != nil {
 		return err
 	}
 	_, err = m.refresh(ctx)
 	return err
 }
 
-// maxAccounts is how many accounts can be named: what a person types.
+// maxAccounts is the largest number of accounts that can be named in Percent.
 const maxAccounts = 100
 
-// Percent sets how many accounts read from the new side in phase 3, and which do whatever the
-// percentage; named nil: those that did.
+// Percent sets the percentage of accounts that read from the new side in phase 3, and the accounts
+// that do so regardless of it. A nil named keeps the named accounts.
 func (m *Migration) Percent(ctx context.Context, percent int, named []drive.AccountID) error {
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	switch {
 	case err != nil:
 		return err
 	case v.Phase != ReadNew:
-		return wrong("only phase 3 reads from both sides")
+		return wrongState("only phase 3 reads from both sides")
 	case percent < 0 || percent > 100:
 		return drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100)
 	case len(named) > maxAccounts:
 		return drive.Bad("users", drive.OutOfRange, "min", 0, "max", maxAccounts, "sent", len(named))
 	}
-	if named != nil { // before the epoch: who acknowledges that has read this
-		err := edit(ctx, m.both, v, noteNamed, func(all *[]string) {
+	if named != nil { // before the epoch: an instance that acknowledges it has read the list
+		err := editNote(ctx, m.sides, v, noteNamed, func(all *[]string) {
 			*all = []string{}
 			for _, id := range named {
 				*all = append(*all, id.String())
@@ -282,31 +288,32 @@ func (m *Migration) Percent(ctx context.Context, percent int, named []drive.Acco
 			return err
 		}
 	}
-	err = step(ctx, v, func(r *record) { r.Percent = percent })
-	_, err = m.arrived(ctx, v.Phase, err)
+	err = updateRecord(ctx, v, func(r *record) { r.Percent = percent })
+	_, err = m.ackPhase(ctx, v.Phase, err)
 	return err
 }
 
-// Pause stops filling in and comparing, or lets them go on. Changes are always applied.
+// Pause stops or resumes filling in and comparing. Changes are always applied.
 func (m *Migration) Pause(ctx context.Context, paused bool) error {
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	if err != nil {
 		return err
 	}
-	err = step(ctx, v, func(r *record) { r.Paused = paused })
-	_, err = m.arrived(ctx, v.Phase, err)
+	err = updateRecord(ctx, v, func(r *record) { r.Paused = paused })
+	_, err = m.ackPhase(ctx, v.Phase, err)
 	return err
 }
 
-// Rollback goes back to the phase before from; from 0 and 1 to none, which empties the other side
-// again. In another phase than from it does nothing.
+// Rollback returns to the phase before from. From phase 0 or 1 it ends the migration and empties
+// the other side. It returns WrongState without any change if the current phase is not from, or in
+// phase 5.
 func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
-	v, err := m.steadyAt(ctx, from)
+	v, err := m.requirePhase(ctx, from)
 	if err != nil {
 		return 0, err
 	}
 	if v.Phase == NewOnly {
-		return v.Phase, wrong("the old side was left for good")
+		return v.Phase, wrongState("the old side was left for good")
 	}
 	gates, err := m.gatesBack(ctx, v)
 	if err == nil {
@@ -317,50 +324,50 @@ func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	}
 	switch {
 	case v.Phase <= Fill:
-		err = m.abandon(ctx, v)
+		err = m.abort(ctx, v)
 	case v.Phase == WriteNew && v.Peer != "":
-		err = m.switcher.change(ctx, v, ReadNew)
+		err = m.switcher.switchPrimary(ctx, v, ReadNew)
 	default:
-		err = step(ctx, v, func(r *record) {
+		err = updateRecord(ctx, v, func(r *record) {
 			if r.Phase == WriteNew {
 				r.Term++
 			}
 			r.Phase--
 		})
 	}
-	return m.arrived(ctx, v.Phase, err)
+	return m.ackPhase(ctx, v.Phase, err)
 }
 
-// Finish enters phase 5, from phase 4.
+// Finish enters phase 5 from phase 4. This cannot be undone.
 func (m *Migration) Finish(ctx context.Context) error {
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	if err != nil {
 		return err
 	}
 	if v.Phase != WriteNew {
-		return wrong("only phase 4 can be finished")
+		return wrongState("only phase 4 can be finished")
 	}
-	_, err = m.arrived(ctx, v.Phase, m.enter(ctx, v, NewOnly))
+	_, err = m.ackPhase(ctx, v.Phase, m.enter(ctx, v, NewOnly))
 	return err
 }
 
-// DropOld begins to drop the old side, rows and contents; Run does it. early: although the days
-// that it is to be kept are not over. deep is how many percent of contents are read at the new
-// place before they go at the old one; of the others the size is asked for. Asked for again it does
-// nothing but try again what could not be dropped.
+// DropOld requests that Run drops rows and contents of the old side. early skips the retention
+// period. deep is the percentage of contents that are read at the new place before they are deleted
+// at the old one; of the others only the size is checked. A repeated call retries contents that
+// could not be deleted.
 func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	if err != nil {
 		return err
 	}
 	if v.Phase != NewOnly {
-		return wrong("the old side is in use until phase 5")
+		return wrongState("the old side is in use until phase 5")
 	}
-	if err := m.learnNotes(ctx, v); err != nil {
+	if err := m.loadNotes(ctx, v); err != nil {
 		return err
 	}
 	if !m.notes().old.Dropping {
-		gates, err := m.left.gatesDrop(ctx, v, early)
+		gates, err := m.oldSide.gatesDrop(ctx, v, early)
 		if err == nil {
 			err = refuse("dropping the old side", gates)
 		}
@@ -368,96 +375,95 @@ func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
 			return err
 		}
 	}
-	err = edit(ctx, m.both, v, noteOld, func(n *oldNotes) {
+	err = editNote(ctx, m.sides, v, noteOld, func(n *oldNotes) {
 		n.Dropping, n.Deep = true, deep
 		if n.Blobs.Kept > 0 {
 			n.Blobs = OldContents{}
 		}
 	})
 	if err == nil {
-		err = step(ctx, v, func(*record) {})
+		err = updateRecord(ctx, v, func(*record) {})
 	}
-	_, err = m.arrived(ctx, v.Phase, err)
+	_, err = m.ackPhase(ctx, v.Phase, err)
 	return err
 }
 
-// DropReady says whether what DropOld was asked for may be done now: every instance acts by the
-// epoch that it came with.
-func (m *Migration) DropReady(ctx context.Context) (bool, error) { return m.left.mayDrop(ctx) }
+// DropReady reports whether the old side may be dropped now: DropOld was called, and each live
+// instance acts by the epoch of that call.
+func (m *Migration) DropReady(ctx context.Context) (bool, error) { return m.oldSide.dropAllowed(ctx) }
 
-// NoteContents changes what is kept of how far contents are.
+// NoteContents changes the stored progress of dropping contents.
 func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents)) error {
-	return m.left.noteContents(ctx, change)
+	return m.oldSide.noteContents(ctx, change)
 }
 
-// Drop forgets a migration that has finished: the bookkeeping of the new side. It is for a process
-// that was started on that side, when no other is left that was not. The old side keeps its rows,
-// and refuses every write. early: although the old side is being dropped; what is left there stays,
-// and nothing knows of it any more.
+// Drop deletes the bookkeeping of a finished migration on the new side. All instances must run with
+// the new settings. The old side keeps its rows and refuses writes. early permits this while the
+// old side is still being dropped; the rest of it then stays for ever.
 func (m *Migration) Drop(ctx context.Context, early bool) error {
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	switch {
 	case err != nil:
 		return err
 	case v.Phase != NewOnly:
-		return wrong("the migration has not finished")
-	case !v.home:
-		return wrong("start the instances with the new database first")
+		return wrongState("the migration has not finished")
+	case !v.nearIsHome:
+		return wrongState("start the instances with the new database first")
 	}
-	if err := m.noneStays(ctx, v); err != nil {
+	if err := m.checkAllRestarted(ctx, v); err != nil {
 		return err
 	}
-	if err := m.left.atRest(ctx, v); err != nil && !(early && drive.IsKind(err, drive.WrongState)) {
+	if err := m.oldSide.checkNotDropping(ctx, v); err != nil && !(early && drive.IsKind(err, drive.WrongState)) {
 		return err
 	}
-	if err := m.left.arrive(ctx, v); err != nil {
+	if err := m.oldSide.runArrived(ctx, v); err != nil {
 		return err
 	}
-	if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {
+	if err := dropTriggers(ctx, *v.primary, m.tablesOrLoad(ctx, v.primary)); err != nil {
 		return err
 	}
-	if err := forgetAll(ctx, *v.near); err != nil {
+	if err := clearBookkeeping(ctx, *v.primary); err != nil {
 		return err
 	}
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	m.take(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.setView(nil)
 	return nil
 }
 
-// abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if
-// that is the one that was empty when it began; it can be done again wherever it stopped.
-func (m *Migration) abandon(ctx context.Context, v *view) error {
-	// So that all stop applying, and nobody who is about to enter phase 1 does.
-	if err := step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
+// abort ends a migration in phase 0 or 1. It deletes the replicated rows from the other side, if
+// that is the side that was empty at the start. It is idempotent.
+func (m *Migration) abort(ctx context.Context, v *view) error {
+	// All instances stop applying, and none can enter phase 1 any more.
+	if err := updateRecord(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
 		return err
 	}
 	if v.Peer != "" {
 		if v.other != nil {
-			if err := m.empty(ctx, v); err != nil {
+			if err := m.clearOther(ctx, v); err != nil {
 				return err
 			}
-		} else if v.Phase != Freeze || v.far.Migration != "" {
-			return wrong("the other side cannot be reached, or is not the one that was filled: what is on it stays; go back again to forget it")
+		} else if v.Phase != Freeze || v.otherRecord.Migration != "" {
+			return wrongState("the other side cannot be reached, or is not the one that was filled: what is on it stays; go back again to forget it")
 		}
-		if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {
+		if err := dropTriggers(ctx, *v.primary, m.tablesOrLoad(ctx, v.primary)); err != nil {
 			return err
 		}
 	}
-	return forgetAll(ctx, *v.near)
+	return clearBookkeeping(ctx, *v.primary)
 }
 
-// empty takes from the other side everything that was brought.
-func (m *Migration) empty(ctx context.Context, v *view) error {
-	if v.far.Role == secondary {
-		to := v.far
-		to.Role = retired // who is still applying is refused
-		if err := swapRecord(ctx, *v.other, v.far, to); err != nil {
+// clearOther deletes all replicated rows and the bookkeeping from the other side.
+func (m *Migration) clearOther(ctx context.Context, v *view) error {
+	if v.otherRecord.Role == secondary {
+		to := v.otherRecord
+		to.Role = retired // a concurrent applier is refused
+		if err := swapRecord(ctx, *v.other, v.otherRecord, to); err != nil {
 			return err
 		}
 	}
-	tables := m.shapes(v.other)
-	if err := disarm(ctx, *v.other, tables); err != nil {
+	tables := m.tablesFor(v.other)
+	if err := dropTriggers(ctx, *v.other, tables); err != nil {
 		return err
 	}
 	for _, t := range tables {
@@ -471,10 +477,10 @@ func (m *Migration) empty(ctx context.Context, v *view) error {
 			}
 		}
 	}
-	return forgetAll(ctx, *v.other)
+	return clearBookkeeping(ctx, *v.other)
 }
 
-// deleteSome deletes the first rows of a table.
+// deleteSome deletes the first rows of a table and returns their number.
 func (t *table) deleteSome(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	rows, err := t.chunk(ctx, tx, "", fillRows/4)
 	if err != nil || len(rows) == 0 {

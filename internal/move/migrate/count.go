@@ -6,22 +6,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// countable is up to how many rows a server counts the rows of a table. It reads an index from end
-// to end for that, which takes longer than a read may last where there are some ten millions.
-const countable = 1_000_000
+// maxExactCount is the row count up to which Count counts exactly. Counting scans a whole index,
+// which exceeds the timeout of a read above some ten million rows.
+const maxExactCount = 1_000_000
 
-// Count is about how many rows a table has: for people to read, and to guess how long something
-// takes. Of a large table a server is asked for its estimate. Nothing waits for a count that fails:
-// it is 0 then, or the estimate, and whoever goes on meets what is wrong.
+// Count returns the approximate number of rows of a table, for display and time estimates. For
+// large tables it returns the server's estimate. On an error it returns the estimate or 0.
 func Count(ctx context.Context, db *sqldb.DB, table string) int64 {
 	n := estimate(ctx, db, table)
-	if n <= countable {
-		_ = db.QueryRow(ctx, "SELECT COUNT(*) FROM "+quote(table)).Scan(&n) // it stays what it is
+	if n <= maxExactCount {
+		_ = db.QueryRow(ctx, "SELECT COUNT(*) FROM "+quote(table)).Scan(&n) // on an error the estimate stays
 	}
 	return n
 }
 
-// estimate is what a server guesses; 0: it does not know, or counts quickly.
+// estimate returns the server's estimate of the row count; 0 if there is none or counting is fast.
 func estimate(ctx context.Context, db *sqldb.DB, table string) (n int64) {
 	if db.Dialect() == sqldb.SQLite {
 		return 0

@@ -20,7 +20,7 @@ func TestWhatCannotBeCounted(t *testing.T) {
 	_, err := p.m.Advance(t.Context(), Freeze)
 	must(t, err)
 	p.faults[s.old.at].Fail(sqldbtest.Query, 1, nil) // the first thing that is asked is how much there is
-	must(t, p.m.fill(t.Context(), p.m.known()))
+	must(t, p.m.fill(t.Context(), p.m.currentView()))
 	if left := p.faults[s.old.at].Clear(); left != 0 {
 		t.Fatal("nothing failed")
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	fillBytes  = 1 << 20 // of a chunk, about: a transaction of some tens of milliseconds
-	fillRows   = 2000    // of a chunk, at most
-	firstChunk = 16      // rows, before it is known how large they are
+	fillBytes  = 1 << 20 // approximate bytes of a chunk: a transaction of some tens of milliseconds
+	fillRows   = 2000    // most rows of a chunk
+	firstChunk = 16      // rows of the first chunk, before their size is known
 )
 
-// savePoint is a row of migration_progress.
+// savePoint is a row of migration_progress: the progress of filling or checking one table.
 type savePoint struct {
 	table  string
 	last   string
@@ -27,6 +27,7 @@ type savePoint struct {
 	digest string
 }
 
+// savePoints returns the save points of a kind ("fill" or "check") by table.
 func savePoints(ctx context.Context, q sqldb.Querier, kind string) (map[string]savePoint, error) {
 	rows, err := q.Query(ctx, "SELECT tbl, last, done, total, ended, digest FROM migration_progress WHERE kind = ?", kind)
 	all, err := sqldb.Scan(rows, err, func(p *savePoint, scan func(...any) error) error {
@@ -42,35 +43,34 @@ func savePoints(ctx context.Context, q sqldb.Querier, kind string) (map[string]s
 	return out, nil
 }
 
+// save stores the save point.
 func (p savePoint) save(ctx context.Context, tx *sqldb.Tx, kind string) error {
 	_, err := tx.Exec(ctx, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		kind, p.table, p.last, p.done, p.total, flag(p.ended), p.digest)
 	return err
 }
 
-// filler brings the rows that were there before anybody captured changes, at the pace that was
-// asked for.
+// filler copies the rows that existed before the triggers, at the configured pace.
 type filler struct {
-	*both
+	*sides
 	rate meter
 }
 
-// fill brings the rows that were there before the triggers were, table by table in the order of
-// keys. It goes on where it, or another process, stopped.
+// fill copies all tables in key order. It resumes at the save points of any process.
 func (f *filler) fill(ctx context.Context, v *view) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return err
 	}
 	for i := range f.tables {
-		source, target := f.shapes(v.near)[i], f.shapes(v.other)[i]
+		source, target := f.tablesFor(v.primary)[i], f.tablesFor(v.other)[i]
 		p, begun := points[source.name]
 		if p.ended {
 			continue
 		}
 		p.table = source.name
 		if !begun {
-			p.total = Count(ctx, v.near.DB, source.name)
+			p.total = Count(ctx, v.primary.DB, source.name)
 		}
 		if err := f.fillTable(ctx, v, source, target, p); err != nil {
 			return fmt.Errorf("fill in %s: %w", source.name, err)
@@ -79,13 +79,14 @@ func (f *filler) fill(ctx context.Context, v *view) error {
 	return nil
 }
 
+// fillTable copies a table from its save point on. It returns errStop when it must stop.
 func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
 	for limit := firstChunk; !p.ended; {
-		if err := f.mayWork(ctx, v); err != nil {
+		if err := f.checkRunning(ctx, v); err != nil {
 			return err
 		}
 		begun := time.Now()
-		rows, err := source.chunk(ctx, v.near.DB, p.last, limit)
+		rows, err := source.chunk(ctx, v.primary.DB, p.last, limit)
 		if err != nil {
 			return err
 		}
@@ -102,25 +103,25 @@ func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, 
 		if err := f.fillChunk(ctx, v, target, rows, p); err != nil {
 			return err
 		}
-		if err := f.slow(ctx, len(rows), size, begun); err != nil {
+		if err := f.throttle(ctx, len(rows), size, begun); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// chunk reads the next rows behind a key.
+// chunk reads the next limit rows after the key last.
 func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit int) ([]row, error) {
-	where, args, err := t.after(last)
+	where, args, err := t.afterCond(last)
 	if err != nil {
 		return nil, err
 	}
-	return t.readRows(ctx, q, "WHERE "+where+" ORDER BY "+strings.Join(t.names(t.key), ", ")+" LIMIT ?", append(args, limit)...)
+	return t.readRows(ctx, q, "WHERE "+where+" ORDER BY "+strings.Join(t.columnNames(t.key), ", ")+" LIMIT ?", append(args, limit)...)
 }
 
-// fillChunk inserts rows that are absent, and have no version: what was changed since it was read
-// has been brought, or will be. That goes for a row, too, that meets another with its unique key:
-// one of the two has changed since.
+// fillChunk inserts the rows that are absent and have no version, and the save point. A row with a
+// version was changed since it was read, and its change is applied separately. A row that conflicts
+// with a unique key is skipped: one of the two rows has changed since.
 func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p savePoint) error {
 	return v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
@@ -130,7 +131,7 @@ func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p
 		if target.Role != secondary || target.Migration != v.Migration {
 			return errMoved
 		}
-		if err := mark(ctx, tx, 1); err != nil {
+		if err := setApplying(ctx, tx, 1); err != nil {
 			return err
 		}
 		absent, err := t.unversioned(ctx, tx, rows)
@@ -148,10 +149,11 @@ func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p
 		if err := p.save(ctx, tx, "fill"); err != nil {
 			return err
 		}
-		return mark(ctx, tx, 0)
+		return setApplying(ctx, tx, 0)
 	})
 }
 
+// unversioned returns the rows without a version.
 func (t *table) unversioned(ctx context.Context, tx *sqldb.Tx, rows []row) ([]row, error) {
 	keys := make([]string, len(rows))
 	for i, r := range rows {
@@ -170,6 +172,7 @@ func (t *table) unversioned(ctx context.Context, tx *sqldb.Tx, rows []row) ([]ro
 	return out, nil
 }
 
+// insertAbsent inserts rows one by one and skips duplicates.
 func (t *table) insertAbsent(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	for _, r := range rows {
 		if err := t.insert(ctx, tx, r); err != nil && !sqldb.IsDuplicate(err) {
@@ -179,39 +182,41 @@ func (t *table) insertAbsent(ctx context.Context, tx *sqldb.Tx, rows []row) erro
 	return nil
 }
 
+// errStop reports that filling or comparing must stop.
 var errStop = errors.New("the migration has moved on, or is paused")
 
-// mayWork is an error when filling or comparing must stop: paused, or the phase or the direction is
-// another.
-func (f *filler) mayWork(ctx context.Context, v *view) error {
+// checkRunning returns errStop if the migration is paused or has changed its phase or direction,
+// and Stopping if ctx has ended.
+func (f *filler) checkRunning(ctx context.Context, v *view) error {
 	if err := ctx.Err(); err != nil {
 		return drive.Wrap(err, drive.Stopping)
 	}
-	now := f.known()
-	if now == nil || now.Paused || now.Migration != v.Migration || now.Term != v.Term || now.near != v.near || now.other == nil {
+	now := f.currentView()
+	if now == nil || now.Paused || now.Migration != v.Migration || now.Term != v.Term || now.primary != v.primary || now.other == nil {
 		return errStop
 	}
 	return nil
 }
 
-// slow keeps to the pace. A pace that is changed meanwhile counts from the next piece on: the wait
-// is cut into some of patience.
-func (f *filler) slow(ctx context.Context, rows, bytes int, begun time.Time) error {
+// throttle waits to keep the pace. It waits in steps of patience, so that a new pace takes effect
+// soon.
+func (f *filler) throttle(ctx context.Context, rows, bytes int, begun time.Time) error {
 	f.rate.add(rows)
 	for {
 		left := time.Until(begun.Add(f.notes().pace.due(rows, bytes)))
 		if left <= 0 {
 			return nil
 		}
-		if err := sleep(ctx, min(left, patience)); err != nil {
+		if err := wait(ctx, min(left, throttleStep)); err != nil {
 			return err
 		}
 	}
 }
 
-const patience = time.Second
+// throttleStep is the longest wait before the pace is read again.
+const throttleStep = time.Second
 
-// due is how long so much should take.
+// due returns how long copying so many rows and bytes should take.
 func (p Pace) due(rows, bytes int) time.Duration {
 	var d time.Duration
 	if p.Rows > 0 {

@@ -58,7 +58,7 @@ type site struct {
 	member func(db *sqldb.DB) Member
 	opt    Options
 	party  Party
-	mend   time.Duration // zero: mendTime
+	mend   time.Duration // zero: takeoverTime
 }
 
 func newSite(t testing.TB, from, to *place) *site {
@@ -87,7 +87,7 @@ func (s *site) start(at *place) (*process, error) {
 		opt.Sample = -1
 	}
 	p.db, p.m = db, New(opt)
-	p.m.switcher.mendAfter = cmp.Or(s.mend, mendTime)
+	p.m.switcher.takeoverAfter = cmp.Or(s.mend, takeoverTime)
 	party := s.party
 	party.Member = s.member(db)
 	p.m.Join(party)
@@ -179,7 +179,7 @@ func must(t testing.TB, err error) {
 func dump(t testing.TB, m *Migration, s *Side) map[string]row {
 	t.Helper()
 	out := map[string]row{}
-	for _, tab := range m.shapes(s) {
+	for _, tab := range m.tablesFor(s) {
 		rows, err := tab.readRows(t.Context(), s.DB, "")
 		must(t, err)
 		for _, r := range rows {

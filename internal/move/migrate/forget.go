@@ -8,31 +8,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// bookkeeping are the tables migration_... of a side, but for its row.
+// bookkeeping lists the tables migration_* of a side without prefix, except migration_side.
 var bookkeeping = []string{"changes", "versions", "progress", "acks", "waits", "checksums", "mismatches", "explained", "notes"}
 
-// grown are those of them that may have millions of rows: one for each that has changed, waits or
-// differs.
-var grown = []string{"changes", "versions", "mismatches"}
+// largeTables lists the bookkeeping tables that may have millions of rows.
+var largeTables = []string{"changes", "versions", "mismatches"}
 
-const forgetRows = 5000 // of one transaction
+const clearRows = 5000 // rows per transaction
 
-// forgetGrown empties the large tables of the bookkeeping of a side. MySQL takes longer for
-// millions of rows than a transaction may last; SQLite gives up the pages of a whole table at once,
-// in the transaction that empties the others. may is asked in each transaction; nil: it may.
-func forgetGrown(ctx context.Context, s Side, may func(context.Context, *sqldb.Tx) error) error {
+// clearLargeTables empties the large bookkeeping tables in short transactions. On SQLite it does
+// nothing, because emptying a whole table is fast there. may, if not nil, runs first in each
+// transaction; its error stops the deletion.
+func clearLargeTables(ctx context.Context, s Side, may func(context.Context, *sqldb.Tx) error) error {
 	if s.DB.Dialect() == sqldb.SQLite {
 		return nil
 	}
-	for _, t := range grown {
-		for n := int64(forgetRows); n == forgetRows; {
+	for _, t := range largeTables {
+		for n := int64(clearRows); n == clearRows; {
 			err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 				if may != nil {
 					if err := may(ctx, tx); err != nil {
 						return err
 					}
 				}
-				n, err = tx.Exec(ctx, "DELETE FROM migration_"+t+" LIMIT ?", forgetRows)
+				n, err = tx.Exec(ctx, "DELETE FROM migration_"+t+" LIMIT ?", clearRows)
 				return err
 			})
 			if err != nil {
@@ -43,9 +42,9 @@ func forgetGrown(ctx context.Context, s Side, may func(context.Context, *sqldb.T
 	return nil
 }
 
-// forgetAll empties the bookkeeping of a side, its row last.
-func forgetAll(ctx context.Context, s Side) error {
-	if err := forgetGrown(ctx, s, nil); err != nil {
+// clearBookkeeping empties the bookkeeping of a side, its row of migration_side last.
+func clearBookkeeping(ctx context.Context, s Side) error {
+	if err := clearLargeTables(ctx, s, nil); err != nil {
 		return err
 	}
 	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

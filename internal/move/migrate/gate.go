@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// evidenceTime is how long a full comparison counts.
-const evidenceTime = 24 * time.Hour
+// evidenceLife is how long a full comparison is valid.
+const evidenceLife = 24 * time.Hour
 
-// gatekeeper says what must hold before a step, and whether it does.
+// gatekeeper checks the conditions before a step.
 type gatekeeper struct {
 	*matcher
-	party *Party // what this process takes part with; see Join
+	party *Party // set by Join
 }
 
-// gates are what must hold before a phase is entered. Asked for real it waits until what is pending
-// now has been applied; else it only looks.
+// gates returns the conditions for entering a phase. If real is true, it first applies the changes
+// that are pending now; otherwise it only reads.
 func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
 	add := func(g Gate, e error) {
 		if e != nil && err == nil {
@@ -51,7 +51,7 @@ func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (a
 	return all, err
 }
 
-// gatesBack are what must hold before going back a phase.
+// gatesBack returns the conditions for going back one phase.
 func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	if v.Phase == Freeze {
 		return nil, nil
@@ -61,8 +61,7 @@ func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	if err != nil || v.Phase != WriteNew || v.Peer == "" {
 		return gates, err
 	}
-	// The other side becomes the truth, as it does on the way forward, and must be proved to be as
-	// much.
+	// The other side becomes the primary, as on the way forward, so the same evidence is required.
 	gates = append(gates, k.checkTarget(ctx, v))
 	for _, check := range []func(context.Context, *view) (Gate, error){k.checkLoss, k.checkLagNow, k.checkEvidence, k.checkMismatches} {
 		g, err := check(ctx, v)
@@ -74,18 +73,19 @@ func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	return gates, nil
 }
 
-// How far instances must have come with an epoch. Who goes forward needs all that can act by it. To
-// go back it is enough that nobody acts by an older one: what cannot be opened may be the reason
-// for going back.
+// readiness is how far an instance must be with an epoch. Going forward requires that each instance
+// can act by the epoch. Going back only requires that no instance acts by an older one: a side that
+// cannot be opened may be the reason for going back.
 type readiness bool
 
 const (
+	// heard: the instance knows the epoch. ready: it also acts by the epoch.
 	heard readiness = false
 	ready readiness = true
 )
 
-// checkInstances asks whether all that are alive have come so far with the epoch (M5), and names
-// who has not.
+// checkInstances checks that all live instances are as far with the epoch as want (M5), and names
+// the others.
 func (k *gatekeeper) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
 	all, err := k.instances(ctx, v)
 	if err != nil {
@@ -114,9 +114,10 @@ func (k *gatekeeper) checkInstances(ctx context.Context, v *view, want readiness
 	return g, nil
 }
 
-// maxNamed is how many instances a gate names.
+// maxNamed is the largest number of instances or explanations that a gate lists.
 const maxNamed = 5
 
+// name returns the text by which a gate names the instance.
 func (in Instance) name() string {
 	if in.Host == "" {
 		return fmt.Sprintf("start %d", in.ID)
@@ -124,6 +125,7 @@ func (in Instance) name() string {
 	return fmt.Sprintf("start %d on %s", in.ID, in.Host)
 }
 
+// instances returns the live instances with their acknowledged epochs.
 func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error) {
 	alive, err := k.party.Member.Alive(ctx)
 	if err != nil {
@@ -135,12 +137,12 @@ func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error)
 		at              drive.Time
 	}
 	scan := func(h *told, scan func(...any) error) error { return scan(&h.instance, &h.epoch, &h.why, &h.at) }
-	rows, err := v.near.DB.Query(ctx, "SELECT instance, epoch, '', seen_at FROM migration_acks")
+	rows, err := v.primary.DB.Query(ctx, "SELECT instance, epoch, '', seen_at FROM migration_acks")
 	acks, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("read who has acknowledged the epoch: %w", err)
 	}
-	rows, err = v.near.DB.Query(ctx, "SELECT instance, epoch, why, seen_at FROM migration_waits")
+	rows, err = v.primary.DB.Query(ctx, "SELECT instance, epoch, why, seen_at FROM migration_waits")
 	waits, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("read who waits: %w", err)
@@ -162,28 +164,28 @@ func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error)
 	return all, nil
 }
 
-// checkTarget asks whether the other side is still the one that was filled: its row, its marker,
-// the triggers of both, and that no table is empty there that is not here. A database that was made
-// again under the same name is found out by this.
+// checkTarget checks that the other side is still the one that was filled: its row, its marker, the
+// triggers of both sides, and that no table is empty there that is not empty here. This detects a
+// database that was created again under the same name.
 func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
 	if v.other == nil {
 		return bad("the other side cannot be reached, or is not the one that was filled")
 	}
-	if v.far.Migration != v.Migration || v.far.Marker != v.Marker || v.far.Role != secondary {
+	if v.otherRecord.Migration != v.Migration || v.otherRecord.Marker != v.Marker || v.otherRecord.Role != secondary {
 		return bad("the other side is not the one that was filled")
 	}
-	for _, s := range []*Side{v.near, v.other} {
+	for _, s := range []*Side{v.primary, v.other} {
 		n, err := countTriggers(ctx, s.DB)
 		if err != nil {
 			return bad(err.Error())
 		}
-		if n != len(events)*len(k.shapes(v.near)) {
-			return bad(fmt.Sprintf("a side has %d of %d triggers", n, len(events)*len(k.shapes(v.near))))
+		if n != len(events)*len(k.tablesFor(v.primary)) {
+			return bad(fmt.Sprintf("a side has %d of %d triggers", n, len(events)*len(k.tablesFor(v.primary))))
 		}
 	}
-	for _, t := range k.shapes(v.near) {
-		empty, err := k.isLost(ctx, v, t)
+	for _, t := range k.tablesFor(v.primary) {
+		empty, err := k.isEmptied(ctx, v, t)
 		if err != nil {
 			return bad(err.Error())
 		}
@@ -194,18 +196,18 @@ func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	return Gate{Name: "target", OK: true, Detail: "the other side is the one that was filled"}
 }
 
-// isLost reports whether a table has rows only on the primary, although it was filled in.
-func (k *gatekeeper) isLost(ctx context.Context, v *view, t *table) (bool, error) {
+// isEmptied reports whether a filled table has rows only on the primary.
+func (k *gatekeeper) isEmptied(ctx context.Context, v *view, t *table) (bool, error) {
 	const any = "SELECT EXISTS (SELECT 1 FROM %s)"
 	var here, there bool
-	if err := v.near.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&here); err != nil || !here {
+	if err := v.primary.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&here); err != nil || !here {
 		return false, err
 	}
 	if err := v.other.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&there); err != nil || there {
 		return false, err
 	}
-	var pending bool // its first row may just have come
-	err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE tbl = ?)", t.name).Scan(&pending)
+	var pending bool // its first row may be new
+	err := v.primary.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE tbl = ?)", t.name).Scan(&pending)
 	if err != nil || pending {
 		return false, err
 	}
@@ -219,6 +221,7 @@ func (k *gatekeeper) isLost(ctx context.Context, v *view, t *table) (bool, error
 	return !there, err
 }
 
+// checkFilled checks that all rows are filled in.
 func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
 	if v.Phase >= WriteNew {
 		return Gate{Name: "fill", OK: true, Detail: "all rows were filled in"}, nil
@@ -234,49 +237,51 @@ func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
 	return Gate{Name: "fill", OK: done, Detail: fmt.Sprintf("%d of about %d rows are filled in", p.Done, p.Total)}, err
 }
 
-// checkLag asks whether everything that was committed before now has been applied.
+// checkLag checks that all changes committed before the call are applied. If real is false, up to
+// applyBatch pending changes are accepted.
 func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, error) {
 	var last int64
-	err := v.near.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)
+	err := v.primary.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)
 	if err != nil {
 		return Gate{Name: "lag"}, err
 	}
 	if real {
-		if why := k.applied(ctx); why != "" {
+		if why := k.applyNow(ctx); why != "" {
 			return Gate{Name: "lag", Detail: "changes cannot be applied: " + why}, nil
 		}
 	}
 	var left int64
-	if err = v.near.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_changes WHERE seq <= ?", last).Scan(&left); err != nil {
+	if err = v.primary.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_changes WHERE seq <= ?", last).Scan(&left); err != nil {
 		return Gate{Name: "lag"}, err
 	}
 	ok := left == 0 || !real && left <= applyBatch
 	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
 }
 
+// checkLagNow is checkLag with real set.
 func (k *gatekeeper) checkLagNow(ctx context.Context, v *view) (Gate, error) {
 	return k.checkLag(ctx, v, true)
 }
 
-// applied applies what is pending, and says why it cannot.
-func (k *gatekeeper) applied(ctx context.Context) string {
-	for range 2 { // what the first pass has applied is out of the list when the second begins
-		if err := k.apply.now(ctx); err != nil {
+// applyNow applies the pending changes and returns why that failed; empty: it succeeded.
+func (k *gatekeeper) applyNow(ctx context.Context) string {
+	for range 2 { // the second pass begins after the changes of the first are deleted from the list
+		if err := k.apply.applyPending(ctx); err != nil {
 			return err.Error()
 		}
 	}
 	return ""
 }
 
-// checkEvidence asks for a full comparison that was equal, is of this pair of sides in this
-// direction, and is not old.
+// checkEvidence checks for a full comparison of these sides in this direction that found no
+// difference and is not older than evidenceLife.
 func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "checksum", Detail: why}, nil }
 	c, err := k.lastChecksum(ctx, v)
 	if err != nil {
 		return Gate{Name: "checksum"}, err
 	}
-	now, err := v.near.DB.Now(ctx)
+	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return Gate{Name: "checksum"}, err
 	}
@@ -289,12 +294,13 @@ func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 		return bad("the comparison is of another pair of sides, or of the other direction")
 	case c.unequal > 0:
 		return bad(fmt.Sprintf("%d rows were unequal", c.unequal))
-	case now.Sub(c.ended).Abs() > evidenceTime: // after a clock was set back it may seem to be of tomorrow
+	case now.Sub(c.ended).Abs() > evidenceLife: // Abs: after a clock was set back, the comparison may lie in the future
 		return bad(fmt.Sprintf("the comparison is %s old", now.Sub(c.ended).Round(time.Minute)))
 	}
 	return Gate{Name: "checksum", OK: true, Detail: fmt.Sprintf("%d rows were equal %s ago", c.rows, now.Sub(c.ended).Round(time.Second))}, nil
 }
 
+// checkMismatches checks that no mismatch is unexplained.
 func (k *gatekeeper) checkMismatches(ctx context.Context, v *view) (Gate, error) {
 	n, err := k.countMismatches(ctx, v)
 	if err != nil {

@@ -100,5 +100,5 @@ func TestAStepReachesAProcessThatHasNotHeard(t *testing.T) {
 	if there.m.State().ID == "" {
 		t.Error("it does not know what moves")
 	}
-	must(t, there.m.taking.runOnce(t.Context()))
+	must(t, there.m.participant.runOnce(t.Context()))
 }

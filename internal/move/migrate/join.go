@@ -2,25 +2,25 @@ package migrate
 
 import "context"
 
-// Party is what this process takes part with.
+// Party is the set of hooks with which this process takes part in migrations.
 type Party struct {
-	// Member is this process among those that serve. Required.
+	// Member represents this process among the live instances. Required.
 	Member Member
-	// Contents moves the bytes; nil: they stay.
+	// Contents moves the contents; nil: contents stay.
 	Contents Contents
-	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can
-	// act by it. It returns at once.
+	// Ready returns an error that names what this process still has to open for a state; nil: the
+	// process can act by it. It must not block.
 	Ready func(state State) error
-	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
+	// Beside runs while something moves, and must return when its context ends. nil: nothing runs.
 	Beside func(ctx context.Context)
-	// Arrived is run in one process once every instance has the new settings, and before the move
-	// is forgotten: what those with the old ones did at a place that is used no more is done again.
-	// It may be run again; nil: nothing is.
+	// Arrived runs in one process after all instances have the new settings and before the
+	// migration is forgotten. It repeats work that instances with the old settings did at a place
+	// that is no longer used. It must be idempotent. nil: nothing runs.
 	Arrived func(ctx context.Context) error
 }
 
-// Join says as whom this process takes part, before Run and any step: to know that takes the
-// database, which only Restore makes the right one.
+// Join sets the hooks of this process. Call it after Restore, which selects the right database, and
+// before Run and any step.
 func (m *Migration) Join(p Party) {
 	if p.Ready == nil {
 		p.Ready = func(State) error { return nil }
@@ -34,13 +34,13 @@ func (m *Migration) Join(p Party) {
 	*m.party = p
 }
 
-// Target is where rows move to, as people may see it; empty: they stay.
+// Target returns the database that rows move to, as shown to people; empty: rows stay.
 func (m *Migration) Target() string {
-	v := m.known()
+	v := m.currentView()
 	switch {
 	case v == nil || v.Peer == "":
 		return ""
-	case v.Phase >= WriteNew: // the record is the primary's
+	case v.Phase >= WriteNew: // the record is the primary's, which is the new side
 		return m.opt.Show(v.Here)
 	default:
 		return m.opt.Show(v.Peer)

@@ -41,23 +41,23 @@ func measure(t *testing.T, from, to *place) {
 	must(t, err)
 	t.Logf("start: %s, rows %d", time.Since(begun).Round(time.Millisecond), report.Rows)
 	captured := writes(t, p, accounts)
-	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context()))
 	begun = time.Now()
-	must(t, p.m.taking.runOnce(t.Context()))
-	must(t, p.m.taking.leadOnce(t.Context()))
+	must(t, p.m.participant.runOnce(t.Context()))
+	must(t, p.m.participant.leadOnce(t.Context()))
 	t.Logf("fill: %.0f rows/s", float64(report.Rows)/time.Since(begun).Seconds())
 	_, err = p.m.Advance(t.Context(), Any)
 	must(t, err)
 	second := writes(t, p, accounts)
 	t.Logf("writes one after the other: %s without, %s with capture (%.2f), %s with the second write (%.2f)", plain, captured,
 		float64(captured)/float64(plain), second, float64(second)/float64(plain))
-	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context()))
 	must(t, p.m.Verify(t.Context()))
 	begun = time.Now()
 	used := processorTime()
-	must(t, p.m.taking.leadOnce(t.Context()))
+	must(t, p.m.participant.leadOnce(t.Context()))
 	used = processorTime() - used
-	c, err := p.m.lastChecksum(t.Context(), p.m.known())
+	c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
 	must(t, err)
 	t.Logf("checksum: %d rows, %d unequal, %.0f rows/s, %.0f rows for a second of processor", c.rows, c.unequal,
 		float64(c.rows)/time.Since(begun).Seconds(), float64(c.rows)/used.Seconds())
@@ -159,14 +159,14 @@ func TestMeasureMany(t *testing.T) {
 				untilHalf(ctx, p, int64(rows)/2)
 				cancel()
 			}()
-			err := p.m.taking.leadOnce(ctx)
+			err := p.m.participant.leadOnce(ctx)
 			first := time.Since(begun)
 			cancel()
 			<-half
 			if err == nil {
 				t.Fatal("it was not stopped in the middle")
 			}
-			points, err := savePoints(t.Context(), p.m.known().other.DB, "check")
+			points, err := savePoints(t.Context(), p.m.currentView().other.DB, "check")
 			must(t, err)
 			at := points["nodes"].done
 			p.stop(t)
@@ -177,7 +177,7 @@ func TestMeasureMany(t *testing.T) {
 			work(t, p)
 			second := time.Since(begun)
 			used = processorTime() - used
-			c, err := p.m.lastChecksum(t.Context(), p.m.known())
+			c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
 			must(t, err)
 			if c.state != "done" || c.unequal != 0 || c.rows < int64(rows) {
 				t.Errorf("it ended as %+v, of more than %d rows", c, rows)
@@ -204,11 +204,11 @@ func manyRows(t *testing.T) int {
 // untilHalf returns when so many rows of nodes were compared, or ctx is done.
 func untilHalf(ctx context.Context, p *process, rows int64) {
 	for ctx.Err() == nil {
-		points, err := savePoints(ctx, p.m.known().other.DB, "check")
+		points, err := savePoints(ctx, p.m.currentView().other.DB, "check")
 		if err == nil && points["nodes"].done >= rows {
 			return
 		}
-		_ = sleep(ctx, 100*time.Millisecond)
+		_ = wait(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestMeasureComparing(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				p.m.taking.compare.run(ctx)
+				p.m.participant.compare.run(ctx)
 			}()
 			defer func() { cancel(); <-done }()
 			for _, pause := range comparePauses {
@@ -318,7 +318,7 @@ func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample floa
 					t.Errorf("read: %v", err)
 				}
 				if pause > 0 {
-					_ = sleep(t.Context(), pause)
+					_ = wait(t.Context(), pause)
 				}
 			}
 		})

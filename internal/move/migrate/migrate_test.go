@@ -55,8 +55,8 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			}
 			work := func() {
 				t.Helper()
-				must(t, p.m.taking.runOnce(t.Context()))
-				must(t, p.m.taking.leadOnce(t.Context()))
+				must(t, p.m.participant.runOnce(t.Context()))
+				must(t, p.m.participant.leadOnce(t.Context()))
 			}
 			check := func(want Phase) {
 				t.Helper()
@@ -64,9 +64,9 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 					t.Fatalf("phase %d, want %d", got, want)
 				}
 				touch()
-				must(t, p.m.apply.now(t.Context()))
-				v := p.m.known()
-				if diff := cmp.Diff(dump(t, p.m, v.near), dump(t, p.m, v.other)); diff != "" && want != Fill {
+				must(t, p.m.apply.applyPending(t.Context()))
+				v := p.m.currentView()
+				if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" && want != Fill {
 					t.Fatalf("phase %d: the sides differ (-primary +secondary):\n%s", want, diff)
 				}
 			}
@@ -133,7 +133,7 @@ func sideOf(t testing.TB, p *process, at string) *Side {
 	if p.m.opt.Here == at {
 		return &p.m.home
 	}
-	return p.m.awayKnown()
+	return p.m.otherSide()
 }
 
 // touchAll changes, makes and deletes rows of each account, renames two nodes to each other's

@@ -10,32 +10,32 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Phase is how far a migration has come; see the package comment.
+// Phase is the phase of a migration; see the package comment.
 type Phase int
 
-// The phases.
+// Phases of a migration.
 const (
-	Freeze   Phase = iota // preflight; nothing moves yet
+	Freeze   Phase = iota // nothing moves yet; preflight is done
 	Fill                  // write old, read old
 	Second                // write old, then new
 	ReadNew               // the same, and some accounts read new
-	WriteNew              // write new, then old
-	NewOnly               // the old side is read-only
+	WriteNew              // write new, then old; read new
+	NewOnly               // the old side refuses writes
 )
 
-// String returns the number, as the API and the command line show it.
+// String returns the number of the phase, as shown by the API and the command line.
 func (p Phase) String() string { return string(rune('0' + p)) }
 
-// Side is one of the two databases, opened twice: as everybody does, and without the check of
-// foreign keys, for bringing rows.
+// Side is one of the two databases, opened twice: normally, and without foreign key checks for
+// replicated rows.
 type Side struct {
-	DB        *sqldb.DB // without a router
+	DB        *sqldb.DB // not routed
 	Unchecked *sqldb.DB
 }
 
-// write changes bookkeeping of the move. A file has one writer at a time, and who comes by another
-// connection asks for its turn every some tens of milliseconds: so it goes where everybody's writes
-// go. On a server it waits for a lock no longer than a second.
+// write runs a transaction on the bookkeeping. On SQLite it uses DB, because a second connection
+// would wait long for the write lock. On a server it uses Unchecked, which waits at most a second
+// for a lock.
 func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	if s.DB.Dialect() == sqldb.SQLite {
 		return s.DB.Write(ctx, fn)
@@ -43,77 +43,77 @@ func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb
 	return s.Unchecked.Write(ctx, fn)
 }
 
-// Opening says how a side is opened.
+// Opening selects how a side is opened.
 type Opening struct {
-	Unchecked bool // see sqldb.Options
-	Look      bool // nothing is made or changed; what is not there is fs.ErrNotExist
-	Make      bool // a file that is not there is made; else that is an error: it was removed, or its disk is not mounted
+	Unchecked bool // skip foreign key checks; see sqldb.Options
+	Look      bool // read-only; a missing file is fs.ErrNotExist
+	Make      bool // create a missing file; otherwise it is an error: the file was removed or its disk is not mounted
 }
 
-// Options configure New. DB, Here, Open and Show are required.
+// Options configures New. DB, Here, Open and Show are required.
 type Options struct {
-	// DB is the handle that everybody holds, opened on the side that this process is configured
-	// for.
+	// DB is the handle used by the whole process, opened on the configured side.
 	DB *sqldb.DB
-	// Here is how Open, and other processes', would open that side: a mysql:// URL, or the path of
-	// a file.
+	// Here names the configured side, valid for all processes: a mysql:// URL or the path of a
+	// file.
 	Here string
-	// Open opens a side by what Here or Start names. Who opens need not close.
+	// Open opens the side that place names, as in Here or Request.ToDB. The package closes the
+	// result.
 	Open func(ctx context.Context, place string, how Opening) (*sqldb.DB, error)
-	// Show makes of a place what people may see: without a password. Required.
+	// Show returns place without its password, for people.
 	Show func(place string) string
-	// Keep is how long the old side is kept once it was left. Default: 7 days.
+	// Keep is how long the old side is kept after phase 5 was entered. Default: 7 days.
 	Keep time.Duration
-	// Kept is the clock that says how long that was, see package retention: what it has not seen
-	// pass does not count. nil: the database's.
+	// Kept is the clock for Keep; see package retention: time that it did not observe does not
+	// count. nil: the database clock.
 	Kept func() time.Time
-	// Sample is the part of reads that are compared on both sides, in the phases 2 to 4. Default
+	// Sample is the fraction of reads that are compared on both sides in phases 2 to 4. Default
 	// 0.01; negative: none.
 	Sample float64
 	Log    *slog.Logger
 }
 
-// Member is this process among those that serve. It is *instance.Member.
+// Member is the membership of this process in the installation, implemented by *instance.Member.
 type Member interface {
 	Info() instance.Info
-	// Alive lists everybody who serves, this process included.
+	// Alive returns all live instances, including this process.
 	Alive(ctx context.Context) ([]instance.Instance, error)
-	// Lead runs the job while this process is the one that does it, until ctx is done.
+	// Lead runs job while this process is the leader for name, until ctx ends.
 	Lead(ctx context.Context, name string, job func(ctx context.Context) error) error
 }
 
 var _ Member = (*instance.Member)(nil)
 
-// Contents is what moves the bytes in the same phases. All of it may be called at any time, and by
+// Contents moves contents in the same phases. Its methods are safe for concurrent use, also by
 // several instances.
 type Contents interface {
-	// Progress says how far copying is.
+	// Progress returns the progress of copying.
 	Progress(ctx context.Context) (ContentsProgress, error)
-	// Gate lists what must hold for contents before the phase may be entered.
+	// Gate returns the conditions for entering a phase.
 	Gate(ctx context.Context, to Phase) ([]Gate, error)
-	// GateDrop lists what must hold before contents are removed from the place that was left.
+	// GateDrop returns the conditions for deleting contents at the old place.
 	GateDrop(ctx context.Context) ([]Gate, error)
 }
 
-// ContentsProgress is how far the copying of contents is.
+// ContentsProgress is the progress of copying contents.
 type ContentsProgress struct {
 	Done  int64   `json:"done"`
 	Total int64   `json:"total"`
 	Bytes int64   `json:"bytes"`
-	Rate  float64 `json:"rate"` // bytes a second
+	Rate  float64 `json:"rate"` // bytes per second
 }
 
-// Request is what Start is asked for.
+// Request describes the migration to Start.
 type Request struct {
-	ToDB    string // the place of the new database; empty: rows stay
-	ToBlobs string // where contents go; empty: they stay
-	DryRun  bool   // only look
-	// FromBlobs is where contents are, as it is opened: for DropOld.
+	ToDB    string // new database; empty: rows stay
+	ToBlobs string // new store of contents; empty: contents stay
+	DryRun  bool   // only check
+	// FromBlobs is the current store of contents, kept for DropOld.
 	FromBlobs string
 	Pace      Pace
 }
 
-// State is what a migration stands at, as this process knows it.
+// State is the migration as known to this process.
 type State struct {
 	ID       string // empty: nothing moves
 	Phase    Phase
@@ -121,23 +121,24 @@ type State struct {
 	Percent  int
 	Paused   bool
 	Contents string // Request.ToBlobs
-	// Switched says that the primary is the new side: from phase 4 on.
+	// Switched reports that the new side is the primary: from phase 4 on.
 	Switched bool
-	// Term counts the times that the primary was chosen: 1 as long as the new side has never been
-	// it, and one more with each switch.
+	// Term is 1 until the first switch, and increases with each switch of the primary.
 	Term int64
-	// Mine says whether this process was started on the side that is new.
+	// Mine reports whether this process was started with the settings of the new side.
 	Mine bool
 	Pace Pace
-	// Dropping says that the old side is to go, of which OldContents is the place of contents.
+	// Dropping reports that DropOld was called. OldContents is the store that contents are deleted
+	// from.
 	Dropping    bool
 	OldContents string
-	OldGone     bool // they are
-	// Deep is how many percent of contents are read at the new place before they go at the old one.
+	OldGone     bool // all old contents are deleted
+	// Deep is the percentage of contents that are read at the new place before they are deleted at
+	// the old one.
 	Deep int
 }
 
-// Status is what an administrator sees.
+// Status is the migration as shown to administrators.
 type Status struct {
 	State      string     `json:"state"` // none | running
 	ID         string     `json:"id,omitempty"`
@@ -153,42 +154,42 @@ type Status struct {
 	Mismatches int64      `json:"mismatches"`
 	Checksum   *Checksum  `json:"checksum"`
 	Instances  []Instance `json:"instances"`
-	Gate       []Gate     `json:"gate"` // before the next phase
+	Gate       []Gate     `json:"gate"` // conditions for the next phase
 	Reads      Reads      `json:"reads"`
 	Writes     Writes     `json:"writes"`
 	Pace       Pace       `json:"pace"`
-	Old        *Old       `json:"old"`               // the side that was left; null before phase 5
+	Old        *Old       `json:"old"`               // the old side; null before phase 5
 	BegunAt    drive.Time `json:"begun_at,omitzero"` // absent when nothing moves
 	ChangedAt  drive.Time `json:"changed_at,omitzero"`
 }
 
-// Old is what is left of the old side, in phase 5.
+// Old is the state of the old side in phase 5.
 type Old struct {
 	State     string      `json:"state"` // kept | dropping | dropped
 	KeptUntil drive.Time  `json:"kept_until"`
-	Rows      bool        `json:"rows"` // they are gone, or have not moved
+	Rows      bool        `json:"rows"` // rows are deleted, or did not move
 	Contents  OldContents `json:"contents"`
-	Gate      []Gate      `json:"gate"` // before it may be dropped
+	Gate      []Gate      `json:"gate"` // conditions for dropping it
 }
 
-// Place names both stores of one side, without passwords.
+// Place names both stores of a side, without passwords.
 type Place struct {
 	DB    string `json:"db"`
 	Blobs string `json:"blobs"`
 }
 
-// Progress is how far the filling in is.
+// Progress is the progress of filling in and of copying contents.
 type Progress struct {
 	Rows  RowsProgress     `json:"rows"`
 	Blobs ContentsProgress `json:"blobs"`
 	ETA   int64            `json:"eta_seconds"`
 }
 
-// RowsProgress counts rows.
+// RowsProgress is the progress of filling in rows.
 type RowsProgress struct {
 	Done  int64   `json:"done"`
 	Total int64   `json:"total"`
-	Rate  float64 `json:"rate"` // rows a second, of late
+	Rate  float64 `json:"rate"` // recent rows per second
 }
 
 // Checksum is the latest full comparison of both sides.
@@ -198,65 +199,65 @@ type Checksum struct {
 	Rows    int64      `json:"rows"`
 	Unequal int64      `json:"unequal"`
 	Digest  string     `json:"digest"`
-	At      drive.Time `json:"at"` // when it ended, or began
+	At      drive.Time `json:"at"` // when it ended; while running: when it began
 	Rate    float64    `json:"rate"`
 }
 
-// Instance is a process that serves, and the last epoch that it acts by.
+// Instance is a live process and the epoch that it acts by.
 type Instance struct {
-	ID     int64      `json:"id"` // generation of its start
+	ID     int64      `json:"id"` // generation of the process start
 	Host   string     `json:"host"`
 	Epoch  int64      `json:"epoch"`
-	Heard  int64      `json:"heard"`         // the last epoch that it has heard of: at least Epoch
-	Why    string     `json:"why,omitempty"` // it cannot act by what it has heard of
+	Heard  int64      `json:"heard"`         // last epoch the instance has heard of; at least Epoch
+	Why    string     `json:"why,omitempty"` // why it does not act by Heard
 	SeenAt drive.Time `json:"seen_at"`
 }
 
-// Gate is one thing that must hold before the next phase.
+// Gate is one condition for a step.
 type Gate struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// Reads counts what this process has read since it started.
+// Reads counts the reads of this process since its start.
 type Reads struct {
-	New      int64 `json:"new"`      // answered by the secondary
-	Fallback int64 `json:"fallback"` // would have been, but something of the account was not applied, or the secondary failed
+	New      int64 `json:"new"`      // answered by the new side
+	Fallback int64 `json:"fallback"` // not answered by the new side, because a change of the account was pending or the secondary failed
 	Compared int64 `json:"compared"`
 	Skipped  int64 `json:"skipped"` // samples that could not be compared
 }
 
-// Writes counts what this process has written since it started.
+// Writes counts the writes of this process since its start.
 type Writes struct {
-	Second   int64 `json:"second"`   // applied before the answer
+	Second   int64 `json:"second"`   // applied to the secondary before the response
 	Deferred int64 `json:"deferred"` // left to be applied later
-	Waited   int64 `json:"waited"`   // met a switch
-	// Pause is the longest time that a write waited for a switch, in milliseconds.
+	Waited   int64 `json:"waited"`   // delayed by a switch
+	// Pause is the longest delay by a switch in milliseconds.
 	Pause int64 `json:"pause_ms"`
 }
 
-// Mismatch is something that the two sides do not agree on.
+// Mismatch is a difference between the two sides.
 type Mismatch struct {
 	ID        int64      `json:"id"`
 	Source    string     `json:"source"` // read | checksum
 	Subject   string     `json:"subject"`
-	Ours      string     `json:"ours"` // the primary's
+	Ours      string     `json:"ours"` // on the primary
 	Theirs    string     `json:"theirs"`
 	FoundAt   drive.Time `json:"found_at"`
 	Explained bool       `json:"explained"`
-	// Who has explained it, why and when; nobody where a later comparison was equal.
+	// Who explained the mismatch, why and when; empty if a later comparison was equal.
 	ExplainedBy string     `json:"explained_by,omitempty"`
 	Reason      string     `json:"reason,omitempty"`
 	ExplainedAt drive.Time `json:"explained_at"`
 }
 
-// Report is what Start has found out.
+// Report is the result of the checks of Start.
 type Report struct {
 	OK     bool   `json:"ok"`
 	Checks []Gate `json:"checks"`
 	Rows   int64  `json:"rows"`
 	Tables int    `json:"tables"`
-	// Seconds is a guess of how long filling in takes.
+	// Seconds is the estimated duration of filling in.
 	Seconds int64 `json:"seconds"`
 }

@@ -17,12 +17,12 @@ func TestManyRowsDiffer(t *testing.T) {
 		for i := range 10 {
 			touchAll(t, p.db, accountsOf(t, p), i)
 		}
-		must(t, p.m.apply.now(t.Context()))
+		must(t, p.m.apply.applyPending(t.Context()))
 		must(t, p.m.Verify(t.Context()))
-		exec(t, p.m.known().other, "UPDATE tombstones SET deleted_at = 77")                 // there are 30
-		exec(t, p.m.known().near, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // of an earlier process
+		exec(t, p.m.currentView().other, "UPDATE tombstones SET deleted_at = 77")                    // there are 30
+		exec(t, p.m.currentView().primary, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // of an earlier process
 		work(t, p)
-		c, err := p.m.lastChecksum(t.Context(), p.m.known())
+		c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
 		must(t, err)
 		noted, err := p.m.Mismatches(t.Context(), maxNoted)
 		must(t, err)
@@ -41,8 +41,8 @@ func TestAReadThatAlwaysDiffers(t *testing.T) {
 		climb(t, p, Second)
 		differs := func(query string, want int) {
 			t.Helper()
-			must(t, p.m.note(t.Context(), p.m.known(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))
-			if n, err := p.m.countMismatches(t.Context(), p.m.known()); err != nil || n != int64(want) {
+			must(t, p.m.noteMismatch(t.Context(), p.m.currentView(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))
+			if n, err := p.m.countMismatches(t.Context(), p.m.currentView()); err != nil || n != int64(want) {
 				t.Fatalf("%d mismatches, want %d: %v", n, want, err)
 			}
 		}

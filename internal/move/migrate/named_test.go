@@ -18,7 +18,7 @@ func TestNamed(t *testing.T) {
 	ids := seed(t, p.db, 3)
 	climb(t, p, ReadNew)
 	for _, id := range ids { // so that it shows who answers
-		exec(t, p.m.known().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
+		exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
 	}
 	readNew := func() (who []int) {
 		t.Helper()

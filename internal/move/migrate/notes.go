@@ -11,44 +11,44 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Pace bounds filling in and comparing; a zero is not a bound.
+// Pace limits the rate of filling in and comparing. Zero: no limit.
 type Pace struct {
 	Rows  int64 `json:"rows_per_second"`
-	Bytes int64 `json:"bytes_per_second"` // of rows, and of contents, each by itself
+	Bytes int64 `json:"bytes_per_second"` // of rows and of contents, each separately
 }
 
-// OldContents is how far the dropping of contents at the place that was left is.
+// OldContents is the progress of deleting contents at the old place.
 type OldContents struct {
 	Removed int64          `json:"removed"`
 	Bytes   drive.ByteSize `json:"bytes"`
-	Kept    int64          `json:"kept"`            // that the new place does not have as their rows tell
-	Worst   string         `json:"worst,omitempty"` // one of them
+	Kept    int64          `json:"kept"`            // not deleted, because the new place does not have them as their rows say
+	Worst   string         `json:"worst,omitempty"` // an example of Kept
 	Ended   bool           `json:"ended"`
 }
 
-// notes are what a move keeps beside its phases: rows of migration_notes. Every process reads them
-// before it acknowledges an epoch.
+// notes are the settings of a migration beside its phase, stored in migration_notes. Each process
+// reads them before it acknowledges an epoch.
 type notes struct {
 	pace  Pace
 	old   oldNotes
-	named []string // the ids of accounts that read from the new side in phase 3 whatever the percentage; sorted
+	named []string // sorted ids of accounts that read from the new side in phase 3 regardless of the percentage
 }
 
-// names reports whether an account is named.
+// names reports whether an account is in named.
 func (n *notes) names(account string) bool {
 	_, ok := slices.BinarySearch(n.named, account)
 	return ok
 }
 
-// oldNotes are about the side that was left.
+// oldNotes is the note about the old side.
 type oldNotes struct {
-	Contents string      `json:"contents"`          // where contents were when it began, as it is opened
-	LeftAt   drive.Time  `json:"left_at"`           // when phase 5 was entered
+	Contents string      `json:"contents"`          // store of contents at the start
+	LeftAt   drive.Time  `json:"left_at"`           // time of entering phase 5
 	Arrived  bool        `json:"arrived,omitempty"` // Party.Arrived was run
-	Dropping bool        `json:"dropping"`          // somebody has asked for it
-	Rows     bool        `json:"rows"`              // they are gone
-	Blobs    OldContents `json:"blobs"`             // how far contents are
-	Deep     int         `json:"percent,omitempty"` // of contents that are read at the new place before they go at the old one
+	Dropping bool        `json:"dropping"`          // DropOld was called
+	Rows     bool        `json:"rows"`              // rows are deleted
+	Blobs    OldContents `json:"blobs"`             // progress of deleting contents
+	Deep     int         `json:"percent,omitempty"` // percentage of contents read at the new place before they are deleted at the old one
 }
 
 const (
@@ -57,6 +57,7 @@ const (
 	noteNamed = "named"
 )
 
+// readNote decodes a note into the value. A missing note leaves the value unchanged.
 func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error {
 	var text string
 	err := q.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?", name).Scan(&text)
@@ -72,10 +73,10 @@ func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error
 	return nil
 }
 
-// edit changes a note on the primary, and nowhere else: its row is held, so that no switch leaves
-// the change behind.
-func edit[T any](ctx context.Context, b *both, v *view, name string, change func(*T)) error {
-	err := v.near.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+// editNote changes a note on the primary under the lock of its row, so that a concurrent switch
+// cannot miss the change. If the primary has changed, it returns errOvertaken.
+func editNote[T any](ctx context.Context, b *sides, v *view, name string, change func(*T)) error {
+	err := v.primary.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		have, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {
 			return err
@@ -93,9 +94,10 @@ func edit[T any](ctx context.Context, b *both, v *view, name string, change func
 	if err != nil {
 		return fmt.Errorf("note %q of the migration: %w", name, err)
 	}
-	return b.learnNotes(ctx, v)
+	return b.loadNotes(ctx, v)
 }
 
+// writeNote stores a note.
 func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -105,7 +107,7 @@ func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error 
 	return err
 }
 
-// insertNote makes a note that is not there, and reports whether it was.
+// insertNote inserts a note and reports whether it did not exist before.
 func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -114,8 +116,7 @@ func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool
 	return tx.InsertNew(ctx, "INSERT INTO migration_notes (name, value) VALUES (?, ?)", name, string(text))
 }
 
-// carryNotes takes the notes to the side that is to be the primary, but for the receipts, which are
-// of one side; what it has already is not written.
+// carryNotes copies the notes to the future primary, except the receipts, which belong to one side.
 func carryNotes(ctx context.Context, from, to *Side) error {
 	all, err := allNotes(ctx, from.DB)
 	if err != nil {
@@ -135,6 +136,7 @@ func carryNotes(ctx context.Context, from, to *Side) error {
 	})
 }
 
+// allNotes returns all notes except the receipts, as JSON by name.
 func allNotes(ctx context.Context, q sqldb.Querier) (map[string]string, error) {
 	type note struct{ name, value string }
 	rows, err := q.Query(ctx, "SELECT name, value FROM migration_notes WHERE name NOT IN (?, ?)", noteApplied, noteAcknowledged)
@@ -149,14 +151,13 @@ func allNotes(ctx context.Context, q sqldb.Querier) (map[string]string, error) {
 	return out, nil
 }
 
-// PaceChange changes what it names.
+// PaceChange changes the fields that are not nil.
 type PaceChange struct {
 	Rows  *int64
 	Bytes *int64
 }
 
-// SetPace changes how fast rows and contents are brought and compared. Every process follows within
-// pollEvery.
+// SetPace changes the pace of filling in and comparing. All processes follow within pollEvery.
 func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if c.Rows != nil && *c.Rows < 0 {
 		return drive.Bad("rows_per_second", drive.OutOfRange, "min", 0, "sent", *c.Rows)
@@ -164,11 +165,11 @@ func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if c.Bytes != nil && *c.Bytes < 0 {
 		return drive.Bad("bytes_per_second", drive.OutOfRange, "min", 0, "sent", *c.Bytes)
 	}
-	v, err := m.steady(ctx)
+	v, err := m.requireStep(ctx)
 	if err != nil {
 		return err
 	}
-	return edit(ctx, m.both, v, notePace, func(p *Pace) {
+	return editNote(ctx, m.sides, v, notePace, func(p *Pace) {
 		if c.Rows != nil {
 			p.Rows = *c.Rows
 		}

@@ -9,18 +9,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Automatic numbers go on where the other side stopped, also where the rows with the last ones are
-// gone: an offset of the outbox that was given out twice would be skipped by every consumer.
+// AUTO_INCREMENT numbers continue across a switch, even if the rows with the last numbers are
+// deleted: consumers would skip an offset of the outbox that is assigned twice.
 
+// nextNumber matches the next number in a CREATE TABLE statement.
 var nextNumber = regexp.MustCompile(`AUTO_INCREMENT=(\d+)`)
 
-// lastNumber is the last number that a side has given out in a table.
+// lastNumber returns the last number that a side has assigned in a table.
 func lastNumber(ctx context.Context, db *sqldb.DB, t *table) (n int64, err error) {
 	if db.Dialect() == sqldb.SQLite {
 		err = db.QueryRow(ctx, "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)", t.name).Scan(&n)
 		return n, err
 	}
-	// information_schema may be a day old on MySQL 8.
+	// information_schema may be a day old on MySQL 8, so this reads SHOW CREATE TABLE.
 	var name, made string
 	if err := db.QueryRow(ctx, "SHOW CREATE TABLE "+quote(t.name)).Scan(&name, &made); err != nil {
 		return 0, err
@@ -32,8 +33,8 @@ func lastNumber(ctx context.Context, db *sqldb.DB, t *table) (n int64, err error
 	return 0, nil
 }
 
-// carryNumbers makes the numbers of one side go on above those of another, and above what it may
-// give out meanwhile.
+// carryNumbers raises the numbers of a side above the last numbers of the other side plus headroom,
+// the numbers that may be assigned meanwhile.
 func (w *switcher) carryNumbers(ctx context.Context, from, to *Side, headroom int64) error {
 	for _, t := range w.tables {
 		if !t.numbers {
@@ -57,6 +58,7 @@ func (w *switcher) carryNumbers(ctx context.Context, from, to *Side, headroom in
 	return nil
 }
 
+// setNumber makes last the last assigned number of a table, unless the number is higher.
 func setNumber(ctx context.Context, s *Side, t *table, last int64) error {
 	return s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect() == sqldb.MySQL {

@@ -10,57 +10,57 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What is left of the old side once phase 5 was entered: kept, and refusing every write, until
-// somebody asks for it to be dropped.
+// The old side after phase 5 was entered: it is kept and refuses all writes, until DropOld is
+// called.
 //
-//	asked for      the note says so, and the epoch is raised: nothing goes until every instance that is alive acts by it, which one that
-//	               was started with the old settings does not
-//	rows           deleted some at a time under the lock of the old side's row, by whoever reaches it
-//	contents       removed one at a time, each after the new place was asked for it (package contents)
-//	what stays     the row of migration_side, so that a start with the old settings is refused for ever, the schema, and the mark
+//	request        a note is written and the epoch is raised: nothing is deleted until each live instance acts by that epoch, which an
+//	               instance with the old settings never does
+//	rows           deleted in short transactions under the lock of the old side's row, by any instance that reaches it
+//	contents       deleted one at a time, each after the new place was asked for it (package contents)
+//	what stays     the row of migration_side, so that a start with the old settings is always refused, the schema, and the marker
 //
-// All of it may be repeated, and goes on wherever it stopped.
+// All steps are idempotent and resume where they stopped.
 
 const (
 	defaultKeep = 7 * 24 * time.Hour
-	dropTime    = time.Second // of deleting between two looks at where the move stands
+	dropSlice   = time.Second // time of deleting between two polls of the migration
 )
 
-// leftSide is the old side once it is left: what must hold before it goes, and how it goes.
-type leftSide struct{ *gatekeeper }
+// oldSide is the old side in phase 5: it checks the conditions for dropping it, and drops it.
+type oldSide struct{ *gatekeeper }
 
-// leave makes the new side the only one.
-func (l *leftSide) leave(ctx context.Context, v *view) error {
-	now, err := v.near.DB.Now(ctx)
+// retire enters phase 5.
+func (o *oldSide) retire(ctx context.Context, v *view) error {
+	now, err := v.primary.DB.Now(ctx)
 	if err == nil {
-		err = edit(ctx, l.both, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
+		err = editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
 	}
 	if err != nil {
 		return err
 	}
-	if err := step(ctx, v, func(r *record) { r.Phase = NewOnly }); err != nil {
+	if err := updateRecord(ctx, v, func(r *record) { r.Phase = NewOnly }); err != nil {
 		return err
 	}
-	v, err = l.refresh(ctx)
-	if err != nil || v == nil || v.near == nil {
+	v, err = o.refresh(ctx)
+	if err != nil || v == nil || v.primary == nil {
 		return err
 	}
-	return l.part(ctx, v)
+	return o.detach(ctx, v)
 }
 
-// part ends the capture on the new side, and makes the old one refuse even what is brought to it.
-// Whoever finds that it was not done does it.
-func (l *leftSide) part(ctx context.Context, v *view) error {
-	if v.other == nil || v.far.Role != secondary {
+// detach drops the triggers of the new side and retires the old side, which then refuses replicated
+// rows, too. It is idempotent: the leader repeats it if it was interrupted.
+func (o *oldSide) detach(ctx context.Context, v *view) error {
+	if v.other == nil || v.otherRecord.Role != secondary {
 		return nil
 	}
-	if err := disarm(ctx, *v.near, l.shapes(v.near)); err != nil {
+	if err := dropTriggers(ctx, *v.primary, o.tablesFor(v.primary)); err != nil {
 		return err
 	}
-	to := v.far
+	to := v.otherRecord
 	to.Role, to.Phase, to.ChangedAt = retired, NewOnly, v.ChangedAt
-	err := swapRecord(ctx, *v.other, v.far, to)
-	if errors.Is(err, errOvertaken) { // whoever leads has found it at the same time
+	err := swapRecord(ctx, *v.other, v.otherRecord, to)
+	if errors.Is(err, errOvertaken) { // the leader was faster
 		if have, readErr := readRecord(ctx, v.other.DB, ""); readErr == nil && have.Role == retired && have.Migration == v.Migration {
 			return nil
 		}
@@ -71,26 +71,26 @@ func (l *leftSide) part(ctx context.Context, v *view) error {
 	return nil
 }
 
-// gatesDrop are what must hold before the old side is dropped.
-func (l *leftSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
-	kept, err := l.checkKept(ctx, v, early)
+// gatesDrop returns the conditions for dropping the old side.
+func (o *oldSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
+	kept, err := o.checkKept(ctx, v, early)
 	if err != nil {
 		return nil, err
 	}
-	instances, err := l.checkInstances(ctx, v, ready)
+	instances, err := o.checkInstances(ctx, v, ready)
 	if err != nil {
 		return nil, err
 	}
 	all := []Gate{kept, instances}
 	if v.Peer != "" {
-		g, err := l.checkOldRows(ctx, v)
+		g, err := o.checkOldRows(ctx, v)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, g)
 	}
-	if l.party.Contents != nil && v.Contents != "" {
-		more, err := l.party.Contents.GateDrop(ctx)
+	if o.party.Contents != nil && v.Contents != "" {
+		more, err := o.party.Contents.GateDrop(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -99,13 +99,13 @@ func (l *leftSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, 
 	return all, nil
 }
 
-// checkKept asks whether the old side was kept for as long as it is to be.
-func (l *leftSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
-	now, err := v.near.DB.Now(ctx)
-	if l.opt.Kept != nil {
-		now = min(now, drive.TimeOf(l.opt.Kept()))
+// checkKept checks that the retention period is over, or that early is set.
+func (o *oldSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
+	now, err := v.primary.DB.Now(ctx)
+	if o.opt.Kept != nil {
+		now = min(now, drive.TimeOf(o.opt.Kept()))
 	}
-	until := l.keptUntil(v)
+	until := o.keptUntil(v)
 	g := Gate{Name: "kept", OK: now >= until, Detail: "the old side was kept until " + until.Std().UTC().Format(time.RFC3339)}
 	switch {
 	case !g.OK && early:
@@ -116,27 +116,28 @@ func (l *leftSide) checkKept(ctx context.Context, v *view, early bool) (Gate, er
 	return g, err
 }
 
-func (l *leftSide) keptUntil(v *view) drive.Time {
-	left := l.notes().old.LeftAt
-	if left == 0 { // by a release that did not note it
+// keptUntil returns the end of the retention period.
+func (o *oldSide) keptUntil(v *view) drive.Time {
+	left := o.notes().old.LeftAt
+	if left == 0 { // an older release did not note it
 		left = v.ChangedAt
 	}
-	return drive.TimeOf(left.Std().Add(l.opt.Keep))
+	return drive.TimeOf(left.Std().Add(o.opt.Keep))
 }
 
-// checkOldRows asks whether the other side is the one that was left, this process serves from the
-// new one by its settings, and both were equal when it was left.
-func (l *leftSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
+// checkOldRows checks that the other side is the one that was left, that this process has the new
+// settings, and that both sides were equal when the old one was left.
+func (o *oldSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "old-rows", Detail: why}, nil }
 	switch {
-	case !v.home:
+	case !v.nearIsHome:
 		return bad("start the instances with the new settings first")
 	case v.other == nil:
-		return bad("the old database: " + v.why)
-	case v.far.Role != retired || v.far.Migration != v.Migration || v.far.Marker != v.Marker:
+		return bad("the old database: " + v.otherError)
+	case v.otherRecord.Role != retired || v.otherRecord.Migration != v.Migration || v.otherRecord.Marker != v.Marker:
 		return bad("the other database is not the one that was left")
 	}
-	c, err := l.lastChecksum(ctx, v)
+	c, err := o.lastChecksum(ctx, v)
 	if err != nil {
 		return Gate{Name: "old-rows"}, err
 	}
@@ -145,7 +146,7 @@ func (l *leftSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	}
 	const installation = "SELECT value FROM meta WHERE name = 'installation'"
 	var ours, theirs string
-	if err := v.near.DB.QueryRow(ctx, installation).Scan(&ours); err != nil {
+	if err := v.primary.DB.QueryRow(ctx, installation).Scan(&ours); err != nil {
 		return Gate{Name: "old-rows"}, err
 	}
 	if err := v.other.DB.QueryRow(ctx, installation).Scan(&theirs); err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -157,38 +158,38 @@ func (l *leftSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	return Gate{Name: "old-rows", OK: true, Detail: fmt.Sprintf("the old database is the one that was left; %d rows were equal", c.rows)}, nil
 }
 
-// mayDrop says whether what was asked for may be done now: every instance acts by the epoch that it
-// came with.
-func (l *leftSide) mayDrop(ctx context.Context) (bool, error) {
-	v := l.known()
-	if v == nil || v.near == nil || v.Phase != NewOnly || !l.notes().old.Dropping {
+// dropAllowed reports whether the old side may be dropped now: DropOld was called, and each live
+// instance acts by the epoch of that call.
+func (o *oldSide) dropAllowed(ctx context.Context) (bool, error) {
+	v := o.currentView()
+	if v == nil || v.primary == nil || v.Phase != NewOnly || !o.notes().old.Dropping {
 		return false, nil
 	}
-	g, err := l.checkInstances(ctx, v, ready)
+	g, err := o.checkInstances(ctx, v, ready)
 	return g.OK, err
 }
 
-// noteContents changes what is kept of how far contents are.
-func (l *leftSide) noteContents(ctx context.Context, change func(*OldContents)) error {
-	v := l.known()
-	if v == nil || v.near == nil {
-		return wrong("nothing is moving")
+// noteContents changes the stored progress of dropping contents.
+func (o *oldSide) noteContents(ctx context.Context, change func(*OldContents)) error {
+	v := o.currentView()
+	if v == nil || v.primary == nil {
+		return wrongState("nothing is moving")
 	}
-	return edit(ctx, l.both, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
+	return editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
 }
 
-// dropRows deletes rows of the old side for dropTime, if that was asked for. A process that does
-// not reach it leaves it to the others.
-func (l *leftSide) dropRows(ctx context.Context, v *view) error {
-	if n := l.notes().old; !n.Dropping || n.Rows || !v.home || v.Peer != "" && (v.other == nil || v.far.Role != retired) {
+// dropRows deletes rows of the old side for dropSlice, if requested. A process that cannot reach
+// the old side does nothing.
+func (o *oldSide) dropRows(ctx context.Context, v *view) error {
+	if n := o.notes().old; !n.Dropping || n.Rows || !v.nearIsHome || v.Peer != "" && (v.other == nil || v.otherRecord.Role != retired) {
 		return nil
 	}
-	if ok, err := l.mayDrop(ctx); err != nil || !ok {
+	if ok, err := o.dropAllowed(ctx); err != nil || !ok {
 		return err
 	}
 	if v.Peer != "" {
-		for until := time.Now().Add(dropTime); ; {
-			n, err := l.dropSome(ctx, v)
+		for until := time.Now().Add(dropSlice); ; {
+			n, err := o.dropSome(ctx, v)
 			if err != nil {
 				return fmt.Errorf("drop the old rows: %w", err)
 			}
@@ -199,25 +200,25 @@ func (l *leftSide) dropRows(ctx context.Context, v *view) error {
 				return nil
 			}
 		}
-		if err := l.shrink(ctx, v); err != nil {
+		if err := o.reclaimSpace(ctx, v); err != nil {
 			return fmt.Errorf("give the room of the old rows back: %w", err)
 		}
 	}
-	return edit(ctx, l.both, v, noteOld, func(n *oldNotes) { n.Rows = true })
+	return editNote(ctx, o.sides, v, noteOld, func(n *oldNotes) { n.Rows = true })
 }
 
-// dropSome deletes the first rows that are left, after it has proved under the lock of the side's
-// row that it is the one that was left.
-func (l *leftSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
-	for _, t := range l.shapes(v.other) {
+// dropSome deletes some of the remaining rows and returns their number. It first verifies the
+// identity of the side under the lock of its row.
+func (o *oldSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
+	for _, t := range o.tablesFor(v.other) {
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			if err = holdRetired(ctx, tx, v); err != nil {
+			if err = lockRetired(ctx, tx, v); err != nil {
 				return err
 			}
-			if err = mark(ctx, tx, 1); err == nil {
+			if err = setApplying(ctx, tx, 1); err == nil {
 				n, err = t.deleteSome(ctx, tx)
 			}
-			return errors.Join(err, mark(ctx, tx, 0))
+			return errors.Join(err, setApplying(ctx, tx, 0))
 		})
 		if n > 0 || err != nil {
 			return n, err
@@ -226,19 +227,21 @@ func (l *leftSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
 	return 0, nil
 }
 
-func holdRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
+// lockRetired locks the row of the old side. It returns WrongState if the side is not the retired
+// side of this migration.
+func lockRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
 	have, err := readRecord(ctx, tx, tx.ForUpdate())
 	if err == nil && (have.Role != retired || have.Migration != v.Migration || have.Marker != v.Marker) {
-		err = wrong("the other database is not the one that was left")
+		err = wrongState("the other database is not the one that was left")
 	}
 	return err
 }
 
-// shrink empties the old side's bookkeeping, but for the row that says that it was left, and gives
-// the room of what is gone back.
-func (l *leftSide) shrink(ctx context.Context, v *view) error {
-	still := func(ctx context.Context, tx *sqldb.Tx) error { return holdRetired(ctx, tx, v) }
-	if err := forgetGrown(ctx, *v.other, still); err != nil {
+// reclaimSpace empties the old side's bookkeeping except the row of migration_side, and frees the
+// disk space of the deleted rows.
+func (o *oldSide) reclaimSpace(ctx context.Context, v *view) error {
+	still := func(ctx context.Context, tx *sqldb.Tx) error { return lockRetired(ctx, tx, v) }
+	if err := clearLargeTables(ctx, *v.other, still); err != nil {
 		return err
 	}
 	err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -255,7 +258,7 @@ func (l *leftSide) shrink(ctx context.Context, v *view) error {
 	if err != nil || v.other.DB.Dialect() == sqldb.SQLite {
 		return err
 	}
-	for _, t := range l.shapes(v.other) {
+	for _, t := range o.tablesFor(v.other) {
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, "TRUNCATE TABLE "+quote(t.name))
 			return err
@@ -267,39 +270,40 @@ func (l *leftSide) shrink(ctx context.Context, v *view) error {
 	return nil
 }
 
-// atRest refuses while the old side is being dropped: what is left there would stay for ever.
-func (l *leftSide) atRest(ctx context.Context, v *view) error {
-	if err := l.learnNotes(ctx, v); err != nil {
+// checkNotDropping returns WrongState while the old side is being dropped: the rest of it would
+// stay for ever.
+func (o *oldSide) checkNotDropping(ctx context.Context, v *view) error {
+	if err := o.loadNotes(ctx, v); err != nil {
 		return err
 	}
-	if n := l.notes().old; n.Dropping && (!n.Rows || v.Contents != "" && !n.Blobs.Ended) {
-		return wrong("the old side is being dropped: wait until the status says that it is dropped, or ask for it early, and what is left there stays")
+	if n := o.notes().old; n.Dropping && (!n.Rows || v.Contents != "" && !n.Blobs.Ended) {
+		return wrongState("the old side is being dropped: wait until the status says that it is dropped, or ask for it early, and what is left there stays")
 	}
 	return nil
 }
 
-// old is what Status shows of the side that was left.
-func (l *leftSide) old(ctx context.Context, v *view) (*Old, error) {
+// status returns the state of the old side for Status; nil before phase 5.
+func (o *oldSide) status(ctx context.Context, v *view) (*Old, error) {
 	if v.Phase != NewOnly {
 		return nil, nil
 	}
-	if err := l.learnNotes(ctx, v); err != nil {
+	if err := o.loadNotes(ctx, v); err != nil {
 		return nil, err
 	}
-	n := l.notes().old
-	o := &Old{State: "kept", KeptUntil: l.keptUntil(v), Rows: n.Rows || v.Peer == "", Contents: n.Blobs, Gate: []Gate{}}
+	n := o.notes().old
+	out := &Old{State: "kept", KeptUntil: o.keptUntil(v), Rows: n.Rows || v.Peer == "", Contents: n.Blobs, Gate: []Gate{}}
 	switch {
 	case n.Rows && (n.Blobs.Ended && n.Blobs.Kept == 0 || v.Contents == ""):
-		o.State = "dropped"
+		out.State = "dropped"
 	case n.Dropping:
-		o.State = "dropping"
-		g, err := l.checkInstances(ctx, v, ready)
-		o.Gate = []Gate{g}
-		return o, err
+		out.State = "dropping"
+		g, err := o.checkInstances(ctx, v, ready)
+		out.Gate = []Gate{g}
+		return out, err
 	default:
-		gates, err := l.gatesDrop(ctx, v, false)
-		o.Gate = append(o.Gate, gates...)
-		return o, err
+		gates, err := o.gatesDrop(ctx, v, false)
+		out.Gate = append(out.Gate, gates...)
+		return out, err
 	}
-	return o, nil
+	return out, nil
 }

@@ -67,9 +67,9 @@ func (w *world) key(k int) string { return fmt.Sprintf("w%d k%d", w.id, k) }
 
 // compensation is what a change comes to when it is applied at some later time: the number of the
 // change, and what the row is then.
-func (w *world) compensation(c worldChange) stamped {
+func (w *world) compensation(c worldChange) versionedRow {
 	then := c.time + rand.N(worldTimes+1-c.time)
-	return stamped{key: w.key(c.key), version: int64(c.time), state: w.states[c.key][then]}
+	return versionedRow{key: w.key(c.key), version: int64(c.time), state: w.states[c.key][then]}
 }
 
 // TestAnyOrder is C2: compensations in any order and any number of times end in the same state.
@@ -86,10 +86,10 @@ func TestAnyOrder(t *testing.T) {
 		_, err := tx.Exec(ctx, "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, at INTEGER NOT NULL) WITHOUT ROWID")
 		return err
 	}))
-	things := &table{name: "things", cols: []column{{name: "id", kind: text}, {name: "name", kind: text}, {name: "at", kind: number}}, key: []int{0}, unique: [][]int{{1}}}
+	things := &table{name: "things", cols: []column{{name: "id", kind: textKind}, {name: "name", kind: textKind}, {name: "at", kind: numberKind}}, key: []int{0}, unique: [][]int{{1}}}
 	for first := 0; first < worlds; first += together {
 		want := map[string]row{}
-		var all []stamped
+		var all []versionedRow
 		for i := range together {
 			w := newWorld(first + i)
 			for _, c := range w.changes {
@@ -123,7 +123,7 @@ func TestAnyOrder(t *testing.T) {
 }
 
 // deliver brings compensations in batches of any size. A batch has each key once, as batches do.
-func deliver(ctx context.Context, tx *sqldb.Tx, things *table, all []stamped) error {
+func deliver(ctx context.Context, tx *sqldb.Tx, things *table, all []versionedRow) error {
 	for len(all) > 0 {
 		n := min(len(all), 1+rand.N(200))
 		seen := map[string]bool{}
@@ -132,7 +132,7 @@ func deliver(ctx context.Context, tx *sqldb.Tx, things *table, all []stamped) er
 			seen[all[i].key] = true
 			i++
 		}
-		if err := things.bring(ctx, tx, all[:i]); err != nil {
+		if err := things.writeNewer(ctx, tx, all[:i]); err != nil {
 			return err
 		}
 		all = all[i:]

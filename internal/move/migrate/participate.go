@@ -7,46 +7,46 @@ import (
 	"time"
 )
 
-// participant is what a process does while something moves: it follows the phases, and one of them
-// fills in and compares.
+// participant follows the phases in this process. One instance, the leader, also fills in and
+// compares.
 type participant struct {
 	*gatekeeper
-	compare  *comparator
-	said     *announcer
-	switcher *switcher
-	left     *leftSide
+	compare   *comparator
+	announcer *announcer
+	switcher  *switcher
+	oldSide   *oldSide
 }
 
-// run is Migration.Run.
+// run implements Migration.Run.
 func (p *participant) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		p.look(ctx)
-		if p.known() != nil {
-			p.takePart(ctx)
+		p.poll(ctx)
+		if p.currentView() != nil {
+			p.participate(ctx)
 			continue
 		}
-		p.rest(ctx)
+		p.waitIdle(ctx)
 	}
 	return nil
 }
 
-// rest waits for idleEvery. A machine that slept has a monotonic clock that did not count it, so
-// the wall clock has its say, too: a process that wakes up looks within a second.
-func (p *participant) rest(ctx context.Context) {
+// waitIdle waits for idleEvery, or until a migration begins here. It also checks the wall clock,
+// because the monotonic clock does not count the sleep of a machine.
+func (p *participant) waitIdle(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < idleEvery && time.Since(begun.Round(0)) < idleEvery; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.begun:
+		case <-p.started:
 			return
 		case <-time.After(idleWake):
 		}
 	}
 }
 
-// takePart follows the phases, applies what was left, and lets one of the instances fill in and
-// compare, until nothing moves any more or ctx is done.
-func (p *participant) takePart(ctx context.Context) {
+// participate polls the phases and applies pending changes until nothing moves or ctx ends. The
+// leader also fills in and compares.
+func (p *participant) participate(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -54,82 +54,82 @@ func (p *participant) takePart(ctx context.Context) {
 	jobs.Go(func() { p.compare.run(ctx) })
 	jobs.Go(func() {
 		if err := p.party.Member.Lead(ctx, "migration", p.lead); err != nil {
-			p.log.WarnContext(ctx, "the work of the migration ended", "error", err)
+			p.log.WarnContext(ctx, "this process no longer leads the migration; another instance continues it", "error", err)
 		}
 	})
 	jobs.Go(func() { p.party.Beside(ctx) })
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for p.known() != nil {
+	for p.currentView() != nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		p.look(ctx)
+		p.poll(ctx)
 	}
 }
 
-// look is runOnce in a loop: what fails is logged, and the next one tries again.
-func (p *participant) look(ctx context.Context) {
+// poll calls runOnce and logs its error; the next poll retries.
+func (p *participant) poll(ctx context.Context) {
 	if err := p.runOnce(ctx); err != nil && ctx.Err() == nil {
-		p.log.WarnContext(ctx, "the migration", "error", err)
+		p.log.WarnContext(ctx, "polling the migration failed; it will be repeated", "error", err)
 	}
 }
 
-// runOnce hears where the move stands, says that it has heard, and applies what is left.
+// runOnce refreshes the view, acknowledges its epoch, and applies pending changes.
 func (p *participant) runOnce(ctx context.Context) error {
-	if p.known() == nil {
+	if p.currentView() == nil {
 		home, err := readRecord(ctx, p.home.DB, "")
-		if err != nil || home.Role == nobody {
+		if err != nil || home.Role == noRole {
 			return err
 		}
 	}
-	if err := p.switcher.takeBack(ctx); err != nil {
+	if err := p.switcher.restorePrimary(ctx); err != nil {
 		return err
 	}
 	v, err := p.refresh(ctx)
 	if err != nil || v == nil {
 		return err
 	}
-	if v.near == nil {
-		return p.switcher.end(ctx)
+	if v.primary == nil {
+		return p.switcher.endAbandoned(ctx)
 	}
-	p.switcher.led()
-	if v.far.Role == fenced { // the new primary is there, and the old one does not follow yet
+	p.switcher.clearFencedAt()
+	if v.otherRecord.Role == fenced { // the old primary does not follow the new one yet
 		if err := p.switcher.resolve(ctx); err != nil {
 			return err
 		}
 	}
-	if err := p.said.ack(ctx, v); err != nil {
+	if err := p.announcer.ack(ctx, v); err != nil {
 		return err
 	}
 	if v.Phase == NewOnly {
-		return p.left.dropRows(ctx, v)
+		return p.oldSide.dropRows(ctx, v)
 	}
 	if v.other == nil || v.Phase == Freeze {
 		return nil
 	}
-	if err := p.apply.lookForLoss(ctx, v); err != nil {
-		if isLoss(err) { // it is in the log, and closes the gates
+	if err := p.apply.checkReceiptsNow(ctx, v); err != nil {
+		if isLoss(err) { // logged already, and the gates are closed
 			err = nil
 		}
 		return err
 	}
 	var left bool
-	if err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes)").Scan(&left); err != nil || !left {
+	if err := v.primary.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes)").Scan(&left); err != nil || !left {
 		return err
 	}
-	return p.apply.now(ctx)
+	return p.apply.applyPending(ctx)
 }
 
-// lead is what one instance does.
+// lead runs the work of the leader until ctx ends.
 func (p *participant) lead(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if err := p.leadOnce(ctx); err != nil && !errors.Is(err, errStop) && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "the migration stands still", "error", err)
+			p.log.WarnContext(ctx, "a step of the migration failed; it will be repeated", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -139,18 +139,19 @@ func (p *participant) lead(ctx context.Context) error {
 	}
 }
 
+// leadOnce runs the leader's next step.
 func (p *participant) leadOnce(ctx context.Context) error {
-	v := p.known()
-	if v == nil || v.near == nil {
+	v := p.currentView()
+	if v == nil || v.primary == nil {
 		return nil
 	}
 	if v.Careful {
-		if err := p.switcher.calmLate(ctx, v); err != nil {
+		if err := p.switcher.endStaleCareful(ctx, v); err != nil {
 			return err
 		}
 	}
 	if v.Phase == NewOnly {
-		return errors.Join(p.left.part(ctx, v), p.left.arriveLate(ctx, v))
+		return errors.Join(p.oldSide.detach(ctx, v), p.oldSide.runArrivedWhenReady(ctx, v))
 	}
 	if v.other == nil || v.Paused || v.Phase == Freeze {
 		return nil

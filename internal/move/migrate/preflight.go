@@ -11,23 +11,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// guessedRate is rows a second, for the guess of a preflight: what two busy cores do.
-const guessedRate = 5000
+// assumedRate is the assumed filling rate in rows per second: that of two busy cores.
+const assumedRate = 5000
 
-// inspector looks at what a move would meet, before it begins.
+// inspector checks both sides before a migration begins.
 type inspector struct {
-	*both
+	*sides
 	party *Party
 }
 
-// preflight looks at both sides. A dry run changes nothing at all; else the other side gets its
-// schema, if it is empty.
+// preflight checks both sides and the contents. Only without DryRun, it creates the schema on an
+// empty other side.
 func (p *inspector) preflight(ctx context.Context, req Request) (Report, error) {
 	r := Report{Checks: []Gate{}}
 	if req.ToDB != "" {
-		look := p.preflightRows
+		look := p.checkRows
 		if req.DryRun {
-			look = p.lookAtRows
+			look = p.checkRowsReadOnly
 		}
 		if err := look(ctx, req.ToDB, &r); err != nil {
 			return r, err
@@ -44,8 +44,8 @@ func (p *inspector) preflight(ctx context.Context, req Request) (Report, error) 
 	return r, nil
 }
 
-// check adds what was found out to a report.
-func (r *Report) check(name, good string, err error) bool {
+// add adds the result of a check to the report and reports whether it succeeded.
+func (r *Report) add(name, good string, err error) bool {
 	g := Gate{Name: name, OK: err == nil, Detail: good}
 	if err != nil {
 		g.Detail = err.Error()
@@ -54,13 +54,14 @@ func (r *Report) check(name, good string, err error) bool {
 	return g.OK
 }
 
-func (p *inspector) preflightRows(ctx context.Context, to string, r *Report) error {
-	check := r.check
+// checkRows checks the other database and creates its schema if it is empty.
+func (p *inspector) checkRows(ctx context.Context, to string, r *Report) error {
+	check := r.add
 	if to == p.opt.Here {
-		check("other database", "", wrong("it is the one that is in use"))
+		check("other database", "", wrongState("it is the one that is in use"))
 		return nil
 	}
-	away, err := p.sideAway(ctx, to, true)
+	away, err := p.openOther(ctx, to, true)
 	if !check("other database", "it can be opened, and its schema is up to date", err) {
 		return nil
 	}
@@ -68,72 +69,74 @@ func (p *inspector) preflightRows(ctx context.Context, to string, r *Report) err
 		return nil
 	}
 	check("empty", "the other side is empty", p.isEmpty(ctx, away))
-	check("triggers", "the users of both sides may make triggers", joined(mayArm(ctx, p.home), mayArm(ctx, *away)))
-	check("values", "every value fits", p.fits(ctx, away))
-	r.guess(ctx, p.home.DB, p.shapes(&p.home))
+	check("triggers", "the users of both sides may make triggers", firstError(checkTriggerRight(ctx, p.home), checkTriggerRight(ctx, *away)))
+	check("values", "every value fits", p.checkValuesFit(ctx, away))
+	r.addEstimate(ctx, p.home.DB, p.tablesFor(&p.home))
 	return nil
 }
 
-// guess adds what there is to bring, and how long that takes.
-func (r *Report) guess(ctx context.Context, db *sqldb.DB, tables []*table) {
+// addEstimate adds the number of rows and the estimated duration.
+func (r *Report) addEstimate(ctx context.Context, db *sqldb.DB, tables []*table) {
 	for _, t := range tables {
 		r.Rows += Count(ctx, db, t.name)
 		r.Tables++
 	}
-	r.Seconds = r.Rows/guessedRate + 1
+	r.Seconds = r.Rows/assumedRate + 1
 }
 
-// lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be
-// written. What only a trial shows, such as the right to make triggers, is tried when it begins.
-func (p *inspector) lookAtRows(ctx context.Context, to string, r *Report) error {
+// checkRowsReadOnly is checkRows for a dry run, with the other database opened read-only. Checks
+// that need a write, such as the right to create triggers, are left to the start.
+func (p *inspector) checkRowsReadOnly(ctx context.Context, to string, r *Report) error {
 	tables, err := schemaOf(ctx, p.home.DB)
 	if err != nil {
 		return err
 	}
 	if to == p.opt.Here {
-		r.check("other database", "", wrong("it is the one that is in use"))
+		r.add("other database", "", wrongState("it is the one that is in use"))
 		return nil
 	}
 	db, err := p.opt.Open(ctx, to, Opening{Look: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		r.check("other database", "it is not there yet, and will be made", nil)
-		r.guess(ctx, p.home.DB, tables)
+		r.add("other database", "it is not there yet, and will be made", nil)
+		r.addEstimate(ctx, p.home.DB, tables)
 		return nil
 	}
 	if err != nil {
-		r.check("other database", "", err)
+		r.add("other database", "", err)
 		return nil
 	}
-	err = p.lookAt(ctx, &Side{DB: db, Unchecked: db}, r)
-	r.guess(ctx, p.home.DB, tables)
+	err = p.inspectOther(ctx, &Side{DB: db, Unchecked: db}, r)
+	r.addEstimate(ctx, p.home.DB, tables)
 	return errors.Join(err, db.Close())
 }
 
-func (p *inspector) lookAt(ctx context.Context, away *Side, r *Report) error {
+// inspectOther checks an open side without writing.
+func (p *inspector) inspectOther(ctx context.Context, away *Side, r *Report) error {
 	n, err := away.DB.TableCount(ctx)
-	if !r.check("other database", "it can be opened", err) {
+	if !r.add("other database", "it can be opened", err) {
 		return nil
 	}
 	if n == 0 {
-		r.check("empty", "the other side is empty, and gets its tables when it begins", nil)
+		r.add("empty", "the other side is empty, and gets its tables when it begins", nil)
 		return nil
 	}
-	defer p.unlearn(away)
-	if r.check("schema", "both sides have the same tables and columns", p.sameSchema(ctx, away)) {
-		r.check("empty", "the other side is empty", p.isEmpty(ctx, away))
-		r.check("values", "every value fits", p.fits(ctx, away))
+	defer p.forgetSchema(away)
+	if r.add("schema", "both sides have the same tables and columns", p.sameSchema(ctx, away)) {
+		r.add("empty", "the other side is empty", p.isEmpty(ctx, away))
+		r.add("values", "every value fits", p.checkValuesFit(ctx, away))
 	}
 	return nil
 }
 
-// unlearn forgets the schema of a side that was looked at.
-func (p *inspector) unlearn(s *Side) {
-	p.shape.Lock()
-	defer p.shape.Unlock()
-	delete(p.shaped, s)
+// forgetSchema removes the schema of a side from the cache.
+func (p *inspector) forgetSchema(s *Side) {
+	p.schemaMu.Lock()
+	defer p.schemaMu.Unlock()
+	delete(p.tablesBySide, s)
 }
 
-func joined(errs ...error) error {
+// firstError returns the first error.
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -142,7 +145,7 @@ func joined(errs ...error) error {
 	return nil
 }
 
-// sameSchema compares the numbers of the schemas, and then what is really there.
+// sameSchema compares the schema versions and then the actual schemas.
 func (p *inspector) sameSchema(ctx context.Context, away *Side) error {
 	var here, there int64
 	const format = "SELECT MAX(version_id) FROM goose_db_version"
@@ -153,45 +156,45 @@ func (p *inspector) sameSchema(ctx context.Context, away *Side) error {
 		return err
 	}
 	if here != there {
-		return wrong(fmt.Sprintf("this side has format %d, the other %d", here, there))
+		return wrongState(fmt.Sprintf("this side has format %d, the other %d", here, there))
 	}
-	return p.learn(ctx, &p.home, away)
+	return p.loadSchemas(ctx, &p.home, away)
 }
 
-// isEmpty refuses a side with rows: of this installation, of another, or of a migration.
+// isEmpty returns WrongState for a side with rows of any installation or migration.
 func (p *inspector) isEmpty(ctx context.Context, away *Side) error {
 	have, err := readRecord(ctx, away.DB, "")
 	if err != nil {
 		return err
 	}
-	if have.Role != nobody {
-		return wrong("it belongs to migration " + have.Migration + ", or is the database in use itself")
+	if have.Role != noRole {
+		return wrongState("it belongs to migration " + have.Migration + ", or is the database in use itself")
 	}
 	installation, err := meta.Find(ctx, away.DB, "installation")
 	if err != nil {
 		return err
 	}
 	if installation != "" {
-		return wrong("it holds the rows of installation " + installation)
+		return wrongState("it holds the rows of installation " + installation)
 	}
-	for _, t := range p.shapes(away) {
+	for _, t := range p.tablesFor(away) {
 		var any bool
 		if err := away.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+quote(t.name)+")").Scan(&any); err != nil {
 			return err
 		}
 		if any {
-			return wrong("table " + t.name + " has rows")
+			return wrongState("table " + t.name + " has rows")
 		}
 	}
 	return nil
 }
 
-// fits looks for text that is longer than the other side's columns take.
-func (p *inspector) fits(ctx context.Context, away *Side) error {
+// checkValuesFit returns WrongState if a text is too long for a column of the other side.
+func (p *inspector) checkValuesFit(ctx context.Context, away *Side) error {
 	if p.home.DB.Dialect() != sqldb.SQLite || away.DB.Dialect() == sqldb.SQLite {
 		return nil
 	}
-	here, there := p.shapes(&p.home), p.shapes(away)
+	here, there := p.tablesFor(&p.home), p.tablesFor(away)
 	for i, t := range there {
 		var tooLong []string
 		for _, c := range t.cols {
@@ -207,7 +210,7 @@ func (p *inspector) fits(ctx context.Context, away *Side) error {
 			return err
 		}
 		if len(rows) > 0 {
-			return wrong(fmt.Sprintf("the row %s of %s has a value that is too long for the other side", here[i].keyOf(rows[0]), t.name))
+			return wrongState(fmt.Sprintf("the row %s of %s has a value that is too long for the other side", here[i].keyOf(rows[0]), t.name))
 		}
 	}
 	return nil

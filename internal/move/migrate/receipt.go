@@ -11,40 +11,43 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Whether both sides still have what the other one counts on. A server may fail over to a replica
-// that lacks its last commits: what is lost is in no list any more, and a comparison that was made
-// before is equal.
+// Receipts detect that a side has lost commits. A server may fail over to a replica that lacks its
+// last commits: the lost changes are in no list any more, and an earlier comparison still counts as
+// equal.
 //
-//	secondary   brings changes, and counts that, in one transaction    migration_notes 'applied'
-//	primary     forgets them, and keeps what was counted, in another   migration_notes 'acknowledged'
+//	secondary   applies changes, and counts that, in one transaction     migration_notes 'applied'
+//	primary     deletes them, and stores that count, in another          migration_notes 'acknowledged'
 //
-// A secondary that has counted less than the primary was told has lost commits. So has one that has
-// counted as much and brought something else; each count has a name of its own for that.
+// A secondary that has counted less than the primary has stored has lost commits, and so has one
+// with the same count under another name.
 //
-// The secondary notes what the primary had been told by then, and which changes it was brought
-// since. A primary that was told less, or that has neither been told of those changes nor has them
-// in its list, has lost commits. Their numbers may come again, for other changes: so it is looked
-// for which row each is of, and what comes again for the same row is brought again.
+// The secondary also notes the receipt that the primary had stored at that time, and the changes
+// applied since. A primary that has stored less, or that has those changes neither acknowledged nor
+// in its list, has lost commits. A primary that lost commits may assign their change numbers again.
+// So the note has a digest of the rows of the changes, and a repeated number for the same row is
+// applied again.
 
-// receipt is what the primary keeps, and what the secondary's note begins with.
+// receipt identifies a state of the secondary: the primary stores it, and the secondary's note
+// contains it.
 type receipt struct {
-	Term  int64  `json:"term"`
-	Count int64  `json:"count"` // of the transactions of this term that brought changes
-	Name  string `json:"name"`
+	Term  int64 `json:"term"`
+	Count int64 `json:"count"` // number of transactions of this term that applied changes
+	// Name is unique for each count.
+	Name string `json:"name"`
 }
 
-// counted is the note of the secondary.
-type counted struct {
+// appliedNote is the note of the secondary.
+type appliedNote struct {
 	receipt
-	Told    receipt   `json:"told"`    // what the primary had been told when these were brought
-	Brought []brought `json:"brought"` // since then, and so in the primary's list until it is told
+	Told    receipt          `json:"told"`    // receipt stored by the primary when the changes were applied
+	Brought []appliedChanges `json:"brought"` // changes applied since Told, so still in the primary's list
 }
 
-// brought are changes that one transaction brought first.
-type brought struct {
-	Count int64   `json:"count"` // of the receipt
+// appliedChanges are the changes that one transaction applied for the first time.
+type appliedChanges struct { // count of the receipt of that transaction
+	Count int64   `json:"count"` // change numbers in order
 	Seqs  []int64 `json:"seqs"`  // in their order
-	Rows  string  `json:"rows"`  // a digest of which rows these are of
+	Rows  string  `json:"rows"`  // digest of the tables and keys of the changes
 }
 
 const (
@@ -52,19 +55,22 @@ const (
 	noteAcknowledged = "acknowledged"
 )
 
-// errLost says that the secondary lacks commits that it had acknowledged. Nothing is brought to it
-// any more, nothing is read from it, and it does not become the primary.
+// errLost reports that the secondary lacks commits that it had acknowledged. No changes are
+// applied, no reads use it, and it cannot become the primary.
 var errLost error = drive.Wrap(errors.New("the other side has lost changes that it had acknowledged: its server has failed over, "+
 	"or was put back to an older state. Bring back the server that had them, or go back and begin again"), drive.WrongState)
 
-// errRewound says that the primary lacks commits that the secondary was brought. The same holds.
+// errRewound reports that the primary lacks commits that the secondary has applied. The
+// consequences are those of errLost.
 var errRewound error = drive.Wrap(errors.New("the side in use has lost changes that the other side was brought: its server has failed over, "+
 	"or was put back to an older state. Bring back the server that had them, or go back and begin again"), drive.WrongState)
 
+// isLoss reports whether err is errLost or errRewound.
 func isLoss(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errRewound) }
 
-// holds reports whether who has r has what the other side counts on.
-func (r receipt) holds(told receipt) bool {
+// covers reports whether a side with receipt r has everything that told acknowledges. Receipts of
+// another term say nothing.
+func (r receipt) covers(told receipt) bool {
 	switch {
 	case told.Term != r.Term || told.Count < r.Count:
 		return true
@@ -74,7 +80,7 @@ func (r receipt) holds(told receipt) bool {
 	return false
 }
 
-// inTerm is a receipt as it counts in a term: those of another one say nothing.
+// inTerm returns r, or an empty receipt of the term if r is of another term.
 func (r receipt) inTerm(term int64) receipt {
 	if r.Term != term {
 		return receipt{Term: term}
@@ -82,13 +88,14 @@ func (r receipt) inTerm(term int64) receipt {
 	return r
 }
 
+// next returns the receipt of the next transaction, with a new name.
 func (r receipt) next() receipt {
 	return receipt{Term: r.Term, Count: r.Count + 1, Name: drive.NewID[drive.OperationID]().String()}
 }
 
-// next is the note of a transaction that brings these changes.
-func (c counted) next(changes []change) counted {
-	n := counted{receipt: c.receipt.next(), Told: c.Told, Brought: c.Brought}
+// next returns the note of a transaction that applies these changes.
+func (c appliedNote) next(changes []change) appliedNote {
+	n := appliedNote{receipt: c.receipt.next(), Told: c.Told, Brought: c.Brought}
 	known := map[int64]bool{}
 	for _, b := range c.Brought {
 		for _, seq := range b.Seqs {
@@ -97,36 +104,37 @@ func (c counted) next(changes []change) counted {
 	}
 	changes = slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return known[c.seq] })
 	if len(changes) > 0 {
-		n.Brought = append(slices.Clone(c.Brought), broughtBy(n.Count, changes))
+		n.Brought = append(slices.Clone(c.Brought), newAppliedChanges(n.Count, changes))
 	}
 	return n
 }
 
-func broughtBy(count int64, changes []change) brought {
-	b := brought{Count: count}
+// newAppliedChanges returns the record of changes applied by the transaction with the given count.
+func newAppliedChanges(count int64, changes []change) appliedChanges {
+	b := appliedChanges{Count: count}
 	var rows []string
 	for _, c := range changes {
 		b.Seqs = append(b.Seqs, c.seq)
 		rows = append(rows, c.table, c.key)
 	}
-	b.Rows = sum(rows...)
+	b.Rows = hashParts(rows...)
 	return b
 }
 
-// checkReceipts reads what the primary was told and then what the secondary, asked by q, has, and
-// compares that with what the primary has afterwards.
-func (a *applier) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Querier, term int64) (has counted, err error) {
-	told, err := toldOf(ctx, from, term)
+// checkReceipts compares the receipts of both sides. q reads the secondary. It returns the
+// secondary's note, and errLost or errRewound if a side has lost commits.
+func (a *applier) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Querier, term int64) (has appliedNote, err error) {
+	told, err := storedReceipt(ctx, from, term)
 	if err != nil {
-		return counted{}, err
+		return appliedNote{}, err
 	}
 	if err := readNote(ctx, q, noteApplied, &has); err != nil {
-		return counted{}, err
+		return appliedNote{}, err
 	}
 	if has.Term != term {
-		has = counted{receipt: receipt{Term: term}, Told: receipt{Term: term}}
+		has = appliedNote{receipt: receipt{Term: term}, Told: receipt{Term: term}}
 	}
-	if !has.holds(told) {
+	if !has.covers(told) {
 		err = errLost
 	} else {
 		has.Told, has.Brought, err = checkPrimary(ctx, from, has)
@@ -135,35 +143,36 @@ func (a *applier) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Que
 		return has, err
 	}
 	if lost := err != nil; a.lost.Swap(lost) != lost && lost {
-		a.log.ErrorContext(ctx, "the two sides of the migration do not count on the same changes any more", "error", err, "told", told.Count, "has", has.Count)
+		a.log.ErrorContext(ctx, "a side of the migration has lost commits; no more changes are applied until the lost state is restored or the migration is rolled back", "error", err, "told", told.Count, "has", has.Count)
 	}
 	return has, err
 }
 
-// toldOf is what a primary was told in a term.
-func toldOf(ctx context.Context, from *sqldb.DB, term int64) (told receipt, err error) {
+// storedReceipt returns the receipt that the primary has stored in a term.
+func storedReceipt(ctx context.Context, from *sqldb.DB, term int64) (told receipt, err error) {
 	err = readNote(ctx, from, noteAcknowledged, &told)
 	return told.inTerm(term), err
 }
 
-// checkPrimary asks whether the primary has what the secondary was brought: it was told of it, or
-// has it in its list. It returns what it was told, and what is in its list therefore.
-func checkPrimary(ctx context.Context, from *sqldb.DB, has counted) (receipt, []brought, error) {
+// checkPrimary checks that the primary has acknowledged, or still has in its list, each change that
+// the secondary has applied. It returns the primary's receipt and the changes still in its list, or
+// errRewound.
+func checkPrimary(ctx context.Context, from *sqldb.DB, has appliedNote) (receipt, []appliedChanges, error) {
 	for {
-		told, err := toldOf(ctx, from, has.Term)
+		told, err := storedReceipt(ctx, from, has.Term)
 		if err != nil {
 			return told, nil, err
 		}
-		if !told.holds(has.Told.inTerm(has.Term)) {
+		if !told.covers(has.Told.inTerm(has.Term)) {
 			return told, nil, errRewound
 		}
-		since := slices.DeleteFunc(slices.Clone(has.Brought), func(b brought) bool { return b.Count <= told.Count })
+		since := slices.DeleteFunc(slices.Clone(has.Brought), func(b appliedChanges) bool { return b.Count <= told.Count })
 		whole, err := isPending(ctx, from, since)
 		if err != nil || whole {
 			return told, since, err
 		}
-		again, err := toldOf(ctx, from, has.Term)
-		if err == nil && again == told { // nobody has taken them out of the list meanwhile
+		again, err := storedReceipt(ctx, from, has.Term)
+		if err == nil && again == told { // no other process has deleted them meanwhile
 			err = errRewound
 		}
 		if err != nil {
@@ -172,34 +181,34 @@ func checkPrimary(ctx context.Context, from *sqldb.DB, has counted) (receipt, []
 	}
 }
 
-// isPending reports whether changes are in the primary's list, of the rows that they were of.
-func isPending(ctx context.Context, from *sqldb.DB, all []brought) (bool, error) {
+// isPending reports whether all changes are in the primary's list, for the same rows.
+func isPending(ctx context.Context, from *sqldb.DB, all []appliedChanges) (bool, error) {
 	for _, b := range all {
 		args := make([]any, len(b.Seqs))
 		for i, seq := range b.Seqs {
 			args[i] = seq
 		}
 		found, err := changesOf(ctx, from, "WHERE seq IN ("+sqldb.Marks(len(args))+") ORDER BY seq", args...)
-		if err != nil || broughtBy(b.Count, found).Rows != b.Rows {
+		if err != nil || newAppliedChanges(b.Count, found).Rows != b.Rows {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// lookForLoss finds out, where nothing is to be brought, whether both sides are what they were.
-func (a *applier) lookForLoss(ctx context.Context, v *view) error {
-	if v.near == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
+// checkReceiptsNow checks the receipts when there are no changes to apply.
+func (a *applier) checkReceiptsNow(ctx context.Context, v *view) error {
+	if v.primary == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
 		return nil
 	}
-	_, err := a.checkReceipts(ctx, v.near.DB, v.other.DB, v.far.Term)
+	_, err := a.checkReceipts(ctx, v.primary.DB, v.other.DB, v.otherRecord.Term)
 	return err
 }
 
-// checkLoss is lookForLoss as a gate.
+// checkLoss is the gate for checkReceiptsNow.
 func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	g := Gate{Name: "acknowledged", OK: true, Detail: "both sides have what was acknowledged"}
-	err := k.apply.lookForLoss(ctx, v)
+	err := k.apply.checkReceiptsNow(ctx, v)
 	switch {
 	case errors.Is(err, errLost):
 		g.OK, g.Detail, err = false, "the other side has lost changes that it had acknowledged", nil
@@ -209,14 +218,13 @@ func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	return g, err
 }
 
-// acknowledge keeps, in the transaction in which the primary forgets changes, what the secondary
-// has counted. It reports whether they may be forgotten: where another process was told of a later
-// count already, it cannot be known whether that has the same history. They are brought once more
-// then.
+// acknowledge stores the secondary's receipt in the transaction in which the primary deletes
+// changes. It reports whether they may be deleted: if another process has stored a later receipt,
+// its history may differ, and the changes are applied again.
 func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	var text string
 	err := tx.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?"+tx.ForUpdate(), noteAcknowledged).Scan(&text)
-	if drive.IsKind(err, drive.NotFound) { // nothing is locked: another process may be here, too
+	if drive.IsKind(err, drive.NotFound) { // no row is locked: another process may insert it concurrently
 		return acknowledgeFirst(ctx, tx, r)
 	}
 	var told receipt
@@ -232,6 +240,7 @@ func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	return true, writeNote(ctx, tx, noteAcknowledged, r)
 }
 
+// acknowledgeFirst stores the first receipt; a concurrent insert makes the transaction retry.
 func acknowledgeFirst(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	made, err := insertNote(ctx, tx, noteAcknowledged, r)
 	if err == nil && !made {

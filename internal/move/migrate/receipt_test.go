@@ -19,7 +19,7 @@ type snapshot map[string][]row
 // takeSnapshot is one of the secondary.
 func takeSnapshot(t *testing.T, p *process, tables ...string) snapshot {
 	t.Helper()
-	return snapshotOf(t, p.m.known().other, tables...)
+	return snapshotOf(t, p.m.currentView().other, tables...)
 }
 
 func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
@@ -65,8 +65,8 @@ func lateEvent(t *testing.T, p *process, id string) {
 		_, err := tx.Exec(ctx, "INSERT INTO outbox (event_id, topic, `key`, event, created_at) VALUES (?, 't', 'k', '{}', 1)", id)
 		return err
 	}))
-	must(t, p.m.apply.now(t.Context()))
-	must(t, p.m.apply.now(t.Context())) // what the first has brought is out of the list
+	must(t, p.m.apply.applyPending(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context())) // what the first has brought is out of the list
 }
 
 // The server of the secondary fails over to a replica that lacks the last commit that it has
@@ -85,7 +85,7 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 			climb(t, p, ReadNew)
 			lateEvent(t, p, "before")
 			must(t, p.m.Percent(t.Context(), 100, nil))
-			v := p.m.known()
+			v := p.m.currentView()
 			old := takeSnapshot(t, p, "outbox")
 			lateEvent(t, p, "lost")
 			whole := takeSnapshot(t, p, "outbox")
@@ -96,11 +96,11 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 					return err
 				}))
 			}
-			if err := p.m.apply.now(t.Context()); !errors.Is(err, errLost) {
+			if err := p.m.apply.applyPending(t.Context()); !errors.Is(err, errLost) {
 				t.Errorf("it is brought more: %v", err)
 			}
 			refused(t, p, "acknowledged")
-			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[0]); err != nil || from != v.near.DB {
+			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[0]); err != nil || from != v.primary.DB {
 				t.Errorf("it is read from, %v", err)
 			}
 			whole.failOver(t, v.other)
@@ -123,11 +123,11 @@ func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
 	old := takeSnapshot(t, p, "outbox")
 	lateEvent(t, p, "lost")
 	whole := takeSnapshot(t, p, "outbox")
-	old.failOver(t, p.m.known().other)
+	old.failOver(t, p.m.currentView().other)
 	if at, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "lost changes") {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
-	whole.failOver(t, p.m.known().other)
+	whole.failOver(t, p.m.currentView().other)
 	if at, err := p.m.Rollback(t.Context(), Any); err != nil || at != ReadNew {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
@@ -148,26 +148,26 @@ func TestAPrimaryThatLostCommitsIsRefused(t *testing.T) {
 			climb(t, p, ReadNew)
 			must(t, p.m.Percent(t.Context(), 100, nil))
 			buried(t, p, accounts[0], 1)
-			v := p.m.known()
+			v := p.m.currentView()
 			replica := primarySnapshot(t, p)
 			buried(t, p, accounts[0], 2)
 			whole := primarySnapshot(t, p)
-			replica.failOver(t, v.near)
+			replica.failOver(t, v.primary)
 			for i := range after { // are answered, and get the numbers of what is lost
 				_ = bury(t, p, accounts[1], 10+i)
 			}
-			if err := p.m.apply.now(t.Context()); !errors.Is(err, errRewound) {
+			if err := p.m.apply.applyPending(t.Context()); !errors.Is(err, errRewound) {
 				t.Errorf("more is brought: %v", err)
 			}
 			refused(t, p, "acknowledged")
-			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[2]); err != nil || from != v.near.DB {
+			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[2]); err != nil || from != v.primary.DB {
 				t.Errorf("the other side is read from, %v", err)
 			}
 			p.stop(t)
 			p = s.mustStart(s.old)
 			work(t, p)
 			refused(t, p, "acknowledged")
-			whole.failOver(t, p.m.known().near)
+			whole.failOver(t, p.m.currentView().primary)
 			work(t, p)
 			if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
 				t.Errorf("phase %d, %v", at, err)
@@ -188,7 +188,7 @@ func TestALostChangeThatComesAgainIsBrought(t *testing.T) {
 	buried(t, p, accounts[0], 1)
 	replica := primarySnapshot(t, p)
 	buried(t, p, accounts[0], 2)
-	replica.failOver(t, p.m.known().near)
+	replica.failOver(t, p.m.currentView().primary)
 	node := bury(t, p, accounts[0], 2)
 	work(t, p)
 	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
@@ -214,18 +214,18 @@ func TestWhatIsNotForgottenYetIsNotLost(t *testing.T) {
 		_ = bury(t, p, accounts[i], 1)
 		_, err := p.m.apply.applyBatch(t.Context())
 		must(t, err)
-		must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
+		must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
 	}
 	first, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
 	_ = bury(t, p, accounts[3], 1)
 	second, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
-	must(t, first.forget(t.Context())) // late: the second has brought its changes, too
-	must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
-	must(t, second.forget(t.Context()))
-	must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
-	if left, err := countChanges(t.Context(), p.m.known().near.DB); err != nil || left != 0 {
+	must(t, first.deleteChanges(t.Context())) // late: the second has brought its changes, too
+	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
+	must(t, second.deleteChanges(t.Context()))
+	must(t, p.m.apply.checkReceiptsNow(t.Context(), p.m.currentView()))
+	if left, err := countChanges(t.Context(), p.m.currentView().primary.DB); err != nil || left != 0 {
 		t.Errorf("%d changes are left, %v", left, err)
 	}
 	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
@@ -235,14 +235,14 @@ func TestWhatIsNotForgottenYetIsNotLost(t *testing.T) {
 
 func primarySnapshot(t *testing.T, p *process) snapshot {
 	t.Helper()
-	return snapshotOf(t, p.m.known().near, "tombstones", "migration_changes", "sqlite_sequence")
+	return snapshotOf(t, p.m.currentView().primary, "tombstones", "migration_changes", "sqlite_sequence")
 }
 
 // bury writes a tombstone as somebody who is answered without the other side.
 func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.NodeID {
 	t.Helper()
 	node := drive.NewID[drive.NodeID]()
-	must(t, p.m.known().near.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+	must(t, p.m.currentView().primary.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "REPLACE INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, 1)", account, seq, node)
 		return err
 	}))
@@ -253,8 +253,8 @@ func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.Node
 func buried(t *testing.T, p *process, account drive.AccountID, seq int) {
 	t.Helper()
 	_ = bury(t, p, account, seq)
-	must(t, p.m.apply.now(t.Context()))
-	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context()))
 }
 
 // A process brings changes, and before it has noted that, the secondary loses them and another
@@ -266,9 +266,9 @@ func TestALateAcknowledgementForgetsNothing(t *testing.T) {
 	defer func() { p.stop(t) }()
 	seed(t, p.db, 5)
 	climb(t, p, Second)
-	v := p.m.known()
+	v := p.m.currentView()
 	event := func(id string) {
-		exec(t, v.near, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', ?, '')", id)
+		exec(t, v.primary, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', ?, '')", id)
 	}
 	old := takeSnapshot(t, p, "outbox")
 	event("7001")
@@ -279,16 +279,16 @@ func TestALateAcknowledgementForgetsNothing(t *testing.T) {
 	other, err := p.m.apply.applyBatch(t.Context()) // brings both
 	must(t, err)
 	event("7003")
-	must(t, other.forget(t.Context()))
-	before, err := countChanges(t.Context(), v.near.DB)
+	must(t, other.deleteChanges(t.Context()))
+	before, err := countChanges(t.Context(), v.primary.DB)
 	must(t, err)
-	must(t, late.forget(t.Context()))
-	if after, err := countChanges(t.Context(), v.near.DB); err != nil || after != before {
+	must(t, late.deleteChanges(t.Context()))
+	if after, err := countChanges(t.Context(), v.primary.DB); err != nil || after != before {
 		t.Errorf("%d changes became %d, %v", before, after, err)
 	}
-	must(t, p.m.apply.now(t.Context()))
-	must(t, p.m.apply.now(t.Context()))
-	if left, err := countChanges(t.Context(), v.near.DB); err != nil || left != 0 {
+	must(t, p.m.apply.applyPending(t.Context()))
+	must(t, p.m.apply.applyPending(t.Context()))
+	if left, err := countChanges(t.Context(), v.primary.DB); err != nil || left != 0 {
 		t.Errorf("%d changes are left, %v", left, err)
 	}
 }
@@ -308,7 +308,7 @@ func TestReceipts(t *testing.T) {
 		{receipt{Term: 1}, a, false},
 		{receipt{}.inTerm(2), a.inTerm(2), true},
 	} {
-		if got := c.has.holds(c.told); got != c.want {
+		if got := c.has.covers(c.told); got != c.want {
 			t.Errorf("%+v holds %+v: %t", c.has, c.told, got)
 		}
 	}
@@ -334,13 +334,13 @@ func TestTwoAreToldAtOnceBeforeAnybodyWas(t *testing.T) {
 				var told sync.WaitGroup
 				for _, r := range []receipt{{Term: 2, Count: 1, Name: "early"}, late} {
 					told.Go(func() {
-						if err := (&applied{from: &p.m.home, seqs: []any{r.Count}, told: r}).forget(t.Context()); err != nil {
+						if err := (&appliedBatch{from: &p.m.home, seqs: []any{r.Count}, receipt: r}).deleteChanges(t.Context()); err != nil {
 							t.Error(err)
 						}
 					})
 				}
 				told.Wait()
-				if got, err := toldOf(t.Context(), p.db, 2); err != nil || got != late {
+				if got, err := storedReceipt(t.Context(), p.db, 2); err != nil || got != late {
 					t.Fatalf("it was told of %+v, %v", got, err)
 				}
 			}

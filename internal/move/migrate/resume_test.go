@@ -30,22 +30,22 @@ func TestChecksumGoesOn(t *testing.T) {
 
 			p = s.mustStart(s.old)
 			defer p.stop(t)
-			differ := func(n int) { exec(t, p.m.known().other, "UPDATE nodes SET rev = 77 WHERE id = ?", spreadID(n)) }
+			differ := func(n int) { exec(t, p.m.currentView().other, "UPDATE nodes SET rev = 77 WHERE id = ?", spreadID(n)) }
 			differ(0)
 			differ(files - 1)
 			work(t, p)
-			c, err := p.m.lastChecksum(t.Context(), p.m.known())
+			c, err := p.m.lastChecksum(t.Context(), p.m.currentView())
 			must(t, err)
 			found, err := p.m.Mismatches(t.Context(), 10)
 			must(t, err)
-			rows := int64(len(dump(t, p.m, p.m.known().near)))
+			rows := int64(len(dump(t, p.m, p.m.currentView().primary)))
 			if c.state != "done" || c.rows != rows || len(found) != 1 || !strings.HasSuffix(found[0].Subject, spreadID(files-1)) {
 				t.Errorf("it died after %d rows of nodes, and ended as %+v of %d rows with mismatches %+v", at, c, rows, found)
 			}
 
 			must(t, p.m.Verify(t.Context())) // one that starts again sees both
 			work(t, p)
-			if c, err = p.m.lastChecksum(t.Context(), p.m.known()); err != nil || c.rows != rows || c.unequal != 2 {
+			if c, err = p.m.lastChecksum(t.Context(), p.m.currentView()); err != nil || c.rows != rows || c.unequal != 2 {
 				t.Errorf("begun again it ended as %+v, %v", c, err)
 			}
 		})
@@ -58,8 +58,8 @@ func dieComparing(t *testing.T, p *process, table string) int64 {
 	t.Helper()
 	for range 2 * len(p.m.tables) { // each time a table at least, or a part of one
 		p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // a save point is made, the next one is not
-		err := p.m.taking.leadOnce(t.Context())
-		points, readErr := savePoints(t.Context(), p.m.known().other.DB, "check")
+		err := p.m.participant.leadOnce(t.Context())
+		points, readErr := savePoints(t.Context(), p.m.currentView().other.DB, "check")
 		must(t, readErr)
 		switch at := points[table]; {
 		case at.ended || err == nil:
@@ -90,8 +90,8 @@ func spreadBoth(t *testing.T, p *process, files int) {
 	if !report.OK {
 		t.Fatalf("the preflight refuses: %+v", report.Checks)
 	}
-	spread(t, p.m.known().other.Unchecked, account, parent, files)
-	exec(t, p.m.known().other, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES ('fill', 'nodes', '', ?, ?, 1, '')", files, files)
+	spread(t, p.m.currentView().other.Unchecked, account, parent, files)
+	exec(t, p.m.currentView().other, "REPLACE INTO migration_progress (kind, tbl, last, done, total, ended, digest) VALUES ('fill', 'nodes', '', ?, ?, 1, '')", files, files)
 	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // so that the other nodes are brought
 		// By a range of the key: to look at the whole table may take longer than a transaction has.
 		_, err := tx.Exec(ctx, "UPDATE nodes SET rev = 2 WHERE id >= ? AND type = 'folder'", spreadID(files))
@@ -108,13 +108,13 @@ func spread(t *testing.T, db *sqldb.DB, account drive.AccountID, parent drive.No
 	write := func(query string, args ...any) {
 		t.Helper()
 		must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-			if err := mark(ctx, tx, 1); err != nil {
+			if err := setApplying(ctx, tx, 1); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, query, args...); err != nil {
 				return err
 			}
-			return mark(ctx, tx, 0)
+			return setApplying(ctx, tx, 0)
 		}))
 	}
 	write("INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, mtime, rev, seq, created_at, updated_at) "+
@@ -150,7 +150,7 @@ func TestGivenUpHalfWay(t *testing.T) {
 			p := s.mustStart(s.old)
 			seed(t, p.db, 3)
 			climb(t, p, Fill)
-			before := dump(t, p.m, p.m.known().near)
+			before := dump(t, p.m, p.m.currentView().primary)
 			p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // the first one says that the other side is given up
 			if _, err := p.m.Rollback(t.Context(), Fill); err == nil {
 				t.Fatal("nothing failed")
@@ -165,12 +165,12 @@ func TestGivenUpHalfWay(t *testing.T) {
 			}
 			_, err := p.m.Rollback(t.Context(), Freeze)
 			must(t, err)
-			if v := p.m.known(); v != nil {
+			if v := p.m.currentView(); v != nil {
 				t.Fatalf("there is still %+v", v)
 			}
 			climb(t, p, Second)
-			v := p.m.known()
-			for what, side := range map[string]*Side{"old": v.near, "new": v.other} {
+			v := p.m.currentView()
+			for what, side := range map[string]*Side{"old": v.primary, "new": v.other} {
 				if diff := cmp.Diff(before, dump(t, p.m, side)); diff != "" {
 					t.Errorf("the %s side (-before +now):\n%s", what, diff)
 				}

@@ -10,29 +10,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// traffic is what the handle of the database goes through while something moves.
-type traffic struct {
-	*both
+// router routes the queries of the database handle while something moves. It implements
+// sqldb.Router.
+type router struct {
+	*sides
 	apply   *applier
 	compare *comparator
 	counts  *counters
 }
 
-var _ sqldb.Router = (*traffic)(nil)
+var _ sqldb.Router = (*router)(nil)
 
-// Write is sqldb.DB.Write, in the side that is the primary. A function that meets a switch runs
-// again on the new one, from its beginning; nothing of it is left on the old one.
-func (t *traffic) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
+// Write runs a transaction on the primary. A transaction that meets a switch is rolled back and run
+// again on the new primary; if there is none within switchWait, the error is Unavailable.
+func (r *router) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	var met time.Time
 	for {
-		v := t.known()
+		v := r.currentView()
 		switch {
 		case v == nil:
-			return t.home.DB.Write(ctx, fn)
-		case v.near != nil:
-			err := v.near.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-				if v.Phase != NewOnly { // from there nobody goes back
-					if err := hold(ctx, tx, v.Migration); err != nil {
+			return r.home.DB.Write(ctx, fn)
+		case v.primary != nil:
+			err := v.primary.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+				if v.Phase != NewOnly { // phase 5 cannot be left
+					if err := lockPrimary(ctx, tx, v.Migration); err != nil {
 						return err
 					}
 				}
@@ -41,131 +42,132 @@ func (t *traffic) Write(ctx context.Context, fn func(ctx context.Context, tx *sq
 			if errors.Is(err, errMoved) {
 				break
 			}
-			t.counts.waited(met)
+			r.counts.noteWait(met)
 			if err == nil && v.Phase >= Second && v.Phase <= WriteNew && v.other != nil {
-				t.second(ctx)
+				r.secondWrite(ctx)
 			}
 			return err
 		}
 		if met.IsZero() {
 			met = time.Now()
 		}
-		if _, err := t.settled(ctx, met.Add(switchWait)); err != nil {
+		if _, err := r.waitPrimary(ctx, met.Add(switchWait)); err != nil {
 			return err
 		}
 	}
 }
 
-// second makes the second write of what was just committed; what fails stays in migration_changes
-// and is applied later.
-func (t *traffic) second(ctx context.Context) {
-	if t.apply.settle(ctx) {
-		t.counts.second.Add(1)
+// secondWrite applies the committed change to the secondary. If that fails, the change stays in
+// migration_changes and is applied later.
+func (r *router) secondWrite(ctx context.Context) {
+	if r.apply.applyBriefly(ctx) {
+		r.counts.secondWrites.Add(1)
 	} else {
-		t.counts.deferred.Add(1)
+		r.counts.deferred.Add(1)
 	}
 }
 
-// Primary is the side that is the truth, as far as this process knows.
-func (t *traffic) Primary() *sqldb.DB {
-	v := t.known()
+// Primary returns the primary as known to this process.
+func (r *router) Primary() *sqldb.DB {
+	v := r.currentView()
 	switch {
 	case v == nil:
-		return t.home.DB
-	case v.near != nil:
-		return v.near.DB
-	case v.home: // between the two: both have the same time, and nobody may read yet
-		return t.home.DB
+		return r.home.DB
+	case v.primary != nil:
+		return v.primary.DB
+	case v.nearIsHome: // during a switch: both sides have the same time, and nobody reads yet
+		return r.home.DB
 	}
 	return v.other.DB
 }
 
-// Reader says where a read outside transactions goes.
-func (t *traffic) Reader(ctx context.Context, account drive.AccountID) (from, again *sqldb.DB, err error) {
-	v := t.known()
+// Reader returns the side for a read outside of transactions, and in again the side to retry on if
+// from fails; nil: no retry.
+func (r *router) Reader(ctx context.Context, account drive.AccountID) (from, again *sqldb.DB, err error) {
+	v := r.currentView()
 	if v == nil {
-		return t.home.DB, nil, nil
+		return r.home.DB, nil, nil
 	}
-	if v.near == nil || v.Careful || v.stale() {
-		if v, err = t.asked(ctx, v); err != nil {
+	if v.primary == nil || v.Careful || v.stale() {
+		if v, err = r.verifiedView(ctx, v); err != nil {
 			return nil, nil, err
 		}
 		if v == nil {
-			return t.home.DB, nil, nil
+			return r.home.DB, nil, nil
 		}
 	}
-	if v.Phase == ReadNew && v.other != nil && (v.reads(account) || t.notes().names(account.String())) {
-		if t.isSettled(ctx, v, account) {
-			return v.other.DB, v.near.DB, nil
+	if v.Phase == ReadNew && v.other != nil && (v.readsNew(account) || r.notes().names(account.String())) {
+		if r.isApplied(ctx, v, account) {
+			return v.other.DB, v.primary.DB, nil
 		}
-		t.counts.fallback.Add(1)
+		r.counts.fallback.Add(1)
 	}
-	return v.near.DB, nil, nil
+	return v.primary.DB, nil, nil
 }
 
-// asked is the view of a read around a switch, or of a process that was asleep: it asks the row of
-// the primary before each read, so that nobody reads from a side that others have left.
-func (t *traffic) asked(ctx context.Context, v *view) (*view, error) {
+// verifiedView returns a verified view around a switch, or after this process was asleep: it reads
+// the row of the primary before each read, so that no read uses a side that was left.
+func (r *router) verifiedView(ctx context.Context, v *view) (*view, error) {
 	deadline := time.Now().Add(switchWait)
 	for {
 		if v == nil {
 			return nil, nil
 		}
-		if v.near != nil {
+		if v.primary != nil {
 			var is role
 			var epoch int64
-			err := v.near.DB.QueryRow(ctx, "SELECT role, epoch FROM migration_side WHERE id = 1 AND migration = ?", v.Migration).Scan(&is, &epoch)
+			err := v.primary.DB.QueryRow(ctx, "SELECT role, epoch FROM migration_side WHERE id = 1 AND migration = ?", v.Migration).Scan(&is, &epoch)
 			if err == nil && is == primary && epoch == v.Epoch {
 				return v, nil
 			}
 		}
 		var err error
-		if v, err = t.settled(ctx, deadline); err != nil {
+		if v, err = r.waitPrimary(ctx, deadline); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Read notes where a read was answered, and takes samples to be compared.
-func (t *traffic) Read(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
-	v := t.known()
+// Read counts a finished read by its side and offers a sample for comparison.
+func (r *router) Read(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
+	v := r.currentView()
 	if v == nil || v.other == nil {
 		return
 	}
 	if from == v.other.DB {
 		if err != nil {
-			t.counts.fallback.Add(1)
+			r.counts.fallback.Add(1)
 		} else {
-			t.counts.fromNew.Add(1)
+			r.counts.fromNew.Add(1)
 		}
 	}
 	if v.Phase >= Second && v.Phase <= WriteNew && err == nil {
-		t.compare.offer(query, args)
+		r.compare.offer(query, args)
 	}
 }
 
-// reads reports whether an account reads from the new side: a fixed number of each account below
-// the percentage, so that who has changed over stays there while it grows.
-func (v *view) reads(account drive.AccountID) bool {
+// readsNew reports whether an account reads from the new side. It compares a hash of the account
+// with the percentage, so an account stays on the new side while the percentage grows.
+func (v *view) readsNew(account drive.AccountID) bool {
 	if account.IsZero() {
 		return false
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(v.Migration + account.String()))
 	x := h.Sum64()
-	x ^= x >> 33 // FNV's low bits of ids that differ in one place are not spread enough
+	x ^= x >> 33 // spread FNV's low bits, which are similar for similar ids
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
 	return x%100 < uint64(v.Percent)
 }
 
-// isSettled reports whether everything that was committed for an account before now is on the new
-// side (M4). What belongs to nobody counts for everybody.
-func (t *traffic) isSettled(ctx context.Context, v *view, account drive.AccountID) bool {
-	if t.apply.lost.Load() {
+// isApplied reports whether all changes of an account are applied (M4). Changes without an account
+// count for all accounts.
+func (r *router) isApplied(ctx context.Context, v *view, account drive.AccountID) bool {
+	if r.apply.lost.Load() {
 		return false
 	}
 	var pending bool
-	err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE account IN (?, ''))", account).Scan(&pending)
+	err := v.primary.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE account IN (?, ''))", account).Scan(&pending)
 	return err == nil && !pending
 }

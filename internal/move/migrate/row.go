@@ -13,12 +13,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// row is the values of a table's columns as both dialects agree on them: nil, int64, or string for
-// text and bytes.
+// row holds the values of a table's columns in a form common to both dialects: nil, int64, or
+// string for text and bytes.
 type row []any
 
-// canonical makes one of what a driver returns.
-func canonical(v any) any {
+// commonValue converts a value of a database driver to its common form.
+func commonValue(v any) any {
 	switch v := v.(type) {
 	case []byte:
 		return string(v)
@@ -33,34 +33,35 @@ func canonical(v any) any {
 	return v
 }
 
-// arg makes of a value what the side's column takes: SQLite tells text from bytes, and MySQL checks
-// what is text.
-func (c *column) arg(v any) any {
-	if s, ok := v.(string); ok && c.kind == octets {
+// dbValue converts a common value for the column: SQLite distinguishes text from bytes, and MySQL
+// validates text.
+func (c *column) dbValue(v any) any {
+	if s, ok := v.(string); ok && c.kind == bytesKind {
 		return []byte(s)
 	}
 	return v
 }
 
-// args are the values of a row for an INSERT.
+// args returns the values of a row for an INSERT.
 func (t *table) args(r row) []any {
 	out := make([]any, len(r))
 	for i := range r {
-		out[i] = t.cols[i].arg(r[i])
+		out[i] = t.cols[i].dbValue(r[i])
 	}
 	return out
 }
 
-// keyOf is the text form of a row's key: the one column, or the hex of each joined with dots. The
-// triggers make the same.
+// keyOf returns the text form of a row's key: the single column, or the hex of each column joined
+// with dots. The triggers compute the same form.
 func (t *table) keyOf(r row) string {
 	parts := make([][]byte, len(t.key))
 	for i, p := range t.key {
-		parts[i] = []byte(plain(r[p]))
+		parts[i] = []byte(textOf(r[p]))
 	}
 	return keyText(parts)
 }
 
+// keyExpr returns the text form of a key with the given column values.
 func keyText(parts [][]byte) string {
 	if len(parts) == 1 {
 		return string(parts[0])
@@ -72,7 +73,8 @@ func keyText(parts [][]byte) string {
 	return strings.Join(out, ".")
 }
 
-func plain(v any) string {
+// textOf returns the text form of a common value.
+func textOf(v any) string {
 	switch v := v.(type) {
 	case int64:
 		return strconv.FormatInt(v, 10)
@@ -82,7 +84,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// keyArgs are the values of a key's columns.
+// keyArgs parses the text form of a key into query arguments.
 func (t *table) keyArgs(k string) ([]any, error) {
 	parts := []string{k}
 	if len(t.key) > 1 {
@@ -101,8 +103,8 @@ func (t *table) keyArgs(k string) ([]any, error) {
 			p = string(b)
 		}
 		c := &t.cols[t.key[i]]
-		if c.kind != number {
-			out[i] = c.arg(p)
+		if c.kind != numberKind {
+			out[i] = c.dbValue(p)
 			continue
 		}
 		n, err := strconv.ParseInt(p, 10, 64)
@@ -114,9 +116,10 @@ func (t *table) keyArgs(k string) ([]any, error) {
 	return out, nil
 }
 
-func quote(name string) string { return "`" + name + "`" } // both dialects take it
+func quote(name string) string { return "`" + name + "`" } // valid in both dialects
 
-func (t *table) names(of []int) []string {
+// columnNames returns the quoted names of the columns at the given positions.
+func (t *table) columnNames(of []int) []string {
 	out := make([]string, len(of))
 	for i, p := range of {
 		out[i] = quote(t.cols[p].name)
@@ -124,7 +127,8 @@ func (t *table) names(of []int) []string {
 	return out
 }
 
-func (t *table) columns() string {
+// columnList returns the quoted names of all columns for a SELECT.
+func (t *table) columnList() string {
 	names := make([]string, len(t.cols))
 	for i := range t.cols {
 		names[i] = quote(t.cols[i].name)
@@ -132,12 +136,14 @@ func (t *table) columns() string {
 	return strings.Join(names, ", ")
 }
 
-// equals is a condition on columns for one row: "a = ? AND b = ?".
-func (t *table) equals(of []int) string { return strings.Join(t.names(of), " = ? AND ") + " = ?" }
+// equalsCond returns the condition "a = ? AND b = ?" for the columns at the given positions.
+func (t *table) equalsCond(of []int) string {
+	return strings.Join(t.columnNames(of), " = ? AND ") + " = ?"
+}
 
-// inKeys is a condition for rows by their keys. The list is as long as the next power of two, with
-// the last key again, so that there are few texts.
-func (t *table) inKeys(d sqldb.Dialect, keys []string) (where string, args []any, err error) {
+// keysCond returns a condition for rows by key. The list is padded with the last key to a power of
+// two, to limit the number of distinct statements.
+func (t *table) keysCond(d sqldb.Dialect, keys []string) (where string, args []any, err error) {
 	size := 1
 	for size < len(keys) {
 		size *= 2
@@ -150,22 +156,22 @@ func (t *table) inKeys(d sqldb.Dialect, keys []string) (where string, args []any
 		args = append(args, a...)
 	}
 	if len(t.key) == 1 {
-		return t.names(t.key)[0] + " IN (" + sqldb.Marks(size) + ")", args, nil
+		return t.columnNames(t.key)[0] + " IN (" + sqldb.Marks(size) + ")", args, nil
 	}
-	if size == 1 { // a list of one tuple makes a DELETE of MySQL read the whole table
-		return t.equals(t.key), args, nil
+	if size == 1 { // a list of one tuple makes MySQL's DELETE scan the whole table
+		return t.equalsCond(t.key), args, nil
 	}
 	one := "(" + sqldb.Marks(len(t.key)) + ")"
 	list := strings.TrimSuffix(strings.Repeat(one+", ", size), ", ")
 	if d == sqldb.SQLite {
 		list = "VALUES " + list
 	}
-	return "(" + strings.Join(t.names(t.key), ", ") + ") IN (" + list + ")", args, nil
+	return "(" + strings.Join(t.columnNames(t.key), ", ") + ") IN (" + list + ")", args, nil
 }
 
-// after is a condition for the rows behind a key, in the order of keys; it is written out because
-// MySQL finds no range for a comparison of tuples.
-func (t *table) after(k string) (where string, args []any, err error) {
+// afterCond returns a condition for the rows after a key, in key order; an empty key means all
+// rows. The comparison is expanded, because MySQL uses no index range for tuples.
+func (t *table) afterCond(k string) (where string, args []any, err error) {
 	if k == "" {
 		return "1 = 1", nil, nil
 	}
@@ -173,7 +179,7 @@ func (t *table) after(k string) (where string, args []any, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	names := t.names(t.key)
+	names := t.columnNames(t.key)
 	var ors []string
 	for i := range names {
 		cond := names[i] + " > ?"
@@ -186,26 +192,27 @@ func (t *table) after(k string) (where string, args []any, err error) {
 	return "(" + names[0] + " >= ? AND (" + strings.Join(ors, " OR ") + "))", append([]any{key[0]}, args...), nil
 }
 
-// upTo is a condition for the rows up to a key.
-func (t *table) upTo(k string) (where string, args []any, err error) {
+// upToCond returns a condition for the rows up to and including a key.
+func (t *table) upToCond(k string) (where string, args []any, err error) {
 	key, err := t.keyArgs(k)
 	if err != nil {
 		return "", nil, err
 	}
-	first := t.names(t.key)[0] + " <= ?" // by itself, for the range
+	first := t.columnNames(t.key)[0] + " <= ?" // a separate condition, for the index range
 	if len(key) == 1 {
 		return first, key, nil
 	}
-	where, args, err = t.after(k)
+	where, args, err = t.afterCond(k)
 	return first + " AND NOT " + where, append([]any{key[0]}, args...), err
 }
 
-// scanner reads rows without allocating for each value.
+// scanner scans rows into reused memory.
 type scanner struct {
 	dest []any
 	vals []any
 }
 
+// newScanner returns a scanner for n columns.
 func newScanner(n int) *scanner {
 	s := &scanner{dest: make([]any, n), vals: make([]any, n)}
 	for i := range s.dest {
@@ -214,20 +221,21 @@ func newScanner(n int) *scanner {
 	return s
 }
 
+// row scans the current row and returns it as a new row.
 func (s *scanner) row(rows *sql.Rows) (row, error) {
 	if err := rows.Scan(s.dest...); err != nil {
 		return nil, err
 	}
 	r := make(row, len(s.vals))
 	for i, v := range s.vals {
-		r[i] = canonical(v)
+		r[i] = commonValue(v)
 	}
 	return r, nil
 }
 
-// readRows reads what a query with the table's columns finds.
+// readRows returns the rows selected by the SQL suffix rest.
 func (t *table) readRows(ctx context.Context, q sqldb.Querier, rest string, args ...any) ([]row, error) {
-	rows, err := q.Query(ctx, "SELECT "+t.columns()+" FROM "+quote(t.name)+" "+rest, args...)
+	rows, err := q.Query(ctx, "SELECT "+t.columnList()+" FROM "+quote(t.name)+" "+rest, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -244,12 +252,13 @@ func (t *table) readRows(ctx context.Context, q sqldb.Querier, rest string, args
 	return all, rows.Err()
 }
 
-// readKeys reads rows by their keys, in one statement: as they were at one moment.
+// readKeys returns rows by key from one statement, so from one point in time. Missing rows are
+// absent.
 func (t *table) readKeys(ctx context.Context, q sqldb.Querier, keys []string) (map[string]row, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	where, args, err := t.inKeys(q.Dialect(), keys)
+	where, args, err := t.keysCond(q.Dialect(), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -264,9 +273,10 @@ func (t *table) readKeys(ctx context.Context, q sqldb.Querier, keys []string) (m
 	return out, nil
 }
 
-func binary8(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
+// appendUint64 appends n in 8 bytes.
+func appendUint64(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
-// equalRows compares what two sides have of a row; nil is none.
+// equalRows reports whether two rows are equal; nil is a missing row.
 func equalRows(a, b row) bool {
 	if (a == nil) != (b == nil) || len(a) != len(b) {
 		return false
@@ -279,10 +289,11 @@ func equalRows(a, b row) bool {
 	return true
 }
 
-func sum(parts ...string) string {
+// hashParts returns the hex SHA-256 of the parts with their lengths.
+func hashParts(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
-		_, _ = h.Write(binary8(nil, uint64(len(p))))
+		_, _ = h.Write(appendUint64(nil, uint64(len(p))))
 		_, _ = h.Write([]byte(p))
 	}
 	return hex.EncodeToString(h.Sum(nil))

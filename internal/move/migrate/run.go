@@ -11,20 +11,21 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Migration moves the installation that DB is the handle of. It is safe for concurrent use. Its
-// methods are the steps of administrators, and what a process takes part with.
+// Migration moves the installation of Options.DB. It is safe for concurrent use. Its methods are
+// the steps of administrators and the hooks of the process.
 type Migration struct {
-	*both       // where it stands
-	*gatekeeper // what opens the next phase: rows that were brought and compared
+	// the view of the migration
+	*sides      // where it stands
+	*gatekeeper // conditions of steps, filling and comparing
 	inspector   *inspector
 	switcher    *switcher
-	said        *announcer
-	left        *leftSide
-	taking      *participant
-	traffic     *traffic
+	announcer   *announcer
+	oldSide     *oldSide
+	participant *participant
+	traffic     *router
 }
 
-// New does no I/O.
+// New returns a Migration. It does no I/O.
 func New(opt Options) *Migration {
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	if opt.Show == nil {
@@ -32,40 +33,39 @@ func New(opt Options) *Migration {
 	}
 	opt.Sample = cmp.Or(opt.Sample, 0.01)
 	opt.Keep = cmp.Or(opt.Keep, defaultKeep)
-	b := &both{opt: opt, log: opt.Log, begun: make(chan struct{}, 1), shaped: map[*Side][]*table{}}
+	b := &sides{opt: opt, log: opt.Log, started: make(chan struct{}, 1), tablesBySide: map[*Side][]*table{}}
 	b.home.DB = opt.DB.Direct()
-	counts, apply := &counters{}, &applier{both: b}
-	match := &matcher{filler: &filler{both: b}, apply: apply}
+	counts, apply := &counters{}, &applier{sides: b}
+	match := &matcher{filler: &filler{sides: b}, apply: apply}
 	compare := newComparator(match, counts)
-	to := &traffic{both: b, apply: apply, compare: compare, counts: counts}
+	to := &router{sides: b, apply: apply, compare: compare, counts: counts}
 	b.router = to
 	party := &Party{}
 	gates := &gatekeeper{matcher: match, party: party}
-	said := &announcer{both: b, party: party}
-	left := &leftSide{gates}
-	switches := &switcher{gatekeeper: gates, said: said, mendAfter: mendTime, halt: func(string) error { return nil }}
+	said := &announcer{sides: b, party: party}
+	left := &oldSide{gates}
+	switches := &switcher{gatekeeper: gates, announcer: said, takeoverAfter: takeoverTime, testHook: func(string) error { return nil }}
 	return &Migration{
-		both: b, gatekeeper: gates, inspector: &inspector{b, party}, switcher: switches, said: said, left: left, traffic: to,
-		taking: &participant{gatekeeper: gates, compare: compare, said: said, switcher: switches, left: left},
+		sides: b, gatekeeper: gates, inspector: &inspector{b, party}, switcher: switches, announcer: said, oldSide: left, traffic: to,
+		participant: &participant{gatekeeper: gates, compare: compare, announcer: said, switcher: switches, oldSide: left},
 	}
 }
 
-// Restore finds out whether the installation is moving and, if so, makes opt.DB go to the side that
-// is the truth. It is called once, after the database was opened and before anything else is read.
-// It refuses a side that was left, and a new side that is not the one that was filled, whatever the
-// rows of the move say.
+// Restore loads the state of a migration and routes opt.DB to the primary. Call it once after
+// opening the database and before any other read. It returns WrongState if the configured side was
+// retired, and if reads of the new side would use a side that is not the one that was filled.
 func (m *Migration) Restore(ctx context.Context) error {
 	home, err := readRecord(ctx, m.home.DB, "")
-	if err != nil || home.Role == nobody {
+	if err != nil || home.Role == noRole {
 		return err
 	}
 	if err := m.openHome(ctx); err != nil {
 		return err
 	}
-	v, err := m.settled(ctx, time.Now().Add(m.switcher.mendAfter))
-	// Nobody is the primary: the fenced side may be this one or, on the way back, the other, and a
-	// switch may have begun since home was read.
-	if err != nil && home.Role != retired || v != nil && v.far.Role == fenced {
+	v, err := m.waitPrimary(ctx, time.Now().Add(m.switcher.takeoverAfter))
+	// No primary: the fenced side may be home or, on the way back, the other side, and a switch may
+	// have begun since home was read.
+	if err != nil && home.Role != retired || v != nil && v.otherRecord.Role == fenced {
 		if err = m.switcher.resolve(ctx); err == nil {
 			v, err = m.refresh(ctx)
 		}
@@ -73,8 +73,8 @@ func (m *Migration) Restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take the migration up again: %w", err)
 	}
-	if v != nil && v.deaf { // the primary serves without it, and nothing is read from it
-		m.log.WarnContext(ctx, "the other side of the migration cannot be reached", "phase", int(v.Phase))
+	if v != nil && v.otherDown { // the primary serves alone, and nothing is read from the other side
+		m.log.WarnContext(ctx, "the other side of the migration cannot be reached; changes are collected and applied later", "phase", int(v.Phase))
 		return nil
 	}
 	if v != nil && v.Phase >= ReadNew && v.Peer != "" && v.Phase != NewOnly {
@@ -85,35 +85,34 @@ func (m *Migration) Restore(ctx context.Context) error {
 	return nil
 }
 
-// Run waits for a migration and takes part in it, until ctx is done. A process learns of one that
-// begins elsewhere within idleEvery, and of one that begins here at once. Until then it does
-// nothing but look.
-func (m *Migration) Run(ctx context.Context) error { return m.taking.run(ctx) }
+// Run waits for a migration and takes part in it until ctx ends. It notices a migration that begins
+// in another process within idleEvery.
+func (m *Migration) Run(ctx context.Context) error { return m.participant.run(ctx) }
 
-// Acknowledge says which epoch this process acts by, without waiting for Run to do it.
+// Acknowledge records that this process acts by the current epoch, without waiting for Run.
 func (m *Migration) Acknowledge(ctx context.Context) error {
 	v, err := m.refresh(ctx)
-	if err != nil || v == nil || v.near == nil {
+	if err != nil || v == nil || v.primary == nil {
 		return err
 	}
-	return m.said.ack(ctx, v)
+	return m.announcer.ack(ctx, v)
 }
 
-// Close waits for what is being applied, and closes what this package has opened. The caller closes
+// Close waits for running passes and closes the databases opened by this package. The caller closes
 // opt.DB.
 func (m *Migration) Close() error {
 	m.apply.close()
 	m.opt.DB.Route(nil)
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	all := m.closing
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.obsolete
 	if m.away != nil {
 		all = append(all, m.away.DB, m.away.Unchecked)
 	}
 	if m.home.Unchecked != nil {
 		all = append(all, m.home.Unchecked)
 	}
-	m.away, m.home.Unchecked, m.closing = nil, nil, nil
+	m.away, m.home.Unchecked, m.obsolete = nil, nil, nil
 	var errs []error
 	for _, db := range all {
 		errs = append(errs, db.Close())

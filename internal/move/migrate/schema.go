@@ -10,44 +10,47 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// kind is what a column holds. The same column may be text on one side and bytes on the other:
-// names are bytes on MySQL, so that no collation takes two for one.
+// kind is the type of a column's values. A column may be text on one side and octets on the other:
+// names are bytes on MySQL, so that no collation treats two as equal.
 type kind uint8
 
 const (
-	number kind = iota
-	text
-	octets
+	numberKind kind = iota
+	textKind
+	bytesKind
 )
 
+// column is a column of one side.
 type column struct {
 	name  string
 	kind  kind
 	null  bool
-	limit int64 // bytes; 0: none
+	limit int64 // in bytes; 0: unlimited
 }
 
-// table is a table of one side. Both sides have the same columns in the same order (pair).
+// table is a table of one side. Rows of both sides have the same columns in the same order; see
+// reorderColumns.
 type table struct {
 	name    string
 	cols    []column
-	key     []int   // positions of the primary key's columns, in its order
-	unique  [][]int // of other unique keys
-	numbers bool    // the key is an automatic number
-	account string  // the column that says whose a row is; empty: none
-	// children are rows that the server deletes with one of these, without a trigger. Their key is
-	// the key of this table.
+	key     []int   // positions of the primary key's columns
+	unique  [][]int // positions of the columns of other unique keys
+	numbers bool    // the key is an AUTO_INCREMENT number
+	account string  // column with the owning account; empty: none
+	// children lists the tables whose rows MySQL deletes together with a row of this table, without
+	// firing triggers. Their key is the key of this table.
 	children []string
 }
 
-// own reports whether a table is bookkeeping of the database itself, which is not moved: what this
-// package keeps, the format of the schema, and what SQLite keeps for automatic numbers (that is
-// carried over by itself: see numbers.go) and for its planner.
-func own(name string) bool {
+// isBookkeeping reports whether a table is not moved because it is bookkeeping: of this package, of
+// the schema version, or of SQLite, whose automatic numbers are carried over separately (see
+// numbers.go).
+func isBookkeeping(name string) bool {
 	return strings.HasPrefix(name, "migration_") || strings.HasPrefix(name, "goose_") || strings.HasPrefix(name, "sqlite_")
 }
 
-// schemaOf reads the tables of a side, by name.
+// schemaOf returns the tables of a side, sorted by name. A table without primary key or with an
+// unknown column type is an error.
 func schemaOf(ctx context.Context, db *sqldb.DB) (tables []*table, err error) {
 	if db.Dialect() == sqldb.MySQL {
 		tables, err = schemaOfMySQL(ctx, db)
@@ -62,14 +65,14 @@ func schemaOf(ctx context.Context, db *sqldb.DB) (tables []*table, err error) {
 		if len(t.key) == 0 {
 			return nil, fmt.Errorf("table %s has no primary key", t.name)
 		}
-		t.account = t.owner()
+		t.account = t.ownerColumn()
 	}
 	return tables, nil
 }
 
-// owner finds the column that says whose a row is. The key of a record orders it among those of an
-// account.
-func (t *table) owner() string {
+// ownerColumn returns the column that holds the owning account of a row; empty: none. In the outbox
+// that is the column key.
+func (t *table) ownerColumn() string {
 	for _, c := range t.cols {
 		if c.name == "account_id" || t.name == "outbox" && c.name == "key" || t.name == "accounts" && c.name == "id" {
 			return c.name
@@ -78,10 +81,12 @@ func (t *table) owner() string {
 	return ""
 }
 
-func (t *table) find(name string) int {
+// columnIndex returns the position of a column, or -1.
+func (t *table) columnIndex(name string) int {
 	return slices.IndexFunc(t.cols, func(c column) bool { return c.name == name })
 }
 
+// schemaOfSQLite reads the schema from sqlite_master.
 func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	rows, err := db.Query(ctx, `SELECT m.name, c.name, c.type, c."notnull", c.pk, instr(m.sql, 'AUTOINCREMENT') > 0
 		FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid`)
@@ -89,7 +94,7 @@ func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	b := builder{}
+	b := schemaBuilder{}
 	for rows.Next() {
 		var name, title, declared string
 		var notNull, auto bool
@@ -97,9 +102,9 @@ func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		if err := rows.Scan(&name, &title, &declared, &notNull, &pk, &auto); err != nil {
 			return nil, err
 		}
-		kinds := map[string]kind{"INTEGER": number, "TEXT": text, "BLOB": octets}
+		kinds := map[string]kind{"INTEGER": numberKind, "TEXT": textKind, "BLOB": bytesKind}
 		k, ok := kinds[declared]
-		if !ok && !own(name) {
+		if !ok && !isBookkeeping(name) {
 			return nil, fmt.Errorf("column %s.%s is a %s", name, title, declared)
 		}
 		b.column(name, column{name: title, kind: k, null: !notNull && pk == 0}, pk, auto)
@@ -110,8 +115,8 @@ func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	return b.tables, b.uniqueSQLite(ctx, db)
 }
 
-// schemaOfMySQL asks each table of information_schema by itself and for one database: a join of two
-// reads the second one again for each row of the first, and of all databases of the server.
+// schemaOfMySQL reads information_schema with one query per view: a join reads the second view
+// again for each row of the first, over all databases of the server.
 func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	keys, err := primaryKeys(ctx, db)
 	if err != nil {
@@ -123,7 +128,7 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	b := builder{}
+	b := schemaBuilder{}
 	for rows.Next() {
 		var name, typ string
 		var c column
@@ -133,12 +138,12 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		}
 		switch {
 		case strings.HasSuffix(typ, "int"):
-			c.kind = number
+			c.kind = numberKind
 		case strings.HasSuffix(typ, "char"), strings.HasSuffix(typ, "text"):
-			c.kind = text
+			c.kind = textKind
 		case strings.HasSuffix(typ, "binary"), strings.HasSuffix(typ, "blob"):
-			c.kind = octets
-		case !own(name):
+			c.kind = bytesKind
+		case !isBookkeeping(name):
 			return nil, fmt.Errorf("column %s.%s is a %s", name, c.name, typ)
 		}
 		b.column(name, c, keys[[2]string{name, c.name}], auto)
@@ -152,8 +157,7 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	return b.tables, b.cascades(ctx, db)
 }
 
-// primaryKeys returns the positions of columns in the primary keys of their tables, from 1, by
-// table and column.
+// primaryKeys returns the positions (from 1) of the columns of primary keys, by table and column.
 func primaryKeys(ctx context.Context, db *sqldb.DB) (map[[2]string]int, error) {
 	type part struct {
 		table, column string
@@ -168,11 +172,12 @@ func primaryKeys(ctx context.Context, db *sqldb.DB) (map[[2]string]int, error) {
 	return keys, err
 }
 
-// builder gathers tables from rows that come in the order of their names.
-type builder struct{ tables []*table }
+// schemaBuilder builds tables from rows sorted by table name.
+type schemaBuilder struct{ tables []*table }
 
-func (b *builder) column(name string, c column, pk int, auto bool) {
-	if own(name) {
+// column adds a column, whose position in the primary key is pk (from 1; 0: none).
+func (b *schemaBuilder) column(name string, c column, pk int, auto bool) {
+	if isBookkeeping(name) {
 		return
 	}
 	if n := len(b.tables); n == 0 || b.tables[n-1].name != name {
@@ -189,7 +194,8 @@ func (b *builder) column(name string, c column, pk int, auto bool) {
 	}
 }
 
-func (b *builder) find(name string) *table {
+// find returns the table, or nil.
+func (b *schemaBuilder) find(name string) *table {
 	for _, t := range b.tables {
 		if t.name == name {
 			return t
@@ -198,17 +204,18 @@ func (b *builder) find(name string) *table {
 	return nil
 }
 
-func (b *builder) uniqueSQLite(ctx context.Context, db *sqldb.DB) error {
+func (b *schemaBuilder) uniqueSQLite(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT m.name, i.name, c.name FROM sqlite_master m JOIN pragma_index_list(m.name) i
 		JOIN pragma_index_info(i.name) c WHERE m.type = 'table' AND i."unique" = 1 AND i.origin <> 'pk' ORDER BY m.name, i.name, c.seqno`)
 }
 
-func (b *builder) uniqueMySQL(ctx context.Context, db *sqldb.DB) error {
+func (b *schemaBuilder) uniqueMySQL(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index`)
 }
 
-func (b *builder) uniqueOf(ctx context.Context, db *sqldb.DB, query string) error {
+// uniqueOf adds the unique keys returned by query.
+func (b *schemaBuilder) uniqueOf(ctx context.Context, db *sqldb.DB, query string) error {
 	type part struct{ table, index, column string }
 	rows, err := db.Query(ctx, query)
 	parts, err := sqldb.Scan(rows, err, func(p *part, scan func(...any) error) error { return scan(&p.table, &p.index, &p.column) })
@@ -221,14 +228,15 @@ func (b *builder) uniqueOf(ctx context.Context, db *sqldb.DB, query string) erro
 		if p.table != last.table || p.index != last.index {
 			t.unique = append(t.unique, nil)
 		}
-		t.unique[len(t.unique)-1] = append(t.unique[len(t.unique)-1], t.find(p.column))
+		t.unique[len(t.unique)-1] = append(t.unique[len(t.unique)-1], t.columnIndex(p.column))
 		last = p
 	}
 	return err
 }
 
-// cascades finds what MySQL deletes without a trigger. (SQLite's triggers see it.)
-func (b *builder) cascades(ctx context.Context, db *sqldb.DB) error {
+// cascades records the foreign keys by which MySQL deletes rows without firing triggers. (SQLite
+// fires them.) An error reports a foreign key that cannot be captured.
+func (b *schemaBuilder) cascades(ctx context.Context, db *sqldb.DB) error {
 	type cascade struct{ parent, child, column, to string }
 	rows, err := db.Query(ctx, `SELECT k.referenced_table_name, k.table_name, k.column_name, k.referenced_column_name
 		FROM information_schema.referential_constraints r JOIN information_schema.key_column_usage k
@@ -247,10 +255,12 @@ func (b *builder) cascades(ctx context.Context, db *sqldb.DB) error {
 	return err
 }
 
+// isKey reports whether the column is the whole primary key.
 func (t *table) isKey(column string) bool { return len(t.key) == 1 && t.cols[t.key[0]].name == column }
 
-// same reports in words how two sides' tables differ; empty: the rows of one fit into the other.
-func same(a, b []*table) string {
+// schemaDiff describes the first difference of two schemas; empty: rows of one side fit into the
+// other.
+func schemaDiff(a, b []*table) string {
 	for i := range max(len(a), len(b)) {
 		switch {
 		case i >= len(a) || i < len(b) && b[i].name < a[i].name:
@@ -258,14 +268,15 @@ func same(a, b []*table) string {
 		case i >= len(b) || a[i].name < b[i].name:
 			return "only one side has table " + a[i].name
 		}
-		if how := a[i].differs(b[i]); how != "" {
+		if how := a[i].diff(b[i]); how != "" {
 			return "table " + a[i].name + ": " + how
 		}
 	}
 	return ""
 }
 
-func (t *table) differs(o *table) string {
+// diff describes the first difference of two tables; empty: none.
+func (t *table) diff(o *table) string {
 	names := func(t *table, of []int) (s []string) {
 		for _, i := range of {
 			s = append(s, t.cols[i].name)
@@ -279,36 +290,37 @@ func (t *table) differs(o *table) string {
 		return "the columns differ"
 	}
 	for _, c := range t.cols {
-		i := o.find(c.name)
-		if i < 0 || (o.cols[i].kind == number) != (c.kind == number) {
+		i := o.columnIndex(c.name)
+		if i < 0 || (o.cols[i].kind == numberKind) != (c.kind == numberKind) {
 			return "column " + c.name + " differs"
 		}
 	}
 	return ""
 }
 
-// inOrderOf returns the tables with their columns in the order of the model's, so that rows of both
-// have the same shape.
-func inOrderOf(model, tables []*table) []*table {
+// reorderColumns returns the tables with columns in the order of model, so that rows of both sides
+// have the same layout.
+func reorderColumns(model, tables []*table) []*table {
 	out := make([]*table, len(tables))
 	for i, t := range tables {
 		o := *t
 		o.cols = make([]column, len(t.cols))
 		moved := make([]int, len(t.cols)) // from the old position
 		for j, c := range model[i].cols {
-			old := t.find(c.name)
+			old := t.columnIndex(c.name)
 			o.cols[j], moved[old] = t.cols[old], j
 		}
-		o.key, o.unique = moveTo(t.key, moved), make([][]int, len(t.unique))
+		o.key, o.unique = remap(t.key, moved), make([][]int, len(t.unique))
 		for j, u := range t.unique {
-			o.unique[j] = moveTo(u, moved)
+			o.unique[j] = remap(u, moved)
 		}
 		out[i] = &o
 	}
 	return out
 }
 
-func moveTo(of, moved []int) []int {
+// remap maps positions to new positions.
+func remap(of, moved []int) []int {
 	out := make([]int, len(of))
 	for i, p := range of {
 		out[i] = moved[p]

@@ -23,7 +23,7 @@ func TestBothSchemas(t *testing.T) {
 	must(t, err)
 	b, err := schemaOf(t.Context(), server)
 	must(t, err)
-	if how := same(a, b); how != "" {
+	if how := schemaDiff(a, b); how != "" {
 		t.Fatal(how)
 	}
 	cascades := 0
@@ -109,18 +109,18 @@ func TestSamples(t *testing.T) {
 	must(t, p.m.Percent(t.Context(), 100, nil))
 	ask := func() (finished int64) {
 		t.Helper()
-		for len(p.m.taking.compare.queue) > 0 {
-			<-p.m.taking.compare.queue
+		for len(p.m.participant.compare.queue) > 0 {
+			<-p.m.participant.compare.queue
 		}
 		must(t, p.db.For(id).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
-		must(t, p.m.taking.compare.ask(t.Context(), <-p.m.taking.compare.queue))
+		must(t, p.m.participant.compare.compareAnswers(t.Context(), <-p.m.participant.compare.queue))
 		return finished
 	}
 	ask()
 	if all, err := p.m.Mismatches(t.Context(), 10); err != nil || len(all) != 0 {
 		t.Fatalf("mismatches %+v, %v", all, err)
 	}
-	exec(t, p.m.known().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
+	exec(t, p.m.currentView().other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", id)
 	if finished := ask(); finished != 7 {
 		t.Fatalf("read %d: not from the new side", finished)
 	}
@@ -146,7 +146,7 @@ func TestSticky(t *testing.T) {
 		n := 0
 		for i := range accounts {
 			id := drive.AccountID{byte(i >> 8), byte(i)}
-			if v.reads(id) {
+			if v.readsNew(id) {
 				n++
 				on[id] = true
 			} else if on[id] {

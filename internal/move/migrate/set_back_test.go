@@ -17,11 +17,11 @@ func TestAClockSetBackHidesNothing(t *testing.T) {
 	defer func() { p.stop(t) }()
 	accounts := seed(t, p.db, 5)
 	climb(t, p, Second) // which ends with an equal comparison
-	v := p.m.known()
-	exec(t, v.near, "UPDATE migration_checksums SET id = ?, ended_at = ended_at + ?", laterID(), 24*time.Hour.Milliseconds())
+	v := p.m.currentView()
+	exec(t, v.primary, "UPDATE migration_checksums SET id = ?, ended_at = ended_at + ?", laterID(), 24*time.Hour.Milliseconds())
 	exec(t, v.other, "UPDATE ledgers SET finished = 7 WHERE account_id = ?", accounts[0])
 	must(t, p.m.Verify(t.Context()))
-	exec(t, v.near, "UPDATE migration_checksums SET begun_at = begun_at + 3600000 WHERE state = 'running'")
+	exec(t, v.primary, "UPDATE migration_checksums SET begun_at = begun_at + 3600000 WHERE state = 'running'")
 	work(t, p)
 	c, err := p.m.lastChecksum(t.Context(), v)
 	if err != nil || c.state != "done" || c.unequal != 1 {

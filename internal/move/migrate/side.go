@@ -9,15 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// role is what a side is to the move.
+// role is the role of a side in a migration.
 type role int64
 
 const (
-	nobody    role = iota // nothing moves
-	primary               // the truth
-	secondary             // follows
-	fenced                // was the primary until a moment ago, and nobody is yet
-	retired               // was left for good: refuses every write
+	noRole    role = iota // no migration
+	primary               // receives all writes
+	secondary             // follows the primary
+	fenced                // was the primary until the current switch; no side is primary
+	retired               // left for good: refuses all writes
 )
 
 // record is the row of migration_side.
@@ -40,8 +40,8 @@ type record struct {
 
 const recordColumns = "migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker, changed_at, begun_at"
 
-// readRecord reads the row of a side; the zero record where there is none. lock is what stands at
-// the end of the SELECT.
+// readRecord reads the row of a side; the zero record if there is none. lock is the suffix of the
+// SELECT.
 func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, err error) {
 	err = q.QueryRow(ctx, "SELECT "+recordColumns+" FROM migration_side WHERE id = 1"+lock).Scan(&r.Migration, &r.Role, &r.Epoch, &r.Term,
 		&r.Phase, &r.Percent, &r.Careful, &r.Paused, &r.Here, &r.Peer, &r.Contents, &r.Marker, &r.ChangedAt, &r.BegunAt)
@@ -54,14 +54,15 @@ func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, er
 	return r, nil
 }
 
-// insertRecord makes the row of a side that has none.
+// insertRecord inserts the row of a side and reports false if one exists.
 func insertRecord(ctx context.Context, tx *sqldb.Tx, r record) (bool, error) {
 	return tx.InsertNew(ctx, "INSERT INTO migration_side (id, "+recordColumns+") VALUES (1, "+sqldb.Marks(14)+")", r.Migration, r.Role, r.Epoch, r.Term,
 		r.Phase, r.Percent, flag(r.Careful), flag(r.Paused), r.Here, r.Peer, r.Contents, r.Marker, r.ChangedAt, r.BegunAt)
 }
 
-// swapRecord changes the row of a side from one that was read: compare-and-set on migration, role
-// and epoch. It waits for the transactions that hold the row.
+// swapRecord replaces the row of a side if migration, role and epoch still are those of from
+// (compare-and-set). Otherwise it returns errOvertaken. It waits up to a second for transactions
+// that hold the row, then returns errOpen.
 func swapRecord(ctx context.Context, s Side, from, to record) error {
 	if from.Migration == "" {
 		return drive.Wrap(errors.New("there is no migration any more"), drive.WrongState)
@@ -72,7 +73,7 @@ func swapRecord(ctx context.Context, s Side, from, to record) error {
 			to.Role, to.Epoch, to.Term, to.Phase, to.Percent, flag(to.Careful), flag(to.Paused), to.Here, to.Peer, to.Contents, to.ChangedAt,
 			from.Migration, from.Role, from.Epoch)
 		switch {
-		case sqldb.IsLockTimeout(err): // not to be tried again: those who write wait behind it
+		case sqldb.IsLockTimeout(err): // do not retry: writers queue up behind this statement
 			return errOpen
 		case err == nil && n == 0:
 			return errOvertaken
@@ -81,12 +82,13 @@ func swapRecord(ctx context.Context, s Side, from, to record) error {
 	})
 }
 
-// errOpen says that a transaction was open for so long that the row of a side could not be changed.
+// errOpen reports that an open transaction blocked the row of a side for too long.
 var errOpen error = drive.Wrap(errors.New("a transaction stayed open for longer than a second"), drive.WrongState)
 
-// errOvertaken says that another instance has changed the migration meanwhile.
+// errOvertaken reports that another instance changed the migration first.
 var errOvertaken error = drive.Wrap(errors.New("another instance has changed the migration meanwhile"), drive.WrongState)
 
+// flag returns 1 for true.
 func flag(b bool) int64 {
 	if b {
 		return 1

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Status looks at everything. What cannot be asked is left out, and the gate says why.
+// Status returns the state of the migration. Data that cannot be read is left out, and a gate gives
+// the reason.
 func (m *Migration) Status(ctx context.Context) (Status, error) {
 	if err := m.Hear(ctx); err != nil {
 		return Status{}, err
 	}
-	v := m.known()
+	v := m.currentView()
 	if v == nil {
 		return Status{State: "none", Instances: []Instance{}, Gate: []Gate{}}, nil
 	}
@@ -23,16 +24,17 @@ func (m *Migration) Status(ctx context.Context) (Status, error) {
 	if v.Phase >= WriteNew && v.Peer != "" {
 		s.From, s.To = Place{DB: s.To.DB}, Place{DB: s.From.DB, Blobs: v.Contents}
 	}
-	if v.near == nil {
+	if v.primary == nil {
 		s.Gate = []Gate{{Name: "switch", Detail: "a switch is under way"}}
 		return s, nil
 	}
-	return s, m.complete(ctx, v, &s)
+	return s, m.fillStatus(ctx, v, &s)
 }
 
-func (m *Migration) complete(ctx context.Context, v *view, s *Status) (err error) {
-	if v.Phase < NewOnly { // what is written down later, until the triggers are gone, is not brought
-		if s.Lag, err = countChanges(ctx, v.near.DB); err != nil {
+// fillStatus adds what is read from the databases to a status.
+func (m *Migration) fillStatus(ctx context.Context, v *view, s *Status) (err error) {
+	if v.Phase < NewOnly { // later changes, until the triggers are dropped, are not applied
+		if s.Lag, err = countChanges(ctx, v.primary.DB); err != nil {
 			return err
 		}
 	}
@@ -49,7 +51,7 @@ func (m *Migration) complete(ctx context.Context, v *view, s *Status) (err error
 		return err
 	}
 	if c.id != "" {
-		s.Checksum = c.shown()
+		s.Checksum = c.forStatus()
 	}
 	if v.other != nil && v.Phase < WriteNew {
 		if s.Progress.Rows, err = m.rowsProgress(ctx, v); err != nil {
@@ -66,11 +68,12 @@ func (m *Migration) complete(ctx context.Context, v *view, s *Status) (err error
 		s.Gate, err = m.gates(ctx, v, v.Phase+1, false)
 		return err
 	}
-	s.Old, err = m.left.old(ctx, v)
+	s.Old, err = m.oldSide.status(ctx, v)
 	return err
 }
 
-func (c checksum) shown() *Checksum {
+// forStatus returns the comparison for Status.
+func (c checksum) forStatus() *Checksum {
 	out := &Checksum{State: c.state, Equal: c.state == "done" && c.unequal == 0, Rows: c.rows, Unequal: c.unequal, Digest: c.digest, At: c.ended}
 	if c.state != "done" {
 		out.At = c.begun
@@ -80,6 +83,7 @@ func (c checksum) shown() *Checksum {
 	return out
 }
 
+// eta returns the estimated seconds until filling in and copying are done; 0: unknown.
 func eta(p Progress) int64 {
 	var left float64
 	if p.Rows.Rate > 0 {
@@ -91,6 +95,7 @@ func eta(p Progress) int64 {
 	return int64(left)
 }
 
+// rowsProgress returns the progress of filling in.
 func (k *gatekeeper) rowsProgress(ctx context.Context, v *view) (RowsProgress, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
@@ -109,11 +114,11 @@ func (c *counters) reads() Reads {
 }
 
 func (c *counters) writes() Writes {
-	return Writes{Second: c.second.Load(), Deferred: c.deferred.Load(), Waited: c.waits.Load(), Pause: c.pause.Load()}
+	return Writes{Second: c.secondWrites.Load(), Deferred: c.deferred.Load(), Waited: c.waits.Load(), Pause: c.pause.Load()}
 }
 
-// waited notes that a write met a switch at that moment; zero: it did not.
-func (c *counters) waited(since time.Time) {
+// noteWait counts a write that waited for a switch since the given time; zero: it did not wait.
+func (c *counters) noteWait(since time.Time) {
 	if since.IsZero() {
 		return
 	}
@@ -127,7 +132,7 @@ func (c *counters) waited(since time.Time) {
 	}
 }
 
-// meter counts rows over the last seconds.
+// meter measures the recent rate of rows.
 type meter struct {
 	mu    sync.Mutex
 	since time.Time
@@ -135,13 +140,14 @@ type meter struct {
 	last  float64
 }
 
-const meterTime = 5 * time.Second
+// meterPeriod is the period over which the rate is measured.
+const meterPeriod = 5 * time.Second
 
 func (r *meter) add(rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.since.IsZero() || time.Since(r.since) > meterTime {
-		if took := time.Since(r.since); !r.since.IsZero() && took < 2*meterTime {
+	if r.since.IsZero() || time.Since(r.since) > meterPeriod {
+		if took := time.Since(r.since); !r.since.IsZero() && took < 2*meterPeriod {
 			r.last = float64(r.rows) / took.Seconds()
 		}
 		r.since, r.rows = time.Now(), 0
@@ -152,7 +158,7 @@ func (r *meter) add(rows int) {
 func (r *meter) perSecond() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.since.IsZero() || time.Since(r.since) > 2*meterTime {
+	if r.since.IsZero() || time.Since(r.since) > 2*meterPeriod {
 		return 0
 	}
 	if took := time.Since(r.since); r.last == 0 && took > 0 {

@@ -11,39 +11,38 @@ import (
 )
 
 const (
-	hearTime    = 8 * time.Second // until every instance has heard of an epoch; they ask every pollEvery
-	drainTime   = 3 * time.Second // of the pause: then everything is as before
-	maxBacklog  = 500             // changes that may be left when a switch begins: one batch
-	careTime    = 2 * hearTime    // that a switch may take from its first step to its last
-	numbersRoom = 1000            // numbers that may be given out while a switch is prepared
-	mendTime    = 5 * time.Second // that a switch may take before others end it
+	hearTimeout     = 8 * time.Second // time for all instances to hear of an epoch; they poll every pollEvery
+	drainTimeout    = 3 * time.Second // limit of draining during a switch; then the switch is undone
+	maxBacklog      = 500             // most pending changes at the start of a switch: one batch
+	carefulTimeout  = 2 * hearTimeout // time after which careful mode counts as abandoned
+	numbersHeadroom = 1000            // numbers that may be assigned while a switch is prepared
+	takeoverTime    = 5 * time.Second // time after which other instances finish a switch
 )
 
-// switcher makes the other side the primary, and brings a switch that stopped in the middle to an
-// end.
+// switcher makes the other side the primary, and finishes or undoes interrupted switches.
 type switcher struct {
 	*gatekeeper
-	said *announcer
+	announcer *announcer
 
-	fencedAt  time.Time               // since when nobody is the primary, as seen here; guarded by looking
-	own       *fence                  // that this process takes back; guarded by looking
-	mendAfter time.Duration           // mendTime
-	halt      func(step string) error // of tests: called at each step of a switch
+	fencedAt      time.Time               // when this process saw that no side is primary; guarded by mu
+	ownFence      *fence                  // the fence that this process must undo; guarded by mu
+	takeoverAfter time.Duration           // takeover delay: takeoverTime; less in tests
+	testHook      func(step string) error // called at each step of a switch; set by tests
 }
 
-// fence is a side that this process has fenced, or may have, and its row then.
+// fence is a side that this process has fenced, or may have fenced, and its row after that.
 type fence struct {
 	side *Side
 	was  record
 }
 
-// change makes the other side the primary; see the picture in the package comment. On an error, and
-// when the process dies, takeBack or resolve bring it to one of the two ends.
-func (w *switcher) change(ctx context.Context, v *view, to Phase) error {
+// switchPrimary makes the other side the primary and enters phase to; see the package comment.
+// After an error or a crash, restorePrimary or resolve complete or undo the switch.
+func (w *switcher) switchPrimary(ctx context.Context, v *view, to Phase) error {
 	if v.other == nil {
 		return drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
-	v, err := w.beCareful(ctx, v, to)
+	v, err := w.prepareSwitch(ctx, v, to)
 	if err != nil {
 		return err
 	}
@@ -51,53 +50,55 @@ func (w *switcher) change(ctx context.Context, v *view, to Phase) error {
 	err = w.fence(ctx, v)
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		asked, err = w.cross(ctx, v, to)
+		asked, err = w.promote(ctx, v, to)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("change the primary: %w", err), w.goBack(ctx, v, asked))
+		return errors.Join(fmt.Errorf("change the primary: %w", err), w.undo(ctx, v, asked))
 	}
 	v, err = w.refresh(ctx)
-	if err != nil || v == nil || v.near == nil {
+	if err != nil || v == nil || v.primary == nil {
 		return err
 	}
-	if err := w.said.ack(ctx, v); err != nil {
+	if err := w.announcer.ack(ctx, v); err != nil {
 		return err
 	}
-	return w.calm(ctx, v)
+	return w.endCareful(ctx, v)
 }
 
-// beCareful makes everybody ask before they read, waits until all have heard of it, and brings what
-// is left.
-func (w *switcher) beCareful(ctx context.Context, v *view, to Phase) (*view, error) {
+// prepareSwitch starts careful mode, in which each read first asks the primary's row, waits until
+// all instances have heard of it, and applies pending changes. It returns WrongState above
+// maxBacklog.
+func (w *switcher) prepareSwitch(ctx context.Context, v *view, to Phase) (*view, error) {
 	if !v.Careful {
-		if err := step(ctx, v, func(r *record) { r.Careful = true }); err != nil {
+		if err := updateRecord(ctx, v, func(r *record) { r.Careful = true }); err != nil {
 			return nil, err
 		}
 	}
-	v, err := w.steady(ctx)
+	v, err := w.requireView(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.heardByAll(ctx, v, readiness(to > v.Phase)); err != nil {
-		return nil, errors.Join(err, w.calm(ctx, v))
+	if err := w.waitHeard(ctx, v, readiness(to > v.Phase)); err != nil {
+		return nil, errors.Join(err, w.endCareful(ctx, v))
 	}
-	if err := w.carryNumbers(ctx, v.near, v.other, numbersRoom); err != nil {
+	if err := w.carryNumbers(ctx, v.primary, v.other, numbersHeadroom); err != nil {
 		return nil, err
 	}
-	if err := w.apply.now(ctx); err != nil {
+	if err := w.apply.applyPending(ctx); err != nil {
 		return nil, err
 	}
-	if lag, err := countChanges(ctx, v.near.DB); err != nil || lag > maxBacklog {
-		return nil, errors.Join(err, wrong(fmt.Sprintf("%d changes are not applied yet", lag)))
+	if lag, err := countChanges(ctx, v.primary.DB); err != nil || lag > maxBacklog {
+		return nil, errors.Join(err, wrongState(fmt.Sprintf("%d changes are not applied yet", lag)))
 	}
 	return v, nil
 }
 
-// heardByAll waits until every instance that is alive has come so far with the epoch (M5).
-func (w *switcher) heardByAll(ctx context.Context, v *view, want readiness) error {
-	deadline := time.Now().Add(hearTime)
+// waitHeard waits until all live instances are as far with the epoch as want (M5). After
+// hearTimeout it returns a Refusal.
+func (w *switcher) waitHeard(ctx context.Context, v *view, want readiness) error {
+	deadline := time.Now().Add(hearTimeout)
 	for {
-		if err := w.said.ack(ctx, v); err != nil {
+		if err := w.announcer.ack(ctx, v); err != nil {
 			return err
 		}
 		g, err := w.checkInstances(ctx, v, want)
@@ -107,20 +108,20 @@ func (w *switcher) heardByAll(ctx context.Context, v *view, want readiness) erro
 		if time.Now().After(deadline) {
 			return refuse("the switch", []Gate{g})
 		}
-		if err := sleep(ctx, pollEvery/3); err != nil {
+		if err := wait(ctx, pollEvery/3); err != nil {
 			return err
 		}
 	}
 }
 
-// calm ends the care when everybody has heard of the epoch; else it stays, and reads are somewhat
-// slower.
-func (w *switcher) calm(ctx context.Context, v *view) error {
+// endCareful ends careful mode if all instances have heard of the epoch. Otherwise careful mode
+// stays, and reads are slower.
+func (w *switcher) endCareful(ctx context.Context, v *view) error {
 	g, err := w.checkInstances(ctx, v, heard)
 	if err != nil || !g.OK {
 		return err
 	}
-	err = step(ctx, v, func(r *record) { r.Careful = false })
+	err = updateRecord(ctx, v, func(r *record) { r.Careful = false })
 	if errors.Is(err, errOvertaken) {
 		err = nil
 	}
@@ -130,60 +131,61 @@ func (w *switcher) calm(ctx context.Context, v *view) error {
 	return err
 }
 
-// calmLate ends the care that whoever began it has left behind.
-func (w *switcher) calmLate(ctx context.Context, v *view) error {
-	now, err := v.near.DB.Now(ctx)
-	if err != nil || now.Sub(v.ChangedAt) < careTime {
+// endStaleCareful ends careful mode left by an interrupted switch.
+func (w *switcher) endStaleCareful(ctx context.Context, v *view) error {
+	now, err := v.primary.DB.Now(ctx)
+	if err != nil || now.Sub(v.ChangedAt) < carefulTimeout {
 		return err
 	}
-	return w.calm(ctx, v)
+	return w.endCareful(ctx, v)
 }
 
-// fence takes the primary's role away. It waits for the transactions that are open, for a second at
-// most: one that stays open longer refuses the switch, and nothing has changed.
+// fence takes the primary role from the primary. It waits up to a second for open transactions;
+// after that it returns errOpen, and nothing has changed.
 func (w *switcher) fence(ctx context.Context, v *view) error {
-	if err := w.halt("fence"); err != nil {
+	if err := w.testHook("fence"); err != nil {
 		return err
 	}
-	return swapRecord(ctx, *v.near, v.record, v.fenced())
+	return swapRecord(ctx, *v.primary, v.record, v.fencedRecord())
 }
 
-// fenced is the row of the primary once its role was taken away.
-func (v *view) fenced() record {
+// fencedRecord returns the row of the primary after fencing.
+func (v *view) fencedRecord() record {
 	to := v.record
 	to.Role, to.Epoch = fenced, v.Epoch+1
 	return to
 }
 
-// cross brings what is left from the fenced side, and makes the other the primary. asked: with an
-// error, too, the other side may be the primary, or become it.
-func (w *switcher) cross(ctx context.Context, v *view, to Phase) (asked bool, err error) {
+// promote drains the fenced side and makes the other side the primary. asked reports that the other
+// side may be or may become the primary, even if there is an error.
+func (w *switcher) promote(ctx context.Context, v *view, to Phase) (asked bool, err error) {
 	if err := w.drain(ctx, v); err != nil {
 		return false, err
 	}
 	there := v.record
 	there.Role, there.Epoch, there.Term, there.Phase = primary, v.Epoch+1, v.Term+1, to
-	there.Here, there.Peer = v.far.Here, v.far.Peer
-	if err := swapRecord(ctx, *v.other, v.far, there); err != nil {
+	there.Here, there.Peer = v.otherRecord.Here, v.otherRecord.Peer
+	if err := swapRecord(ctx, *v.other, v.otherRecord, there); err != nil {
 		nothing := errors.Is(err, sqldb.ErrUnwritten) || errors.Is(err, errOvertaken) || errors.Is(err, errOpen)
 		return !nothing, err
 	}
-	if err := w.halt("crossed"); err != nil {
+	if err := w.testHook("crossed"); err != nil {
 		return true, err
 	}
-	return true, w.follow(ctx, v.near, there)
+	return true, w.demote(ctx, v.primary, there)
 }
 
-// drain brings what is left from the fenced side.
+// drain applies the remaining changes of the fenced side, and carries numbers and notes over. It
+// returns WrongState after drainTimeout.
 func (w *switcher) drain(ctx context.Context, v *view) error {
-	if err := w.halt("fenced"); err != nil {
+	if err := w.testHook("fenced"); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(drainTime)
+	deadline := time.Now().Add(drainTimeout)
 	for {
-		done, err := w.apply.carry(ctx, v.record, v.near, v.other)
+		done, err := w.apply.applyFrom(ctx, v.record, v.primary, v.other)
 		if err == nil {
-			err = done.forget(ctx)
+			err = done.deleteChanges(ctx)
 		}
 		if err != nil {
 			return err
@@ -192,26 +194,26 @@ func (w *switcher) drain(ctx context.Context, v *view) error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return wrong("what was left could not be applied in time")
+			return wrongState("what was left could not be applied in time")
 		}
 	}
-	if err := w.carryNumbers(ctx, v.near, v.other, 0); err != nil {
+	if err := w.carryNumbers(ctx, v.primary, v.other, 0); err != nil {
 		return err
 	}
-	if err := carryNotes(ctx, v.near, v.other); err != nil {
+	if err := carryNotes(ctx, v.primary, v.other); err != nil {
 		return err
 	}
-	return w.halt("drained")
+	return w.testHook("drained")
 }
 
-// goBack ends a switch of this process that has failed. Where the other side was not asked yet it
-// need not be there.
-func (w *switcher) goBack(ctx context.Context, v *view, asked bool) error {
+// undo undoes a failed switch of this process. If the other side was not asked yet, it is not
+// needed.
+func (w *switcher) undo(ctx context.Context, v *view, asked bool) error {
 	if !asked {
-		w.looking.Lock()
-		w.own = &fence{v.near, v.fenced()}
-		w.looking.Unlock()
-		if err := w.takeBack(ctx); err == nil {
+		w.mu.Lock()
+		w.ownFence = &fence{v.primary, v.fencedRecord()}
+		w.mu.Unlock()
+		if err := w.restorePrimary(ctx); err == nil {
 			_, err = w.refresh(ctx)
 			return err
 		}
@@ -219,13 +221,13 @@ func (w *switcher) goBack(ctx context.Context, v *view, asked bool) error {
 	return w.resolve(ctx)
 }
 
-// takeBack makes the side that this process has fenced the primary again, without the other side.
-// Only who fences a side makes the other one the primary; this process has not asked for it, and
-// does not any more (M1). It can be done again, until the row is another.
-func (w *switcher) takeBack(ctx context.Context) error {
-	w.looking.Lock()
-	own := w.own
-	w.looking.Unlock()
+// restorePrimary makes the side that this process has fenced the primary again, without asking the
+// other side. That is safe because only the process that fences a side promotes the other one, and
+// this process has not sent that statement (M1). It is idempotent.
+func (w *switcher) restorePrimary(ctx context.Context) error {
+	w.mu.Lock()
+	own := w.ownFence
+	w.mu.Unlock()
 	if own == nil {
 		return nil
 	}
@@ -235,16 +237,16 @@ func (w *switcher) takeBack(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errOvertaken) {
 		return fmt.Errorf("take the role of the primary back: %w", err)
 	}
-	w.looking.Lock()
-	defer w.looking.Unlock()
-	if w.own == own {
-		w.own = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ownFence == own {
+		w.ownFence = nil
 	}
 	return nil
 }
 
-// follow makes a side that was fenced the secondary of the one that is the primary now.
-func (w *switcher) follow(ctx context.Context, s *Side, there record) error {
+// demote makes a fenced side the secondary of the new primary.
+func (w *switcher) demote(ctx context.Context, s *Side, there record) error {
 	have, err := readRecord(ctx, s.DB, "")
 	if err != nil || have.Role != fenced || have.Migration != there.Migration {
 		return err
@@ -258,20 +260,19 @@ func (w *switcher) follow(ctx context.Context, s *Side, there record) error {
 	return err
 }
 
-// resolve brings a switch that stopped in the middle to one of its two ends. The row of the side
-// that is to become the primary decides: whoever goes back raises its epoch first, and whoever
-// would still make it the primary then fails (M1).
+// resolve completes or undoes an interrupted switch. The row of the future primary decides: to
+// undo, its epoch is raised first, so that the interrupted process can no longer promote it (M1).
 func (w *switcher) resolve(ctx context.Context) error {
-	if w.awayKnown() == nil {
+	if w.otherSide() == nil {
 		home, err := readRecord(ctx, w.home.DB, "")
 		if err != nil || home.Peer == "" {
 			return err
 		}
-		if _, err := w.sideAway(ctx, home.Peer, false); err != nil {
+		if _, err := w.openOther(ctx, home.Peer, false); err != nil {
 			return err
 		}
 	}
-	away := w.awayKnown()
+	away := w.otherSide()
 	a, err := readRecord(ctx, w.home.DB, "")
 	if err != nil {
 		return err
@@ -282,11 +283,11 @@ func (w *switcher) resolve(ctx context.Context) error {
 	}
 	switch {
 	case a.Migration != b.Migration:
-		return wrong("the two sides are not of the same migration")
+		return wrongState("the two sides are not of the same migration")
 	case a.Role == fenced:
-		err = w.settle(ctx, &w.home, a, away, b)
+		err = w.resolvePair(ctx, &w.home, a, away, b)
 	case b.Role == fenced:
-		err = w.settle(ctx, away, b, &w.home, a)
+		err = w.resolvePair(ctx, away, b, &w.home, a)
 	}
 	if err == nil {
 		_, err = w.refresh(ctx)
@@ -294,9 +295,10 @@ func (w *switcher) resolve(ctx context.Context) error {
 	return err
 }
 
-func (w *switcher) settle(ctx context.Context, s *Side, was record, o *Side, other record) error {
+// resolvePair resolves a pair of rows: was is the fenced one.
+func (w *switcher) resolvePair(ctx context.Context, s *Side, was record, o *Side, other record) error {
 	if other.Role == primary {
-		return w.follow(ctx, s, other)
+		return w.demote(ctx, s, other)
 	}
 	claimed := other
 	claimed.Epoch++
@@ -308,27 +310,28 @@ func (w *switcher) settle(ctx context.Context, s *Side, was record, o *Side, oth
 	return swapRecord(ctx, *s, was, back)
 }
 
-// end ends a switch that whoever began it has left in the middle.
-func (w *switcher) end(ctx context.Context) error {
-	w.looking.Lock()
+// endAbandoned resolves an interrupted switch of another process after takeoverAfter.
+func (w *switcher) endAbandoned(ctx context.Context) error {
+	w.mu.Lock()
 	if w.fencedAt.IsZero() {
 		w.fencedAt = time.Now()
 	}
 	since := time.Since(w.fencedAt)
-	w.looking.Unlock()
-	if since < w.mendAfter {
+	w.mu.Unlock()
+	if since < w.takeoverAfter {
 		return nil
 	}
 	return w.resolve(ctx)
 }
 
-// led forgets that nobody was the primary.
-func (w *switcher) led() {
-	w.looking.Lock()
-	defer w.looking.Unlock()
+// clearFencedAt resets the time since which no side is primary.
+func (w *switcher) clearFencedAt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.fencedAt = time.Time{}
 }
 
+// countChanges returns the number of pending changes.
 func countChanges(ctx context.Context, db *sqldb.DB) (n int64, err error) {
 	err = db.QueryRow(ctx, "SELECT COUNT(*) FROM migration_changes").Scan(&n)
 	return n, err

@@ -50,7 +50,7 @@ func dieSwitching(t *testing.T, p *process, at string) {
 	t.Helper()
 	work(t, p)
 	verifyAgain(t, p)
-	p.m.switcher.halt = func(step string) error {
+	p.m.switcher.testHook = func(step string) error {
 		if step != at {
 			return nil
 		}
@@ -87,9 +87,9 @@ func wantWhole(t *testing.T, p *process, writes int) {
 			t.Errorf("%d of %d writes are there", finished, writes)
 		}
 	}
-	must(t, p.m.apply.now(t.Context()))
-	v := p.m.known()
-	if diff := cmp.Diff(dump(t, p.m, v.near), dump(t, p.m, v.other)); diff != "" {
+	must(t, p.m.apply.applyPending(t.Context()))
+	v := p.m.currentView()
+	if diff := cmp.Diff(dump(t, p.m, v.primary), dump(t, p.m, v.other)); diff != "" {
 		t.Errorf("the sides differ (-primary +secondary):\n%s", diff)
 	}
 }
@@ -124,7 +124,7 @@ func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
 				})
 				for i, q := range []*process{p, other} {
 					touchAll(t, q.db, accountsOf(t, q), 1+i)
-					must(t, q.m.taking.runOnce(t.Context()))
+					must(t, q.m.participant.runOnce(t.Context()))
 				}
 				for _, f := range away {
 					f.Clear()
@@ -135,7 +135,7 @@ func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
 					t.Fatalf("at phase %d", now)
 				}
 				wantWhole(t, p, 3)
-				p.m.switcher.halt = func(string) error { return nil }
+				p.m.switcher.testHook = func(string) error { return nil }
 				if at == ReadNew {
 					_, err := p.m.Advance(t.Context(), at)
 					must(t, err)
@@ -153,7 +153,7 @@ func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
 // failing takes the step from a phase, which is to fail.
 func failing(t *testing.T, p *process, at Phase, halt func(step string) error) {
 	t.Helper()
-	p.m.switcher.halt = halt
+	p.m.switcher.testHook = halt
 	take := p.m.Advance
 	if at == WriteNew {
 		take = p.m.Rollback
@@ -187,9 +187,9 @@ func TestARoleThatIsTakenBackLater(t *testing.T) {
 				}
 				return nil
 			})
-			must(t, p.m.taking.runOnce(t.Context()))
+			must(t, p.m.participant.runOnce(t.Context()))
 			touchAll(t, p.db, accountsOf(t, p), 1)
-			if p.m.switcher.own != nil {
+			if p.m.switcher.ownFence != nil {
 				t.Error("it would take the role back again")
 			}
 		})
@@ -218,8 +218,8 @@ func TestASwitchInDoubtIsNotTakenBack(t *testing.T) {
 		t.Fatalf("the side that was fenced is %+v, %v", have, err)
 	}
 	there.Clear()
-	p.m.switcher.mendAfter = 0
-	must(t, p.m.taking.runOnce(t.Context()))
+	p.m.switcher.takeoverAfter = 0
+	must(t, p.m.participant.runOnce(t.Context()))
 	work(t, p)
 	if at := p.m.State().Phase; at != WriteNew {
 		t.Errorf("at phase %d", at)

@@ -10,30 +10,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Triggers write beside each change of a row which row it was, in the same transaction. Both sides
-// have them from phase 0 on; they ask the row of migration_side what to do:
+// In the transaction of each change, triggers record which row changed. Both sides have the
+// triggers from phase 0 on. Their action depends on the row of migration_side:
 //
-//	role primary                     capture
-//	there is no row                  nothing: the move was given up while somebody was still making triggers
-//	rows are being brought           nothing: on SQLite applying is 1 inside that transaction, on MySQL the connection checks no
-//	                                 foreign keys
-//	otherwise                        refuse: somebody writes who does not know that this is not the primary
+//	role primary                     record the change
+//	no row                           none: the migration was ended while the triggers were being created
+//	replicated rows are written      none: on SQLite applying is 1 in that transaction, on MySQL the connection checks no foreign keys
+//	otherwise                        refuse the write: the writer does not know that this side is not the primary
 //
-// SQLite fires them for what a foreign key deletes, too. MySQL does not: the trigger of the parent
-// writes the child's key.
+// SQLite also fires triggers for rows deleted by a foreign key. MySQL does not, so the trigger of
+// the parent records the child's key.
 
 const (
 	refusal       = "smartdrive: this database is not the primary of its migration"
-	refusedNumber = 31997 // SIGNAL may set any number; MySQL itself uses none of these
+	refusedNumber = 31997 // SIGNAL accepts any number; MySQL uses none in this range
 )
 
+// events lists the statements that have a trigger per table.
 var events = []string{"INSERT", "UPDATE", "DELETE"}
 
 func (t *table) triggerName(event string) string {
 	return "migration_" + strings.ToLower(event[:3]) + "_" + t.name
 }
 
-// trigger is the statement that makes one.
+// trigger returns the CREATE TRIGGER statement for an event.
 func (t *table) trigger(d sqldb.Dialect, event string) string {
 	if d == sqldb.MySQL {
 		return t.triggerMySQL(event)
@@ -47,10 +47,10 @@ func (t *table) triggerSQLite(event string) string {
 		which = "OLD."
 	}
 	const insert = "\n INSERT INTO migration_changes (tbl, k, account) SELECT '%s', %s, %s FROM migration_side WHERE role = %d%s;"
-	capture := fmt.Sprintf(insert, t.name, t.keyText(sqldb.SQLite, which), t.accountOf(which), primary, "")
+	capture := fmt.Sprintf(insert, t.name, t.keyExpr(sqldb.SQLite, which), t.accountExpr(which), primary, "")
 	if event == "UPDATE" {
-		capture += fmt.Sprintf(insert, t.name, t.keyText(sqldb.SQLite, "OLD."), t.accountOf("OLD."), primary,
-			" AND ("+t.keyText(sqldb.SQLite, "OLD.")+") <> ("+t.keyText(sqldb.SQLite, "NEW.")+")")
+		capture += fmt.Sprintf(insert, t.name, t.keyExpr(sqldb.SQLite, "OLD."), t.accountExpr("OLD."), primary,
+			" AND ("+t.keyExpr(sqldb.SQLite, "OLD.")+") <> ("+t.keyExpr(sqldb.SQLite, "NEW.")+")")
 	}
 	return fmt.Sprintf("CREATE TRIGGER %s AFTER %s ON %s BEGIN\n SELECT RAISE(ABORT, '%s') FROM migration_side WHERE role <> %d AND applying = 0;%s\nEND",
 		quote(t.triggerName(event)), event, quote(t.name), refusal, primary, capture)
@@ -62,15 +62,15 @@ func (t *table) triggerMySQL(event string) string {
 		which = "OLD."
 	}
 	const insert = "INSERT INTO migration_changes (tbl, k, account) VALUES ('%s', %s, %s);\n"
-	capture := fmt.Sprintf(insert, t.name, t.keyText(sqldb.MySQL, which), t.accountOf(which))
+	capture := fmt.Sprintf(insert, t.name, t.keyExpr(sqldb.MySQL, which), t.accountExpr(which))
 	switch event {
 	case "UPDATE":
-		capture += fmt.Sprintf("IF %s <> %s THEN %s END IF;\n", t.keyText(sqldb.MySQL, "OLD."), t.keyText(sqldb.MySQL, "NEW."),
-			fmt.Sprintf(insert, t.name, t.keyText(sqldb.MySQL, "OLD."), t.accountOf("OLD.")))
+		capture += fmt.Sprintf("IF %s <> %s THEN %s END IF;\n", t.keyExpr(sqldb.MySQL, "OLD."), t.keyExpr(sqldb.MySQL, "NEW."),
+			fmt.Sprintf(insert, t.name, t.keyExpr(sqldb.MySQL, "OLD."), t.accountExpr("OLD.")))
 	case "DELETE":
 		var more strings.Builder
 		for _, child := range t.children {
-			fmt.Fprintf(&more, insert, child, t.keyText(sqldb.MySQL, "OLD."), t.accountOf("OLD."))
+			fmt.Fprintf(&more, insert, child, t.keyExpr(sqldb.MySQL, "OLD."), t.accountExpr("OLD."))
 		}
 		capture += more.String()
 	}
@@ -84,12 +84,12 @@ END IF;
 END`, quote(t.triggerName(event)), event, quote(t.name), primary, capture, refusal, refusedNumber)
 }
 
-// keyText is the expression of keyOf.
-func (t *table) keyText(d sqldb.Dialect, which string) string {
+// keyExpr returns the SQL expression that computes keyOf from the columns of NEW or OLD.
+func (t *table) keyExpr(d sqldb.Dialect, which string) string {
 	cast := func(p int) string {
 		name := which + quote(t.cols[p].name)
 		switch {
-		case t.cols[p].kind != number:
+		case t.cols[p].kind != numberKind:
 			return name
 		case d == sqldb.MySQL:
 			return "CAST(" + name + " AS CHAR)"
@@ -109,26 +109,27 @@ func (t *table) keyText(d sqldb.Dialect, which string) string {
 	return strings.Join(parts, " || '.' || ")
 }
 
-func (t *table) accountOf(which string) string {
+// accountExpr returns the SQL expression for the owning account.
+func (t *table) accountExpr(which string) string {
 	if t.account == "" {
 		return "''"
 	}
 	return which + quote(t.account)
 }
 
-// arm makes the triggers that a side lacks, one after the other: MariaDB 10.11, asked for several
-// at once, leaves files in the directory of the database, which then cannot be dropped. One that is
-// as it should be stays. Another process may have begun before and be at the next phase already,
-// which must miss no change. On MySQL each statement waits for the transactions that have used its
-// table, and is committed by itself: all of it can be repeated.
-func arm(ctx context.Context, s Side, tables []*table) error {
+// createTriggers creates the missing triggers of a side, one after the other: MariaDB 10.11, asked
+// for several at once, leaves files in the database directory that prevent dropping the database.
+// Correct triggers stay, because another process may be in the next phase already and must miss no
+// change. On MySQL, each statement waits for transactions on its table and commits by itself;
+// createTriggers is idempotent.
+func createTriggers(ctx context.Context, s Side, tables []*table) error {
 	have, err := triggersOf(ctx, s.DB)
 	if err != nil {
 		return err
 	}
 	for _, t := range tables {
 		for _, event := range events {
-			if err := t.arm(ctx, s, event, have[t.triggerName(event)]); err != nil {
+			if err := t.createTrigger(ctx, s, event, have[t.triggerName(event)]); err != nil {
 				return fmt.Errorf("triggers of %s: %w", t.name, err)
 			}
 		}
@@ -136,14 +137,15 @@ func arm(ctx context.Context, s Side, tables []*table) error {
 	return nil
 }
 
-// arm makes one trigger. seen is what was there before: nothing, or the end of a statement.
-func (t *table) arm(ctx context.Context, s Side, event, seen string) error {
+// createTrigger creates or replaces one trigger. seen is the end of the existing statement; empty:
+// there is none.
+func (t *table) createTrigger(ctx context.Context, s Side, event, seen string) error {
 	should := t.trigger(s.DB.Dialect(), event)
 	if seen != "" && strings.HasSuffix(should, seen) {
 		return nil
 	}
 	err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if seen != "" { // by another release
+		if seen != "" { // from another release
 			if err := dropTrigger(ctx, tx, t, event); err != nil {
 				return err
 			}
@@ -155,15 +157,15 @@ func (t *table) arm(ctx context.Context, s Side, event, seen string) error {
 		return nil
 	}
 	if have, lookErr := triggersOf(ctx, s.DB); lookErr == nil && strings.HasSuffix(should, cmp.Or(have[t.triggerName(event)], "none")) {
-		return nil // somebody else made it meanwhile
+		return nil // another process created it meanwhile
 	}
 	return err
 }
 
-// disarm drops all triggers.
-func disarm(ctx context.Context, s Side, tables []*table) error {
+// dropTriggers drops all triggers of a side.
+func dropTriggers(ctx context.Context, s Side, tables []*table) error {
 	for _, t := range tables {
-		for _, event := range events { // each in a transaction of its own: what runs again is one statement
+		for _, event := range events { // one transaction each, so that a retry runs one statement
 			err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return dropTrigger(ctx, tx, t, event) })
 			if err != nil {
 				return fmt.Errorf("triggers of %s: %w", t.name, err)
@@ -178,8 +180,8 @@ func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) erro
 	return err
 }
 
-// triggersOf lists the triggers of the move that a side has, by name: on SQLite the statements, on
-// MySQL what they say from BEGIN on.
+// triggersOf returns the triggers of the migration by name: on SQLite the statements, on MySQL
+// their bodies from BEGIN on.
 func triggersOf(ctx context.Context, db *sqldb.DB) (map[string]string, error) {
 	query := `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'migration\_%' ESCAPE '\'`
 	if db.Dialect() == sqldb.MySQL {
@@ -198,7 +200,7 @@ func triggersOf(ctx context.Context, db *sqldb.DB) (map[string]string, error) {
 	return have, nil
 }
 
-// countTriggers says how many triggers of the move a side has.
+// countTriggers returns the number of triggers of the migration.
 func countTriggers(ctx context.Context, db *sqldb.DB) (n int, err error) {
 	query := `SELECT COUNT(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'migration\_%' ESCAPE '\'`
 	if db.Dialect() == sqldb.MySQL {
@@ -208,8 +210,9 @@ func countTriggers(ctx context.Context, db *sqldb.DB) (n int, err error) {
 	return n, err
 }
 
-// mayArm finds out whether the user may make triggers, by making one on a table of the move's own.
-func mayArm(ctx context.Context, s Side) error {
+// checkTriggerRight checks the right to create triggers by creating one on a bookkeeping table.
+// Without the right it returns WrongState.
+func checkTriggerRight(ctx context.Context, s Side) error {
 	if s.DB.Dialect() == sqldb.SQLite {
 		return nil
 	}

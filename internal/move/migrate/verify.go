@@ -17,32 +17,33 @@ import (
 )
 
 const (
-	verifyRows  = 4000 // that are compared at a time
-	verifyTries = 5    // looks at a row that differs, each after everything pending was applied
-	maxShown    = 4096 // bytes of a value in a mismatch
+	verifyRows  = 4000 // rows compared at a time
+	verifyTries = 5    // attempts to compare a differing row, each after applying pending changes
+	maxShown    = 4096 // bytes of a value stored in a mismatch
 )
 
-// matcher compares both sides, row by row, at the pace that rows are filled in.
+// matcher compares both sides row by row, at the pace of filling in.
 type matcher struct {
 	*filler
 	apply *applier
 }
 
-// Verify begins a full comparison of both sides; Run makes it. It is evidence only of the rows; one
-// that has begun goes on.
+// Verify requests a full comparison of the rows of both sides, which Run performs. A running
+// comparison continues. It returns WrongState outside of phases 1 to 4 and if rows do not move, and
+// Unavailable if the other side cannot be reached.
 func (m *matcher) Verify(ctx context.Context) error {
 	v, err := m.refresh(ctx)
 	switch {
 	case err != nil:
 		return err
-	case v == nil || v.near == nil || v.Phase == Freeze || v.Phase == NewOnly:
-		return wrong("there is nothing to compare now")
+	case v == nil || v.primary == nil || v.Phase == Freeze || v.Phase == NewOnly:
+		return wrongState("there is nothing to compare now")
 	case v.Peer == "":
-		return wrong("rows do not move")
+		return wrongState("rows do not move")
 	case v.other == nil:
 		return drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
-	now, err := v.near.DB.Now(ctx)
+	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,9 +57,9 @@ func (m *matcher) Verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		// Only the latest counts, and ids do not say which that is: a clock may have been set back
-		// between the two.
+	return v.primary.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		// Only the latest comparison counts, and ids do not order them: a clock may have been set
+		// back.
 		if _, err := tx.Exec(ctx, "DELETE FROM migration_checksums WHERE migration = ?", v.Migration); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (m *matcher) Verify(ctx context.Context) error {
 	})
 }
 
-// checksum is a row of migration_checksums.
+// checksum is a row of migration_checksums: a full comparison.
 type checksum struct {
 	id, migration, marker string
 	term                  int64
@@ -78,9 +79,9 @@ type checksum struct {
 	begun, ended          drive.Time
 }
 
-// lastChecksum is the latest of this migration; the zero one where there is none.
+// lastChecksum returns the latest comparison of this migration; the zero checksum if there is none.
 func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err error) {
-	err = v.near.DB.QueryRow(ctx, `SELECT id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at FROM migration_checksums
+	err = v.primary.DB.QueryRow(ctx, `SELECT id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at FROM migration_checksums
 		WHERE migration = ? ORDER BY id DESC LIMIT 1`, v.Migration).
 		Scan(&c.id, &c.migration, &c.marker, &c.term, &c.state, &c.rows, &c.unequal, &c.digest, &c.begun, &c.ended)
 	if drive.IsKind(err, drive.NotFound) {
@@ -89,13 +90,13 @@ func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err er
 	return c, err
 }
 
-// verify makes the comparison that was asked for, from its save points on.
+// verify performs a requested comparison from its save points on.
 func (m *matcher) verify(ctx context.Context, v *view) error {
 	c, err := m.lastChecksum(ctx, v)
 	if err != nil || c.state != "running" {
 		return err
 	}
-	if c.term != v.Term { // it was begun in the other direction
+	if c.term != v.Term { // begun in the other direction
 		return m.endChecksum(ctx, v, c, nil)
 	}
 	points, err := savePoints(ctx, v.other.DB, "check")
@@ -103,7 +104,7 @@ func (m *matcher) verify(ctx context.Context, v *view) error {
 		return err
 	}
 	for i := range m.tables {
-		source, target := m.shapes(v.near)[i], m.shapes(v.other)[i]
+		source, target := m.tablesFor(v.primary)[i], m.tablesFor(v.other)[i]
 		p := points[source.name]
 		p.table = source.name
 		if err := m.verifyTable(ctx, comparison{v, c.id, source, target, &c.unequal}, &p); err != nil {
@@ -114,16 +115,16 @@ func (m *matcher) verify(ctx context.Context, v *view) error {
 	return m.endChecksum(ctx, v, c, points)
 }
 
-// comparison is a table of both sides, and the full comparison that looks at it.
+// comparison is a table of both sides in a full comparison.
 type comparison struct {
 	*view
-	id             string
+	id             string // id of the full comparison
 	source, target *table
-	unequal        *int64 // rows that it has found so far
+	unequal        *int64 // unequal rows found so far
 }
 
-// endChecksum ends a comparison. Without points it was of the other direction, and nothing is
-// known.
+// endChecksum ends a comparison. nil points mean that it began in the other direction; its result
+// is then unknown and counts as unequal.
 func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
 	unknown := flag(points == nil)
 	var rows int64
@@ -132,13 +133,13 @@ func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points m
 		rows += points[t.name].done
 		digests = append(digests, t.name, points[t.name].digest)
 	}
-	now, err := v.near.DB.Now(ctx)
+	now, err := v.primary.DB.Now(ctx)
 	if err != nil {
 		return err
 	}
-	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return v.primary.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE migration_checksums SET state = 'done', row_count = ?, unequal = unequal + ?, digest = ?, ended_at = ? WHERE id = ? AND state = 'running'",
-			rows, unknown, sum(digests...), now, c.id)
+			rows, unknown, hashParts(digests...), now, c.id)
 		if err != nil || points == nil {
 			return err
 		}
@@ -146,14 +147,14 @@ func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points m
 		if err := tx.QueryRow(ctx, "SELECT unequal FROM migration_checksums WHERE id = ?", c.id).Scan(&unequal); err != nil || unequal > 0 {
 			return err
 		}
-		// What earlier comparisons found is repaired.
+		// All rows are equal now, so the mismatches of earlier comparisons are repaired.
 		_, err = tx.Exec(ctx, "UPDATE migration_mismatches SET explained = 1 WHERE migration = ? AND source = 'checksum'", v.Migration)
 		return err
 	})
 }
 
-// verifyTable compares a table from its save point on, in ranges of keys that the primary's rows
-// say. While the secondary's part of a range is read, the primary's part of the next one is.
+// verifyTable compares a table from its save point on, in key ranges chosen by the primary's rows.
+// It reads the next range of the primary while it reads the secondary's range.
 func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) error {
 	if p.ended {
 		return nil
@@ -161,14 +162,14 @@ func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) e
 	v, source, target := c.view, c.source, c.target
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := source.ahead(ctx, v.near.DB, p.last)
+	next := source.digestAsync(ctx, v.primary.DB, p.last)
 	for !p.ended {
 		begun := time.Now()
 		ours := <-next
 		if ours.err != nil {
 			return ours.err
 		}
-		if err := m.mayWork(ctx, v); err != nil {
+		if err := m.checkRunning(ctx, v); err != nil {
 			return err
 		}
 		p.ended = ours.rows < verifyRows
@@ -176,52 +177,52 @@ func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) e
 		if p.ended {
 			high = ""
 		} else {
-			next = source.ahead(ctx, v.near.DB, high)
+			next = source.digestAsync(ctx, v.primary.DB, high)
 		}
 		theirs := target.digest(ctx, v.other.DB, p.last, high, 0)
 		if theirs.err != nil {
 			return theirs.err
 		}
 		if theirs.sum != ours.sum {
-			if err := m.suspect(ctx, c, p.last, high); err != nil {
+			if err := m.recheckRange(ctx, c, p.last, high); err != nil {
 				return err
 			}
 		}
-		p.last, p.done, p.digest = ours.last, p.done+int64(ours.rows), sum(p.digest, hex.EncodeToString(ours.sum[:]))
+		p.last, p.done, p.digest = ours.last, p.done+int64(ours.rows), hashParts(p.digest, hex.EncodeToString(ours.sum[:]))
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.save(ctx, tx, "check") })
 		if err != nil {
 			return err
 		}
-		if err := m.slow(ctx, ours.rows, ours.bytes, begun); err != nil {
+		if err := m.throttle(ctx, ours.rows, ours.bytes, begun); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// part is what a range of a table comes to.
-type part struct {
-	sum   [sha256.Size]byte // of its rows in their order
+// rangeDigest is the digest of a key range.
+type rangeDigest struct {
+	sum   [sha256.Size]byte // over the rows in key order
 	rows  int
 	bytes int
-	last  string // the key of the last row; where there is none, the one before the range
+	last  string // key of the last row; if there is none, the key before the range
 	err   error
 }
 
-// ahead is digest beside the caller. It ends by itself when ctx does.
-func (t *table) ahead(ctx context.Context, q sqldb.Querier, last string) <-chan part {
-	out := make(chan part, 1)
+// digestAsync runs digest in a goroutine. Cancel ctx if the result is not received.
+func (t *table) digestAsync(ctx context.Context, q sqldb.Querier, last string) <-chan rangeDigest {
+	out := make(chan rangeDigest, 1)
 	go func() { out <- t.digest(ctx, q, last, "", verifyRows) }()
 	return out
 }
 
-// digest hashes the rows behind one key and up to another (empty: the end), or the first limit of
-// them (0: all): each value with its length, so that no two rows look alike. It copies none.
-func (t *table) digest(ctx context.Context, q sqldb.Querier, last, high string, limit int) (p part) {
+// digest hashes the rows after the key last up to the key high (empty: the end), at most limit rows
+// (0: all). Each value is hashed with its length, so that different rows have different inputs.
+func (t *table) digest(ctx context.Context, q sqldb.Querier, last, high string, limit int) (p rangeDigest) {
 	p.last = last
-	where, args, err := t.rangeOf(last, high)
+	where, args, err := t.rangeCond(last, high)
 	if err == nil {
-		where += " ORDER BY " + strings.Join(t.names(t.key), ", ")
+		where += " ORDER BY " + strings.Join(t.columnNames(t.key), ", ")
 		if limit > 0 {
 			where, args = where+" LIMIT ?", append(args, limit)
 		}
@@ -231,8 +232,9 @@ func (t *table) digest(ctx context.Context, q sqldb.Querier, last, high string, 
 	return p
 }
 
-func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []any, p *part) error {
-	rows, err := q.Query(ctx, "SELECT "+t.columns()+" FROM "+quote(t.name)+" WHERE "+where, args...)
+// hash adds the selected rows to the digest p.
+func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []any, p *rangeDigest) error {
+	rows, err := q.Query(ctx, "SELECT "+t.columnList()+" FROM "+quote(t.name)+" WHERE "+where, args...)
 	if err != nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []
 				buf = append(buf, 0)
 				continue
 			}
-			buf = append(binary8(append(buf, 1), uint64(len(v.text))), v.text...)
+			buf = append(appendUint64(append(buf, 1), uint64(len(v.text))), v.text...)
 		}
 		_, _ = h.Write(buf)
 		p.bytes += len(buf)
@@ -270,7 +272,7 @@ func (t *table) hash(ctx context.Context, q sqldb.Querier, where string, args []
 	return rows.Err()
 }
 
-// cell is a value as its text, which is the same on both sides. Its memory is used again.
+// cell scans a value as text, which is the same on both sides, into reused memory.
 type cell struct {
 	null bool
 	text []byte
@@ -288,38 +290,38 @@ func (c *cell) Scan(v any) error {
 	case int64:
 		c.text = strconv.AppendInt(c.text, v, 10)
 	default:
-		c.text = append(c.text, plain(canonical(v))...)
+		c.text = append(c.text, textOf(commonValue(v))...)
 	}
 	return nil
 }
 
-// rangeOf is a condition for the rows behind one key and up to another.
-func (t *table) rangeOf(last, high string) (where string, args []any, err error) {
-	if where, args, err = t.after(last); err != nil || high == "" {
+// rangeCond returns a condition for the rows after the key last up to the key high.
+func (t *table) rangeCond(last, high string) (where string, args []any, err error) {
+	if where, args, err = t.afterCond(last); err != nil || high == "" {
 		return where, args, err
 	}
-	upTo, more, err := t.upTo(high)
+	upTo, more, err := t.upToCond(high)
 	return where + " AND " + upTo, append(args, more...), err
 }
 
-// between reads the rows of a range.
-func (t *table) between(ctx context.Context, q sqldb.Querier, last, high string) ([]row, error) {
-	where, args, err := t.rangeOf(last, high)
+// readRange returns the rows of a key range.
+func (t *table) readRange(ctx context.Context, q sqldb.Querier, last, high string) ([]row, error) {
+	where, args, err := t.rangeCond(last, high)
 	if err != nil {
 		return nil, err
 	}
 	return t.readRows(ctx, q, "WHERE "+where, args...)
 }
 
-// suspect looks again at the rows of a range that differ, which may have changed between the two
-// reads.
-func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) error {
+// recheckRange compares the rows of a differing range one by one, because they may have changed
+// between the two reads. It stores the mismatches that remain.
+func (m *matcher) recheckRange(ctx context.Context, c comparison, last, high string) error {
 	v, source, target := c.view, c.source, c.target
-	ours, err := source.between(ctx, v.near.DB, last, high)
+	ours, err := source.readRange(ctx, v.primary.DB, last, high)
 	if err != nil {
 		return err
 	}
-	theirs, err := target.between(ctx, v.other.DB, last, high)
+	theirs, err := target.readRange(ctx, v.other.DB, last, high)
 	if err != nil {
 		return err
 	}
@@ -337,19 +339,19 @@ func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) 
 	}
 	var more int64
 	for k := range differ {
-		if *c.unequal >= maxNoted { // it proves nothing any more, and so many rows need not be looked at for sure
+		if *c.unequal >= maxNoted { // with so many mismatches, the rest is counted without a second look
 			more++
 			continue
 		}
-		a, b, err := m.lookTwice(ctx, v, source, target, k)
+		a, b, err := m.recheckRow(ctx, v, source, target, k)
 		if err != nil {
 			return err
 		}
 		if equalRows(a, b) {
 			continue
 		}
-		x := Mismatch{Source: "checksum", Subject: source.name + " " + k, Ours: show(a), Theirs: show(b)}
-		if err := m.noteOf(ctx, v, c.id, x); err != nil {
+		x := Mismatch{Source: "checksum", Subject: source.name + " " + k, Ours: formatRow(a), Theirs: formatRow(b)}
+		if err := m.noteRowMismatch(ctx, v, c.id, x); err != nil {
 			return err
 		}
 		*c.unequal++
@@ -358,16 +360,17 @@ func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) 
 		return nil
 	}
 	*c.unequal += more
-	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return countUnequal(ctx, tx, c.id, more) })
+	return v.primary.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return countUnequal(ctx, tx, c.id, more) })
 }
 
-// lookTwice compares one row until it is equal, or differs although nothing of it is pending.
-func (m *matcher) lookTwice(ctx context.Context, v *view, source, target *table, k string) (ours, theirs row, err error) {
+// recheckRow compares one row until it is equal, at most verifyTries times, each after applying
+// pending changes.
+func (m *matcher) recheckRow(ctx context.Context, v *view, source, target *table, k string) (ours, theirs row, err error) {
 	for range verifyTries {
-		if err := m.apply.now(ctx); err != nil {
+		if err := m.apply.applyPending(ctx); err != nil {
 			return nil, nil, err
 		}
-		a, err := source.readKeys(ctx, v.near.DB, []string{k})
+		a, err := source.readKeys(ctx, v.primary.DB, []string{k})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -382,11 +385,13 @@ func (m *matcher) lookTwice(ctx context.Context, v *view, source, target *table,
 	return ours, theirs, nil
 }
 
-func cut(s string) string { return cutTo(s, maxShown) }
+func truncateValue(s string) string { return truncate(s, maxShown) }
 
-func cutTo(s string, limit int) string { return strings.ToValidUTF8(s[:min(len(s), limit)], "") }
+// truncate truncates a text to limit bytes of valid UTF-8.
+func truncate(s string, limit int) string { return strings.ToValidUTF8(s[:min(len(s), limit)], "") }
 
-func show(r row) string {
+// formatRow formats a row for a mismatch.
+func formatRow(r row) string {
 	if r == nil {
 		return "no row"
 	}

@@ -14,113 +14,117 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// view is what this process knows of the move. It never changes; a newer one takes its place.
+// view is the migration as known to this process. It is immutable; a newer view replaces it.
 type view struct {
-	record        // of the primary, or of the side that is fenced
-	far    record // of the other side; zero: not known, or there is none
-	near   *Side  // the primary; nil: nobody is, just now
-	other  *Side  // the secondary; nil: rows do not move, or it cannot be reached
-	deaf   bool   // the other side could not be asked
-	why    string // there is no secondary although there should be one
-	home   bool   // near is the side that this process is configured for
-	at     time.Time
+	record             // row of the primary, or of the fenced side
+	otherRecord record // row of the other side; zero: unknown or none
+	primary     *Side  // the primary; nil: none during a switch
+	other       *Side  // the secondary; nil: rows do not move, or it is unreachable or not the filled one
+	otherDown   bool   // the other side could not be read
+	otherError  string // why other is nil although rows move
+	nearIsHome  bool   // near is the configured side
+	// at is the time before the rows were read.
+	at time.Time
 }
 
-// both are the two sides of an installation that moves, and what this process knows of where the
-// move stands. It asks and changes nothing but the handle, which goes by it.
-type both struct {
-	opt    Options
-	log    *slog.Logger
-	router sqldb.Router // of the handle, while something moves
-	home   Side
-	now    atomic.Pointer[view]
-	noted  atomic.Pointer[notes] // what the notes of the primary were when they were last read
-	begun  chan struct{}         // holds one when something began to move; Run takes it
+// sides holds the two sides of an installation that moves, and the current view. It only reads the
+// databases, and sets the router of the database handle.
+type sides struct {
+	opt         Options
+	log         *slog.Logger
+	router      sqldb.Router // router of the handle while something moves
+	home        Side
+	snapshot    atomic.Pointer[view]  // the current view; nil: nothing moves
+	cachedNotes atomic.Pointer[notes] // notes of the primary as last read
+	started     chan struct{}         // receives a token when a migration begins; read by Run
 
-	looking   sync.Mutex // held while both sides are asked; guards what follows
-	away      *Side
-	awayPlace string
-	closing   []*sqldb.DB
-	lookedAt  time.Time // when the latest look at both sides began
-	lookedErr error     // what came of it
+	mu          sync.Mutex // held while both sides are read; guards the next fields
+	away        *Side
+	awayPlace   string
+	obsolete    []*sqldb.DB
+	refreshedAt time.Time // start of the latest read of both sides
+	refreshErr  error     // its error
 
-	shape  sync.Mutex // guards what follows
-	tables []*table   // in the column order that both sides' rows are handled in
-	shaped map[*Side][]*table
+	schemaMu sync.Mutex // guards the next fields
+	tables   []*table   // in the common column order
+	// tablesBySide holds the tables by side.
+	tablesBySide map[*Side][]*table
 }
 
-// known is the view of now; nil: nothing moves.
-func (b *both) known() *view { return b.now.Load() }
+// currentView returns the current view; nil: nothing moves.
+func (s *sides) currentView() *view { return s.snapshot.Load() }
 
 const (
-	pollEvery  = 300 * time.Millisecond // how often a process asks where the move stands, while there is one
-	idleWake   = time.Second            // how often it looks at the clock meanwhile
-	idleEvery  = 5 * time.Second        // how often it asks whether there is one: as often as an instance says that it lives
-	switchWait = 10 * time.Second       // that a request waits for somebody to become the primary
-	lookAgain  = 3 * time.Millisecond
+	pollEvery   = 300 * time.Millisecond // poll interval during a migration
+	idleWake    = time.Second            // interval of clock checks while idle
+	idleEvery   = 5 * time.Second        // poll interval without a migration: the heartbeat interval of instances
+	switchWait  = 10 * time.Second       // how long a request waits for a primary during a switch
+	primaryPoll = 3 * time.Millisecond   // pause between two reads while waiting for a primary
 )
 
-// staleTime is how long a view counts without having been looked at again: many times pollEvery,
-// and less than the time after which an instance that is silent is not waited for any more.
-const staleTime = 5 * time.Second
+// viewTimeout is how long a view is valid without a refresh: many times pollEvery, but less than
+// the time after which a silent instance counts as dead.
+const viewTimeout = 5 * time.Second
 
-// stale reports whether others may have gone on without this process, which was asleep, or could
-// not ask. A machine that slept has a monotonic clock that did not count it: the wall clock has its
-// say, too.
+// stale reports whether other instances may have continued without this process, because it slept
+// or could not refresh. It also checks the wall clock, because the monotonic clock does not count
+// the sleep of a machine.
 func (v *view) stale() bool {
-	return time.Since(v.at) > staleTime || time.Since(v.at.Round(0)) > staleTime
+	return time.Since(v.at) > viewTimeout || time.Since(v.at.Round(0)) > viewTimeout
 }
 
-// refresh asks both sides. An error leaves what is known.
-func (b *both) refresh(ctx context.Context) (*view, error) {
-	return b.refreshed(ctx, time.Time{})
+// refresh reads both sides and sets the view. On an error the view is unchanged.
+func (s *sides) refresh(ctx context.Context) (*view, error) {
+	return s.refreshSince(ctx, time.Time{})
 }
 
-// refreshed is refresh, or what came of one by somebody else that began after since.
-func (b *both) refreshed(ctx context.Context, since time.Time) (*view, error) {
-	b.looking.Lock()
-	defer b.looking.Unlock()
-	if !since.IsZero() && b.lookedAt.After(since) {
-		return b.known(), b.lookedErr
+// refreshSince returns the result of another refresh that began after since, or refreshes.
+func (s *sides) refreshSince(ctx context.Context, since time.Time) (*view, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !since.IsZero() && s.refreshedAt.After(since) {
+		return s.currentView(), s.refreshErr
 	}
 	begun := time.Now()
-	v, err := b.ask(ctx)
-	if ctx.Err() == nil { // else it says nothing to others
-		b.lookedAt, b.lookedErr = begun, err
+	v, err := s.readSides(ctx)
+	if ctx.Err() == nil { // otherwise the result is useless for other callers
+		s.refreshedAt, s.refreshErr = begun, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.take(v)
+	s.setView(v)
 	return v, nil
 }
 
-func (b *both) ask(ctx context.Context) (*view, error) {
+// readSides reads both sides and returns a view.
+func (s *sides) readSides(ctx context.Context) (*view, error) {
 	at := time.Now()
-	home, err := readRecord(ctx, b.home.DB, "")
+	home, err := readRecord(ctx, s.home.DB, "")
 	if err != nil {
-		return b.withoutHome(ctx, at, err)
+		return s.viewWithoutHome(ctx, at, err)
 	}
-	if home.Role != nobody { // whoever has a view may write the rows of the move
-		if err := b.openHomeLocked(ctx); err != nil {
+	if home.Role != noRole { // a process with a view may write bookkeeping rows
+		if err := s.openHomeLocked(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return b.viewOf(ctx, home, at)
+	return s.viewOf(ctx, home, at)
 }
 
-// viewOf makes a view of the home side's row, which was read after at, and of the other side's.
-func (b *both) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
-	if home.Role == nobody {
+// viewOf returns the view for the row of the home side, read after at. It returns WrongState for
+// contradictory sides.
+func (s *sides) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
+	if home.Role == noRole {
 		return nil, nil
 	}
 	if home.Peer == "" {
-		return &view{record: home, near: &b.home, home: true, at: at}, nil
+		return &view{record: home, primary: &s.home, nearIsHome: true, at: at}, nil
 	}
-	away, err := b.openAway(ctx, home.Peer, false)
+	away, err := s.openOtherLocked(ctx, home.Peer, false)
 	if err != nil {
-		if home.Role == primary { // the other one follows when it is there again
-			return &view{record: home, near: &b.home, home: true, deaf: true, why: err.Error(), at: at}, nil
+		if home.Role == primary { // the secondary catches up when it is reachable again
+			return &view{record: home, primary: &s.home, nearIsHome: true, otherDown: true, otherError: err.Error(), at: at}, nil
 		}
 		return nil, fmt.Errorf("open the other side: %w", err)
 	}
@@ -129,112 +133,115 @@ func (b *both) viewOf(ctx context.Context, home record, at time.Time) (*view, er
 		return nil, err
 	}
 	if there.Migration == home.Migration {
-		if err := b.learn(ctx, &b.home, away); err != nil {
+		if err := s.loadSchemas(ctx, &s.home, away); err != nil {
 			return nil, err
 		}
 	}
-	v := &view{record: home, far: there, near: &b.home, other: away, home: true, deaf: err != nil, at: at}
+	v := &view{record: home, otherRecord: there, primary: &s.home, other: away, nearIsHome: true, otherDown: err != nil, at: at}
 	switch {
 	case home.Role == primary && there.Role == primary && there.Migration == home.Migration:
 		return nil, errors.New("both sides say that they are the primary")
 	case home.Role == primary:
-		if there.Migration != home.Migration || there.Marker != home.Marker || there.Role == nobody {
-			v.other, v.why = nil, "it is not the one that was filled"
+		if there.Migration != home.Migration || there.Marker != home.Marker || there.Role == noRole {
+			v.other, v.otherError = nil, "it is not the one that was filled"
 			if err != nil {
-				v.why = err.Error()
+				v.otherError = err.Error()
 			}
 		}
-	case home.Role == retired && (there.Role == nobody || there.Role == retired):
+	case home.Role == retired && (there.Role == noRole || there.Role == retired):
 		return nil, drive.Wrap(errors.New("this database was left for another, which does not know of it"), drive.WrongState)
 	case there.Migration != home.Migration:
 		return nil, drive.Wrap(fmt.Errorf("the other side is of another migration, %q", there.Migration), drive.WrongState)
 	case there.Role == primary:
-		v = &view{record: there, far: home, near: away, other: &b.home, at: at}
+		v = &view{record: there, otherRecord: home, primary: away, other: &s.home, at: at}
 	case home.Role == fenced:
-		v.near = nil
+		v.primary = nil
 	default:
-		v = &view{record: there, far: home, other: &b.home, at: at}
+		v = &view{record: there, otherRecord: home, other: &s.home, at: at}
 	}
 	return v, nil
 }
 
-// withoutHome is a view while the home side cannot be asked, and was not the primary: where the
-// other side says that it is, it is, whatever the home side would say (M1). One with an older epoch
-// was put back to an older state.
-func (b *both) withoutHome(ctx context.Context, at time.Time, why error) (*view, error) {
-	last := b.known()
-	if last == nil || last.home || b.away == nil {
+// viewWithoutHome returns a view while the home side is unreachable and was not the primary. The
+// other side is the primary if its row says so (M1), unless its epoch is older, which means that it
+// was restored to an old state.
+func (s *sides) viewWithoutHome(ctx context.Context, at time.Time, why error) (*view, error) {
+	last := s.currentView()
+	if last == nil || last.nearIsHome || s.away == nil {
 		return nil, why
 	}
-	there, err := readRecord(ctx, b.away.DB, "")
+	there, err := readRecord(ctx, s.away.DB, "")
 	if err != nil || there.Role != primary || there.Migration != last.Migration || there.Epoch < last.Epoch {
 		return nil, errors.Join(why, err)
 	}
-	return &view{record: there, near: b.away, deaf: true, why: why.Error(), at: at}, nil
+	return &view{record: there, primary: s.away, otherDown: true, otherError: why.Error(), at: at}, nil
 }
 
-// take makes a view the one that counts, and opts the handle in or out.
-func (b *both) take(v *view) {
-	last := b.now.Swap(v)
+// setView sets the view, and sets or removes the router of the handle.
+func (s *sides) setView(v *view) {
+	last := s.snapshot.Swap(v)
 	switch {
 	case v == nil:
-		b.opt.DB.Route(nil)
+		s.opt.DB.Route(nil)
 	case last == nil:
-		b.opt.DB.Route(b.router)
+		s.opt.DB.Route(s.router)
 		select {
-		case b.begun <- struct{}{}:
+		case s.started <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// openAway opens the other side, once for each place; fresh: it may not be there yet.
-func (b *both) openAway(ctx context.Context, at string, fresh bool) (*Side, error) {
-	if b.away != nil && b.awayPlace == at {
-		return b.away, nil
+// openOtherLocked opens the other side once per place. fresh creates a missing file. mu must be
+// held.
+func (s *sides) openOtherLocked(ctx context.Context, at string, fresh bool) (*Side, error) {
+	if s.away != nil && s.awayPlace == at {
+		return s.away, nil
 	}
-	if b.away != nil {
-		b.closing = append(b.closing, b.away.DB, b.away.Unchecked) // somebody may still read from it
-		b.away = nil
+	if s.away != nil {
+		s.obsolete = append(s.obsolete, s.away.DB, s.away.Unchecked) // another goroutine may still read from it
+		s.away = nil
 	}
-	s, err := b.open(ctx, at, fresh)
+	side, err := s.open(ctx, at, fresh)
 	if err != nil {
 		return nil, err
 	}
-	b.away, b.awayPlace = s, at
-	return s, nil
+	s.away, s.awayPlace = side, at
+	return side, nil
 }
 
-func (b *both) open(ctx context.Context, at string, fresh bool) (*Side, error) {
-	db, err := b.opt.Open(ctx, at, Opening{Make: fresh})
+// open opens a side twice, with and without foreign key checks.
+func (s *sides) open(ctx context.Context, at string, fresh bool) (*Side, error) {
+	db, err := s.opt.Open(ctx, at, Opening{Make: fresh})
 	if err != nil {
 		return nil, err
 	}
-	unchecked, err := b.opt.Open(ctx, at, Opening{Unchecked: true})
+	unchecked, err := s.opt.Open(ctx, at, Opening{Unchecked: true})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &Side{DB: db, Unchecked: unchecked}, nil
 }
 
-// settled waits until somebody is the primary. Those who wait at the same time share the looks: one
-// after the other, each with a look of its own, the last would wait for all of them.
-func (b *both) settled(ctx context.Context, deadline time.Time) (*view, error) {
+// waitPrimary waits until a side is primary, or returns Unavailable after the deadline. Concurrent
+// callers share refreshes; otherwise each would wait for the refreshes of all others.
+func (s *sides) waitPrimary(ctx context.Context, deadline time.Time) (*view, error) {
 	for {
-		v, err := b.refreshed(ctx, time.Now())
-		if err == nil && (v == nil || v.near != nil) {
+		v, err := s.refreshSince(ctx, time.Now())
+		if err == nil && (v == nil || v.primary != nil) {
 			return v, nil
 		}
 		if time.Now().After(deadline) {
 			return nil, drive.Wrap(errors.Join(errors.New("nobody is the primary"), err), drive.Unavailable)
 		}
-		if err := sleep(ctx, lookAgain); err != nil {
+		if err := wait(ctx, primaryPoll); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// wait waits for d, or returns Unavailable if ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -245,15 +252,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errMoved is the error of hold.
+// errMoved reports that a side is not the primary, or that the direction has changed.
 var errMoved = errors.New("this side is not the primary any more")
 
-// hold proves in a transaction that its side is the primary, and keeps it so until the transaction
-// is over (M1). It is the first statement.
-func hold(ctx context.Context, tx *sqldb.Tx, migration string) error {
-	lock := "" // where there is one writer nobody changes it meanwhile
+// lockPrimary verifies in a transaction that its side is the primary, and locks the role until the
+// transaction ends (M1). It must be the first statement. Otherwise it returns errMoved.
+func lockPrimary(ctx context.Context, tx *sqldb.Tx, migration string) error {
+	lock := "" // SQLite: the single writer excludes changes
 	if tx.Dialect() == sqldb.MySQL {
-		lock = " LOCK IN SHARE MODE" // FOR SHARE is not MariaDB's
+		lock = " LOCK IN SHARE MODE" // MariaDB lacks FOR SHARE
 	}
 	var is role
 	var id string
@@ -267,25 +274,25 @@ func hold(ctx context.Context, tx *sqldb.Tx, migration string) error {
 	return nil
 }
 
-// openHome opens the home side for bringing rows.
-func (b *both) openHome(ctx context.Context) error {
-	b.looking.Lock()
-	defer b.looking.Unlock()
-	return b.openHomeLocked(ctx)
+// openHome opens the home side for replicated rows.
+func (s *sides) openHome(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.openHomeLocked(ctx)
 }
 
-func (b *both) openHomeLocked(ctx context.Context) (err error) {
-	if b.home.Unchecked == nil {
-		b.home.Unchecked, err = b.opt.Open(ctx, b.opt.Here, Opening{Unchecked: true})
+func (s *sides) openHomeLocked(ctx context.Context) (err error) {
+	if s.home.Unchecked == nil {
+		s.home.Unchecked, err = s.opt.Open(ctx, s.opt.Here, Opening{Unchecked: true})
 	}
 	return err
 }
 
-// learn reads the schema of both sides, once.
-func (b *both) learn(ctx context.Context, one, other *Side) error {
-	b.shape.Lock()
-	defer b.shape.Unlock()
-	if b.shaped[one] != nil && b.shaped[other] != nil {
+// loadSchemas reads the schemas of both sides once. It returns WrongState if they differ.
+func (s *sides) loadSchemas(ctx context.Context, one, other *Side) error {
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	if s.tablesBySide[one] != nil && s.tablesBySide[other] != nil {
 		return nil
 	}
 	ours, err := schemaOf(ctx, one.DB)
@@ -296,92 +303,94 @@ func (b *both) learn(ctx context.Context, one, other *Side) error {
 	if err != nil {
 		return err
 	}
-	if how := same(ours, theirs); how != "" {
-		return wrong("the schemas differ: " + how)
+	if how := schemaDiff(ours, theirs); how != "" {
+		return wrongState("the schemas differ: " + how)
 	}
-	b.tables = ours
-	b.shaped[one], b.shaped[other] = ours, inOrderOf(ours, theirs)
+	s.tables = ours
+	s.tablesBySide[one], s.tablesBySide[other] = ours, reorderColumns(ours, theirs)
 	return nil
 }
 
-// shapes are the tables of a side.
-func (b *both) shapes(s *Side) []*table {
-	b.shape.Lock()
-	defer b.shape.Unlock()
-	return b.shaped[s]
+// tablesFor returns the tables of a side.
+func (s *sides) tablesFor(side *Side) []*table {
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	return s.tablesBySide[side]
 }
 
-// tablesOf finds a table in the shape of one side and of the other.
-func (b *both) tablesOf(name string, from, to *Side) (source, target *table, err error) {
-	b.shape.Lock()
-	defer b.shape.Unlock()
-	for i, t := range b.tables {
+// tablesOf returns a table of both sides by name.
+func (s *sides) tablesOf(name string, from, to *Side) (source, target *table, err error) {
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	for i, t := range s.tables {
 		if t.name == name {
-			return b.shaped[from][i], b.shaped[to][i], nil
+			return s.tablesBySide[from][i], s.tablesBySide[to][i], nil
 		}
 	}
 	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
 }
 
-func (b *both) sideAway(ctx context.Context, at string, fresh bool) (*Side, error) {
-	b.looking.Lock()
-	defer b.looking.Unlock()
-	return b.openAway(ctx, at, fresh)
+// openOther opens the other side; see openOtherLocked.
+func (s *sides) openOther(ctx context.Context, at string, fresh bool) (*Side, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.openOtherLocked(ctx, at, fresh)
 }
 
-func (b *both) awayKnown() *Side {
-	b.looking.Lock()
-	defer b.looking.Unlock()
-	return b.away
+// otherSide returns the other side; nil: it was not opened.
+func (s *sides) otherSide() *Side {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
 }
 
-// shapesAlone are the tables of a side whose other side need not be there any more.
-func (b *both) shapesAlone(ctx context.Context, s *Side) []*table {
-	if tables := b.shapes(s); tables != nil {
+// tablesOrLoad returns the tables of a side, even if the other side is gone.
+func (s *sides) tablesOrLoad(ctx context.Context, side *Side) []*table {
+	if tables := s.tablesFor(side); tables != nil {
 		return tables
 	}
-	tables, err := schemaOf(ctx, s.DB)
+	tables, err := schemaOf(ctx, side.DB)
 	if err != nil {
-		b.log.WarnContext(ctx, "read the schema", "error", err)
+		s.log.WarnContext(ctx, "the schema could not be read; triggers may be left", "error", err)
 	}
 	return tables
 }
 
-// learnNotes reads the notes of the primary.
-func (b *both) learnNotes(ctx context.Context, v *view) error {
+// loadNotes reads the notes of the primary.
+func (s *sides) loadNotes(ctx context.Context, v *view) error {
 	n := &notes{}
 	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old, noteNamed: &n.named} {
-		if err := readNote(ctx, v.near.DB, name, into); err != nil {
+		if err := readNote(ctx, v.primary.DB, name, into); err != nil {
 			return err
 		}
 	}
 	slices.Sort(n.named)
-	b.noted.Store(n)
+	s.cachedNotes.Store(n)
 	return nil
 }
 
-// notes are those that were read last; never nil.
-func (b *both) notes() *notes {
-	if n := b.noted.Load(); n != nil {
+// notes returns the notes as last read; never nil.
+func (s *sides) notes() *notes {
+	if n := s.cachedNotes.Load(); n != nil {
 		return n
 	}
 	return &notes{}
 }
 
-// State returns what this process knows, without asking.
-func (b *both) State() State {
-	v := b.known()
+// State returns the current state without I/O.
+func (s *sides) State() State {
+	v := s.currentView()
 	if v == nil {
 		return State{}
 	}
-	return b.stateOf(v)
+	return s.stateOf(v)
 }
 
-func (b *both) stateOf(v *view) State {
-	n := b.notes()
+func (s *sides) stateOf(v *view) State {
+	n := s.notes()
 	return State{
 		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
-		Switched: v.Phase >= WriteNew, Term: v.Term, Mine: v.home == (v.Phase >= WriteNew),
+		Switched: v.Phase >= WriteNew, Term: v.Term, Mine: v.nearIsHome == (v.Phase >= WriteNew),
 		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
 	}
 }

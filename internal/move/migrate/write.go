@@ -9,17 +9,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What is done to rows of the secondary, within a transaction that has locked its migration_side.
+// Writes to rows of the secondary, in a transaction that has locked its row of migration_side.
 
-// maxStatement bounds the bytes of a list of rows: servers take 16 MiB and more at once.
+// maxStatement is the most bytes of rows per statement; servers accept at least 16 MiB.
 const maxStatement = 1 << 20
 
-// deleteKeys deletes rows by their keys.
+// deleteKeys deletes rows by key.
 func (t *table) deleteKeys(ctx context.Context, tx *sqldb.Tx, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	where, args, err := t.inKeys(tx.Dialect(), keys)
+	where, args, err := t.keysCond(tx.Dialect(), keys)
 	if err != nil {
 		return err
 	}
@@ -29,16 +29,17 @@ func (t *table) deleteKeys(ctx context.Context, tx *sqldb.Tx, keys []string) err
 	return nil
 }
 
+// insert inserts a row. A duplicate key is returned unwrapped; see sqldb.IsDuplicate.
 func (t *table) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
-	_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columns()+") VALUES ("+sqldb.Marks(len(t.cols))+")", t.args(r)...)
+	_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columnList()+") VALUES ("+sqldb.Marks(len(t.cols))+")", t.args(r)...)
 	if err != nil && !sqldb.IsDuplicate(err) {
 		return fmt.Errorf("insert into %s: %w", t.name, err)
 	}
 	return err
 }
 
-// insertAll inserts rows; where one is refused as a duplicate it says so, and part of them may be
-// there. One statement a row where statements are prepared and there is no way to a server.
+// insertAll inserts rows. On a duplicate key it returns that error, and some rows may be inserted.
+// SQLite gets one prepared statement per row, because it has no network round trips.
 func (t *table) insertAll(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	if tx.Dialect() == sqldb.SQLite {
 		for _, r := range rows {
@@ -59,7 +60,7 @@ func (t *table) insertAll(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 		for _, r := range rows[:n] {
 			args = append(args, t.args(r)...)
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columns()+") VALUES "+strings.TrimSuffix(strings.Repeat(one+", ", n), ", "), args...)
+		_, err := tx.Exec(ctx, "INSERT INTO "+quote(t.name)+" ("+t.columnList()+") VALUES "+strings.TrimSuffix(strings.Repeat(one+", ", n), ", "), args...)
 		if err != nil {
 			return fmt.Errorf("insert into %s: %w", t.name, err)
 		}
@@ -68,7 +69,7 @@ func (t *table) insertAll(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	return nil
 }
 
-// size is about how many bytes a row takes.
+// size returns the approximate number of bytes of a row.
 func (r row) size() int {
 	n := 0
 	for _, v := range r {
@@ -80,19 +81,19 @@ func (r row) size() int {
 	return n
 }
 
-// holders finds the keys of other rows that have a unique key in common with r.
-func (t *table) holders(ctx context.Context, tx *sqldb.Tx, r row) ([]string, error) {
+// conflictingKeys returns the keys of other rows that share a unique key with r.
+func (t *table) conflictingKeys(ctx context.Context, tx *sqldb.Tx, r row) ([]string, error) {
 	var found []string
 	for _, u := range t.unique {
 		args, null := []any{}, false
 		for _, p := range u {
-			args = append(args, t.cols[p].arg(r[p]))
+			args = append(args, t.cols[p].dbValue(r[p]))
 			null = null || r[p] == nil
 		}
-		if null { // no two NULLs are the same
+		if null { // NULLs are distinct
 			continue
 		}
-		rows, err := t.readRows(ctx, tx, "WHERE "+t.equals(u), args...)
+		rows, err := t.readRows(ctx, tx, "WHERE "+t.equalsCond(u), args...)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +106,7 @@ func (t *table) holders(ctx context.Context, tx *sqldb.Tx, r row) ([]string, err
 	return found, nil
 }
 
-// versions reads up to which change rows are; those that were never brought are missing.
+// versions returns the versions of rows by key. Rows that were never replicated are absent.
 func versions(ctx context.Context, tx *sqldb.Tx, table string, keys []string) (map[string]int64, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -134,9 +135,9 @@ func versions(ctx context.Context, tx *sqldb.Tx, table string, keys []string) (m
 	return out, nil
 }
 
-// stamp notes up to which change rows are now. REPLACE: nobody else writes here, and nothing hangs
-// on these rows.
-func stamp(ctx context.Context, tx *sqldb.Tx, table string, set []stamped) error {
+// writeVersions stores the versions of rows. REPLACE is safe: there are no other writers and no
+// foreign keys to these rows.
+func writeVersions(ctx context.Context, tx *sqldb.Tx, table string, set []versionedRow) error {
 	const head, one = "REPLACE INTO migration_versions (tbl, k, version, deleted) VALUES ", "(?, ?, ?, ?)"
 	step := 200
 	if tx.Dialect() == sqldb.SQLite {
@@ -156,22 +157,21 @@ func stamp(ctx context.Context, tx *sqldb.Tx, table string, set []stamped) error
 	return nil
 }
 
-// stamped is what a row is, with the number of a change that this is the outcome of, or of a later
-// one.
-type stamped struct {
+// versionedRow is the state of a row at or after the change of its version.
+type versionedRow struct {
 	key     string
 	version int64
-	state   row // nil: it is not there
+	state   row // nil: deleted
 }
 
-// bring writes rows of one table, each only if it is as new as what is there (M3). Any order and
-// any number of times come to the same, once the newest of each row has been brought.
+// writeNewer writes rows of one table, each only if its version is at least the stored one (M3). So
+// the result is the same for any order and any number of repetitions, once the latest version of
+// each row was written.
 //
-// Rows that exchange a unique key between them may meet the other's old state. Who holds it by an
-// older change has lost it since, and its own newer change is on its way: it gives way. Who holds
-// it by a newer change keeps it, and the row that comes late stays away until its newer change
-// comes.
-func (t *table) bring(ctx context.Context, tx *sqldb.Tx, all []stamped) error {
+// Rows that exchange a unique key may meet the old state of the other row. If the holder has an
+// older version, it has lost the key since and its own change follows: it is deleted. If the holder
+// has a newer version, it stays, and the late row is omitted until its newer change arrives.
+func (t *table) writeNewer(ctx context.Context, tx *sqldb.Tx, all []versionedRow) error {
 	keys := make([]string, len(all))
 	for i, s := range all {
 		keys[i] = s.key
@@ -180,17 +180,17 @@ func (t *table) bring(ctx context.Context, tx *sqldb.Tx, all []stamped) error {
 	if err != nil {
 		return err
 	}
-	same, err := t.unchanged(ctx, tx, slices.DeleteFunc(slices.Clone(all), func(s stamped) bool { return s.version != have[s.key] }))
+	same, err := t.unchanged(ctx, tx, slices.DeleteFunc(slices.Clone(all), func(s versionedRow) bool { return s.version != have[s.key] }))
 	if err != nil {
 		return err
 	}
-	fresh := slices.DeleteFunc(slices.Clone(all), func(s stamped) bool { return s.version < have[s.key] || same[s.key] })
+	fresh := slices.DeleteFunc(slices.Clone(all), func(s versionedRow) bool { return s.version < have[s.key] || same[s.key] })
 	return t.replace(ctx, tx, fresh)
 }
 
-// unchanged are the keys of rows that are what they are to become. It is asked for changes that
-// were brought before: a primary that has lost one gives its number to another (see receipt.go).
-func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []stamped) (map[string]bool, error) {
+// unchanged returns the keys of rows that already have their new state. It is called for repeated
+// versions: a primary that lost a change assigns its number again (see receipt.go).
+func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []versionedRow) (map[string]bool, error) {
 	keys := make([]string, len(again))
 	for i, s := range again {
 		keys[i] = s.key
@@ -203,7 +203,8 @@ func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []stamped) (m
 	return same, err
 }
 
-func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []stamped) error {
+// replace deletes and inserts rows, and stores their versions.
+func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []versionedRow) error {
 	keys, rows := make([]string, len(fresh)), make([]row, 0, len(fresh))
 	for i, s := range fresh {
 		keys[i] = s.key
@@ -223,12 +224,12 @@ func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []stamped) erro
 	if err != nil {
 		return err
 	}
-	return stamp(ctx, tx, t.name, fresh)
+	return writeVersions(ctx, tx, t.name, fresh)
 }
 
-// insertEach inserts rows of which some meet holders of their unique keys.
-func (t *table) insertEach(ctx context.Context, tx *sqldb.Tx, fresh []stamped) error {
-	now := map[string]int64{} // versions of this batch, which are not noted yet
+// insertEach inserts rows one by one and resolves unique key conflicts.
+func (t *table) insertEach(ctx context.Context, tx *sqldb.Tx, fresh []versionedRow) error {
+	now := map[string]int64{} // versions of this batch, not stored yet
 	for _, s := range fresh {
 		now[s.key] = s.version
 	}
@@ -238,7 +239,7 @@ func (t *table) insertEach(ctx context.Context, tx *sqldb.Tx, fresh []stamped) e
 		}
 		err := t.insert(ctx, tx, s.state)
 		if sqldb.IsDuplicate(err) {
-			err = t.insertOver(ctx, tx, s, now)
+			err = t.insertOverConflict(ctx, tx, s, now)
 		}
 		if err != nil {
 			return err
@@ -247,8 +248,10 @@ func (t *table) insertEach(ctx context.Context, tx *sqldb.Tx, fresh []stamped) e
 	return nil
 }
 
-func (t *table) insertOver(ctx context.Context, tx *sqldb.Tx, s stamped, now map[string]int64) error {
-	held, err := t.holders(ctx, tx, s.state)
+// insertOverConflict inserts a row and deletes conflicting rows with older versions. If a
+// conflicting row is newer, it inserts nothing.
+func (t *table) insertOverConflict(ctx context.Context, tx *sqldb.Tx, s versionedRow, now map[string]int64) error {
+	held, err := t.conflictingKeys(ctx, tx, s.state)
 	if err != nil {
 		return err
 	}
