@@ -16,95 +16,96 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// Options say what an agent watches and where it sends. Dir, To and Client are needed.
+// Options configure an Agent. Dir, To and Client are required.
 type Options struct {
 	Dir    string
 	To     string // "/intake/SOURCE", absolute
 	Client *client.Client
-	// Renew returns a client with the login that there is now; it is asked when the server has
-	// refused that of Client. nil: there is no other.
+	// Renew returns a client with the current login. The agent calls it when the server has
+	// refused the token of Client. nil: no renewal.
 	Renew func() (*client.Client, error)
-	Log   *slog.Logger // default: nowhere
+	Log   *slog.Logger // default: discards everything
 
-	Every    time.Duration // how long a complete file may wait for others to go with it; default 5 minutes
-	Settle   time.Duration // how long a file must have stayed as it is; default 10 seconds
-	MaxSize  int64         // bytes of a bundle; default 32 MiB; a single group of files may be larger
-	MaxFiles int           // members of a bundle; default 1000, at most 5000
-	Parallel int           // members on their way at once; default 8
-	GiveUp   time.Duration // how long one try to send goes on while nothing succeeds; default 1 minute. There is always another.
+	Every    time.Duration // maximum wait of a complete file for a fuller bundle; default 5 minutes
+	Settle   time.Duration // how long a file must be unchanged to be complete; default 10 seconds
+	MaxSize  int64         // maximum bytes of a bundle, unless a single group is larger; default 32 MiB
+	MaxFiles int           // maximum members of a bundle; default 1000, at most 5000
+	Parallel int           // members sent concurrently; default 8
+	GiveUp   time.Duration // how long one attempt to send retries without progress; default 1 minute. Attempts are repeated forever
 
-	// Outcomes is how long Once waits until the server has said what became of all bundles; zero:
-	// not at all.
+	// Outcomes bounds how long Once waits for the server's verdicts on the bundles; 0: it does
+	// not wait.
 	Outcomes time.Duration
 
-	Marker string   // where it is set, such as ".ok", a file is complete when NAME.ok or STEM.ok is there, and not before
-	Ignore []string // patterns of names that are not taken, as path.Match has them, besides those of temporary files
+	Marker string   // if not empty, such as ".ok", a file is complete once NAME.ok or STEM.ok exists, whatever Settle says
+	Ignore []string // path.Match patterns of file names to ignore, besides temporary files
 }
 
 // Limits and pauses.
 const (
-	mostFiles  = 5000                   // members: their names and digests fit a manifest, whatever they are
-	leastLook  = 100 * time.Millisecond // between two looks: a settle time of zero is no busy loop
-	firstPause = 5 * time.Second        // after the first try that failed; it doubles
-	mostPause  = 5 * time.Minute        // a server that is back is found within that
-	longPause  = 15 * time.Minute       // where a person has to do something first: make room, renew a token
+	maxMembers      = 5000                   // members of a bundle; a manifest has room for any names
+	minScanInterval = 100 * time.Millisecond // between scans, so that a settle time of 0 does not spin
+	minBackoff      = 5 * time.Second        // after the first failed attempt; doubles
+	maxBackoff      = 5 * time.Minute        // a recovered server is noticed within that time
+	manualBackoff   = 15 * time.Minute       // for errors that need a person: quota, disk, permission, login
 )
 
-// Agent is one agent. Its methods are for one goroutine.
+// Agent watches one directory. One goroutine calls its methods.
 type Agent struct {
-	opt    Options
-	source string
-	up     *client.Uploader
-	log    *slog.Logger
-	root   *os.Root
-	lock   *os.File
+	opt      Options
+	source   string
+	uploader *client.Uploader
+	log      *slog.Logger
+	root     *os.Root
+	lock     *os.File
 
 	state    *state
-	seen     map[string]*seen  // by path below DIR
-	held     map[string]string // paths that are not taken, and why; made again by each look
-	anew     bool              // files were given back, to be looked at again
-	draining bool              // everything that is complete goes, without waiting for more
+	observed map[string]*observation // by path relative to DIR
+	skipped  map[string]string       // path -> reason why it is not taken; replaced by each scan
+	rescan   bool                    // a bundle was refrozen, so its files need a new scan
+	draining bool                    // send complete files at once, without waiting for a fuller bundle
 
-	failedNow int             // files that this run has put away
-	fails     int             // tries of the current bundle that failed in a row
-	nextTry   time.Time       // by the monotonic clock; zero: now
-	trouble   error           // why nothing moves: of the last try, nil when it went well
-	broken    error           // what is wrong with this computer, as of the last look
-	moveErr   error           // why files stay where they are
-	nextMove  time.Time       // when those of stuck are tried again
-	stuck     map[string]bool // moves that failed, by where they go
-	asks      int             // how often the server was asked since the last bundle was sent
-	nextAsk   time.Time
+	failedFiles int             // files moved to failed/ by this run
+	failures    int             // consecutive failed attempts to send the current bundle
+	nextTry     time.Time       // time of the next attempt; zero: now
+	sendErr     error           // error of the last attempt to send; nil: it succeeded
+	localErr    error           // error of the last turn on this computer; nil: none
+	moveErr     error           // error of the last failed move; nil: none
+	nextMove    time.Time       // when failedMoves are retried
+	failedMoves map[string]bool // failed moves, by target
+	polls       int             // verdict polls since the last bundle was sent
+	nextPoll    time.Time
 
-	live live
-	step func(string) error // tests crash here; nil otherwise
+	live     liveStatus
+	testHook func(string) error // called at each step; tests return errCrash from it; nil: none
 }
 
-// BusyError says that another agent has the directory.
+// BusyError reports that another agent holds the directory's lock.
 type BusyError struct {
 	Dir string
-	PID int // 0: not known
+	PID int // 0: unknown
 }
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s is watched by another agent, process %d", e.Dir, e.PID)
 }
 
-// errWhere is a place that is none for bundles.
-var errWhere = fmt.Errorf("want /%s/SOURCE", bundle.Root)
+// errNotIntake reports that the target is not /intake/SOURCE.
+var errNotIntake = fmt.Errorf("want /%s/SOURCE", bundle.Root)
 
-// sourceOf reads "/intake/SOURCE".
-func sourceOf(to string) (string, error) {
+// parseSource returns SOURCE of a target "/intake/SOURCE". It fails for other paths and invalid
+// sources.
+func parseSource(to string) (string, error) {
 	p, err := drive.ParsePath(to)
 	if err != nil || len(p) != 2 || p[0] != bundle.Root {
-		return "", fmt.Errorf("%q is not a place for bundles: %w", to, errWhere)
+		return "", fmt.Errorf("%q is not a place for bundles: %w", to, errNotIntake)
 	}
 	return string(p[1]), bundle.CheckSource(string(p[1]))
 }
 
-// Check completes the options and says what is wrong with them.
+// Check sets defaults and validates the options.
 func (o *Options) Check() error {
-	if _, err := sourceOf(o.To); err != nil {
+	if _, err := parseSource(o.To); err != nil {
 		return err
 	}
 	o.Every, o.Settle = cmp.Or(o.Every, 5*time.Minute), cmp.Or(o.Settle, 10*time.Second)
@@ -113,8 +114,8 @@ func (o *Options) Check() error {
 	if o.Every < 0 || o.Settle < 0 || o.GiveUp < 0 || o.MaxSize < 1 || o.Parallel < 1 {
 		return errors.New("times, sizes and numbers must be greater than 0")
 	}
-	if o.MaxFiles < 1 || o.MaxFiles > mostFiles {
-		return fmt.Errorf("%d files in a bundle: want 1 to %d", o.MaxFiles, mostFiles)
+	if o.MaxFiles < 1 || o.MaxFiles > maxMembers {
+		return fmt.Errorf("%d files in a bundle: want 1 to %d", o.MaxFiles, maxMembers)
 	}
 	for _, pattern := range o.Ignore {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -127,13 +128,13 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Open takes the directory for this agent and reads where the last one stopped. A *BusyError says
-// that another agent has it.
+// Open locks the directory and loads the state of the previous agent. It fails with a *BusyError if
+// another agent holds the lock. The caller closes the Agent.
 func Open(o Options) (*Agent, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	source, err := sourceOf(o.To)
+	source, err := parseSource(o.To)
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +144,12 @@ func Open(o Options) (*Agent, error) {
 	}
 	a := &Agent{
 		opt: o, source: source, log: o.Log.With("source", source), root: root,
-		seen: map[string]*seen{}, held: map[string]string{}, stuck: map[string]bool{},
+		observed: map[string]*observation{}, skipped: map[string]string{}, failedMoves: map[string]bool{},
 	}
-	if err := a.use(o.Client); err != nil {
+	if err := a.setClient(o.Client); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if a.lock, err = takeLock(root, o.Dir); err != nil {
+	if a.lock, err = acquireLock(root, o.Dir); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	if a.state, err = loadState(root); err != nil {
@@ -158,63 +159,63 @@ func Open(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Close lets go of the directory. What is on its way goes on with the next agent.
+// Close unlocks the directory. The next agent continues an unfinished bundle.
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
-// Run watches and sends until ctx ends; that is not an error. What goes wrong is logged, shown by
-// ReadStatus, and tried again.
+// Run scans and sends until ctx ends, and then returns nil. Errors are logged, shown by ReadStatus,
+// and retried.
 func (a *Agent) Run(ctx context.Context) error {
-	a.log.Info("watching", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
-	look := max(a.opt.Settle/2, leastLook)
+	a.log.Info("watching for files", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
+	look := max(a.opt.Settle/2, minScanInterval)
 	for {
-		more, err := a.turn(ctx)
+		more, err := a.scanAndAct(ctx)
 		if errors.Is(err, errCrash) {
 			return err
 		}
-		a.broken = nil
+		a.localErr = nil
 		if ctx.Err() == nil && err != nil {
-			a.log.Error("cannot go on, trying again", "error", err)
-			a.broken = err
+			a.log.Error("cannot read or write the watched directory; trying again", "error", err)
+			a.localErr = err
 		}
-		a.show(true)
+		a.writeStatus(true)
 		if more && err == nil && ctx.Err() == nil {
 			continue
 		}
-		if err := wait(ctx, look); err != nil {
-			a.log.Info("stopped")
-			return nil //nolint:nilerr // being told to stop is how it ends
+		if err := sleep(ctx, look); err != nil {
+			a.log.Info("agent stopped")
+			return nil //nolint:nilerr // the end of ctx is not an error
 		}
 	}
 }
 
-// What Once ends with when somebody should look: Status says at what.
+// Errors of Once that need a person; ReadStatus has the details.
 var (
 	ErrSome     = errors.New("some files were not sent")
 	ErrRejected = errors.New("the server has not accepted everything that was sent")
 	ErrUnknown  = errors.New("the server has not said yet what became of everything that was sent")
 )
 
-// Once sends everything that is complete, waits for what becomes of it, and returns. The error is
-// why something is still waiting: the server's, ErrSome, or of what was sent ErrRejected or
-// ErrUnknown.
+// Once sends all complete files, waits for the server's verdicts, and returns. The error says why
+// files are left: the error of sending, or ErrSome; for sent bundles ErrRejected or ErrUnknown.
 func (a *Agent) Once(ctx context.Context) error {
-	defer a.show(true)
+	defer a.writeStatus(true)
 	a.live.Once = true
 	sent := a.state.Totals.Bundles
-	left := a.drain(ctx)
+	left := a.sendComplete(ctx)
 	if left != nil && !errors.Is(left, ErrSome) || a.opt.Outcomes == 0 {
 		return left
 	}
-	return errors.Join(left, a.outcomes(ctx, a.state.Totals.Bundles-sent))
+	return errors.Join(left, a.waitForVerdicts(ctx, a.state.Totals.Bundles-sent))
 }
 
-// drain sends everything that is complete.
-func (a *Agent) drain(ctx context.Context) error {
+// sendComplete sends all complete files. It scans at least twice, so that files can become
+// complete, and returns the first error of sending.
+func (a *Agent) sendComplete(ctx context.Context) error {
 	for looks := 0; ; {
-		if a.anew {
-			looks, a.anew = 0, false
+		if a.rescan {
+			looks, a.rescan = 0, false
 		}
-		if err := a.look(ctx); err != nil {
+		if err := a.scan(ctx); err != nil {
 			return err
 		}
 		looks++
@@ -225,45 +226,48 @@ func (a *Agent) drain(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case a.trouble != nil:
-			return a.trouble
+		case a.sendErr != nil:
+			return a.sendErr
 		case more:
 			continue
-		case looks > 1 || len(a.seen) == 0:
-			return a.leftOver()
+		case looks > 1 || len(a.observed) == 0:
+			return a.unsentError()
 		}
-		if err := wait(ctx, a.opt.Settle); err != nil {
+		if err := sleep(ctx, a.opt.Settle); err != nil {
 			return err
 		}
 	}
 }
 
-// leftOver is ErrSome where there is something to be looked into.
-func (a *Agent) leftOver() error {
+// unsentError returns the error of moving files, ErrSome if files were skipped or failed, and nil
+// otherwise.
+func (a *Agent) unsentError() error {
 	if a.moveErr != nil {
 		return a.moveErr
 	}
-	if len(a.held) > 0 || a.failedNow > 0 {
+	if len(a.skipped) > 0 || a.failedFiles > 0 {
 		return ErrSome
 	}
 	return nil
 }
 
-// turn is one look and what follows from it. more says that there is more to do at once.
-func (a *Agent) turn(ctx context.Context) (more bool, err error) {
-	if err := a.look(ctx); err != nil {
+// scanAndAct does one scan and the work that follows. more reports that there is more to do at
+// once.
+func (a *Agent) scanAndAct(ctx context.Context) (more bool, err error) {
+	if err := a.scan(ctx); err != nil {
 		return false, err
 	}
 	return a.act(ctx)
 }
 
-// act does what is due: moves, a bundle, tidying up, asking for verdicts.
+// act does the work that is due: moves, one bundle, deleting leftovers on the server, polling
+// verdicts. The error is one of this computer; errors of sending are in a.sendErr.
 func (a *Agent) act(ctx context.Context) (more bool, err error) {
-	if err := a.move(); err != nil {
+	if err := a.runMoves(); err != nil {
 		return false, err
 	}
 	if a.state.Current == nil {
-		if err := a.bundle(ctx); err != nil {
+		if err := a.freezeNext(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -271,21 +275,21 @@ func (a *Agent) act(ctx context.Context) (more bool, err error) {
 		if err := a.send(ctx); err != nil {
 			return false, err
 		}
-		if a.trouble == nil {
-			return true, a.move()
+		if a.sendErr == nil {
+			return true, a.runMoves()
 		}
 	}
-	if a.trouble == nil {
-		if err := a.tidy(ctx); err != nil {
+	if a.sendErr == nil {
+		if err := a.deleteLitter(ctx); err != nil {
 			return false, err
 		}
-		return false, a.ask(ctx)
+		return false, a.pollVerdicts(ctx)
 	}
 	return false, nil
 }
 
-// wait waits for d or the end of ctx.
-func wait(ctx context.Context, d time.Duration) error {
+// sleep waits for d. It returns the context's cause if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -296,8 +300,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reason is the text of an error of a file, without the path, which is said beside it.
-func reason(err error) string {
+// errorText returns the text of a file's error without its path, which the caller shows separately.
+func errorText(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err.Error()
 	}

@@ -430,7 +430,7 @@ func TestANewLoginIsUsed(t *testing.T) {
 			t.Errorf("before somebody logs in: %+v", s)
 		}
 		renewed.Store(true)
-		time.Sleep(longPause + time.Minute)
+		time.Sleep(manualBackoff + time.Minute)
 		equal(t, "contents", w.contents(t), []string{"a.xml=<a/>"})
 		stop()
 	})

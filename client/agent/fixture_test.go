@@ -132,7 +132,7 @@ func (w *world) with(t *testing.T, crash func(string) bool, do func(*Agent) erro
 	}
 	defer a.Close()
 	if crash != nil {
-		a.step = func(step string) error {
+		a.testHook = func(step string) error {
 			if crash(step) {
 				return fmt.Errorf("%w at %s", errCrash, step)
 			}

@@ -18,39 +18,39 @@ import (
 	"smartdrive/internal/intake/invoice/envelope"
 )
 
-// again is how long a file that could not be read is left alone.
-const again = time.Minute
+// retryReadAfter is the delay before an unreadable file or a failed move is tried again.
+const retryReadAfter = time.Minute
 
-// bundle freezes the next bundle, if there is enough for one, or something has waited for long
-// enough.
-func (a *Agent) bundle(ctx context.Context) error {
+// freezeNext freezes the next bundle if enough files are complete or one has waited for
+// Options.Every. It moves groups that can never be sent to failed/.
+func (a *Agent) freezeNext(ctx context.Context) error {
 	ready, never := a.groups()
-	a.count(ready)
-	if err := a.refuse(never); err != nil {
+	a.updateCounts(ready)
+	if err := a.failGroups(never); err != nil {
 		return err
 	}
 	if len(ready) == 0 {
 		a.draining = false
 		return nil
 	}
-	if !a.draining && !a.due(ready) {
+	if !a.draining && !a.bundleDue(ready) {
 		return nil
 	}
-	f, err := a.freeze(ctx, ready)
-	if err != nil || f == nil {
+	b, err := a.freeze(ctx, ready)
+	if err != nil || b == nil {
 		return err
 	}
-	m := &f.Manifest
-	if err := a.commit("freeze", func(s *state) { s.Current = f }); err != nil {
+	m := &b.Manifest
+	if err := a.commit("freeze", func(s *state) { s.Current = b }); err != nil {
 		return err
 	}
-	a.fails, a.nextTry = 0, time.Time{}
-	a.log.Info("frozen", "bundle", m.ID, "files", len(m.Members), "documents", m.Declared(), "bytes", m.Size())
+	a.failures, a.nextTry = 0, time.Time{}
+	a.log.Info("bundle frozen; sending starts", "bundle", m.ID, "files", len(m.Members), "documents", m.Declared(), "bytes", m.Size())
 	return nil
 }
 
-// due says whether a bundle is to be made now.
-func (a *Agent) due(ready []*group) bool {
+// bundleDue reports whether a bundle of the ready groups is to be frozen now.
+func (a *Agent) bundleDue(ready []*group) bool {
 	size, files := int64(0), 0
 	for _, g := range ready {
 		size, files = size+g.size, files+len(g.files)
@@ -58,19 +58,18 @@ func (a *Agent) due(ready []*group) bool {
 	return size >= a.opt.MaxSize || files >= a.opt.MaxFiles || time.Since(ready[0].first) >= a.opt.Every
 }
 
-// freeze reads as many groups as a bundle holds and writes down what they are. It is nil when none
-// could be read.
-func (a *Agent) freeze(ctx context.Context, ready []*group) (*flight, error) {
-	f := &flight{Server: a.opt.Client.BaseURL(), Stage: stageFrozen, Manifest: bundle.Manifest{
+// freeze reads as many groups as fit into a bundle and returns it, nil if no group could be read.
+func (a *Agent) freeze(ctx context.Context, ready []*group) (*outgoing, error) {
+	b := &outgoing{Server: a.opt.Client.BaseURL(), Stage: stageFrozen, Manifest: bundle.Manifest{
 		Schema: bundle.Schema, ID: bundle.NewID(), Source: a.source, CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
 	}}
 	names, size := map[string]bool{}, int64(0)
 	for n, g := range ready {
-		if len(f.Files) > 0 && (size+g.size > a.opt.MaxSize || len(f.Files)+len(g.files) > a.opt.MaxFiles) {
-			continue // a smaller one may fit
+		if len(b.Files) > 0 && (size+g.size > a.opt.MaxSize || len(b.Files)+len(g.files) > a.opt.MaxFiles) {
+			continue // a smaller group may fit
 		}
-		if !fits(names, g) {
-			continue // a bundle is flat, and another of this name is in it
+		if !hasUniqueNames(names, g) {
+			continue // the name is already used; bundles have no subfolders
 		}
 		members, files, err := a.freezeGroup(ctx, g, n)
 		if err != nil {
@@ -79,40 +78,43 @@ func (a *Agent) freeze(ctx context.Context, ready []*group) (*flight, error) {
 		if members == nil {
 			continue
 		}
-		if f.Manifest.Declared()+declared(members) > bundle.MaxDocuments {
+		if b.Manifest.Declared()+documentCount(members) > bundle.MaxDocuments {
 			continue
 		}
 		for _, m := range members {
 			names[drive.Name(m.Name).Fold()] = true
 		}
-		f.Manifest.Members = append(f.Manifest.Members, members...)
-		f.Files = append(f.Files, files...)
-		f.Markers = append(f.Markers, g.markerFiles(n)...)
+		b.Manifest.Members = append(b.Manifest.Members, members...)
+		b.Files = append(b.Files, files...)
+		b.Markers = append(b.Markers, g.markerFiles(n)...)
 		size += g.size
 	}
-	if len(f.Files) == 0 {
+	if len(b.Files) == 0 {
 		return nil, nil
 	}
-	_, err := f.Manifest.Encode()
-	return f, err
+	_, err := b.Manifest.Encode()
+	return b, err
 }
 
-func (g *group) markerFiles(n int) (files []file) {
+// markerFiles returns the markers as files of group number n.
+func (g *group) markerFiles(n int) (files []frozenFile) {
 	for _, name := range g.markers {
-		files = append(files, file{Path: name, Group: n})
+		files = append(files, frozenFile{Path: name, Group: n})
 	}
 	return files
 }
 
-func declared(members []bundle.Member) (n int) {
+// documentCount returns the number of documents in the members.
+func documentCount(members []bundle.Member) (n int) {
 	for _, m := range members {
 		n += m.Documents
 	}
 	return n
 }
 
-// fits reports whether no file of g has a name that is taken, in names or by another file of g.
-func fits(names map[string]bool, g *group) bool {
+// hasUniqueNames reports whether the member names of g differ from each other and from names,
+// ignoring case.
+func hasUniqueNames(names map[string]bool, g *group) bool {
 	own := map[string]bool{}
 	for _, name := range g.files {
 		folded := drive.Name(memberName(name)).Fold()
@@ -124,43 +126,43 @@ func fits(names map[string]bool, g *group) bool {
 	return true
 }
 
-// freezeGroup reads the files of a group; nothing is returned for one that cannot be taken now. The
-// error is the caller's end.
-func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Member, []file, error) {
-	members, files := make([]bundle.Member, 0, len(g.files)), make([]file, 0, len(g.files))
+// freezeGroup reads the files of group number n. It returns nil members if the group cannot be
+// taken now. The error is ctx's or one of the state.
+func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Member, []frozenFile, error) {
+	members, files := make([]bundle.Member, 0, len(g.files)), make([]frozenFile, 0, len(g.files))
 	for _, name := range g.files {
-		s := a.seen[name]
+		s := a.observed[name]
 		m, blake, err := a.freezeFile(ctx, name, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, context.Cause(ctx)
 		case errors.Is(err, errChanged):
-			delete(a.seen, name) // it starts again
+			delete(a.observed, name) // the settle time starts again
 			return nil, nil, nil
 		case err != nil:
-			s.why, s.asleep = reason(err), time.Now().Add(again)
-			a.held[name] = s.why
-			a.log.Warn("a file cannot be read", "file", name, "error", err)
+			s.skipReason, s.skipUntil = errorText(err), time.Now().Add(retryReadAfter)
+			a.skipped[name] = s.skipReason
+			a.log.Warn("cannot read a file; trying again in a minute", "file", name, "error", err)
 			return nil, nil, nil
 		}
 		members = append(members, m)
-		files = append(files, file{Path: name, Size: s.size, Mtime: s.mtime, BLAKE3: blake, Group: n})
+		files = append(files, frozenFile{Path: name, Size: s.size, Mtime: s.mtime, BLAKE3: blake, Group: n})
 	}
-	if declared(members) == 0 {
+	if documentCount(members) == 0 {
 		if err := a.countEnvelopes(members, files); err != nil {
-			return nil, nil, nil //nolint:nilerr // it was there a moment ago; the next round looks again
+			return nil, nil, nil //nolint:nilerr // the file was readable before; the next scan tries again
 		}
 	}
-	if declared(members) > bundle.MaxDocuments {
-		g.never = fmt.Sprintf("more than %d documents", bundle.MaxDocuments)
-		return nil, nil, a.refuse([]*group{g})
+	if documentCount(members) > bundle.MaxDocuments {
+		g.failure = fmt.Sprintf("more than %d documents", bundle.MaxDocuments)
+		return nil, nil, a.failGroups([]*group{g})
 	}
 	return members, files, nil
 }
 
-// countEnvelopes declares the documents within PDFs and archives. It is for a group that has no
-// other document: else a PDF is the picture of one.
-func (a *Agent) countEnvelopes(members []bundle.Member, files []file) error {
+// countEnvelopes counts the documents inside PDFs and archives. The caller uses it only for groups
+// without other documents, where a PDF is not just the picture of one.
+func (a *Agent) countEnvelopes(members []bundle.Member, files []frozenFile) error {
 	for i := range members {
 		f, err := a.root.Open(files[i].Path)
 		if err != nil {
@@ -171,7 +173,7 @@ func (a *Agent) countEnvelopes(members []bundle.Member, files []file) error {
 		if kind := envelope.Sniff(head[:n]); kind != envelope.None && (err == nil || errors.Is(err, io.EOF)) {
 			members[i].Documents, err = envelope.Count(kind, f, files[i].Size)
 		}
-		letGo(f)
+		closeQuietly(f)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -184,22 +186,23 @@ var (
 	errLocked  = errors.New("another program has locked it")
 )
 
-// freezeFile reads a file once, for its digests and the number of its documents.
-func (a *Agent) freezeFile(ctx context.Context, name string, s *seen) (m bundle.Member, blake string, err error) {
-	f, err := a.openAs(name, s.size, s.mtime)
+// freezeFile reads a file once and returns its member and BLAKE3 digest. It fails with errChanged,
+// or with errLocked if another program has locked the file.
+func (a *Agent) freezeFile(ctx context.Context, name string, s *observation) (m bundle.Member, blake string, err error) {
+	f, err := a.openUnchanged(name, s.size, s.mtime)
 	if err != nil {
 		return m, "", err
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	if held, err := filelock.TryShared(f); err == nil && held {
 		return m, "", errLocked
 	}
 	sha, b3, counter := sha256.New(), blake3.New(32, nil), &envelope.Counter{Name: name}
-	n, err := io.CopyBuffer(io.MultiWriter(sha, b3, counter), until(ctx, f), make([]byte, 256<<10))
+	n, err := io.CopyBuffer(io.MultiWriter(sha, b3, counter), contextReader(ctx, f), make([]byte, 256<<10))
 	if err != nil {
 		return m, "", err
 	}
-	if n != s.size || !same(f, s.size, s.mtime) {
+	if n != s.size || !isUnchanged(f, s.size, s.mtime) {
 		return m, "", errChanged
 	}
 	m = bundle.Member{
@@ -209,31 +212,32 @@ func (a *Agent) freezeFile(ctx context.Context, name string, s *seen) (m bundle.
 	return m, hex.EncodeToString(b3.Sum(nil)), nil
 }
 
-// openAs opens a file that must still be what it was.
-func (a *Agent) openAs(name string, size int64, mtime time.Time) (*os.File, error) {
+// openUnchanged opens a file. It fails with errChanged if size or mtime differ.
+func (a *Agent) openUnchanged(name string, size int64, mtime time.Time) (*os.File, error) {
 	f, err := a.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if !same(f, size, mtime) {
+	if !isUnchanged(f, size, mtime) {
 		return nil, errors.Join(errChanged, f.Close())
 	}
 	return f, nil
 }
 
-// same asks the open file, not its name: that may be another file's by now.
-func same(f *os.File, size int64, mtime time.Time) bool {
+// isUnchanged reports whether an open file is regular and has this size and mtime. It checks the
+// open file, because the name may refer to another file by now.
+func isUnchanged(f *os.File, size int64, mtime time.Time) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode().IsRegular() && info.Size() == size && info.ModTime().Equal(mtime)
 }
 
-// readFunc is an io.Reader.
+// readFunc is a function that implements io.Reader.
 type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// until is r that ends with ctx.
-func until(ctx context.Context, r io.Reader) io.Reader {
+// contextReader returns r, failing with the context's cause once ctx has ended.
+func contextReader(ctx context.Context, r io.Reader) io.Reader {
 	return readFunc(func(p []byte) (int, error) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)

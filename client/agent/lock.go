@@ -10,15 +10,15 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// A status command holds the lock for a moment, to see whether it is free: an agent that starts
-// just then asks again.
+// ReadStatus holds the lock for a moment to test it. A starting agent therefore retries.
 const (
 	lockTries = 5
 	lockPause = 20 * time.Millisecond
 )
 
-// takeLock makes the private directory and takes its lock, which ends with the process.
-func takeLock(root *os.Root, dir string) (*os.File, error) {
+// acquireLock creates the private directory and locks it; the lock ends with the process. It
+// returns a *BusyError if another agent holds the lock.
+func acquireLock(root *os.Root, dir string) (*os.File, error) {
 	if err := root.Mkdir(privateDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the agent's directory: %w", err)
 	}
@@ -45,13 +45,14 @@ func takeLock(root *os.Root, dir string) (*os.File, error) {
 	}
 }
 
-// running returns the process that has the lock, 0 when none has.
-func running(root *os.Root) (int, error) {
+// lockHolder returns the process that holds the lock, 0 if none does, and 1 if it is unknown. It
+// fails with fs.ErrNotExist if there never was an agent.
+func lockHolder(root *os.Root) (int, error) {
 	f, err := root.OpenFile(lockName, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	held, err := filelock.Try(f)
 	if err != nil || !held {
 		return 0, err

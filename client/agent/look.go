@@ -16,25 +16,25 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// mostDepth is how many directories deep files are looked for: as deep as a drive is.
-const mostDepth = drive.MaxDepth
+// maxDepth is the depth of the directories that are scanned, equal to the maximum depth of a drive.
+const maxDepth = drive.MaxDepth
 
-// seen is a file as the looks found it.
-type seen struct {
-	size   int64
-	mtime  time.Time
-	first  time.Time // the first look that found it at all
-	since  time.Time // the first look that found it like this
-	looks  int       // that found it like this
-	why    string    // it could not be read, and why
-	asleep time.Time // until then it is not tried again
+// observation is the state of a file over several scans.
+type observation struct {
+	size       int64
+	mtime      time.Time
+	first      time.Time // first scan that found the file
+	since      time.Time // first scan that found it with this size and mtime
+	looks      int       // scans that found it with this size and mtime
+	skipReason string    // why it could not be read
+	skipUntil  time.Time // no read attempt before this time
 }
 
-// look finds what is there. A directory that cannot be read is told of and left out; only that DIR
-// itself is gone is an error.
-func (a *Agent) look(ctx context.Context) error {
+// scan walks DIR and updates a.observed and a.skipped. An unreadable subdirectory is skipped; only
+// a missing DIR is an error.
+func (a *Agent) scan(ctx context.Context) error {
 	now, held, found := time.Now(), map[string]string{}, map[string]bool{}
-	away := a.away()
+	away := a.taken()
 	err := fs.WalkDir(a.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -42,17 +42,17 @@ func (a *Agent) look(ctx context.Context) error {
 		case err != nil && name == ".":
 			return fmt.Errorf("look into %s: %w", a.opt.Dir, err)
 		case err != nil:
-			held[name] = reason(err)
+			held[name] = errorText(err)
 			return nil
 		case name == ".":
 			return nil
-		case a.ignored(name, entry):
+		case a.isIgnored(name, entry):
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		case entry.IsDir():
-			if strings.Count(name, "/") < mostDepth && utf8.ValidString(name) {
+			if strings.Count(name, "/") < maxDepth && utf8.ValidString(name) {
 				return nil
 			}
 			held[name] = "a directory too deep, or whose name is not UTF-8: what is in it is not taken"
@@ -60,7 +60,7 @@ func (a *Agent) look(ctx context.Context) error {
 		case away[name]:
 			return nil
 		}
-		if why := a.see(name, entry, now); why != "" {
+		if why := a.observe(name, entry, now); why != "" {
 			held[name] = why
 		}
 		found[name] = true
@@ -69,36 +69,36 @@ func (a *Agent) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name := range a.seen {
+	for name := range a.observed {
 		if !found[name] {
-			delete(a.seen, name)
+			delete(a.observed, name)
 		}
 	}
-	a.held = held
+	a.skipped = held
 	return nil
 }
 
-// see notes what a look found, and says why a file is not taken.
-func (a *Agent) see(name string, entry fs.DirEntry, now time.Time) string {
+// observe records one file of a scan. It returns why the file is not taken, "" if it may be.
+func (a *Agent) observe(name string, entry fs.DirEntry, now time.Time) string {
 	if !entry.Type().IsRegular() {
 		return "not a regular file"
 	}
 	info, err := entry.Info()
 	if err != nil {
-		delete(a.seen, name)
-		return reason(err)
+		delete(a.observed, name)
+		return errorText(err)
 	}
-	was := a.seen[name]
+	was := a.observed[name]
 	if was == nil || was.size != info.Size() || !was.mtime.Equal(info.ModTime()) {
-		next := &seen{size: info.Size(), mtime: info.ModTime(), first: now, since: now}
+		next := &observation{size: info.Size(), mtime: info.ModTime(), first: now, since: now}
 		if was != nil {
 			next.first = was.first
 		}
-		was, a.seen[name] = next, next
+		was, a.observed[name] = next, next
 	}
 	was.looks++
-	if now.Before(was.asleep) {
-		return was.why
+	if now.Before(was.skipUntil) {
+		return was.skipReason
 	}
 	if was.size == 0 && !a.isMarker(name) {
 		return "empty"
@@ -106,28 +106,29 @@ func (a *Agent) see(name string, entry fs.DirEntry, now time.Time) string {
 	return ""
 }
 
-// away are the files that are in the bundle on its way, or about to be moved.
-func (a *Agent) away() map[string]bool {
+// taken returns the paths of the files in the current bundle or in pending moves.
+func (a *Agent) taken() map[string]bool {
 	away := make(map[string]bool, len(a.state.Moves))
 	for _, m := range a.state.Moves {
 		away[m.From] = true
 	}
-	if f := a.state.Current; f != nil {
-		for _, file := range f.Files {
+	if b := a.state.Current; b != nil {
+		for _, file := range b.Files {
 			away[file.Path] = true
 		}
-		for _, marker := range f.Markers {
+		for _, marker := range b.Markers {
 			away[marker.Path] = true
 		}
 	}
 	return away
 }
 
-// temporary are the endings by which programs mark what they have not finished.
+// temporary are the suffixes of unfinished files.
 var temporary = []string{".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".download", ".swp", "~"}
 
-// ignored are hidden and temporary names, what the user named, and the agent's own directories.
-func (a *Agent) ignored(name string, entry fs.DirEntry) bool {
+// isIgnored reports whether a name is hidden, temporary, matched by Options.Ignore, or one of the
+// agent's directories.
+func (a *Agent) isIgnored(name string, entry fs.DirEntry) bool {
 	if name == sentDir || name == failedDir {
 		return true
 	}
@@ -144,42 +145,42 @@ func (a *Agent) ignored(name string, entry fs.DirEntry) bool {
 	return !entry.IsDir() && slices.ContainsFunc(temporary, func(end string) bool { return strings.HasSuffix(lower, end) })
 }
 
+// isMarker reports whether a file is a completion marker.
 func (a *Agent) isMarker(name string) bool {
 	return a.opt.Marker != "" && strings.HasSuffix(name, a.opt.Marker)
 }
 
-// group are the files of one directory with one stem.
+// group is the files of one directory with the same stem (the name up to the last dot).
 type group struct {
-	files   []string // sorted
-	markers []string
-	size    int64
-	first   time.Time // when the first of them was seen
-	open    bool      // one of them is not complete, or not to be taken
-	never   string    // why it never can be sent
+	files      []string // sorted
+	markers    []string
+	size       int64
+	first      time.Time // when the first file was seen
+	incomplete bool      // a file is not complete or is skipped
+	failure    string    // why it can never be sent; empty: it can
 }
 
-// groups returns what may be taken, those that wait the longest first, and those that never can be
-// sent.
-func (a *Agent) groups() (ready, never []*group) {
+// groups returns the complete groups, the oldest first, and the groups that can never be sent.
+func (a *Agent) groups() (ready, failed []*group) {
 	now, byStem := time.Now(), map[string]*group{}
-	for name, s := range a.seen {
+	for name, s := range a.observed {
 		if !a.isMarker(name) {
 			g := groupOf(byStem, name)
-			a.join(g, name, s, now)
+			a.addToGroup(g, name, s, now)
 		}
 	}
 	if a.opt.Marker != "" {
-		a.mark(byStem)
+		a.requireMarkers(byStem)
 	}
 	for _, g := range byStem {
 		slices.Sort(g.files)
-		if g.never == "" && !fits(nil, g) {
-			g.never = "two files that belong together have one name"
+		if g.failure == "" && !hasUniqueNames(nil, g) {
+			g.failure = "two files that belong together have one name"
 		}
 		switch {
-		case g.open:
-		case g.never != "":
-			never = append(never, g)
+		case g.incomplete:
+		case g.failure != "":
+			failed = append(failed, g)
 		default:
 			ready = append(ready, g)
 		}
@@ -190,11 +191,10 @@ func (a *Agent) groups() (ready, never []*group) {
 		}
 		return strings.Compare(x.files[0], y.files[0])
 	})
-	return ready, never
+	return ready, failed
 }
 
-// groupOf returns the group of a file. Its stem may be written in several ways, but a directory is
-// another one.
+// groupOf returns the group of a file, creating it if missing. Stems are compared in Unicode NFC.
 func groupOf(byStem map[string]*group, name string) *group {
 	dir, base := path.Split(name)
 	stem := dir + norm.NFC.String(strings.TrimSuffix(base, path.Ext(base)))
@@ -206,38 +206,39 @@ func groupOf(byStem map[string]*group, name string) *group {
 	return g
 }
 
-// join adds a file to its group.
-func (a *Agent) join(g *group, name string, s *seen, now time.Time) {
+// addToGroup adds a file to its group and updates whether the group is complete and can be sent.
+func (a *Agent) addToGroup(g *group, name string, s *observation, now time.Time) {
 	g.files = append(g.files, name)
 	g.size += s.size
 	if g.first.IsZero() || s.first.Before(g.first) {
 		g.first = s.first
 	}
 	settled := s.looks > 1 && now.Sub(s.since) >= a.opt.Settle
-	if a.held[name] != "" || !settled && a.opt.Marker == "" {
-		g.open = true
+	if a.skipped[name] != "" || !settled && a.opt.Marker == "" {
+		g.incomplete = true
 	}
 	if err := bundle.CheckName(memberName(name)); err != nil {
-		g.never = err.Error()
+		g.failure = err.Error()
 	}
-	if len(g.files) > mostFiles {
-		g.never = fmt.Sprintf("more than %d files that belong together", mostFiles)
+	if len(g.files) > maxMembers {
+		g.failure = fmt.Sprintf("more than %d files that belong together", maxMembers)
 	}
 }
 
-// mark opens the groups that have no marker: one named after the stem, or after one of the files.
-func (a *Agent) mark(byStem map[string]*group) {
+// requireMarkers collects the markers of each group, named after the stem or a file, and marks
+// groups without one as incomplete.
+func (a *Agent) requireMarkers(byStem map[string]*group) {
 	for _, g := range byStem {
 		for _, name := range g.files {
 			for _, marker := range []string{name + a.opt.Marker, strings.TrimSuffix(name, path.Ext(name)) + a.opt.Marker} {
-				if a.seen[marker] != nil && !slices.Contains(g.markers, marker) {
+				if a.observed[marker] != nil && !slices.Contains(g.markers, marker) {
 					g.markers = append(g.markers, marker)
 				}
 			}
 		}
-		g.open = g.open || len(g.markers) == 0
+		g.incomplete = g.incomplete || len(g.markers) == 0
 	}
 }
 
-// memberName is the name that a file gets in its bundle: bundles are flat.
+// memberName returns the name of a file in its bundle, which has no subfolders.
 func memberName(name string) string { return norm.NFC.String(path.Base(name)) }

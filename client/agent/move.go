@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// movesOf are the moves of the files of a bundle that was sent.
-func movesOf(files, markers []file, to string) []move {
+// movesOf returns the moves of files and markers to the directory to.
+func movesOf(files, markers []frozenFile, to string) []move {
 	moves := make([]move, 0, len(files)+len(markers))
 	for _, f := range files {
 		moves = append(moves, move{From: f.Path, To: path.Join(to, f.Path), Size: f.Size, Mtime: f.Mtime})
@@ -27,15 +27,16 @@ func movesOf(files, markers []file, to string) []move {
 	return moves
 }
 
-// failMoves are the moves of one group of a bundle, after the file that says why.
-func (a *Agent) failMoves(f *flight, group int, why string, now time.Time) []move {
-	others := func(other file) bool { return other.Group != group }
-	files := slices.DeleteFunc(slices.Clone(f.Files), others)
-	return withReason(files, slices.DeleteFunc(slices.Clone(f.Markers), others), f.Manifest.ID, why, now)
+// memberFailureMoves returns the moves of one group of a bundle to failed/, as failureMoves does.
+func (a *Agent) memberFailureMoves(b *outgoing, group int, why string, now time.Time) []move {
+	others := func(other frozenFile) bool { return other.Group != group }
+	files := slices.DeleteFunc(slices.Clone(b.Files), others)
+	return failureMoves(files, slices.DeleteFunc(slices.Clone(b.Markers), others), b.Manifest.ID, why, now)
 }
 
-// withReason are the moves of files that never can be sent; id is only a name that no other has.
-func withReason(files, markers []file, id, why string, now time.Time) []move {
+// failureMoves returns the moves of files to failed/DAY/id, preceded by the creation of REASON.txt
+// with why. id must be unique.
+func failureMoves(files, markers []frozenFile, id, why string, now time.Time) []move {
 	to := path.Join(failedDir, now.Format(time.DateOnly), id)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\n%s\n\n", now.Format(time.RFC3339), why)
@@ -46,53 +47,52 @@ func withReason(files, markers []file, id, why string, now time.Time) []move {
 	return append([]move{reason}, movesOf(files, markers, to)...)
 }
 
-// refuse puts groups away that never can be sent.
-func (a *Agent) refuse(groups []*group) error {
+// failGroups moves groups that can never be sent to failed/.
+func (a *Agent) failGroups(groups []*group) error {
 	for _, g := range groups {
-		now, files := time.Now(), make([]file, len(g.files))
+		now, files := time.Now(), make([]frozenFile, len(g.files))
 		var size int64
 		for n, name := range g.files {
-			s := a.seen[name]
-			files[n] = file{Path: name, Size: s.size, Mtime: s.mtime}
+			s := a.observed[name]
+			files[n] = frozenFile{Path: name, Size: s.size, Mtime: s.mtime}
 			size += s.size
 		}
 		id := bundle.NewID()
-		moves := withReason(files, g.markerFiles(0), id, g.never, now)
+		moves := failureMoves(files, g.markerFiles(0), id, g.failure, now)
 		err := a.commit("refuse", func(s *state) {
 			s.Moves = slices.Concat(s.Moves, moves)
-			s.end(Ended{ID: id, Source: a.source, Outcome: Failed, Reason: g.never, Files: len(files), Size: size, At: now.UTC().Truncate(time.Millisecond)})
+			s.addEnded(Ended{ID: id, Source: a.source, Outcome: Failed, Reason: g.failure, Files: len(files), Size: size, At: now.UTC().Truncate(time.Millisecond)})
 			s.Totals.Failed += int64(len(files))
 		})
 		if err != nil {
 			return err
 		}
 		for _, name := range g.files {
-			delete(a.seen, name)
+			delete(a.observed, name)
 		}
-		a.failedNow += len(files)
-		a.log.Error("files that cannot be sent", "to", path.Dir(moves[0].To), "files", len(files), "why", g.never)
+		a.failedFiles += len(files)
+		a.log.Error("files moved to failed: they cannot be sent; see REASON.txt there", "to", path.Dir(moves[0].To), "files", len(files), "why", g.failure)
 	}
 	if len(groups) > 0 {
-		return a.move()
+		return a.runMoves()
 	}
 	return nil
 }
 
-// move does the moves that are to be done. What cannot be moved stays in the state, is shown, and
-// is tried again; it is not sent a second time, and holds up nothing else. The error is that of the
-// state.
-func (a *Agent) move() error {
+// runMoves executes the pending moves. A failed move stays pending, is shown in the status and
+// retried; its file is not sent again. The error is one of the state.
+func (a *Agent) runMoves() error {
 	if len(a.state.Moves) == 0 {
 		return nil
 	}
 	if !time.Now().Before(a.nextMove) {
 		a.moveErr = nil
-		clear(a.stuck)
+		clear(a.failedMoves)
 	}
 	done, dirs := map[string]bool{}, map[string]bool{}
-	var failed error // the first one: the others mostly say the same
+	var failed error // the first error; the others are mostly the same
 	for _, m := range a.state.Moves {
-		if a.stuck[m.To] {
+		if a.failedMoves[m.To] {
 			continue
 		}
 		err := a.moveOne(m, dirs)
@@ -101,48 +101,48 @@ func (a *Agent) move() error {
 		}
 		if err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("move %s to %s: %w", m.From, path.Dir(m.To), err))
-			a.stuck[m.To] = true
+			a.failedMoves[m.To] = true
 			continue
 		}
 		done[m.To] = true
 	}
-	for dir := range dirs { // else a loss of power could bring the files back when the state has forgotten them
+	for dir := range dirs { // otherwise a power failure could undo moves that the state no longer lists
 		if err := syncDir(a.root, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = fmt.Errorf("make a move durable: %w", err)
-			maps.Copy(a.stuck, done)
+			maps.Copy(a.failedMoves, done)
 			done = nil
 		}
 	}
 	if failed != nil {
 		if a.moveErr == nil {
-			a.nextMove = time.Now().Add(again)
+			a.nextMove = time.Now().Add(retryReadAfter)
 		}
 		a.moveErr = failed
-		a.log.Error("files that were dealt with stay where they are; they are not sent again", "error", a.moveErr)
+		a.log.Error("cannot move processed files; trying again in a minute, they are not sent again", "error", a.moveErr)
 	}
 	if len(done) == 0 {
 		return nil
 	}
-	return a.commit("moved", func(s *state) { s.forget(done) })
+	return a.commit("moved", func(s *state) { s.removeMoves(done) })
 }
 
-// moveOne does one move and notes the directories that it has changed. A crash before or after it
-// makes no difference.
+// moveOne executes one move and adds the changed directories to dirs. It is idempotent, so a crash
+// before or after it is harmless.
 func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 	if m.Text == "" {
 		if _, err := a.root.Lstat(m.To); err == nil {
-			return nil // done by an earlier try; what is at From is another file
+			return nil // moved by an earlier attempt; From is a new file
 		}
 		info, err := a.root.Lstat(m.From)
 		if errors.Is(err, fs.ErrNotExist) {
-			a.log.Warn("a file that was dealt with is gone", "file", m.From)
+			a.log.Warn("a processed file is gone; nothing to move", "file", m.From)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !m.is(info) {
-			a.log.Info("a file was changed after it was sent: it stays, and is sent again", "file", m.From)
+		if !m.matches(info) {
+			a.log.Info("a file changed after it was sent; it stays and is sent again", "file", m.From)
 			return nil
 		}
 	}
@@ -164,12 +164,12 @@ func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 	if err := a.root.Rename(m.From, m.To); err != nil {
 		return err
 	}
-	a.putBack(m)
-	return a.at("move")
+	a.undoMove(m)
+	return a.hook("move")
 }
 
-// makeDirs makes a directory and those above it, and returns them up to the first that was there
-// before.
+// makeDirs creates a directory and its parents. It returns them up to the first that existed
+// before, inclusive.
 func (a *Agent) makeDirs(dir string) (touched []string, err error) {
 	for above := dir; ; above = path.Dir(above) {
 		touched = append(touched, above)
@@ -180,23 +180,22 @@ func (a *Agent) makeDirs(dir string) (touched []string, err error) {
 	return touched, a.root.MkdirAll(dir, 0o777)
 }
 
-// putBack undoes a move when it turns out that the file was changed, or replaced by another,
-// between the look and the move.
-func (a *Agent) putBack(m move) {
+// undoMove moves a file back if it was changed or replaced between the check and the move.
+func (a *Agent) undoMove(m move) {
 	info, err := a.root.Lstat(m.To)
-	if err != nil || m.is(info) {
+	if err != nil || m.matches(info) {
 		return
 	}
 	if _, err := a.root.Lstat(m.From); !errors.Is(err, fs.ErrNotExist) {
-		a.log.Warn("a file was changed while it was moved, and there is a new one in its place", "file", m.To)
+		a.log.Warn("a file changed while being moved and cannot be moved back: its name is used by a new file; copy it back to send it", "file", m.To)
 		return
 	}
 	if err := a.root.Rename(m.To, m.From); err != nil {
-		a.log.Warn("a file was changed while it was moved and cannot be put back", "file", m.To, "error", err)
+		a.log.Warn("a file changed while being moved and cannot be moved back; copy it back to send it", "file", m.To, "error", err)
 	}
 }
 
-// is reports whether a file is the one that the move is about.
-func (m move) is(info fs.FileInfo) bool {
+// matches reports whether info describes the file that the move was recorded for.
+func (m move) matches(info fs.FileInfo) bool {
 	return m.Any || info.Mode().IsRegular() && info.Size() == m.Size && info.ModTime().Equal(m.Mtime)
 }

@@ -2,18 +2,18 @@ package agent
 
 import "smartdrive/client"
 
-// use makes the agent act by a client.
-func (a *Agent) use(api *client.Client) error {
+// setClient makes the agent use a client for all requests.
+func (a *Agent) setClient(api *client.Client) error {
 	up, err := api.Uploader(client.UploadOptions{GiveUp: a.opt.GiveUp})
 	if err != nil {
 		return err
 	}
-	a.opt.Client, a.up = api, up
+	a.opt.Client, a.uploader = api, up
 	return nil
 }
 
-// renew looks for another login after the server has refused the one that there is: somebody may
-// have logged in meanwhile. One at another server is not for this agent.
+// renew asks Options.Renew for another login if the server refused the current one. It ignores a
+// login at another server or with the same token.
 func (a *Agent) renew(refused error) {
 	if a.opt.Renew == nil || !client.IsCode(refused, client.CodeUnauthenticated) {
 		return
@@ -22,9 +22,9 @@ func (a *Agent) renew(refused error) {
 	if err != nil || api.BaseURL() != a.opt.Client.BaseURL() || api.Token() == a.opt.Client.Token() {
 		return
 	}
-	if err := a.use(api); err != nil {
-		a.log.Warn("cannot go on with the new login", "error", err)
+	if err := a.setClient(api); err != nil {
+		a.log.Warn("cannot use the new login; the agent keeps the old one", "error", err)
 		return
 	}
-	a.log.Info("going on with the new login")
+	a.log.Info("using the new login")
 }

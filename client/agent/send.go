@@ -18,67 +18,68 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// memberError is why one member could not be sent.
+// memberError reports why a member could not be sent.
 type memberError struct {
-	n   int // its number
+	n   int // index of the member
 	err error
 }
 
 func (e *memberError) Error() string { return e.err.Error() }
 func (e *memberError) Unwrap() error { return e.err }
 
-// send takes the bundle on its way to its end, or as far as it gets. An error is one of this
-// computer; what the server or the network has against it is in a.trouble.
+// send makes one attempt to send the current bundle. Errors of the server or the network are stored
+// in a.sendErr; the returned error is one of this computer or ctx's.
 func (a *Agent) send(ctx context.Context) error {
-	a.renew(a.trouble)
+	a.renew(a.sendErr)
 	err := a.deliver(ctx)
 	if errors.Is(err, errCrash) || ctx.Err() != nil {
 		return err
 	}
 	if err == nil {
-		a.fails, a.nextTry, a.trouble = 0, time.Time{}, nil
+		a.failures, a.nextTry, a.sendErr = 0, time.Time{}, nil
 		return nil
 	}
-	return a.judge(err)
+	return a.handleSendError(err)
 }
 
-// deliver sends what is still missing: members, then the manifest.
+// deliver sends the missing members of the current bundle, then the manifest, and ends the bundle.
 func (a *Agent) deliver(ctx context.Context) error {
-	f := a.state.Current
-	if f.Server != a.opt.Client.BaseURL() {
-		return fmt.Errorf("%w: it was for %s", errOtherServer, f.Server)
+	b := a.state.Current
+	if b.Server != a.opt.Client.BaseURL() {
+		return fmt.Errorf("%w: it was for %s", errOtherServer, b.Server)
 	}
-	if f.Stage == stageFrozen {
-		if err := a.sendMembers(ctx, f); err != nil {
+	if b.Stage == stageFrozen {
+		if err := a.sendMembers(ctx, b); err != nil {
 			return err
 		}
-		next := *f
+		next := *b
 		next.Stage = stageSealing
 		if err := a.commit("sealing", func(s *state) { s.Current = &next }); err != nil {
 			return err
 		}
-		f = &next
+		b = &next
 	}
-	if err := a.seal(ctx, f); err != nil {
+	if err := a.seal(ctx, b); err != nil {
 		return err
 	}
-	return a.sealed(f)
+	return a.finishBundle(b)
 }
 
 var (
-	errOtherServer = errors.New("the server is another one now")
-	errOtherThere  = errors.New("the server has something else in its place")
+	errOtherServer   = errors.New("the server is another one now")
+	errRemoteDiffers = errors.New("the server has something else in its place")
 )
 
-// sendMembers returns when the server has every member as it was frozen.
-func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
-	progress := a.newProgress(f) // before anything can fail: the status counts the tries
-	folder := f.folder()
+// sendMembers sends the members that the server lacks. It returns nil when the server has every
+// member as frozen.
+func (a *Agent) sendMembers(ctx context.Context, b *outgoing) error {
+	progress := a.newProgress(b) // first, so that the status shows the attempt
+	folder := b.folder()
 	node, created, err := a.opt.Client.MakeFolder(ctx, folder)
 	if err != nil {
 		return err
 	}
-	a.contact()
+	a.recordContact()
 	known := map[string]client.Node{}
 	if !created {
 		for child, err := range a.opt.Client.AllChildren(ctx, node.ID) {
@@ -88,27 +89,27 @@ func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
 			known[child.Name] = child
 		}
 	}
-	if err := a.at("folder"); err != nil {
+	if err := a.hook("folder"); err != nil {
 		return err
 	}
-	batches, alone := f.batches(known)
+	batches, alone := b.batches(known)
 	left := make([][]int, len(batches))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(min(batchesMost, a.opt.Parallel))
+	g.SetLimit(min(maxBatches, a.opt.Parallel))
 	for i, batch := range batches {
 		g.Go(func() (err error) {
-			left[i], err = a.sendMany(gctx, f, batch, progress)
+			left[i], err = a.sendMany(gctx, b, batch, progress)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return a.sendEach(ctx, f, append(slices.Concat(left...), alone...), known, progress)
+	return a.sendEach(ctx, b, append(slices.Concat(left...), alone...), known, progress)
 }
 
-// sendEach sends members one by one, some at a time.
-func (a *Agent) sendEach(ctx context.Context, f *flight, members []int, known map[string]client.Node, progress *progress) error {
+// sendEach sends members individually, Options.Parallel at a time. The error is a *memberError.
+func (a *Agent) sendEach(ctx context.Context, b *outgoing, members []int, known map[string]client.Node, progress *progress) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.opt.Parallel)
 	for _, n := range members {
@@ -116,45 +117,46 @@ func (a *Agent) sendEach(ctx context.Context, f *flight, members []int, known ma
 			if gctx.Err() != nil {
 				return context.Cause(gctx)
 			}
-			if err := a.sendMember(gctx, f, n, known, progress); err != nil {
+			if err := a.sendMember(gctx, b, n, known, progress); err != nil {
 				return &memberError{n, err}
 			}
-			return a.at("member")
+			return a.hook("member")
 		})
 	}
 	return g.Wait()
 }
 
-func (f *flight) folder() string { return bundle.Folder(f.Manifest.Source, f.Manifest.ID).String() }
+// folder returns the bundle's folder in the drive.
+func (b *outgoing) folder() string { return bundle.Folder(b.Manifest.Source, b.Manifest.ID).String() }
 
-// sendMember sends one member unless the server has it, and compares what it has with what was
-// frozen.
-func (a *Agent) sendMember(ctx context.Context, f *flight, n int, known map[string]client.Node, p *progress) error {
-	m, from := f.Manifest.Members[n], f.Files[n]
-	file, err := a.openAs(from.Path, from.Size, from.Mtime)
+// sendMember sends member n unless it is in known. It fails with errChanged if the file is not as
+// frozen, and with errRemoteDiffers if the server has other content.
+func (a *Agent) sendMember(ctx context.Context, b *outgoing, n int, known map[string]client.Node, p *progress) error {
+	m, from := b.Manifest.Members[n], b.Files[n]
+	file, err := a.openUnchanged(from.Path, from.Size, from.Mtime)
 	if err != nil {
 		return err
 	}
-	defer letGo(file)
+	defer closeQuietly(file)
 	if there, ok := known[m.Name]; ok {
 		if there.Size != m.Size || there.Digest() != from.BLAKE3 {
-			return errOtherThere
+			return errRemoteDiffers
 		}
-		p.done(n)
+		p.memberDone(n)
 		return nil
 	}
 	src := client.Source{
 		Name: m.Name, Size: from.Size, Mtime: from.Mtime,
-		Open: func() (client.ReadAtCloser, error) { return borrowed{file}, nil },
+		Open: func() (client.ReadAtCloser, error) { return unclosableFile{file}, nil },
 		Check: func() error {
-			if !same(file, from.Size, from.Mtime) {
+			if !isUnchanged(file, from.Size, from.Mtime) {
 				return errChanged
 			}
 			return nil
 		},
 	}
-	res, err := a.up.Put(ctx, src, path.Join(f.folder(), m.Name), client.PutOptions{
-		Conflict: client.Fail, Parents: true, MIME: m.Type, New: true, Progress: p.of(n),
+	res, err := a.uploader.Put(ctx, src, path.Join(b.folder(), m.Name), client.PutOptions{
+		Conflict: client.Fail, Parents: true, MIME: m.Type, New: true, Progress: p.forMember(n),
 	})
 	if err != nil {
 		return err
@@ -162,139 +164,145 @@ func (a *Agent) sendMember(ctx context.Context, f *flight, n int, known map[stri
 	if res.Node.Size != m.Size || res.Node.Digest() != from.BLAKE3 {
 		return errChanged
 	}
-	a.contact()
-	p.done(n)
+	a.recordContact()
+	p.memberDone(n)
 	return nil
 }
 
-// borrowed is a file that its owner closes.
-type borrowed struct{ *os.File }
+// unclosableFile is an open file whose Close does nothing, because the opener closes it.
+type unclosableFile struct{ *os.File }
 
-func (borrowed) Close() error { return nil }
+func (unclosableFile) Close() error { return nil }
 
-// seal sends the manifest. That it is there already, by a try whose reply was lost, is as good.
-func (a *Agent) seal(ctx context.Context, f *flight) error {
-	raw, err := f.Manifest.Encode()
+// seal sends the manifest as meta.json, which seals the bundle. An equal meta.json on the server,
+// from an attempt whose reply was lost, is success.
+func (a *Agent) seal(ctx context.Context, b *outgoing) error {
+	raw, err := b.Manifest.Encode()
 	if err != nil {
 		return err
 	}
 	src := client.Source{
-		Name: string(bundle.MetaName), Size: int64(len(raw)), Mtime: f.Manifest.CreatedAt,
-		Open: func() (client.ReadAtCloser, error) { return manifest{bytes.NewReader(raw)}, nil },
+		Name: string(bundle.MetaName), Size: int64(len(raw)), Mtime: b.Manifest.CreatedAt,
+		Open: func() (client.ReadAtCloser, error) { return memoryFile{bytes.NewReader(raw)}, nil },
 	}
-	_, err = a.up.Put(ctx, src, path.Join(f.folder(), string(bundle.MetaName)), client.PutOptions{Conflict: client.Fail, Parents: true})
+	_, err = a.uploader.Put(ctx, src, path.Join(b.folder(), string(bundle.MetaName)), client.PutOptions{Conflict: client.Fail, Parents: true})
 	if client.IsCode(err, client.CodeNameTaken) {
-		return errOtherThere
+		return errRemoteDiffers
 	}
 	if err != nil {
 		return err
 	}
-	a.contact()
-	return a.at("sealed")
+	a.recordContact()
+	return a.hook("sealed")
 }
 
-type manifest struct{ *bytes.Reader }
+// memoryFile is a file in memory.
+type memoryFile struct{ *bytes.Reader }
 
-func (manifest) Close() error { return nil }
+func (memoryFile) Close() error { return nil }
 
-// sealed ends the bundle that was sent: from now on its files are to be moved.
-func (a *Agent) sealed(f *flight) error {
-	m, now := &f.Manifest, time.Now()
+// finishBundle records that the bundle is sent and that its files are to be moved.
+func (a *Agent) finishBundle(b *outgoing) error {
+	m, now := &b.Manifest, time.Now()
 	to := path.Join(sentDir, now.Format(time.DateOnly), m.ID)
-	moves := movesOf(f.Files, f.Markers, to)
+	moves := movesOf(b.Files, b.Markers, to)
 	err := a.commit("end", func(s *state) {
 		s.Current, s.Moves = nil, slices.Concat(s.Moves, moves)
-		s.end(endedOf(f, Sent, "", now))
+		s.addEnded(endedOf(b, Sent, "", now))
 		s.Totals.Bundles++
 		s.Totals.Files += int64(len(m.Members))
 		s.Totals.Documents += int64(m.Declared())
 		s.Totals.Bytes += m.Size()
 	})
 	if err == nil {
-		a.live.Sending, a.asks, a.nextAsk = nil, 0, time.Now().Add(firstAsk)
-		a.log.Info("sent", "bundle", m.ID, "files", len(m.Members), "documents", m.Declared(), "bytes", m.Size())
+		a.live.Sending, a.polls, a.nextPoll = nil, 0, time.Now().Add(minPoll)
+		a.log.Info("bundle sent", "bundle", m.ID, "files", len(m.Members), "documents", m.Declared(), "bytes", m.Size())
 	}
 	return err
 }
 
-func endedOf(f *flight, o Outcome, why string, now time.Time) Ended {
-	m := &f.Manifest
+// endedOf returns the record of a bundle that ended with the given outcome.
+func endedOf(b *outgoing, o Outcome, why string, now time.Time) Ended {
+	m := &b.Manifest
 	return Ended{
 		ID: m.ID, Source: m.Source, Outcome: o, Reason: why, Files: len(m.Members), Documents: m.Declared(), Size: m.Size(),
 		At: now.UTC().Truncate(time.Millisecond),
 	}
 }
 
-// judge decides what an error of sending means: that the bundle is to be made again, or that it
-// waits.
-func (a *Agent) judge(err error) error {
-	f := a.state.Current
+// handleSendError either refreezes the current bundle or schedules the next attempt. After
+// stageSealing the bundle is refrozen only if the server or its content is another one. The error
+// is one of the state.
+func (a *Agent) handleSendError(err error) error {
+	b := a.state.Current
 	member, _ := errors.AsType[*memberError](err)
 	_, local := errors.AsType[*fs.PathError](err)
 	switch {
-	case f.Stage == stageSealing && !errors.Is(err, errOtherThere) && !errors.Is(err, errOtherServer):
-	case errors.Is(err, errOtherThere), errors.Is(err, errOtherServer):
+	case b.Stage == stageSealing && !errors.Is(err, errRemoteDiffers) && !errors.Is(err, errOtherServer):
+	case errors.Is(err, errRemoteDiffers), errors.Is(err, errOtherServer):
 		return a.refreeze(err.Error(), nil)
 	case member == nil:
 	case errors.Is(err, errChanged), errors.Is(err, client.ErrChanged), local:
-		return a.refreeze(fmt.Sprintf("%s: %s", f.Files[member.n].Path, reason(member.err)), nil)
-	case neverTaken(err):
-		return a.refreeze(fmt.Sprintf("%s: %s", f.Files[member.n].Path, reason(member.err)), member)
+		return a.refreeze(fmt.Sprintf("%s: %s", b.Files[member.n].Path, errorText(member.err)), nil)
+	case isPermanentRefusal(err):
+		return a.refreeze(fmt.Sprintf("%s: %s", b.Files[member.n].Path, errorText(member.err)), member)
 	}
-	a.fails++
-	pause := a.pause(err)
-	a.trouble, a.nextTry = err, time.Now().Add(pause)
-	a.log.Warn("cannot send, trying again", "bundle", f.Manifest.ID, "in", pause.Round(time.Second), "tries", a.fails, "error", err)
+	a.failures++
+	pause := a.backoff(err)
+	a.sendErr, a.nextTry = err, time.Now().Add(pause)
+	a.log.Warn("cannot send the bundle; trying again", "bundle", b.Manifest.ID, "in", pause.Round(time.Second), "tries", a.failures, "error", err)
 	return nil
 }
 
-// pause is how long to wait after a.fails tries.
-func (a *Agent) pause(err error) time.Duration {
-	most := mostPause
+// backoff returns the delay after a.failures failed attempts.
+func (a *Agent) backoff(err error) time.Duration {
+	most := maxBackoff
 	if client.IsCode(err, client.CodeQuota, client.CodeDiskFull, client.CodeForbidden, client.CodeUnauthenticated) {
-		most = longPause
+		most = manualBackoff
 	}
-	return min(most, firstPause<<min(a.fails-1, 10))
+	return min(most, minBackoff<<min(a.failures-1, 10))
 }
 
-// neverTaken reports that the server will not take this member, however often it is sent: it says
-// so of the member itself. All other refusals are about the account, the token or the moment.
-func neverTaken(err error) bool {
+// isPermanentRefusal reports whether the server will never accept this member, because the error is
+// about the member itself. Other refusals are about the account, the token or the moment.
+func isPermanentRefusal(err error) bool {
 	return client.IsCode(err, client.CodeTooLarge, client.CodeBadName, client.CodeMediaType)
 }
 
-// refreeze gives up the bundle on its way, which is not sealed; its files go in other ones. Where
-// the server refuses a member for good, its group goes to failed/.
+// refreeze gives up the current bundle, so that its files are sent in other bundles. If member is
+// not nil, its group is moved to failed/ instead. The bundle's folder on the server is deleted
+// later, unless the bundle may be sealed.
 func (a *Agent) refreeze(why string, member *memberError) error {
-	f, now := a.state.Current, time.Now()
+	b, now := a.state.Current, time.Now()
 	var moves []move
 	failed := 0
 	if member != nil {
-		group := f.Files[member.n].Group
-		moves, failed = a.failMoves(f, group, why, now), f.inGroup(group)
+		group := b.Files[member.n].Group
+		moves, failed = a.memberFailureMoves(b, group, why, now), b.filesInGroup(group)
 	}
 	err := a.commit("refreeze", func(s *state) {
 		s.Current, s.Moves = nil, slices.Concat(s.Moves, moves)
-		if f.Stage == stageFrozen { // else it may be sealed: then it stays
-			s.Litter = append(slices.Clone(s.Litter), place{f.Server, f.folder()})
+		if b.Stage == stageFrozen { // otherwise it may be sealed and must stay
+			s.Litter = append(slices.Clone(s.Litter), remoteFolder{b.Server, b.folder()})
 		}
-		s.end(endedOf(f, Refrozen, why, now))
+		s.addEnded(endedOf(b, Refrozen, why, now))
 		s.Totals.Failed += int64(failed)
 	})
 	if err != nil {
 		return err
 	}
-	for _, file := range f.Files {
-		delete(a.seen, file.Path) // so that it is looked at again
+	for _, file := range b.Files {
+		delete(a.observed, file.Path) // scan it again
 	}
-	a.fails, a.nextTry, a.trouble, a.live.Sending, a.anew = 0, time.Time{}, nil, nil, true
-	a.failedNow += failed
-	a.log.Warn("the bundle was given up before it was sealed; its files go in another one", "bundle", f.Manifest.ID, "why", why)
+	a.failures, a.nextTry, a.sendErr, a.live.Sending, a.rescan = 0, time.Time{}, nil, nil, true
+	a.failedFiles += failed
+	a.log.Warn("bundle given up before it was sealed; its files are sent in another one", "bundle", b.Manifest.ID, "why", why)
 	return nil
 }
 
-func (f *flight) inGroup(group int) (n int) {
-	for _, file := range f.Files {
+// filesInGroup returns the number of files of a group.
+func (b *outgoing) filesInGroup(group int) (n int) {
+	for _, file := range b.Files {
 		if file.Group == group {
 			n++
 		}
@@ -302,9 +310,9 @@ func (f *flight) inGroup(group int) (n int) {
 	return n
 }
 
-// tidy deletes what bundles that were given up have left on the server. It is no harm if that fails
-// for long.
-func (a *Agent) tidy(ctx context.Context) error {
+// deleteLitter deletes the folders of given-up bundles on the server. It stops without error if the
+// server is unavailable, and tries again later.
+func (a *Agent) deleteLitter(ctx context.Context) error {
 	for _, l := range a.state.Litter {
 		if l.Server == a.opt.Client.BaseURL() {
 			n, err := a.opt.Client.NodeAt(ctx, l.Path)
@@ -312,17 +320,17 @@ func (a *Agent) tidy(ctx context.Context) error {
 				err = a.opt.Client.DeleteNode(ctx, n.ID, true)
 			}
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // next time
+				return nil //nolint:nilerr // the next run tries again
 			}
 			if err != nil && !client.IsCode(err, client.CodeNotFound, client.CodeGone) {
 				if client.CodeOf(err) == "" || client.IsCode(err, client.CodeUnauthenticated) {
-					return nil // the server is away; the next bundle will say so
+					return nil // unavailable; sending the next bundle reports it
 				}
-				a.log.Warn("a folder that is of no use stays on the server", "folder", l.Path, "error", err)
+				a.log.Warn("cannot delete the folder of a given-up bundle; delete it on the server", "folder", l.Path, "error", err)
 			}
 		}
 		err := a.commit("tidy", func(s *state) {
-			s.Litter = slices.DeleteFunc(slices.Clone(s.Litter), func(other place) bool { return other == l })
+			s.Litter = slices.DeleteFunc(slices.Clone(s.Litter), func(other remoteFolder) bool { return other == l })
 		})
 		if err != nil {
 			return err
@@ -331,39 +339,43 @@ func (a *Agent) tidy(ctx context.Context) error {
 	return nil
 }
 
-// progress counts what of a bundle has been sent.
+// progress counts the sent bytes and members of a bundle. It is safe for concurrent use.
 type progress struct {
-	bytes []atomic.Int64 // of each member
-	files atomic.Int64
-	sizes []bundle.Member
-	tell  func(files int, bytes int64)
-	stuck func(error) // what is waited for; nil: it goes on
+	bytes    []atomic.Int64 // of each member
+	files    atomic.Int64
+	sizes    []bundle.Member
+	report   func(files int, bytes int64)
+	setError func(error) // called with the error before a retry, and with nil on progress
 }
 
-func (a *Agent) newProgress(f *flight) *progress {
-	p := &progress{bytes: make([]atomic.Int64, len(f.Files)), sizes: f.Manifest.Members}
-	p.tell, p.stuck = a.live.sending(f, a), a.live.stuck
+// newProgress returns the progress of a new attempt to send b.
+func (a *Agent) newProgress(b *outgoing) *progress {
+	p := &progress{bytes: make([]atomic.Int64, len(b.Files)), sizes: b.Manifest.Members}
+	p.report, p.setError = a.live.startBundle(b, a), a.live.setRequestError
 	return p
 }
 
-func (p *progress) of(n int) client.Progress {
+// forMember returns the client.Progress for member n.
+func (p *progress) forMember(n int) client.Progress {
 	return func(ev client.Event) {
 		p.bytes[n].Store(ev.Bytes)
-		p.stuck(ev.Err)
-		p.sum()
+		p.setError(ev.Err)
+		p.update()
 	}
 }
 
-func (p *progress) done(n int) {
+// memberDone marks member n as sent.
+func (p *progress) memberDone(n int) {
 	p.bytes[n].Store(p.sizes[n].Size)
 	p.files.Add(1)
-	p.sum()
+	p.update()
 }
 
-func (p *progress) sum() {
+// update reports the totals.
+func (p *progress) update() {
 	var bytes int64
 	for n := range p.bytes {
 		bytes += p.bytes[n].Load()
 	}
-	p.tell(int(p.files.Load()), bytes)
+	p.report(int(p.files.Load()), bytes)
 }

@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// Places below the directory that is watched.
+// Paths relative to the watched directory.
 const (
 	privateDir = ".smartdrive"
 	sentDir    = "sent"
@@ -25,20 +25,21 @@ const (
 	reasonName = "REASON.txt"
 )
 
-// state is state.json. Its slices and what they point to are never changed in place: see commit.
+// state is the content of state.json. Its slices, and values its pointers refer to, are immutable;
+// see commit.
 type state struct {
-	Version int     `json:"version"` // 1
-	Current *flight `json:"current,omitempty"`
-	Moves   []move  `json:"moves,omitempty"`
-	Litter  []place `json:"litter,omitempty"` // folders of bundles that were given up before they were sealed
-	Ended   []Ended `json:"ended,omitempty"`  // the newest first
-	Totals  Totals  `json:"totals"`
+	Version int            `json:"version"` // 1
+	Current *outgoing      `json:"current,omitempty"`
+	Moves   []move         `json:"moves,omitempty"`
+	Litter  []remoteFolder `json:"litter,omitempty"` // server folders of given-up bundles, to be deleted
+	Ended   []Ended        `json:"ended,omitempty"`  // the newest first
+	Totals  Totals         `json:"totals"`
 }
 
-// mostEnded is how many ended bundles are remembered: a day of one every five minutes.
-const mostEnded = 288
+// maxEnded is the number of ended bundles kept in the state: a day of one every five minutes.
+const maxEnded = 288
 
-// stage is how far the bundle on its way is.
+// stage is the progress of the current bundle.
 type stage string
 
 const (
@@ -46,51 +47,51 @@ const (
 	stageSealing stage = "sealing" // the server holds all of them; meta.json may have been sent
 )
 
-// flight is a bundle on its way.
-type flight struct {
+// outgoing is a frozen bundle that is being sent.
+type outgoing struct {
 	Manifest bundle.Manifest `json:"manifest"`
-	Files    []file          `json:"files"`             // of the members, in their order
-	Markers  []file          `json:"markers,omitempty"` // of which only Path and Group count
+	Files    []frozenFile    `json:"files"`             // files of the members, in the same order
+	Markers  []frozenFile    `json:"markers,omitempty"` // only Path and Group are set
 	Server   string          `json:"server"`
 	Stage    stage           `json:"stage"`
 }
 
-// file is the file of a member, as it was frozen.
-type file struct {
+// frozenFile is a file as it was when its bundle was frozen.
+type frozenFile struct {
 	Path   string    `json:"path"`
 	Size   int64     `json:"size"`
 	Mtime  time.Time `json:"mtime"`
 	BLAKE3 string    `json:"blake3"`
-	Group  int       `json:"group"` // those of one number are taken and refused together
+	Group  int       `json:"group"` // files with the same number are sent or failed together
 }
 
-// move is a file that is to leave, if it still is what it was.
+// move is a pending move of a file out of the directory. It is dropped if the file has changed.
 type move struct {
 	From  string    `json:"from"`
 	To    string    `json:"to"`
 	Size  int64     `json:"size"`
 	Mtime time.Time `json:"mtime"`
-	Any   bool      `json:"any,omitempty"`  // whatever it is now: a marker
-	Text  string    `json:"text,omitempty"` // no move: a file with this text is made at To
+	Any   bool      `json:"any,omitempty"`  // a marker: moved whatever its content
+	Text  string    `json:"text,omitempty"` // not empty: create a file with this text at To instead
 }
 
-// place is a folder on a server.
-type place struct {
+// remoteFolder is a folder on a server.
+type remoteFolder struct {
 	Server string `json:"server"`
 	Path   string `json:"path"`
 }
 
-// Outcome is how a bundle, or a group of files without one, ended.
+// Outcome is the outcome of a bundle, or of a group of files that never became one.
 type Outcome string
 
 // The outcomes.
 const (
 	Sent     Outcome = "sent"
-	Refrozen Outcome = "refrozen" // given up; its files go in other bundles
+	Refrozen Outcome = "refrozen" // given up; its files are sent in other bundles
 	Failed   Outcome = "failed"   // its files are in failed/
 )
 
-// Ended is a bundle that has ended.
+// Ended is the record of an ended bundle.
 type Ended struct {
 	ID        string    `json:"id"`
 	Source    string    `json:"source"`
@@ -100,24 +101,27 @@ type Ended struct {
 	Documents int       `json:"documents"`
 	Size      int64     `json:"size"` // bytes
 	At        time.Time `json:"at"`
-	Verdict   *Verdict  `json:"verdict,omitempty"` // the server's; nil: not known yet
+	Verdict   *Verdict  `json:"verdict,omitempty"` // the server's verdict; nil: not known yet
 }
 
-// Totals count since the state was made.
+// Totals are counts since the state file was created.
 type Totals struct {
-	Bundles   int64 `json:"bundles"` // that were sent
+	Bundles   int64 `json:"bundles"` // bundles sent
 	Files     int64 `json:"files"`
 	Documents int64 `json:"documents"`
 	Bytes     int64 `json:"bytes"`
-	Failed    int64 `json:"failed"` // files
+	Failed    int64 `json:"failed"` // files moved to failed/
 }
 
-// maxState bounds what is read of state.json, in bytes: fifty times the largest that is written.
+// maxState bounds the size of state.json that is read, in bytes: fifty times the largest possible
+// one.
 const maxState = 256 << 20
 
-// errOtherState is a state.json that is not this program's.
+// errOtherState reports an unreadable state.json or one of another version.
 var errOtherState = errors.New("it cannot be read; nothing was changed. Move it away to start again: what was being sent is then sent again")
 
+// loadState reads state.json. A missing file is an empty state; errOtherState reports an unreadable
+// one.
 func loadState(root *os.Root) (*state, error) {
 	f, err := root.Open(stateName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +130,7 @@ func loadState(root *os.Root) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
-	defer letGo(f)
+	defer closeQuietly(f)
 	s := new(state)
 	if err := json.NewDecoder(io.LimitReader(f, maxState)).Decode(s); err != nil {
 		return nil, fmt.Errorf("%s: %w (%w)", f.Name(), errOtherState, err)
@@ -137,8 +141,9 @@ func loadState(root *os.Root) (*state, error) {
 	return s, nil
 }
 
-// commit changes the state: on the disk first, whole or not at all, then here. what names the
-// change for tests.
+// commit applies change to a copy of the state, writes state.json atomically, and then replaces
+// a.state. what names the step for tests. change must not modify shared slices or pointers in
+// place.
 func (a *Agent) commit(what string, change func(*state)) error {
 	next := *a.state
 	change(&next)
@@ -146,28 +151,27 @@ func (a *Agent) commit(what string, change func(*state)) error {
 	if err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
-	if err := a.at("before " + what); err != nil {
+	if err := a.hook("before " + what); err != nil {
 		return err
 	}
 	if err := writeFile(a.root, stateName, append(raw, '\n'), true); err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
 	a.state = &next
-	return a.at("after " + what)
+	return a.hook("after " + what)
 }
 
-// end puts e at the head of those that have ended.
-func (s *state) end(e Ended) {
-	s.Ended = append([]Ended{e}, s.Ended[:min(len(s.Ended), mostEnded-1)]...)
+// addEnded prepends a record to Ended and drops the oldest beyond maxEnded.
+func (s *state) addEnded(e Ended) {
+	s.Ended = append([]Ended{e}, s.Ended[:min(len(s.Ended), maxEnded-1)]...)
 }
 
-// forget removes the moves that are done.
-func (s *state) forget(done map[string]bool) {
+// removeMoves removes the moves whose target is in done.
+func (s *state) removeMoves(done map[string]bool) {
 	s.Moves = slices.DeleteFunc(slices.Clone(s.Moves), func(m move) bool { return done[m.To] })
 }
 
-// writeFile writes a file whole or not at all; durable says that it must still be there after a
-// loss of power.
+// writeFile writes a file atomically. With durable set, it also survives a power failure.
 func writeFile(root *os.Root, name string, raw []byte, durable bool) error {
 	temp := name + ".tmp"
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -187,8 +191,8 @@ func writeFile(root *os.Root, name string, raw []byte, durable bool) error {
 	return syncDir(root, privateDir)
 }
 
-// overwrite writes over a file, in the room that it has: on a full disk there is none for a second
-// one. One that is read meanwhile, or is too small for all of it, may be torn.
+// overwrite overwrites a file in place, for a full disk without room for a second copy. A
+// concurrent reader may see a mix of old and new content; on failure the file may be truncated.
 func overwrite(root *os.Root, name string, raw []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -198,8 +202,8 @@ func overwrite(root *os.Root, name string, raw []byte) error {
 	return errors.Join(err, f.Truncate(int64(n)), f.Close())
 }
 
-// syncDir makes what was renamed in a directory durable. Windows cannot, and orders such changes by
-// itself.
+// syncDir makes renames in a directory durable. It does nothing on Windows, which orders such
+// changes itself.
 func syncDir(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -211,15 +215,17 @@ func syncDir(root *os.Root, dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// letGo closes what was only read: nothing is lost if that fails.
-func letGo(c io.Closer) { _ = c.Close() }
+// closeQuietly closes a file that was only read, and ignores the error.
+func closeQuietly(c io.Closer) { _ = c.Close() }
 
-// errCrash is what tests let a step return: everything stops as if the process had died there.
+// errCrash is returned by the hook in tests and stops the agent as if the process had died at that
+// step.
 var errCrash = errors.New("crash")
 
-func (a *Agent) at(step string) error {
-	if a.step == nil {
+// hook calls the test hook for a step, if it is set.
+func (a *Agent) hook(step string) error {
+	if a.testHook == nil {
 		return nil
 	}
-	return a.step(step)
+	return a.testHook(step)
 }

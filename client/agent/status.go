@@ -14,43 +14,43 @@ import (
 	"time"
 )
 
-// Status is what "agent status" shows.
+// Status is the state of an agent as "agent status" shows it.
 type Status struct {
 	Dir       string    `json:"dir"`
 	To        string    `json:"to"`
 	Server    string    `json:"server"`
 	Running   bool      `json:"running"`
-	Once      bool      `json:"once,omitempty"` // the last agent was to send what is there and to end
+	Once      bool      `json:"once,omitempty"` // the last agent ran Once
 	PID       int       `json:"pid,omitempty"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 
-	Waiting Amount    `json:"waiting"` // not complete yet
-	Ready   Amount    `json:"ready"`   // complete, for the next bundles
-	Held    []Held    `json:"held"`    // not taken, with reasons
-	Moving  int       `json:"moving"`  // dealt with, but not moved yet
-	Failed  int       `json:"failed"`  // files below failed/, until somebody takes them away
-	Sending *Sending  `json:"sending"` // the bundle on its way
+	Waiting Amount    `json:"waiting"` // not complete yet or not taken yet
+	Ready   Amount    `json:"ready"`   // complete, for the next bundle
+	Held    []Held    `json:"held"`    // skipped files, at most 100
+	Moving  int       `json:"moving"`  // files to be moved
+	Failed  int       `json:"failed"`  // files below failed/
+	Sending *Sending  `json:"sending"` // the current bundle; nil: none
 	Bundles []Ended   `json:"bundles"` // the newest first
 	Totals  Totals    `json:"totals"`
-	Contact time.Time `json:"last_contact,omitzero"` // with the server, that succeeded
+	Contact time.Time `json:"last_contact,omitzero"` // last successful request
 
-	Error   string    `json:"error,omitempty"` // why nothing moves
+	Error   string    `json:"error,omitempty"` // why sending or moving fails; empty: it does not
 	NextTry time.Time `json:"next_try,omitzero"`
 }
 
-// Amount is some files.
+// Amount is a number of files and their total size.
 type Amount struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Held is a file that is not taken.
+// Held is a file that is not taken, and why.
 type Held struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// Sending is the bundle on its way.
+// Sending is the progress of the current bundle.
 type Sending struct {
 	ID        string `json:"id"`
 	Stage     string `json:"stage"` // sending | sealing
@@ -59,36 +59,36 @@ type Sending struct {
 	Documents int    `json:"documents"`
 	Bytes     int64  `json:"bytes"`
 	BytesSent int64  `json:"bytes_sent"`
-	Tries     int    `json:"tries"` // that failed
+	Tries     int    `json:"tries"` // failed attempts
 }
 
-// mostHeld bounds how many files that are not taken are named.
-const mostHeld = 100
+// maxHeld bounds the number of skipped files in a status.
+const maxHeld = 100
 
-// live is live.json: what is known besides the state.
-type live struct {
-	busy atomic.Bool // somebody writes it
+// liveStatus is the content of live.json and its write state. mu guards it.
+type liveStatus struct {
+	writing atomic.Bool // a goroutine is writing it
 
-	mu      sync.Mutex
-	written time.Time // by the monotonic clock
-	last    []byte    // that was written
+	mu          sync.Mutex
+	writtenAt   time.Time // time of the last write
+	lastWritten []byte    // content of the last write
 	Status
 }
 
-// How often live.json is written: while something is on its way, and while nothing happens.
+// Intervals of writing live.json.
 const (
-	showEvery  = time.Second
-	leastOften = time.Minute
+	statusInterval = time.Second // while sending
+	maxStatusAge   = time.Minute // without any change
 )
 
-// contact notes that the server has answered.
-func (a *Agent) contact() {
+// recordContact records that the server has answered.
+func (a *Agent) recordContact() {
 	a.live.mu.Lock()
 	defer a.live.mu.Unlock()
 	a.live.Contact = time.Now().UTC().Truncate(time.Millisecond)
 }
 
-// lastContact is what the agent before has noted; nothing, if it cannot be read.
+// lastContact returns the time recorded by the previous agent, zero if live.json is unreadable.
 func lastContact(root *os.Root) time.Time {
 	var s Status
 	if raw, err := root.ReadFile(liveName); err != nil || json.Unmarshal(raw, &s) != nil {
@@ -97,23 +97,22 @@ func lastContact(root *os.Root) time.Time {
 	return s.Contact
 }
 
-// sending begins to tell of a bundle and returns how to go on.
-func (l *live) sending(f *flight, a *Agent) func(files int, bytes int64) {
+// startBundle shows bundle b as being sent and returns the function that updates its progress.
+func (l *liveStatus) startBundle(b *outgoing, a *Agent) func(files int, bytes int64) {
 	l.mu.Lock()
-	m := &f.Manifest
-	l.Sending = &Sending{ID: m.ID, Files: len(m.Members), Documents: m.Declared(), Bytes: m.Size(), Tries: a.fails}
+	m := &b.Manifest
+	l.Sending = &Sending{ID: m.ID, Files: len(m.Members), Documents: m.Declared(), Bytes: m.Size(), Tries: a.failures}
 	l.mu.Unlock()
 	return func(files int, bytes int64) {
 		l.mu.Lock()
 		l.Sending.FilesSent, l.Sending.BytesSent = max(files, l.Sending.FilesSent), max(bytes, l.Sending.BytesSent)
 		l.mu.Unlock()
-		a.show(false)
+		a.writeStatus(false)
 	}
 }
 
-// stuck tells of a request that is tried again. Whether the bundle gets on in the end is judged
-// when that ends.
-func (l *live) stuck(err error) {
+// setRequestError shows the error of a request that is being retried; nil clears it.
+func (l *liveStatus) setRequestError(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Error = ""
@@ -122,11 +121,11 @@ func (l *live) stuck(err error) {
 	}
 }
 
-// count notes how much is waiting and complete.
-func (a *Agent) count(ready []*group) {
+// updateCounts sets the numbers of waiting and complete files.
+func (a *Agent) updateCounts(ready []*group) {
 	var all, complete Amount
-	for name, s := range a.seen {
-		if a.held[name] == "" && !a.isMarker(name) {
+	for name, s := range a.observed {
+		if a.skipped[name] == "" && !a.isMarker(name) {
 			all.Files, all.Bytes = all.Files+1, all.Bytes+s.size
 		}
 	}
@@ -138,77 +137,79 @@ func (a *Agent) count(ready []*group) {
 	a.live.Ready, a.live.Waiting = complete, Amount{all.Files - complete.Files, all.Bytes - complete.Bytes}
 }
 
-// show writes live.json, now or if it is time. It is for people: when it cannot be written they see
-// an older one.
-func (a *Agent) show(now bool) {
-	if !a.live.busy.CompareAndSwap(false, true) {
+// writeStatus writes live.json: with now set at once and with the agent's current state, otherwise
+// at most every statusInterval. Only the agent's goroutine may set now. If writing fails, the old
+// file stays.
+func (a *Agent) writeStatus(now bool) {
+	if !a.live.writing.CompareAndSwap(false, true) {
 		return
 	}
-	defer a.live.busy.Store(false)
+	defer a.live.writing.Store(false)
 	if !now && !a.live.due() {
 		return
 	}
 	if now {
-		a.describe()
+		a.collectStatus()
 	}
 	raw, err := a.live.encode()
 	if raw = append(raw, '\n'); err == nil && len(raw) > 1 && writeFile(a.root, liveName, raw, false) != nil {
-		err = overwrite(a.root, liveName, raw) // the disk may be full, and that is to be told
+		err = overwrite(a.root, liveName, raw) // the disk may be full; then overwrite in place
 	}
 	if err != nil {
-		a.log.Debug("the status cannot be written", "error", err)
+		a.log.Debug("cannot write live.json; agent status shows an older state", "error", err)
 	}
 }
 
-func (l *live) due() bool {
+// due reports whether the last write is at least statusInterval ago.
+func (l *liveStatus) due() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(l.written) >= showEvery
+	return time.Since(l.writtenAt) >= statusInterval
 }
 
-// encode returns nothing when nothing new is to be told.
-func (l *live) encode() ([]byte, error) {
+// encode returns the JSON to write, nil if nothing has changed for less than maxStatusAge.
+func (l *liveStatus) encode() ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	raw, err := json.Marshal(&l.Status)
-	if err != nil || bytes.Equal(raw, l.last) && time.Since(l.written) < leastOften {
+	if err != nil || bytes.Equal(raw, l.lastWritten) && time.Since(l.writtenAt) < maxStatusAge {
 		return nil, err
 	}
-	l.written = time.Now()
-	l.UpdatedAt = l.written.UTC().Truncate(time.Second)
-	l.last, err = json.Marshal(&l.Status)
-	return l.last, err
+	l.writtenAt = time.Now()
+	l.UpdatedAt = l.writtenAt.UTC().Truncate(time.Second)
+	l.lastWritten, err = json.Marshal(&l.Status)
+	return l.lastWritten, err
 }
 
-// describe takes over what only the agent's own goroutine may read.
-func (a *Agent) describe() {
+// collectStatus copies the fields that only the agent's goroutine may read into the status.
+func (a *Agent) collectStatus() {
 	l := &a.live
 	l.Held, l.Error, l.NextTry = []Held{}, "", time.Time{}
-	for _, name := range slices.Sorted(maps.Keys(a.held)) {
-		if len(l.Held) < mostHeld {
-			l.Held = append(l.Held, Held{name, a.held[name]})
+	for _, name := range slices.Sorted(maps.Keys(a.skipped)) {
+		if len(l.Held) < maxHeld {
+			l.Held = append(l.Held, Held{name, a.skipped[name]})
 		}
 	}
-	if err := errors.Join(a.trouble, a.broken, a.moveErr); err != nil {
+	if err := errors.Join(a.sendErr, a.localErr, a.moveErr); err != nil {
 		l.Error = err.Error()
 	}
-	if a.trouble != nil {
+	if a.sendErr != nil {
 		l.NextTry = a.nextTry.UTC().Truncate(time.Second)
 	}
 	if l.Sending != nil {
-		l.Sending.Tries = a.fails
+		l.Sending.Tries = a.failures
 	}
 }
 
-// ReadStatus says how the agent of a directory is doing, whether or not it runs. fs.ErrNotExist:
-// there never was one.
+// ReadStatus returns the status of the agent of a directory, running or not. It fails with
+// fs.ErrNotExist if there never was one.
 func ReadStatus(dir string) (Status, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Status{}, fmt.Errorf("open the watched directory: %w", err)
 	}
-	defer letGo(root)
-	pid, err := running(root)
+	defer closeQuietly(root)
+	pid, err := lockHolder(root)
 	if err != nil {
 		return Status{}, fmt.Errorf("no agent has watched %s: %w", dir, err)
 	}
@@ -225,11 +226,12 @@ func ReadStatus(dir string) (Status, error) {
 		return s, err
 	}
 	s.Running, s.PID = pid != 0, pid
-	s.take(kept)
+	s.applyState(kept)
 	s.Failed, err = failedFiles(root)
 	return s, err
 }
 
+// failedFiles counts the files below failed/ without the REASON.txt files.
 func failedFiles(root *os.Root) (n int, err error) {
 	err = fs.WalkDir(root.FS(), failedDir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && d.Name() != reasonName {
@@ -243,26 +245,26 @@ func failedFiles(root *os.Root) (n int, err error) {
 	return n, err
 }
 
-// take completes the status with the state, which is newer than what the agent has written besides.
-func (s *Status) take(kept *state) {
+// applyState overwrites the status with the state, which is newer than live.json.
+func (s *Status) applyState(kept *state) {
 	s.Bundles, s.Totals, s.Moving = append([]Ended{}, kept.Ended...), kept.Totals, len(kept.Moves)
-	f := kept.Current
-	if f == nil {
+	b := kept.Current
+	if b == nil {
 		s.Sending = nil
 		return
 	}
-	m := &f.Manifest
+	m := &b.Manifest
 	if s.Sending == nil || s.Sending.ID != m.ID {
 		s.Sending = &Sending{ID: m.ID, Files: len(m.Members), Documents: m.Declared(), Bytes: m.Size()}
 	}
-	s.Sending.Stage = string(f.Stage)
+	s.Sending.Stage = string(b.Stage)
 }
 
-// Alarming reports whether a person should look.
+// Alarming reports whether Concerns is not empty.
 func (s Status) Alarming() bool { return len(s.Concerns()) > 0 }
 
-// Concerns says in words what a person should look at: nobody sends, something is not sent, or the
-// server has not accepted all of the last bundles.
+// Concerns describes each problem that needs a person: no agent runs, files are not sent, or the
+// server did not accept all documents of recent bundles.
 func (s Status) Concerns() []string {
 	var all []string
 	add := func(applies bool, format string, args ...any) {
@@ -277,9 +279,9 @@ func (s Status) Concerns() []string {
 	add(s.Failed > 0, "%d files lie in failed/: read REASON.txt there, correct them, and move them back or away", s.Failed)
 	for _, e := range s.Bundles {
 		v := e.Verdict
-		add(v == nil && e.Outcome == Sent && s.UpdatedAt.Sub(e.At) > answerTime, "bundle %s was sent more than a day ago, and the server does not say what became of it; "+
+		add(v == nil && e.Outcome == Sent && s.UpdatedAt.Sub(e.At) > verdictDeadline, "bundle %s was sent more than a day ago, and the server does not say what became of it; "+
 			"where the server was restored from a backup since, send it again", e.ID)
-		if v == nil || v.all() {
+		if v == nil || v.allAccepted() {
 			continue
 		}
 		add(v.State == "rejected", "bundle %s was rejected as a whole: %s", e.ID, v.Reason)

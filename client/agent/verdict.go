@@ -11,7 +11,7 @@ import (
 	"smartdrive/client"
 )
 
-// Verdict is what became of a bundle on the server.
+// Verdict is the server's outcome of a bundle: its state and the counts of its documents.
 type Verdict struct {
 	State     string `json:"state"` // done or rejected
 	Reason    string `json:"reason,omitempty"`
@@ -21,44 +21,44 @@ type Verdict struct {
 	Conflict  int64  `json:"conflict"`
 }
 
-// How the server is asked what became of bundles: after 5 s, 10 s, 20 s and so on, and given up in
-// the course of a day. That nothing is known then is not a failure of the agent, but documents may
-// be lost.
+// Polling for verdicts: after 5 s, 10 s, 20 s and so on, for about a day. A bundle without verdict
+// by then is not an error of the agent, but its documents may be lost.
 const (
-	firstAsk   = 5 * time.Second
-	mostAsk    = 30 * time.Minute
-	mostAsks   = 50
-	answerTime = 24 * time.Hour // after which somebody is to look at a bundle of which nothing is known
-	mostRead   = 2000           // bundles of the server's list, the newest first: a week of them
+	minPoll         = 5 * time.Second
+	maxPoll         = 30 * time.Minute
+	maxPolls        = 50
+	verdictDeadline = 24 * time.Hour // after that a bundle without verdict needs a person
+	maxListed       = 2000           // bundles read of the server's list, newest first: about a week
 )
 
-// ask asks the server what has become of what was sent, when it is time. The error is that of the
+// pollVerdicts asks the server for outstanding verdicts if a poll is due. The error is one of the
 // state.
-func (a *Agent) ask(ctx context.Context) error {
-	open := a.unanswered()
-	if len(open) == 0 || a.asks >= mostAsks || time.Now().Before(a.nextAsk) {
+func (a *Agent) pollVerdicts(ctx context.Context) error {
+	open := a.withoutVerdict()
+	if len(open) == 0 || a.polls >= maxPolls || time.Now().Before(a.nextPoll) {
 		return nil
 	}
-	a.nextAsk = time.Now().Add(min(mostAsk, firstAsk<<min(a.asks, 12)))
-	a.asks++
-	return a.hear(ctx, open)
+	a.nextPoll = time.Now().Add(min(maxPoll, minPoll<<min(a.polls, 12)))
+	a.polls++
+	return a.fetchVerdicts(ctx, open)
 }
 
-// hear asks what has become of bundles, and writes down what is known of them.
-func (a *Agent) hear(ctx context.Context, open map[string]bool) error {
-	known, err := verdicts(ctx, a.opt.Client, a.source, open)
+// fetchVerdicts asks the server for the verdicts of the bundles in open and stores them. Errors of
+// the server are only logged.
+func (a *Agent) fetchVerdicts(ctx context.Context, open map[string]bool) error {
+	known, err := queryVerdicts(ctx, a.opt.Client, a.source, open)
 	if err != nil {
-		a.log.Debug("the server does not say what became of bundles", "error", err)
+		a.log.Debug("cannot fetch the verdicts of sent bundles; trying again later", "error", err)
 		a.renew(err)
 	} else {
-		a.contact()
+		a.recordContact()
 	}
 	if len(known) == 0 {
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(known)) {
 		v := known[id]
-		a.log.Info("taken in by the server", "bundle", id, "state", v.State, "accepted", v.Accepted, "rejected", v.Rejected,
+		a.log.Info("bundle processed by the server", "bundle", id, "state", v.State, "accepted", v.Accepted, "rejected", v.Rejected,
 			"duplicate", v.Duplicate, "conflict", v.Conflict, "reason", v.Reason)
 	}
 	return a.commit("verdict", func(s *state) {
@@ -71,9 +71,9 @@ func (a *Agent) hear(ctx context.Context, open map[string]bool) error {
 	})
 }
 
-// verdicts asks the server about bundles of a source: those that it has ended with. With an error
-// some may be known.
-func verdicts(ctx context.Context, api *client.Client, source string, open map[string]bool) (map[string]*Verdict, error) {
+// queryVerdicts returns the verdicts of those bundles in open that the server has finished.
+// Together with an error, the result may be incomplete.
+func queryVerdicts(ctx context.Context, api *client.Client, source string, open map[string]bool) (map[string]*Verdict, error) {
 	known := map[string]*Verdict{}
 	left := maps.Clone(open)
 	read := 0
@@ -87,33 +87,33 @@ func verdicts(ctx context.Context, api *client.Client, source string, open map[s
 				known[b.SenderID] = v
 			}
 		}
-		if read++; len(left) == 0 || read == mostRead {
+		if read++; len(left) == 0 || read == maxListed {
 			break
 		}
 	}
 	return known, nil
 }
 
-// How often the server is asked by a run that waits for outcomes: after half a second, then less
-// and less often.
+// Polling intervals of waitForVerdicts; they double from the first to the second.
 const (
-	firstHear = 500 * time.Millisecond
-	mostHear  = 10 * time.Second
+	minWaitPoll = 500 * time.Millisecond
+	maxWaitPoll = 10 * time.Second
 )
 
-// outcomes waits until the server has said what became of all bundles, and returns whether it has
-// accepted all of the n that this run has sent.
-func (a *Agent) outcomes(ctx context.Context, n int64) error {
+// waitForVerdicts waits until all verdicts are known, at most Options.Outcomes. It returns
+// ErrRejected or ErrUnknown if one of the last n sent bundles was not completely accepted or has no
+// verdict.
+func (a *Agent) waitForVerdicts(ctx context.Context, n int64) error {
 	until := time.Now().Add(a.opt.Outcomes)
-	for pause := firstHear; len(a.unanswered()) > 0 && time.Now().Before(until); pause = min(2*pause, mostHear) {
-		if err := wait(ctx, min(pause, time.Until(until))); err != nil {
+	for pause := minWaitPoll; len(a.withoutVerdict()) > 0 && time.Now().Before(until); pause = min(2*pause, maxWaitPoll) {
+		if err := sleep(ctx, min(pause, time.Until(until))); err != nil {
 			return err
 		}
-		if err := a.hear(ctx, a.unanswered()); err != nil {
+		if err := a.fetchVerdicts(ctx, a.withoutVerdict()); err != nil {
 			return err
 		}
 	}
-	open, ours := a.unanswered(), int64(0)
+	open, ours := a.withoutVerdict(), int64(0)
 	var err error
 	for _, e := range a.state.Ended { // the newest first
 		if e.Outcome != Sent {
@@ -125,20 +125,20 @@ func (a *Agent) outcomes(ctx context.Context, n int64) error {
 		switch {
 		case open[e.ID]:
 			err = errors.Join(err, ErrUnknown)
-		case e.Verdict != nil && !e.Verdict.all():
+		case e.Verdict != nil && !e.Verdict.allAccepted():
 			err = errors.Join(err, ErrRejected)
 		}
 	}
 	return err
 }
 
-// all reports whether everything was accepted, or was there already.
-func (v *Verdict) all() bool { return v.State == "done" && v.Rejected == 0 && v.Conflict == 0 }
+// allAccepted reports whether every document was accepted or is a duplicate.
+func (v *Verdict) allAccepted() bool { return v.State == "done" && v.Rejected == 0 && v.Conflict == 0 }
 
-// Ask completes a status by asking the server what became of bundles of which the agent has not
-// heard. What it does not say stays open.
+// Ask fetches the verdicts that the agent does not know yet from the server and adds them to the
+// status. Unfinished bundles stay without verdict.
 func (s *Status) Ask(ctx context.Context, api *client.Client) error {
-	source, err := sourceOf(s.To)
+	source, err := parseSource(s.To)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Status) Ask(ctx context.Context, api *client.Client) error {
 	if len(open) == 0 {
 		return nil
 	}
-	known, err := verdicts(ctx, api, source, open)
+	known, err := queryVerdicts(ctx, api, source, open)
 	for n := range s.Bundles {
 		if v := known[s.Bundles[n].ID]; v != nil {
 			s.Bundles[n].Verdict = v
@@ -160,9 +160,8 @@ func (s *Status) Ask(ctx context.Context, api *client.Client) error {
 	return err
 }
 
-// unanswered are the bundles that were sent to this source and of which the server has said nothing
-// yet.
-func (a *Agent) unanswered() map[string]bool {
+// withoutVerdict returns the ids of the bundles sent to this source that have no verdict yet.
+func (a *Agent) withoutVerdict() map[string]bool {
 	open := map[string]bool{}
 	for _, e := range a.state.Ended {
 		if e.Outcome == Sent && e.Verdict == nil && e.Source == a.source {
@@ -172,7 +171,7 @@ func (a *Agent) unanswered() map[string]bool {
 	return open
 }
 
-// verdictOf is nil while the server is still at it.
+// verdictOf returns the verdict of a bundle, nil while the server is processing it.
 func verdictOf(b client.Bundle) *Verdict {
 	if b.State != "done" && b.State != "rejected" {
 		return nil
