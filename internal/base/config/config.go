@@ -10,34 +10,35 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
-// Config is every setting, checked. docs/configuration.md says what each means.
+// Config holds all settings, checked. docs/configuration.md explains each.
 type Config struct {
-	Data  string // directory
-	Blobs string // directory; equal to Data unless it was set; of no meaning with S3
+	Data  string // data directory
+	Blobs string // directory of contents; Data unless set; unused with S3
 
-	// What an installation of several instances stands on; see Mode. Nil or empty: not set.
+	// External services of an installation; see Mode. Nil or empty: not used.
 	MySQL *MySQL
 	Redis *Redis
-	Kafka *Kafka // nil: records stay in the database
+	Kafka *Kafka // nil: outbox records stay in the database
 	S3    *S3
-	// CreationIntervals is how long a user waits between two creations of one kind, by operation,
-	// such as "POST /exports".
+	// CreationIntervals is the minimum interval between two creations of one kind by a user, by
+	// operation, such as "POST /exports".
 	CreationIntervals map[string]time.Duration
-	// KafkaDelayTopics are the topics that records of other producers may go to from a delay level.
+	// KafkaDelayTopics are topics of other producers to which records may be delivered from a delay
+	// level.
 	KafkaDelayTopics []string
-	Namespace        string // begins the names of Redis keys, Kafka topics and consumer groups
+	Namespace        string // prefix of Redis keys, Kafka topics and consumer groups
 	Roles            Roles
-	SecretKey        Secret        // seals the secret of links in the database; empty: the file in Data, if there is one
-	StartWait        time.Duration // how long a start waits for components that do not answer
+	SecretKey        Secret        // encrypts the link secret in the database; empty: the key file in Data, if it exists
+	StartWait        time.Duration // how long a start waits for services that do not answer
 
 	Listen         string   // host:port
-	BaseURL        *url.URL // nil: not set; the path has no final slash
+	BaseURL        *url.URL // nil: not set; the path has no trailing slash
 	TrustedProxies []netip.Prefix
-	TLSCert        string // file; both or none
+	TLSCert        string // certificate and key file; both or none
 	TLSKey         string
 	CORSOrigins    []string // "scheme://host[:port]" in lower case, or "*"
 
-	DownloadRedirect time.Duration // how long a link to the store is good; 0: contents come through this process
+	DownloadRedirect time.Duration // validity of a presigned link to the store; 0: contents are served by this process
 
 	UploadIdle    time.Duration
 	UploadAbandon time.Duration
@@ -47,15 +48,15 @@ type Config struct {
 	PartSize      drive.ByteSize // a power of two
 	Durability    Durability
 	InstantScope  InstantScope
-	InstantMax    drive.ByteSize // of others' content
+	InstantMax    drive.ByteSize // largest content of other accounts that an instant upload may link to
 
-	ResumableDraft bool // package resumable answers
+	ResumableDraft bool // the resumable upload protocol is enabled
 
-	DAV       bool // package dav answers
+	DAV       bool // WebDAV is enabled
 	DAVLitter Litter
-	Nextcloud bool // package nextcloud answers
+	Nextcloud bool // the Nextcloud protocol is enabled
 
-	SignOn SignOn // an identity provider by which people may log in
+	SignOn SignOn // identity provider for login
 
 	DefaultQuota    *drive.ByteSize // nil: unlimited
 	MinFree         drive.ByteSize
@@ -68,40 +69,40 @@ type Config struct {
 	ActivityKeep time.Duration
 	BlobGrace    time.Duration
 
-	ExportHosts       []string // "name", "*.name", each perhaps with ":port", in lower case
+	ExportHosts       []string // "name" or "*.name", optionally with ":port", in lower case
 	ExportAddresses   Addresses
 	WebhookAddresses  Addresses
-	Mail              *Mail // what sends mail; nil: nothing does
+	Mail              *Mail // mail server; nil: no mail is sent
 	ExportMaxDocument drive.ByteSize
 	ExportMaxEntries  int
 	ExportMaxSize     drive.ByteSize
 	ExportKeep        time.Duration
 	ExportLate        time.Duration
 	MigrationKeep     time.Duration
-	MigrationTargets  []Secret // that the API may name, as they are named there
+	MigrationTargets  []Secret // targets that API requests may name, in the form that they name them
 	ExportMinFree     drive.ByteSize
-	ExportBucket      *S3 // where zips may be published; nil: nowhere
+	ExportBucket      *S3 // bucket for published zips; nil: none
 
 	LogLevel  slog.Level
-	OTLP      *url.URL // where traces go, with the path; nil: nowhere
+	OTLP      *url.URL // endpoint for traces, with the path; nil: none
 	LogFormat telemetry.Format
 
-	// Decoder is the program, and its first arguments, that decodes images in a process of its own.
-	// It is not a setting: the command that serves names itself. Empty: this process decodes.
+	// Decoder is the command that decodes images in a separate process. It is not a setting: the
+	// serve command sets it to itself. Empty: images are decoded in this process.
 	Decoder []string
 
-	// Level is that of the log, which LogLevel is the first value of. It is no setting: who makes
-	// the logger sets it. Nil: it does not change.
+	// Level changes the log level at run time, beginning with LogLevel. It is not a setting: the
+	// creator of the logger sets it. Nil: the level is fixed.
 	Level *slog.LevelVar
 
-	// Notes are for the log: variables that look like a setting but are none.
+	// Notes are warnings for the log: variables that look like a setting but are not.
 	Notes []string
 
-	file  string            // --config
-	given map[string]string // what was given for the settings that can be changed while the server runs
+	file  string            // value of --config
+	given map[string]string // the values given for settings that can be changed while the server runs
 }
 
-// SubPath returns the path of the base URL: "" or "/drive".
+// SubPath returns the path of the base URL, such as "/drive"; "" without one.
 func (c Config) SubPath() string {
 	if c.BaseURL == nil {
 		return ""
@@ -109,7 +110,7 @@ func (c Config) SubPath() string {
 	return c.BaseURL.Path
 }
 
-// Helpers says which programs make pictures of files that this one does not read.
+// Helpers selects the external programs that make previews of files.
 type Helpers string
 
 // The helpers.
@@ -118,7 +119,7 @@ const (
 	HelpersOff   Helpers = "off"
 )
 
-// Litter says what is done with files that desktops leave behind; it is dav.Litter.
+// Litter is the policy for files that desktops leave behind; see dav.Litter.
 type Litter string
 
 // The policies.
@@ -128,21 +129,21 @@ const (
 	LitterRefuse Litter = "refuse"
 )
 
-// Durability says when an acknowledged part is safe.
+// Durability is the kind of failure that an acknowledged part survives.
 type Durability string
 
 // The durabilities.
 const (
-	DurabilityProcess Durability = "process" // when this process is killed
-	DurabilityPart    Durability = "part"    // also when the machine loses power
+	DurabilityProcess Durability = "process" // the end of this process
+	DurabilityPart    Durability = "part"    // also a power loss
 )
 
-// InstantScope says whose content an instant upload may link to.
+// InstantScope selects the content that an instant upload may link to.
 type InstantScope string
 
 // The scopes.
 const (
-	InstantInstance InstantScope = "instance" // anybody's, after a proof of having it
-	InstantUser     InstantScope = "user"     // the account's own
-	InstantOff      InstantScope = "off"      // nobody's
+	InstantInstance InstantScope = "instance" // of all accounts, after a proof of possession
+	InstantUser     InstantScope = "user"     // of the same account
+	InstantOff      InstantScope = "off"      // none
 )

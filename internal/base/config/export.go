@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Addresses says which addresses may be connected to.
+// Addresses selects the network addresses that may be connected to.
 type Addresses string
 
 // The addresses.
@@ -19,10 +19,11 @@ const (
 	AddressesAny    Addresses = "any"
 )
 
-// hostName is a name as in a URL: labels of letters, digits and hyphens, perhaps with a wildcard
-// before them.
+// hostName matches a host name as in a URL: labels of letters, digits and hyphens, optionally after
+// "*.".
 var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
+// setExportHosts sets ExportHosts from a list.
 func setExportHosts(c *Config, v string) error {
 	c.ExportHosts = nil
 	for _, e := range elements(v) {
@@ -43,9 +44,10 @@ func setExportHosts(c *Config, v string) error {
 	return nil
 }
 
-// maxDocument is the largest that content of one part can be.
+// maxDocument is the largest possible ExportMaxDocument: the largest content of one part.
 const maxDocument = drive.GiB
 
+// setExportMaxDocument sets ExportMaxDocument.
 func setExportMaxDocument(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err == nil && (n < 1 || n > maxDocument) {

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseFile reads a YAML file of settings: one mapping from names to scalars, or to lists of
-// scalars where a setting is a list. A key that is unknown or stands there twice is an error.
-// Values are taken as they are written, so that they go through the same checks as those of flags.
+// parseFile parses a YAML file of settings: one mapping from names to scalars, or to lists of
+// scalars for list settings. Unknown and repeated keys are errors. Values stay as they are written,
+// so that they go through the same checks as flags.
 func parseFile(text []byte) (map[string]string, error) {
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -40,6 +40,7 @@ func parseFile(text []byte) (map[string]string, error) {
 	return values, errors.Join(errs...)
 }
 
+// addKey adds one key of the file to values.
 func addKey(values map[string]string, key, value *yaml.Node) error {
 	s := find(key.Value)
 	if s == nil || s.noKey || key.Kind != yaml.ScalarNode {
@@ -56,7 +57,7 @@ func addKey(values map[string]string, key, value *yaml.Node) error {
 	return nil
 }
 
-// scalars returns a value, or the values of a list with commas between them; null is "".
+// scalars returns a scalar, or the values of a list joined by commas; null is "".
 func scalars(n *yaml.Node, list bool) (string, error) {
 	if n.Kind == yaml.ScalarNode {
 		if n.Tag == "!!null" {

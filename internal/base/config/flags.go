@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for each setting. Values are kept as they are written; Load checks them.
+// AddFlags adds a flag for each setting. Load checks the values.
 func AddFlags(flags *pflag.FlagSet) {
 	for i := range settings {
 		s := &settings[i]
@@ -15,7 +15,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// flagValue implements pflag.Value. A flag of a list may be given several times.
+// flagValue implements pflag.Value. The flag of a list may be repeated.
 type flagValue struct {
 	text, form string
 	list, set  bool
@@ -32,7 +32,7 @@ func (v *flagValue) Set(s string) error {
 	return nil
 }
 
-// FlagError makes the error of parsing flags name the flag that was probably meant.
+// FlagError returns err, or for an unknown flag an error that suggests the most similar one.
 func FlagError(err error) error {
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "" {
@@ -41,6 +41,7 @@ func FlagError(err error) error {
 	return err
 }
 
+// unknown returns the error for an unknown name, with a suggestion.
 func unknown(what, dashes, name string) error {
 	if near := nearest(name); near != nil {
 		return fmt.Errorf("there is no %s %s%s; did you mean %s%s?", what, dashes, name, dashes, near.name)
@@ -48,7 +49,7 @@ func unknown(what, dashes, name string) error {
 	return fmt.Errorf("there is no %s %s%s", what, dashes, name)
 }
 
-// nearest returns the setting that a mistyped name was probably meant to be, or nil.
+// nearest returns the setting with the most similar name; nil if none is similar.
 func nearest(name string) *setting {
 	var best *setting
 	least := max(2, len(name)/3) + 1
@@ -63,7 +64,7 @@ func nearest(name string) *setting {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,10 +8,10 @@ import (
 // Live is a setting that administrators may change while the server runs.
 type Live struct {
 	Name    string
-	Form    string // what a value is, in words
+	Form    string // description of the allowed values
 	Help    string
-	Default string  // "": not set
-	Given   *string // by the operator, as a flag, a variable or in the file, which nobody overrides; nil: it was not
+	Default string  // "": none
+	Given   *string // value from a flag, variable or the file, which administrators cannot override; nil: not given
 }
 
 // Lives returns the settings that can be changed while the server runs, in the order of the help.
@@ -30,7 +30,8 @@ func (c *Config) Lives() []Live {
 }
 
 // With returns the configuration with another value of a setting that can be changed while the
-// server runs. What was given stays as it is. The error says what is allowed.
+// server runs. If the operator has given a value, With returns c unchanged. The error for a wrong
+// value says what is allowed.
 func (c Config) With(name, value string) (Config, error) {
 	s := find(name)
 	if s == nil || s.live == "" {

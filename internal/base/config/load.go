@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// source is where a value comes from.
+// source is a value and its origin.
 type source struct {
 	value string
-	where string // "", or what to add to the flag's name in an error
+	where string // suffix for the flag's name in errors: "" for a flag, else the variable or file
 }
 
 // Load reads the settings from parsed flags (see AddFlags), an environment ("NAME=value", as
-// os.Environ) and the file that --config names. All that is wrong is said at once; each error names
-// the flag, what is wrong and what is allowed. A variable that is empty counts as not set.
+// os.Environ), and the file named by --config. It reports all errors at once; each names the flag,
+// the problem and the allowed values. An empty variable counts as not set.
 func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	env := environment(environ)
 	c := Config{Notes: env.notes()}
@@ -46,7 +46,7 @@ func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte,
 		}
 	}
 	errs = append(errs, c.complete(env), c.agree())
-	if errors.Join(errs...) == nil { // else what is missing may be what could not be read
+	if errors.Join(errs...) == nil { // else the missing setting may be one that could not be read
 		errs = append(errs, c.agreeMode())
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -55,7 +55,7 @@ func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte,
 	return c, nil
 }
 
-// gather returns what was given for each setting, by name, from the source that counts most.
+// gather returns the given value of each setting, by name, from its strongest source.
 func gather(flags *pflag.FlagSet, env environment, readFile func(string) ([]byte, error)) (map[string]source, error) {
 	given := make(map[string]source)
 	for i := range settings {
@@ -91,7 +91,8 @@ func gather(flags *pflag.FlagSet, env environment, readFile func(string) ([]byte
 	return given, nil
 }
 
-// fromEnvironment returns what a variable says, or the file that it names.
+// fromEnvironment returns the value of the setting's variable, or the content of the file named by
+// the variable with _FILE appended.
 func fromEnvironment(s *setting, env environment, readFile func(string) ([]byte, error)) (source, error) {
 	from := source{env.lookup(s.variable()), " (" + s.variable() + ")"}
 	inFile := s.variable() + "_FILE"
@@ -109,7 +110,7 @@ func fromEnvironment(s *setting, env environment, readFile func(string) ([]byte,
 	return source{strings.TrimSpace(string(text)), " (" + inFile + ")"}, nil
 }
 
-// complete fills in the defaults that depend on other things.
+// complete sets the defaults that depend on the environment or other settings.
 func (c *Config) complete(env environment) error {
 	if c.Data == "" {
 		dir, err := dataDir(env)
@@ -124,8 +125,8 @@ func (c *Config) complete(env environment) error {
 	return errors.Join(c.S3.credentials(env, "blobs"), c.ExportBucket.credentials(env, "export-bucket"))
 }
 
-// dataDir follows the XDG Base Directory Specification 0.8, which says to ignore a relative
-// XDG_DATA_HOME.
+// dataDir returns the default data directory by the XDG Base Directory Specification 0.8, which
+// requires ignoring a relative XDG_DATA_HOME.
 func dataDir(env environment) (string, error) {
 	if dir := env.lookup("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "smartdrive"), nil
@@ -138,7 +139,7 @@ func dataDir(env environment) (string, error) {
 	return "", errors.New("--data: there is no home directory to put it in; say which directory to use")
 }
 
-// agree checks the settings that depend on each other.
+// agree checks settings that depend on each other.
 func (c *Config) agree() error {
 	var errs []error
 	if (c.TLSCert == "") != (c.TLSKey == "") {
@@ -151,9 +152,10 @@ func (c *Config) agree() error {
 	return errors.Join(append(errs, c.agreeSignOn())...)
 }
 
-// environment is a list of "NAME=value"; the last one of a name counts, as in os/exec.
+// environment is a list of "NAME=value"; the last entry of a name counts, as in os/exec.
 type environment []string
 
+// lookup returns the value of a variable; "" if missing.
 func (e environment) lookup(name string) string {
 	for _, v := range slices.Backward(e) {
 		if n, v, _ := strings.Cut(v, "="); n == name {
@@ -163,8 +165,8 @@ func (e environment) lookup(name string) string {
 	return ""
 }
 
-// notes names the variables that were probably meant as a setting. Others with the prefix are left
-// alone: the client has some, and container systems make up names of their own.
+// notes returns a warning for each variable with a name similar to a setting. Other variables with
+// the prefix are ignored: the client has some, and container systems add their own.
 func (e environment) notes() []string {
 	var notes []string
 	for _, entry := range e {
@@ -174,7 +176,7 @@ func (e environment) notes() []string {
 			continue
 		}
 		flag := strings.ToLower(strings.ReplaceAll(key, "_", "-"))
-		if s := find(strings.TrimSuffix(flag, "-file")); s != nil && s.secret { // fromEnvironment has read the file
+		if s := find(strings.TrimSuffix(flag, "-file")); s != nil && s.secret { // fromEnvironment reads the file
 			continue
 		}
 		if near := nearest(flag); find(flag) == nil && near != nil && !foreign[name] {
@@ -184,7 +186,7 @@ func (e environment) notes() []string {
 	return notes
 }
 
-// foreign are the variables with the prefix that are not settings of serve, beside those of tests
+// foreign lists variables with the prefix that are not settings of serve, besides those of tests
 // (SMARTDRIVE_TEST_*).
 var foreign = map[string]bool{
 	"SMARTDRIVE_SERVER": true, "SMARTDRIVE_TOKEN": true, "SMARTDRIVE_ADMIN_PASSWORD": true,

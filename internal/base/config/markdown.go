@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown returns docs/configuration.md.
+// Markdown returns the text of docs/configuration.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration of the server

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// Mode says what an installation stands on.
+// Mode is the combination of external services that an installation uses.
 type Mode string
 
-// The modes. All other combinations are refused.
+// The modes. Other combinations are refused.
 const (
 	Embedded Mode = "embedded"              // SQLite, a directory, timers in memory, the outbox: one process
-	Single   Mode = "single"                // the same on MySQL: still one process
-	Shared   Mode = "cluster-without-kafka" // MySQL, Redis, S3: many processes, timers' handlers beside their scheduler
-	Cluster  Mode = "cluster"               // and Kafka between the schedulers and the workers
+	Single   Mode = "single"                // as Embedded, but with MySQL: still one process
+	Shared   Mode = "cluster-without-kafka" // MySQL, Redis, S3: several processes; the scheduler runs the timers' handlers
+	Cluster  Mode = "cluster"               // as Shared, with Kafka between schedulers and workers
 )
 
 // Many reports whether several instances may run.
 func (m Mode) Many() bool { return m == Shared || m == Cluster }
 
-// parts says which of the outside components are given.
+// parts tells which external services are configured.
 type parts struct{ mysql, s3, redis, kafka bool }
 
-// modes is all that is allowed.
+// modes holds the allowed combinations.
 var modes = map[parts]Mode{
 	{}:                                   Embedded,
 	{mysql: true}:                        Single,
@@ -31,7 +31,8 @@ var modes = map[parts]Mode{
 	{mysql: true, s3: true, redis: true, kafka: true}: Cluster,
 }
 
-// lacks says why a combination is refused: each row holds for what is given without what it needs.
+// lacks explains why combinations are refused: each row matches a service without another one that
+// it needs.
 var lacks = []struct {
 	refused func(parts) bool
 	why     string
@@ -57,14 +58,16 @@ var lacks = []struct {
 const allowedModes = "Possible are: nothing of --db, --redis, --kafka and --blobs s3://...; --db alone (one instance); " +
 	"--db, --redis and --blobs s3://...; and these three with --kafka"
 
-// Mode returns what the installation stands on. The settings of a loaded Config have one.
+// Mode returns the mode of the installation. A loaded Config always has one.
 func (c *Config) Mode() Mode { return modes[c.parts()] }
 
+// parts returns the configured services.
 func (c *Config) parts() parts {
 	return parts{mysql: c.MySQL != nil, s3: c.S3 != nil, redis: c.Redis != nil, kafka: c.Kafka != nil}
 }
 
-// agreeMode refuses combinations that do not work, with all reasons.
+// agreeMode checks the combination of services, and settings that depend on it. The error has all
+// reasons.
 func (c *Config) agreeMode() error {
 	p := c.parts()
 	mode, ok := modes[p]
@@ -82,7 +85,7 @@ func (c *Config) agreeMode() error {
 		errs = append(errs, errors.New("--roles: there is one instance without Redis and S3, and it has all roles; leave --roles out"))
 	}
 	if !mode.Many() {
-		c.Roles.Export, c.Roles.Ingest = true, true // there is nobody else
+		c.Roles.Export, c.Roles.Ingest = true, true // there is no other instance
 	}
 	errs = append(errs, c.agreeDelayTopics())
 	if c.DownloadRedirect != 0 {
@@ -94,8 +97,8 @@ func (c *Config) agreeMode() error {
 	return errors.Join(errs...)
 }
 
-// agreeDelayTopics refuses topics that are SmartDrive's own: a record that goes from a level to a
-// level would never end.
+// agreeDelayTopics rejects SmartDrive's own topics, because a record delivered from one level to
+// another would never end.
 func (c *Config) agreeDelayTopics() error {
 	if len(c.KafkaDelayTopics) > 0 && c.Kafka == nil {
 		return errors.New("--kafka-delay-topics: there are no delay levels without --kafka; leave it out")
@@ -108,7 +111,7 @@ func (c *Config) agreeDelayTopics() error {
 	return nil
 }
 
-// agreeRedirect refuses to send clients where there is nothing, or where a browser does not go.
+// agreeRedirect rejects redirects to a store that clients cannot reach or that a browser refuses.
 func (c *Config) agreeRedirect() error {
 	switch {
 	case c.S3 == nil:
@@ -119,18 +122,19 @@ func (c *Config) agreeRedirect() error {
 	return nil
 }
 
-// Roles are what an instance does.
+// Roles are the tasks of an instance.
 type Roles struct {
 	API       bool // answers requests
-	Scheduler bool // takes timers that are due and sees to their delivery
-	Worker    bool // consumes the stream, audits, keeps house
+	Scheduler bool // finds due timers and delivers them
+	Worker    bool // consumes the stream, audits, cleans up
 	Export    bool // collects and seals batches of documents
-	Ingest    bool // takes in bundles of documents
+	Ingest    bool // imports bundles of documents
 }
 
-// All reports whether the instance does everything that an installation cannot be without.
+// All reports whether the instance has all roles that an installation needs.
 func (r Roles) All() bool { return r.API && r.Scheduler && r.Worker }
 
+// String returns the names of the roles, separated by commas.
 func (r Roles) String() string {
 	var names []string
 	for _, role := range []struct {
@@ -144,6 +148,7 @@ func (r Roles) String() string {
 	return strings.Join(names, ",")
 }
 
+// setRoles sets Roles from a list.
 func setRoles(c *Config, v string) error {
 	c.Roles = Roles{}
 	for _, name := range elements(v) {
@@ -168,7 +173,8 @@ func setRoles(c *Config, v string) error {
 	return nil
 }
 
-// Possible returns what an installation with these components stands on, or why there is none.
+// Possible returns the mode for the configured services, or the error why the combination is
+// refused. It ignores Roles.
 func (c *Config) Possible() (Mode, error) {
 	next := *c
 	next.Roles = Roles{API: true, Scheduler: true, Worker: true}

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Contents is a place for contents other than the configured one: where an installation moves to.
-// In one line of text it is what --blobs says and, for S3, what --redis says, with a space between
-// them; whole, with its secrets.
+// Contents is a storage location for contents other than the configured one, such as the target of
+// a move. Its text form is the value of --blobs and, for S3, a space and the value of --redis,
+// including secrets.
 type Contents struct {
-	Dir   string // absolute; empty: S3
+	Dir   string // absolute path; empty: S3
 	S3    *S3
-	Redis *Redis // for the journals of uploads; nil where there is no S3
+	Redis *Redis // for the journals of uploads; nil without S3
 }
 
-// ParseContents reads the text. Keys that its URL leaves out come from environ, as they do for
+// ParseContents parses the text form. Keys missing from its URL are taken from environ, as for
 // --blobs.
 func ParseContents(text string, environ []string) (Contents, error) {
 	blobs, redis, _ := strings.Cut(text, " ")
@@ -34,7 +34,7 @@ func ParseContents(text string, environ []string) (Contents, error) {
 		if redis != "" {
 			return Contents{}, errors.New("a directory needs no Redis")
 		}
-		if !filepath.IsAbs(c.Blobs) { // it is kept, and read by processes with other working directories
+		if !filepath.IsAbs(c.Blobs) { // it is stored and read by processes with other working directories
 			return Contents{}, fmt.Errorf("%q is not an absolute path", c.Blobs)
 		}
 		return Contents{Dir: filepath.Clean(c.Blobs)}, nil
@@ -48,8 +48,7 @@ func ParseContents(text string, environ []string) (Contents, error) {
 	return Contents{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
 }
 
-// Text is the place as ParseContents reads it. A key that is that of environ is left out, as it may
-// have been.
+// Text returns the text form, without a key that equals the one in environ.
 func (c Contents) Text(environ []string) string {
 	if c.S3 == nil {
 		return c.Dir
@@ -61,6 +60,7 @@ func (c Contents) Text(environ []string) string {
 	return text
 }
 
+// text returns the URL of the bucket, without a key that equals the one in environ.
 func (s *S3) text(environ []string) string {
 	u := url.URL{Scheme: "s3", Host: s.Endpoint, Path: strings.TrimSuffix("/"+s.Bucket+"/"+s.Prefix, "/")}
 	env := environment(environ)
@@ -78,6 +78,7 @@ func (s *S3) text(environ []string) string {
 	return u.String()
 }
 
+// text returns the URL of Redis.
 func (r *Redis) text() string {
 	u := url.URL{Scheme: "redis", Host: strings.Join(r.Addrs, ",")}
 	if r.TLS {
@@ -100,7 +101,7 @@ func (r *Redis) text() string {
 	return u.String()
 }
 
-// Same reports whether two places are one: keys and passwords may differ.
+// Same reports whether both are the same location; keys and passwords may differ.
 func (c Contents) Same(o Contents) bool {
 	if c.S3 == nil || o.S3 == nil {
 		return c.S3 == o.S3 && c.Dir == o.Dir
@@ -108,7 +109,7 @@ func (c Contents) Same(o Contents) bool {
 	return c.S3.Endpoint == o.S3.Endpoint && c.S3.Bucket == o.S3.Bucket && c.S3.Prefix == o.S3.Prefix
 }
 
-// SameJournal reports whether the journals of two places would lie among each other.
+// SameJournal reports whether both would keep journals in the same Redis database.
 func (c Contents) SameJournal(o Contents) bool {
 	if c.Redis == nil || o.Redis == nil || c.Redis.DB != o.Redis.DB {
 		return false
@@ -116,14 +117,14 @@ func (c Contents) SameJournal(o Contents) bool {
 	return slices.ContainsFunc(c.Redis.Addrs, func(a string) bool { return slices.Contains(o.Redis.Addrs, a) })
 }
 
-// ParseMySQL reads the URL of a database, as --db does.
+// ParseMySQL parses the URL of a database, as for --db.
 func ParseMySQL(text string) (*MySQL, error) {
 	var c Config
 	err := setDB(&c, text)
 	return c.MySQL, err
 }
 
-// Shown is a place, of a database or of contents, without its secrets.
+// Shown returns the text of a location, of a database or of contents, without its secrets.
 func Shown(place string) string {
 	words := strings.Fields(place)
 	for i, word := range words {

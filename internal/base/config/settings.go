@@ -11,30 +11,30 @@ import (
 
 // setting is one row of the table.
 type setting struct {
-	name  string // of the flag and of the YAML key; the variable is SMARTDRIVE_ and the name in capitals with _
-	form  string // what a value looks like, for the help
-	def   string // default, as it would be written; "" = not set, and then set is not called
+	name  string // flag and YAML key; the variable is SMARTDRIVE_ and the name in capitals with _
+	form  string // form of a value, for the help
+	def   string // default, as it would be written; "": none, and then set is not called
 	help  string
-	list  bool // several values, separated by commas or as a YAML list
+	list  bool // accepts several values, separated by commas or as a YAML list
 	noKey bool // not a YAML key
-	// secret: the value may hold a password. A variable with _FILE behind its name names a file to
-	// read it from.
+	// secret reports that the value may contain a password. The variable with _FILE appended then
+	// names a file with the value.
 	secret bool
-	live   string // what a value is, in words: administrators may change it while the server runs; see With
+	live   string // description of the allowed values; not empty: administrators may change the setting while the server runs, see With
 	set    func(c *Config, value string) error
 }
 
-// variable returns the name in the environment.
+// variable returns the name of the environment variable.
 func (s *setting) variable() string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
 const variablePrefix = "SMARTDRIVE_"
 
-// settings are all there are, in the order of the help.
+// settings lists all settings in the order of the help.
 var settings = slices.Concat(generalSettings, signOnSettings, logSettings)
 
-// generalSettings are those of everything.
+// generalSettings are all settings but those of sign-on and logging.
 var generalSettings = []setting{
 	{
 		name: "config", form: "FILE", noKey: true,
@@ -324,7 +324,7 @@ var generalSettings = []setting{
 	},
 }
 
-// logSettings are about what is told to operators.
+// logSettings are the settings of logs and traces.
 var logSettings = []setting{
 	{
 		name: "otlp", form: "URL",
@@ -344,6 +344,7 @@ var logSettings = []setting{
 	},
 }
 
+// find returns the setting with that name; nil if there is none.
 func find(name string) *setting {
 	for i := range settings {
 		if settings[i].name == name {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// SignOn is the identity provider that people may log in by; see package signon.
+// SignOn configures the identity provider for login; see package signon.
 type SignOn struct {
-	Issuer string // URL; empty: there is none
+	Issuer string // URL of the provider; empty: none
 	Client string
 	Secret Secret
 	Name   string
@@ -26,7 +26,7 @@ type SignOn struct {
 	Life        time.Duration
 }
 
-// The settings of it.
+// signOnSettings are the settings of SignOn.
 var signOnSettings = []setting{
 	{
 		name: "oidc-issuer", form: "URL",
@@ -88,9 +88,10 @@ var signOnSettings = []setting{
 	},
 }
 
+// anything accepts every value.
 func anything(string) error { return nil }
 
-// elementsOf makes a set function for a list.
+// elementsOf returns a set function for a list.
 func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		*field(c) = elements(v)
@@ -98,9 +99,9 @@ func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	}
 }
 
-// setIssuer takes a URL by which nobody on the way can say who logs in: https, or this machine.
+// setIssuer accepts URLs whose connection cannot be intercepted: https, or http to this machine.
 func setIssuer(c *Config, v string) error {
-	c.SignOn.Issuer = v // whatever it is: there is one
+	c.SignOn.Issuer = v // set even if wrong, so that other checks know that there is an issuer
 	u, err := url.Parse(v)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !slices.Contains([]string{"https", "http"}, u.Scheme):
@@ -116,6 +117,7 @@ func setIssuer(c *Config, v string) error {
 	return nil
 }
 
+// isLoopback reports whether host is this machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -140,7 +142,7 @@ func (c *Config) agreeSignOn() error {
 	}
 	u, err := url.Parse(c.SignOn.Issuer)
 	if err != nil {
-		u = &url.URL{} // setIssuer has said so
+		u = &url.URL{} // setIssuer has reported it
 	}
 	switch {
 	case c.BaseURL == nil:

@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Secret is a text that no log and no message shows: formatted in any way it is "***". string(s) is
-// what it says.
+// Secret is a text that is never shown in logs and messages: it formats as "***". string(s) is the
+// text.
 type Secret string
 
 // String implements fmt.Stringer.
@@ -31,54 +31,55 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText implements encoding.TextMarshaler, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// MySQL says where the database is: mysql://user:password@host[:port]/name[?tls=...&connections=N].
+// MySQL is the location of the database:
+// mysql://user:password@host[:port]/name[?tls=...&connections=N].
 type MySQL struct {
 	Addr        string // host:port
 	User        string
 	Password    Secret
 	Name        string // of the database
 	TLS         string // "", "true" or "skip-verify"
-	Connections int    // at most so many; 0: the adapter's default
+	Connections int    // maximum number of connections; 0: the adapter's default
 }
 
-// Redis says where Redis is:
+// Redis is the location of Redis:
 // redis://[[user]:password@]host[:port][,host[:port]...][/db][?sentinel=NAME|cluster=true];
-// rediss:// is with TLS.
+// rediss:// uses TLS.
 type Redis struct {
-	Addrs    []string // host:port; of the sentinels where there are some
+	Addrs    []string // host:port; of the sentinels, if Sentinel is set
 	User     string
 	Password Secret
 	DB       int
-	Sentinel string // name of the master that the sentinels watch
+	Sentinel string // name of the master that the sentinels watch; empty: no sentinels
 	Cluster  bool
 	TLS      bool
 }
 
-// Kafka says where the brokers are: host[:port][,host[:port]...], or
-// kafka://[user:password@]host[:port]...[?tls=true&sasl=MECHANISM] where they ask who comes.
+// Kafka is the location of the brokers: host[:port][,host[:port]...], or
+// kafka://[user:password@]host[:port]...[?tls=true&sasl=MECHANISM] with authentication.
 type Kafka struct {
 	Brokers  []string // host:port
-	User     string   // with SASL; empty: without
+	User     string   // for SASL; empty: no SASL
 	Password Secret
 	SASL     string // scram-sha-512, scram-sha-256 or plain
 	TLS      bool
 }
 
-// S3 says where contents are, or zips of exports:
-// s3://[key:secret@]host[:port]/bucket[/prefix][?region=...&insecure=true]. Without a key in it,
-// the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count.
+// S3 is a bucket for contents or exports:
+// s3://[key:secret@]host[:port]/bucket[/prefix][?region=...&insecure=true]. Without a key, the
+// variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN are used.
 type S3 struct {
 	Endpoint string // host[:port]
 	Key      string
 	Secret   Secret
 	Session  Secret // token of temporary credentials
 	Bucket   string
-	Prefix   string // of all keys, without slashes at its ends
+	Prefix   string // prefix of all keys, without slashes at its ends
 	Region   string
 	Insecure bool // HTTP instead of HTTPS
 }
 
-// parseTarget reads a URL whose parts may be secret: its errors say nothing of what stands in it.
+// parseTarget parses a URL that may contain secrets; its errors do not quote it.
 func parseTarget(v, form string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(v)
 	if err != nil || u.Host == "" || u.Opaque != "" || u.Fragment != "" || !slices.Contains(schemes, u.Scheme) {
@@ -87,7 +88,7 @@ func parseTarget(v, form string, schemes ...string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseOptions reads the part after "?"; a name that is not allowed is an error.
+// parseOptions parses the query of u. Names other than allowed are errors.
 func parseOptions(u *url.URL, allowed ...string) (url.Values, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -101,6 +102,7 @@ func parseOptions(u *url.URL, allowed ...string) (url.Values, error) {
 	return values, nil
 }
 
+// option returns a boolean option; false if missing.
 func option(values url.Values, name string) (bool, error) {
 	v := values.Get(name)
 	if v == "" {
@@ -113,8 +115,8 @@ func option(values url.Values, name string) (bool, error) {
 	return on, nil
 }
 
-// address adds the port where there is none. Its error shows nothing: a password with a slash in it
-// makes its first half look like a port.
+// address adds the default port to host if it has none. Its errors do not quote host, because it
+// may be part of a password that contains a slash.
 func address(host, port string) (string, error) {
 	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
 		host += ":" + port
@@ -127,6 +129,7 @@ func address(host, port string) (string, error) {
 
 const mysqlForm = "mysql://user:password@host:3306/database"
 
+// setDB sets MySQL from a URL.
 func setDB(c *Config, v string) error {
 	u, err := parseTarget(v, mysqlForm, "mysql")
 	if err != nil {
@@ -163,8 +166,8 @@ func setDB(c *Config, v string) error {
 
 const redisForm = "redis://:password@host:6379/0, with ?cluster=true and some hosts of a cluster, or ?sentinel=NAME and the sentinels"
 
-// parseHosts reads a URL with several hosts, which is none: those after the first are taken out
-// before it is parsed.
+// parseHosts parses a URL with several hosts, which net/url rejects: it removes all hosts but the
+// first before parsing, and returns all as hosts.
 func parseHosts(v, form string, schemes ...string) (u *url.URL, hosts string, err error) {
 	scheme, rest, _ := strings.Cut(v, "://")
 	end := len(rest)
@@ -177,7 +180,7 @@ func parseHosts(v, form string, schemes ...string) (u *url.URL, hosts string, er
 	return u, hosts, err
 }
 
-// addresses reads hosts with commas between them, which may be without a port.
+// addresses parses a list of hosts with optional ports.
 func addresses(hosts, port string) (all []string, err error) {
 	for _, host := range elements(hosts) {
 		addr, err := address(host, port)
@@ -189,6 +192,7 @@ func addresses(hosts, port string) (all []string, err error) {
 	return all, nil
 }
 
+// setRedis sets Redis from a URL.
 func setRedis(c *Config, v string) error {
 	u, hosts, err := parseHosts(v, redisForm, "redis", "rediss")
 	if err != nil {
@@ -220,6 +224,7 @@ func setRedis(c *Config, v string) error {
 	return r.agree()
 }
 
+// agree checks the options against each other.
 func (r *Redis) agree() error {
 	switch {
 	case r.Cluster && r.Sentinel != "":
@@ -234,9 +239,10 @@ func (r *Redis) agree() error {
 
 const kafkaForm = "host:9092,host:9092, or kafka://user:password@host:9092,host:9092?tls=true&sasl=scram-sha-512"
 
-// mechanisms are the ways to say who comes, the default first.
+// mechanisms are the SASL mechanisms, the default first.
 var mechanisms = []string{"scram-sha-512", "scram-sha-256", "plain"}
 
+// setKafka sets Kafka from a list of brokers or a URL.
 func setKafka(c *Config, v string) error {
 	if !strings.Contains(v, "://") {
 		v = "kafka://" + v
@@ -268,6 +274,7 @@ func setKafka(c *Config, v string) error {
 	return k.agree()
 }
 
+// agree checks the options against each other and sets the default mechanism.
 func (k *Kafka) agree() error {
 	if k.User != "" && k.SASL == "" {
 		k.SASL = mechanisms[0]
@@ -287,7 +294,7 @@ func (k *Kafka) agree() error {
 
 const s3Form = "s3://key:secret@host:port/bucket/prefix, or leave key:secret@ to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
-// setBlobs takes a directory or an S3 URL.
+// setBlobs sets Blobs from a directory or S3 from a URL.
 func setBlobs(c *Config, v string) error {
 	if !strings.HasPrefix(v, "s3:") {
 		c.Blobs = v
@@ -301,13 +308,13 @@ func setBlobs(c *Config, v string) error {
 	return err
 }
 
+// setExportBucket sets ExportBucket from a URL.
 func setExportBucket(c *Config, v string) (err error) {
 	c.ExportBucket, err = parseS3(v)
 	return err
 }
 
-// ParseS3 reads the URL of a bucket, as --blobs has it. A key that it leaves out comes from
-// environ.
+// ParseS3 parses the URL of a bucket, as for --blobs. A missing key is taken from environ.
 func ParseS3(v string, environ []string) (*S3, error) {
 	s, err := parseS3(v)
 	if err != nil {
@@ -319,6 +326,7 @@ func ParseS3(v string, environ []string) (*S3, error) {
 	return s, nil
 }
 
+// parseS3 parses the URL of a bucket.
 func parseS3(v string) (*S3, error) {
 	u, err := parseTarget(v, s3Form, "s3")
 	if err != nil {
@@ -344,7 +352,8 @@ func parseS3(v string) (*S3, error) {
 	return s, nil
 }
 
-// credentials takes the key from the environment where the URL has none.
+// credentials sets the key from the environment if the URL has none. setting names the flag in
+// errors.
 func (s *S3) credentials(env environment, setting string) error {
 	if s == nil || s.Key != "" {
 		return nil
@@ -357,10 +366,11 @@ func (s *S3) credentials(env environment, setting string) error {
 	return nil
 }
 
-// maxNamespace leaves room for what Kafka adds: names of topics end at 249 characters, and people
-// read them.
+// maxNamespace leaves room for the suffixes of Kafka topics, whose names have at most 249
+// characters.
 const maxNamespace = 40
 
+// setNamespace sets Namespace.
 func setNamespace(c *Config, v string) error {
 	ok := v != "" && len(v) <= maxNamespace && v[0] >= 'a' && v[0] <= 'z'
 	for _, r := range v {
@@ -373,15 +383,15 @@ func setNamespace(c *Config, v string) error {
 	return nil
 }
 
-// leastSharedPart is the smallest part size on S3, whose own parts are at least 5 MiB and ours a
-// power of two.
+// leastSharedPart is the smallest part size on S3: a power of two of at least S3's minimum of 5
+// MiB.
 const leastSharedPart = 8 * drive.MiB
 
-// Mail is the server that sends mail: smtps://[user:password@]host[:port]?from=ADDRESS, or smtp://
-// for STARTTLS.
+// Mail is the mail server: smtps://[user:password@]host[:port]?from=ADDRESS, or smtp:// for
+// STARTTLS.
 type Mail struct {
 	Address  string // host:port
-	TLS      bool   // from the first byte
+	TLS      bool   // implicit TLS; otherwise STARTTLS
 	User     string
 	Password Secret
 	From     string
@@ -389,6 +399,7 @@ type Mail struct {
 
 const mailForm = "smtps://user:password@host:465?from=drive@example.org, or smtp:// for STARTTLS"
 
+// setMail sets Mail from a URL.
 func setMail(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || u.Host == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Path != "" && u.Path != "/" {

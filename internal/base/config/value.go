@@ -15,10 +15,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// tenYears is the longest duration of any setting: beyond it a unit is wrong.
+// tenYears is the longest duration of any setting; longer values indicate a wrong unit.
 const tenYears = 10 * 365 * 24 * time.Hour
 
-// text makes a set function for a string that check accepts.
+// text returns a set function for a string that check accepts.
 func text(field func(*Config) *string, check func(string) error) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		*field(c) = v
@@ -26,6 +26,7 @@ func text(field func(*Config) *string, check func(string) error) func(*Config, s
 	}
 }
 
+// path checks a file path.
 func path(v string) error {
 	if strings.HasPrefix(v, "~") {
 		return fmt.Errorf("%q: \"~\" is not expanded here; write the whole path", v)
@@ -36,6 +37,7 @@ func path(v string) error {
 	return nil
 }
 
+// hostPort checks a HOST:PORT.
 func hostPort(v string) error {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
@@ -50,7 +52,7 @@ func hostPort(v string) error {
 	return nil
 }
 
-// span makes a set function for a duration between least and most.
+// span returns a set function for a duration from least to most.
 func span(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		d, err := parseDuration(v)
@@ -65,7 +67,7 @@ func span(field func(*Config) *time.Duration, least, most time.Duration) func(*C
 	}
 }
 
-// spanOrNever is span, but allows 0 too.
+// spanOrNever is span, but also accepts 0.
 func spanOrNever(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	set := span(field, least, most)
 	return func(c *Config, v string) error {
@@ -77,7 +79,7 @@ func spanOrNever(field func(*Config) *time.Duration, least, most time.Duration) 
 	}
 }
 
-// parseDuration reads what time.ParseDuration reads, and "30d".
+// parseDuration parses durations as time.ParseDuration does, and "30d".
 func parseDuration(v string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(v, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -91,7 +93,7 @@ func parseDuration(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// short writes "15m" where time.Duration writes "15m0s".
+// short formats "15m" instead of "15m0s".
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -103,6 +105,7 @@ func short(d time.Duration) string {
 	return s
 }
 
+// number returns a set function for an integer from least to most.
 func number(field func(*Config) *int, least, most int) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		n, err := strconv.Atoi(v)
@@ -114,6 +117,7 @@ func number(field func(*Config) *int, least, most int) func(*Config, string) err
 	}
 }
 
+// size returns a set function for a size in bytes.
 func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		n, err := drive.ParseByteSize(v)
@@ -125,6 +129,7 @@ func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	}
 }
 
+// setDefaultQuota sets DefaultQuota.
 func setDefaultQuota(c *Config, v string) error {
 	if v == "unlimited" {
 		c.DefaultQuota = nil
@@ -138,6 +143,7 @@ func setDefaultQuota(c *Config, v string) error {
 	return nil
 }
 
+// setPartSize sets PartSize.
 func setPartSize(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err != nil {
@@ -150,6 +156,7 @@ func setPartSize(c *Config, v string) error {
 	return nil
 }
 
+// choice returns a set function for one of the allowed values.
 func choice[T ~string](field func(*Config) *T, allowed ...T) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if !slices.Contains(allowed, T(v)) {
@@ -160,6 +167,7 @@ func choice[T ~string](field func(*Config) *T, allowed ...T) func(*Config, strin
 	}
 }
 
+// onOff returns a set function for "on" and "off".
 func onOff(field func(*Config) *bool) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v != "on" && v != "off" {
@@ -170,6 +178,7 @@ func onOff(field func(*Config) *bool) func(*Config, string) error {
 	}
 }
 
+// join joins words with commas.
 func join[T ~string](words []T) string {
 	texts := make([]string, len(words))
 	for i, w := range words {
@@ -178,6 +187,7 @@ func join[T ~string](words []T) string {
 	return strings.Join(texts, ", ")
 }
 
+// setLogLevel sets LogLevel.
 func setLogLevel(c *Config, v string) error {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[v]
@@ -188,6 +198,7 @@ func setLogLevel(c *Config, v string) error {
 	return nil
 }
 
+// setBaseURL sets BaseURL.
 func setBaseURL(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -197,7 +208,8 @@ func setBaseURL(c *Config, v string) error {
 	if u.RawPath != "" || strings.Contains(u.Path+"/", "//") || strings.Contains(u.Path+"/", "/./") || strings.Contains(u.Path+"/", "/../") {
 		return fmt.Errorf("the path %q is not possible; use plain names between single slashes", u.EscapedPath())
 	}
-	// A proxy may strip the sub-path or not, and the server must be able to tell.
+	// A proxy may or may not strip the sub-path, and the server must be able to distinguish the
+	// two.
 	if first, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/"); slices.Contains([]string{"api", "healthz", "readyz", "metrics", "problems"}, first) {
 		return fmt.Errorf("the path %q begins like an address of the server itself; choose another name", u.Path)
 	}
@@ -205,6 +217,7 @@ func setBaseURL(c *Config, v string) error {
 	return nil
 }
 
+// setOTLP sets OTLP.
 func setOTLP(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -217,6 +230,7 @@ func setOTLP(c *Config, v string) error {
 	return nil
 }
 
+// setTrustedProxies sets TrustedProxies from a list.
 func setTrustedProxies(c *Config, v string) error {
 	c.TrustedProxies = nil
 	for _, s := range elements(v) {
@@ -233,6 +247,7 @@ func setTrustedProxies(c *Config, v string) error {
 	return nil
 }
 
+// setCORSOrigins sets CORSOrigins from a list.
 func setCORSOrigins(c *Config, v string) error {
 	c.CORSOrigins = nil
 	for _, s := range elements(v) {
@@ -245,7 +260,7 @@ func setCORSOrigins(c *Config, v string) error {
 	return nil
 }
 
-// elements splits a list at its commas; empty elements do not count.
+// elements splits a list at its commas and drops empty elements.
 func elements(v string) []string {
 	var list []string
 	for e := range strings.SplitSeq(v, ",") {
@@ -256,7 +271,7 @@ func elements(v string) []string {
 	return list
 }
 
-// setCreationIntervals reads a list such as "POST /exports=5s".
+// setCreationIntervals sets CreationIntervals from a list such as "POST /exports=5s".
 func setCreationIntervals(c *Config, v string) error {
 	c.CreationIntervals = map[string]time.Duration{}
 	for _, e := range elements(v) {

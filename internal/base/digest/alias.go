@@ -11,16 +11,15 @@ import (
 	"github.com/emmansun/gmsm/sm3"
 )
 
-// Alias hashes a content in order for one of the algorithms that cannot be folded from parts. Its
-// state can be kept across a restart; the hash packages promise to read the states of their older
-// versions.
+// Alias computes one digest over a content in order, for the algorithms whose digest cannot be
+// combined from parts. Its state can be stored across restarts; the hash packages promise to read
+// states of their older versions.
 type Alias struct {
 	algo Algo
 	hash hash.Hash
 }
 
-// NewAlias returns a hasher for SHA256, SM3, SHA1 or MD5; any other algorithm is a mistake in the
-// program and panics.
+// NewAlias returns an Alias for SHA256, SM3, SHA1 or MD5. It panics for any other algorithm.
 func NewAlias(algo Algo) *Alias {
 	h := newHash(algo)
 	if h == nil {
@@ -29,6 +28,7 @@ func NewAlias(algo Algo) *Alias {
 	return &Alias{algo, h}
 }
 
+// newHash returns the hash of an alias algorithm; nil for any other.
 func newHash(algo Algo) hash.Hash {
 	switch algo {
 	case SHA256:
@@ -47,14 +47,14 @@ func newHash(algo Algo) hash.Hash {
 // Algo returns the algorithm.
 func (a *Alias) Algo() Algo { return a.algo }
 
-// Write implements io.Writer; it does not fail.
+// Write implements io.Writer. It does not fail.
 func (a *Alias) Write(p []byte) (int, error) { return a.hash.Write(p) }
 
-// Sum returns the digest of what was written so far. More may be written.
+// Sum returns the digest of the bytes written so far. More bytes may be written afterwards.
 func (a *Alias) Sum() []byte { return a.hash.Sum(nil) }
 
-// MarshalBinary returns the inner state, about 100 bytes. It holds up to 63 bytes of the content in
-// clear: treat it as content.
+// MarshalBinary returns the internal state, about 100 bytes. It contains up to 63 bytes of the
+// content in plain, so protect it like content.
 func (a *Alias) MarshalBinary() ([]byte, error) {
 	m, ok := a.hash.(encoding.BinaryMarshaler)
 	if !ok {
@@ -63,7 +63,7 @@ func (a *Alias) MarshalBinary() ([]byte, error) {
 	return m.MarshalBinary()
 }
 
-// UnmarshalBinary sets the state to what MarshalBinary of the same algorithm returned.
+// UnmarshalBinary restores the state that MarshalBinary returned for the same algorithm.
 func (a *Alias) UnmarshalBinary(state []byte) error {
 	u, ok := a.hash.(encoding.BinaryUnmarshaler)
 	if !ok {

@@ -12,14 +12,14 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// What a challenge asks for, and until when.
+// Size and time limits of challenges.
 const (
-	maxRange      = int64(drive.GiB) // bytes; fits the 32-bit length, and JavaScript's buffers
-	ChallengeLife = 5 * time.Minute  // from the claim to the last moment for its answer, for content that is read at once
-	answerRate    = 32 << 20         // bytes a second that the slowest client is expected to read and hash
+	maxRange      = int64(drive.GiB) // largest range in bytes; fits a 32-bit length and JavaScript's buffers
+	ChallengeLife = 5 * time.Minute  // time to answer a challenge for content without reading time
+	answerRate    = 32 << 20         // bytes per second that the slowest client reads and hashes
 )
 
-// Range is a slice of a file: in JSON [offset, length].
+// Range is a byte range of a file. Its JSON form is [offset, length].
 type Range struct {
 	Offset int64
 	Length uint32
@@ -43,29 +43,29 @@ func (r *Range) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Nonce is the random key of one challenge: 64 lower-case hex digits.
+// Nonce is the random key of one challenge. Its text form is 64 lower-case hex digits.
 type Nonce [32]byte
 
 // MarshalText implements encoding.TextMarshaler.
 func (n Nonce) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(n[:])), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.
 func (n *Nonce) UnmarshalText(b []byte) error { return parseHex(n[:], string(b), "nonce") }
 
-// Challenge asks a client that named the digest of a content to prove that it holds the bytes. It
-// is chosen after the claim, and whoever keeps it binds it to one user, one upload and one answer.
+// Challenge asks a client that named the digest of a content to prove that it has the bytes. It is
+// chosen after the client's claim. The caller must bind it to one user, one upload and one answer.
 type Challenge struct {
 	Nonce     Nonce      `json:"nonce"`
 	Ranges    []Range    `json:"ranges"`
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-// Expired reports whether an answer that comes at now is too late.
+// Expired reports whether an answer at time now is too late.
 func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
 
-// NewChallenge makes a challenge for a content of size bytes. random must be a CSPRNG:
-// crypto/rand.Reader. It asks for every byte. Samples would let through a client that lacks a few
-// bytes, or one that asks until the samples miss what it lacks.
+// NewChallenge returns a challenge for all bytes of a content of size bytes. random must be
+// cryptographically secure, such as crypto/rand.Reader. Samples would admit a client that lacks a
+// few bytes, or that retries until the samples miss them.
 func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
 	c := Challenge{ExpiresAt: now.Add(ChallengeLife + ReadingTime(size))}
 	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {
@@ -75,14 +75,15 @@ func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, erro
 	return c, nil
 }
 
-// ReadingTime is how long a slow machine takes to read and hash a content of size bytes.
+// ReadingTime returns how long a slow client takes to read and hash size bytes.
 func ReadingTime(size int64) time.Duration { return time.Duration(size/answerRate) * time.Second }
 
-// AsksAll reports whether the challenge asks for every byte of a content of size bytes.
+// AsksAll reports whether the challenge covers every byte of a content of size bytes.
 func (c Challenge) AsksAll(size int64) bool { return slices.Equal(c.Ranges, wholeRanges(size)) }
 
+// wholeRanges returns consecutive ranges that cover size bytes; empty, not nil, for 0.
 func wholeRanges(size int64) []Range {
-	ranges := []Range{} // in JSON an empty list, not null
+	ranges := []Range{} // an empty list in JSON, not null
 	for off := int64(0); off < size; off += maxRange {
 		ranges = append(ranges, Range{off, uint32(min(size-off, maxRange))})
 	}

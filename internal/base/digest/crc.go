@@ -2,21 +2,22 @@ package digest
 
 import "hash/crc32"
 
-// CRC32 is a running CRC-32 of zip, gzip and IEEE 802.3. The zero value is ready for use.
+// CRC32 is a running CRC-32 (IEEE 802.3, as in zip and gzip). The zero value is ready to use.
 type CRC32 uint32
 
-// Write implements io.Writer; it does not fail.
+// Write implements io.Writer. It does not fail.
 func (c *CRC32) Write(p []byte) (int, error) {
 	*c = CRC32(crc32.Update(uint32(*c), crc32.IEEETable, p))
 	return len(p), nil
 }
 
-// Sum32 returns the CRC of what was written so far.
+// Sum32 returns the CRC of the bytes written so far.
 func (c CRC32) Sum32() uint32 { return uint32(c) }
 
 // CRC32C returns the CRC-32C (RFC 9260 appendix B) of p.
 func CRC32C(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
+// castagnoli is the table of CRC-32C.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A CRC-32 is a polynomial over GF(2) of degree below 32, taken modulo crc32.IEEE. Bits are
@@ -24,10 +25,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 const crcOne uint32 = 1 << 31
 
 // CombineCRC32 returns the CRC-32 of A followed by B from the CRC-32 of each and the length of B in
-// bytes, in O(log lenB).
+// bytes, in O(log lenB) time.
 //
-// Appending lenB bytes to A multiplies its polynomial by x^(8·lenB); B's is then added, which is
-// exclusive or. The inversions at both ends of a CRC-32 cancel out.
+// Appending lenB bytes to A multiplies its polynomial by x^(8·lenB); B's polynomial is then added
+// by exclusive or. The inversions at both ends of a CRC-32 cancel out.
 func CombineCRC32(a, b uint32, lenB int64) uint32 {
 	shift := crcOne
 	for i, n := 3, uint64(lenB); n > 0; i, n = i+1, n>>1 { // bit i-3 of lenB stands for x^(2^i)

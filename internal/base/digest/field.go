@@ -10,18 +10,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// FieldAlgo is a key of the Hash Algorithms for HTTP Digest Fields registry (RFC 9530 §7.2), or an
-// algorithm of a protocol that has digests of a request under other names.
+// FieldAlgo is a key of the registry Hash Algorithms for HTTP Digest Fields (RFC 9530 §7.2), or an
+// algorithm that another protocol declares for a request.
 type FieldAlgo string
 
-// The keys that are understood in a digest field.
+// The keys accepted in a digest field.
 const (
 	FieldSHA256 FieldAlgo = "sha-256"
 	FieldCRC32C FieldAlgo = "crc32c" // four bytes, big-endian
 )
 
-// What other protocols declare besides. Good against accidents only, so no digest field may name
-// them.
+// Algorithms declared by other protocols. They only detect accidental changes, so digest fields may
+// not name them.
 const (
 	FieldSHA1  FieldAlgo = "sha"
 	FieldMD5   FieldAlgo = "md5"
@@ -48,16 +48,16 @@ type FieldDigest struct {
 	Value []byte
 }
 
-// ParseContentDigest reads the Content-Digest of a request (RFC 9530 §2); several field lines are
-// joined with a comma first (RFC 9110 §5.3). Unknown algorithms are ignored, as RFC 9530 demands,
-// but a field in which none is known is a BadRequest that lists the known ones: its sender would
-// believe that it was verified. An empty field is an absent one and returns nothing.
+// ParseContentDigest parses the Content-Digest of a request (RFC 9530 §2). The caller joins several
+// field lines with commas first (RFC 9110 §5.3). Unknown algorithms are ignored, as RFC 9530
+// requires. A field with only unknown algorithms is a BadRequest that lists the known ones, because
+// its sender would believe that the digest was verified. An empty field returns nil.
 func ParseContentDigest(field string) ([]FieldDigest, error) {
 	return parseDigestField("Content-Digest", field, FieldSHA256, FieldCRC32C)
 }
 
-// ParseReprDigest reads the Repr-Digest of a request (RFC 9530 §3), in which sha-256 is understood,
-// with the rules of ParseContentDigest. The result is empty when the field is absent.
+// ParseReprDigest parses the Repr-Digest of a request (RFC 9530 §3) by the rules of
+// ParseContentDigest, with sha-256 as the only known algorithm. An empty field returns nil.
 func ParseReprDigest(field string) (Set, error) {
 	list, err := parseDigestField("Repr-Digest", field, FieldSHA256)
 	if err != nil || len(list) == 0 {
@@ -66,8 +66,8 @@ func ParseReprDigest(field string) (Set, error) {
 	return Set{SHA256: list[0].Value}, nil
 }
 
-// FormatReprDigest returns the Repr-Digest field for a content with the given digests, or "" when
-// its SHA-256 is not known; BLAKE3 is not in the registry.
+// FormatReprDigest returns the Repr-Digest field for digests s, or "" if s has no SHA-256. BLAKE3
+// is not in the registry.
 func FormatReprDigest(s Set) string {
 	b, ok := s[SHA256]
 	if !ok {
@@ -76,6 +76,7 @@ func FormatReprDigest(s Set) string {
 	return string(FieldSHA256) + "=:" + base64.StdEncoding.EncodeToString(b) + ":"
 }
 
+// parseDigestField parses the field called name; the result is in the order of known.
 func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, error) {
 	members, ok := parseByteDictionary(field)
 	if !ok {
@@ -98,9 +99,9 @@ func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, er
 	return list, nil
 }
 
-// parseByteDictionary reads a Dictionary of Byte Sequences (RFC 9651 §4.2.2, §4.2.7), the only form
-// that RFC 9530 defines for its fields. Parameters and other types are refused; of a key that comes
-// twice the last value holds.
+// parseByteDictionary parses a Dictionary of Byte Sequences (RFC 9651 §4.2.2, §4.2.7), the only
+// form that RFC 9530 defines. It rejects parameters and other types. The last value of a repeated
+// key is used.
 func parseByteDictionary(s string) (map[string][]byte, bool) {
 	s = strings.Trim(s, " ")
 	members := make(map[string][]byte)
@@ -127,7 +128,7 @@ func parseByteDictionary(s string) (map[string][]byte, bool) {
 	return members, true
 }
 
-// cutKey cuts `key=` off s.
+// cutKey splits s after a leading `key=`; ok is false if there is none.
 func cutKey(s string) (key, rest string, ok bool) {
 	key, rest, ok = strings.Cut(s, "=")
 	if !ok || key == "" || (key[0] != '*' && (key[0] < 'a' || key[0] > 'z')) {
@@ -142,7 +143,7 @@ func cutKey(s string) (key, rest string, ok bool) {
 	return key, rest, true
 }
 
-// cutColons cuts `:value:` off s.
+// cutColons splits s after a leading `:value:`; ok is false if there is none.
 func cutColons(s string) (value, rest string, ok bool) {
 	if s, ok = strings.CutPrefix(s, ":"); !ok {
 		return "", "", false
@@ -150,8 +151,8 @@ func cutColons(s string) (value, rest string, ok bool) {
 	return strings.Cut(s, ":")
 }
 
-// decodeBase64 takes what RFC 9651 §4.2.7 takes: the padding may be absent and its bits need not be
-// zero. The line breaks that encoding/base64 would skip are refused.
+// decodeBase64 decodes as RFC 9651 §4.2.7 permits: padding may be missing and its bits need not be
+// zero. Line breaks, which encoding/base64 skips, are rejected.
 func decodeBase64(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, false

@@ -7,15 +7,15 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// words is a chaining value as the compression function wants it.
+// words is a chaining value in the form of the compression function.
 type words = [8]uint32
 
-// Fold returns the digest of a file from the CVs of all its parts, in their order in the file;
-// there must be at least two. The tree of BLAKE3 §2.1: the left subtree of n parts is the largest
-// power of two below n.
+// Fold returns the digest of a file from the CVs of all its parts, in order. It panics for fewer
+// than two parts. The tree follows BLAKE3 §2.1: the left subtree of n parts is the largest power of
+// two below n.
 //
-// A file of one part has Part.Root instead: the root is marked inside the compression, so no CV
-// leads to it.
+// The digest of a file of one part is Part.Root: the root flag is an input of the compression, so
+// the digest cannot be computed from the CV.
 func Fold(cvs []CV) Sum {
 	if len(cvs) < 2 {
 		panic("digest: fold of fewer than two parts")
@@ -23,12 +23,13 @@ func Fold(cvs []CV) Sum {
 	return Sum(toBytes(guts.ChainingValue(join(cvs, guts.FlagRoot))))
 }
 
-// join returns the node above two or more parts.
+// join returns the parent node of two or more parts.
 func join(cvs []CV, flags uint32) guts.Node {
 	left := 1 << (bits.Len(uint(len(cvs)-1)) - 1)
 	return guts.ParentNode(subtree(cvs[:left]), subtree(cvs[left:]), &guts.IV, flags)
 }
 
+// subtree returns the chaining value of one or more parts.
 func subtree(cvs []CV) words {
 	if len(cvs) == 1 {
 		return toWords(cvs[0])
@@ -36,18 +37,18 @@ func subtree(cvs []CV) words {
 	return guts.ChainingValue(join(cvs, 0))
 }
 
-// tree folds subtrees of one size as they come: a binary counter in which bit i of n says that
-// stack[i] holds the chaining value of 2^i of them.
+// tree folds equal subtrees as they arrive. It works like a binary counter: if bit i of n is set,
+// stack[i] holds the chaining value of 2^i subtrees.
 type tree struct {
 	n     uint64
 	stack [maxLevels]words
 }
 
-// maxLevels is enough for any file whose length is an int64, in groups of groupSize.
+// maxLevels suffices for any file with an int64 length, in groups of groupSize.
 const maxLevels = 50
 
-// push adds the next subtree. It must not be the last one of its part: only close knows what the
-// top is.
+// push adds the next subtree. The last subtree of a part must be passed to close instead, which
+// determines the top node.
 func (t *tree) push(cv words) {
 	level := 0
 	for ; t.n>>level&1 == 1; level++ {
@@ -57,7 +58,7 @@ func (t *tree) push(cv words) {
 	t.n++
 }
 
-// close returns the top node when n is the last subtree; the tree stays as it was.
+// close returns the top node for n as the last subtree. It does not change the tree.
 func (t *tree) close(n guts.Node) guts.Node {
 	for level := bits.TrailingZeros64(t.n); level < bits.Len64(t.n); level++ {
 		if t.n>>level&1 == 1 {

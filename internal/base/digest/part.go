@@ -7,38 +7,37 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// groupSize is the number of bytes that are hashed at once: the 16 chunks that fill AVX-512 lanes.
-// It is also the smallest part, and what the offset of a part must be a multiple of.
+// groupSize is the number of bytes hashed at once: the 16 chunks that fill AVX-512 lanes. Part
+// offsets must be multiples of it, and it is the smallest part size.
 const groupSize = guts.MaxSIMD * guts.ChunkSize
 
-// errTooLong comes from a write beyond the subtree that a part's offset allows.
+// errTooLong reports a write beyond the subtree that may begin at the part's offset.
 var errTooLong = errors.New("digest: part is longer than the alignment of its offset")
 
-// Part hashes one part of a file as it streams in, at 4 GB/s a core with AVX2. It is an io.Writer
-// that allocates nothing and takes whole groups of 16 KiB straight from the caller's slice, so
-// writes in multiples of 16 KiB copy nothing.
+// Part hashes one part of a file as it streams in, at 4 GB/s per core with AVX2. It is an io.Writer
+// that allocates nothing and hashes whole groups of 16 KiB directly from the caller's slice; writes
+// in multiples of 16 KiB are not copied.
 //
-// A Part is 18 KiB; keep and Reset it where parts are many.
+// A Part has 18 KiB. A caller with many parts should reuse it with Reset.
 type Part struct {
-	first uint64 // chunks of the file before this part
-	room  int64  // bytes that may still come
-	tree  tree   // all full groups but the newest
-	last  guts.Node
-	full  bool // last holds the newest full group, kept open because it may be the root
-	n     int  // bytes in buf
+	first uint64    // number of chunks in the file before this part
+	room  int64     // bytes that may still be written
+	tree  tree      // all full groups except the newest
+	last  guts.Node // the newest full group, if full is set
+	full  bool      // last is set; it is not in tree yet because it may be the root
+	n     int       // bytes in buf
 	buf   [groupSize]byte
 }
 
-// NewPart returns a hasher for the part that begins at offset bytes in its file. The offset must be
-// a multiple of the part size and so of 16 KiB; anything else is a mistake in the program and
-// panics.
+// NewPart returns a Part for the part at offset bytes in its file. It panics unless offset is a
+// multiple of 16 KiB.
 func NewPart(offset int64) *Part {
 	p := new(Part)
 	p.Reset(offset)
 	return p
 }
 
-// Reset makes p as new, for a part at offset.
+// Reset clears p for a part at offset. It panics like NewPart.
 func (p *Part) Reset(offset int64) {
 	if offset < 0 || offset%groupSize != 0 {
 		panic("digest: part at an offset that is not a multiple of 16 KiB")
@@ -50,8 +49,9 @@ func (p *Part) Reset(offset int64) {
 	p.tree.n, p.full, p.n = 0, false, 0
 }
 
-// Write implements io.Writer. It fails, with nothing hashed, only when the part would reach beyond
-// the subtree that may begin at its offset: a second part of 8 MiB takes 8 MiB, a third one 16.
+// Write implements io.Writer. It fails, without hashing anything, only if the part would be longer
+// than the subtree that may begin at its offset. With parts of 8 MiB, for example, the second
+// accepts 8 MiB and the third 16 MiB.
 func (p *Part) Write(b []byte) (int, error) {
 	total := len(b)
 	if int64(total) > p.room {
@@ -74,7 +74,7 @@ func (p *Part) Write(b []byte) (int, error) {
 	return total, nil
 }
 
-// add hashes a full group. The one before it is now known to be inside the tree.
+// add hashes a full group. The previous group is then known not to be the root.
 func (p *Part) add(group *[groupSize]byte) {
 	if p.full {
 		p.tree.push(guts.ChainingValue(p.last))
@@ -83,7 +83,7 @@ func (p *Part) add(group *[groupSize]byte) {
 	p.full = true
 }
 
-// next returns the offset in the file of the byte that comes next.
+// next returns the offset in the file of the next byte to be written.
 func (p *Part) next() int64 {
 	groups := p.tree.n
 	if p.full {
@@ -92,22 +92,23 @@ func (p *Part) next() int64 {
 	return int64(p.first*guts.ChunkSize+groups*groupSize) + int64(p.n)
 }
 
-// CV returns the chaining value of what was written so far, as a part of a file that has other
-// parts too. More may be written.
+// CV returns the chaining value of the bytes written so far, as a part of a file with other parts.
+// More bytes may be written afterwards.
 func (p *Part) CV() CV { return CV(toBytes(guts.ChainingValue(p.top()))) }
 
-// Both returns CV and Root, for the part at offset 0: what is not in the tree yet, which of a small
-// file is all, is hashed once for them.
+// Both returns CV and Root of the part at offset 0, hashing the bytes that are not in the tree only
+// once. It panics for other offsets.
 func (p *Part) Both() (CV, Sum) {
 	n := p.top()
 	return CV(toBytes(guts.ChainingValue(n))), p.root(n)
 }
 
-// Root returns the digest of what was written so far, as a whole file. More may be written. It is
-// for the part at offset 0; on any other it panics, for that is not a digest of anything. Whoever
-// does not know yet whether a second part will come keeps both CV and Root of the first.
+// Root returns the digest of the bytes written so far, as a whole file. More bytes may be written
+// afterwards. It panics unless the part is at offset 0. A caller that does not know whether a
+// second part follows must keep both CV and Root of the first.
 func (p *Part) Root() Sum { return p.root(p.top()) }
 
+// root returns the digest for the top node n.
 func (p *Part) root(n guts.Node) Sum {
 	if p.first != 0 {
 		panic("digest: root of a part that is not the first")
@@ -116,7 +117,7 @@ func (p *Part) root(n guts.Node) Sum {
 	return Sum(toBytes(guts.ChainingValue(n)))
 }
 
-// top returns the node above everything written so far and changes nothing.
+// top returns the node above all bytes written so far. It does not change p.
 func (p *Part) top() guts.Node {
 	if !p.full {
 		return guts.CompressBuffer(&p.buf, p.n, &guts.IV, p.first, 0)

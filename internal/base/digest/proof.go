@@ -14,16 +14,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ProofAlgo is the keyed hash with which a client answers a challenge.
+// ProofAlgo is the keyed hash in the answer to a challenge.
 type ProofAlgo string
 
-// The keyed hashes; both take the nonce as key and give 32 bytes.
+// The keyed hashes. Both use the nonce as key and return 32 bytes.
 const (
 	ProofHMAC   ProofAlgo = "hmac-sha256" // RFC 2104
 	ProofBlake3 ProofAlgo = "blake3"      // keyed BLAKE3, §2.3 of its paper
 )
 
-// ParseProofAlgo reads the `alg` of a proof.
+// ParseProofAlgo parses the `alg` of a proof. The error is a BadRequest.
 func ParseProofAlgo(s string) (ProofAlgo, error) {
 	switch a := ProofAlgo(s); a {
 	case ProofHMAC, ProofBlake3:
@@ -32,6 +32,7 @@ func ParseProofAlgo(s string) (ProofAlgo, error) {
 	return "", drive.Bad("alg", drive.NotAllowed, "allowed", []ProofAlgo{ProofHMAC, ProofBlake3}, "sent", s)
 }
 
+// keyed returns the hash with nonce as its key.
 func (a ProofAlgo) keyed(nonce Nonce) (hash.Hash, error) {
 	switch a {
 	case ProofHMAC:
@@ -42,13 +43,12 @@ func (a ProofAlgo) keyed(nonce Nonce) (hash.Hash, error) {
 	return nil, fmt.Errorf("no proof algorithm %q", string(a))
 }
 
-// Answer computes the right answer to a challenge from the content in src: the keyed hash over, for
+// Answer returns the correct answer to challenge c for the content in src: the keyed hash over, for
 // each range in order,
 //
 //	uint64le(offset) | uint32le(length) | the bytes
 //
-// Offset and length are hashed with the bytes so that the answer to one choice of ranges is none to
-// another.
+// Offset and length are included so that the answer for one choice of ranges does not fit another.
 func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) ([]byte, error) {
 	h, err := algo.keyed(c.Nonce)
 	if err != nil {
@@ -76,6 +76,7 @@ func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) (
 // SameAnswer compares two answers in constant time.
 func SameAnswer(right, sent []byte) bool { return hmac.Equal(right, sent) }
 
+// longest returns the length of the longest range.
 func longest(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n = max(n, int64(r.Length))

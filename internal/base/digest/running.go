@@ -9,19 +9,18 @@ import (
 	"slices"
 )
 
-// Running computes the alias digests of a file whose parts may come in any order: it hashes the
-// contiguous prefix as it arrives, and CatchUp reads from the staged bytes what came out of order.
+// Running computes the alias digests of a file whose parts may arrive in any order. It hashes the
+// contiguous prefix as it arrives; CatchUp reads out-of-order bytes from the staged file.
 //
-// Danger: what was hashed cannot be taken back. Bytes of a part that is still in flight may come
-// again with other content, so feed a Clone while a part streams in and keep the clone only once
-// the part is accepted.
+// Danger: hashed bytes cannot be undone. The bytes of a part in flight may be sent again with other
+// content. Feed a Clone while a part streams in, and keep the clone only once the part is accepted.
 type Running struct {
 	aliases []*Alias
-	offset  int64
+	offset  int64 // number of bytes hashed
 }
 
-// NewRunning returns a Running at offset 0 for the given alias algorithms (Set.Aliases). None is
-// allowed: it then only counts.
+// NewRunning returns a Running at offset 0 for the given alias algorithms (Set.Aliases). Without
+// algorithms it only counts bytes.
 func NewRunning(algos ...Algo) *Running {
 	r := new(Running)
 	for _, algo := range algos {
@@ -30,10 +29,10 @@ func NewRunning(algos ...Algo) *Running {
 	return r
 }
 
-// Offset returns the number of bytes hashed: the prefix of the file that the next Sums is of.
+// Offset returns the number of bytes hashed, the length of the prefix that Sums covers.
 func (r *Running) Offset() int64 { return r.offset }
 
-// Algos returns the algorithms that are being computed.
+// Algos returns the algorithms of r.
 func (r *Running) Algos() []Algo {
 	algos := make([]Algo, len(r.aliases))
 	for i, a := range r.aliases {
@@ -42,8 +41,8 @@ func (r *Running) Algos() []Algo {
 	return algos
 }
 
-// WriteAt hashes p if off is exactly Offset and ignores it otherwise; Offset tells which. It
-// implements io.WriterAt, takes every p as written and does not fail.
+// WriteAt hashes p if off equals Offset, and ignores p otherwise; Offset tells the difference. It
+// implements io.WriterAt, always returns len(p) and does not fail.
 func (r *Running) WriteAt(p []byte, off int64) (int, error) {
 	if off != r.offset {
 		return len(p), nil
@@ -57,10 +56,9 @@ func (r *Running) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// CatchUp hashes from Offset to size bytes of src, which must hold the accepted bytes of the same
-// file. When it returns an error, the progress made up to then stays, so that State can be kept and
-// a later call goes on. A caller that wants to keep the state of a long file now and then calls it
-// with growing sizes.
+// CatchUp hashes from Offset up to size bytes of src, which must contain the accepted bytes of the
+// same file. After an error the progress remains, and a later call continues. To checkpoint the
+// state of a long file, call CatchUp with growing sizes.
 func (r *Running) CatchUp(ctx context.Context, src io.ReaderAt, size int64) error {
 	if size < r.offset {
 		return fmt.Errorf("catch up to byte %d: already at %d", size, r.offset)
@@ -84,7 +82,7 @@ func (r *Running) Sums() Set {
 	return set
 }
 
-// Clone returns an independent Running in the same state.
+// Clone returns an independent copy of r.
 func (r *Running) Clone() (*Running, error) {
 	state, err := r.State()
 	if err != nil {
@@ -93,27 +91,27 @@ func (r *Running) Clone() (*Running, error) {
 	return Restore(state)
 }
 
-// The state of a Running, integers little-endian:
+// The stored state of a Running; integers are little-endian:
 //
 //	version 1 | offset 8 | count 1 | count × ( algorithm 1 | length 2 | state of the hash ) | CRC-32C of all before 4
 //
-// The CRC is there because a damaged state would be taken for a working one, and then a client's
-// right digest for a wrong one.
+// Without the CRC, a damaged state would go unnoticed, and the client's correct digest would be
+// rejected.
 const (
 	stateVersion  = 1
 	stateHeader   = 1 + 8 + 1
 	stateCRC      = 4
-	stateMaxAlias = 1 << 10 // bytes; today's longest is 108
+	stateMaxAlias = 1 << 10 // longest hash state, in bytes; today's longest has 108
 )
 
-// stateCodes are part of the format: append, never reorder.
+// stateCodes maps codes to algorithms. It is part of the format: append, never reorder.
 var stateCodes = []Algo{1: SHA256, 2: MD5, 3: SM3}
 
-// errState is what Restore says of anything that State did not return.
+// errState reports a state that State did not return.
 var errState = errors.New("digest: damaged hash state")
 
-// State returns what Restore needs to go on. It holds up to 63 bytes of the content for each
-// algorithm: treat it as content.
+// State returns the state for Restore. It contains up to 63 bytes of the content per algorithm in
+// plain, so protect it like content.
 func (r *Running) State() ([]byte, error) {
 	b := []byte{stateVersion}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.offset))
@@ -130,7 +128,7 @@ func (r *Running) State() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, CRC32C(b)), nil
 }
 
-// Restore returns the Running whose State it is given.
+// Restore returns the Running with this state. It fails if the state is damaged.
 func Restore(state []byte) (*Running, error) {
 	if len(state) < stateHeader+stateCRC || state[0] != stateVersion {
 		return nil, errState
@@ -156,7 +154,7 @@ func Restore(state []byte) (*Running, error) {
 	return r, nil
 }
 
-// restoreAlias adds the first alias in b and returns what follows it.
+// restoreAlias decodes the first alias of b, adds it to r, and returns the rest of b.
 func (r *Running) restoreAlias(b []byte) ([]byte, error) {
 	const head = 1 + 2
 	if len(b) < head || b[0] == 0 || int(b[0]) >= len(stateCodes) {

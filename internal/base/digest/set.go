@@ -10,22 +10,22 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Algo names a digest algorithm as the native API and the database spell it.
+// Algo is a digest algorithm, spelled as in the native API and the database.
 type Algo string
 
 // The algorithms.
 const (
-	Blake3 Algo = "blake3" // BLAKE3-256, canonical
+	Blake3 Algo = "blake3" // BLAKE3-256, the canonical digest
 	SHA256 Algo = "sha256" // FIPS 180-4
 	SM3    Algo = "sm3"    // GB/T 32905-2016
-	SHA1   Algo = "sha1"   // FIPS 180-4; collisions can be made
-	MD5    Algo = "md5"    // RFC 1321; collides at will
+	SHA1   Algo = "sha1"   // FIPS 180-4; not collision-resistant
+	MD5    Algo = "md5"    // RFC 1321; not collision-resistant
 )
 
-// Algos returns all algorithms, the strong ones first.
+// Algos returns all algorithms, strong ones first.
 func Algos() []Algo { return []Algo{Blake3, SHA256, SM3, SHA1, MD5} }
 
-// Size returns the length of the algorithm's digests in bytes, 0 for an unknown one.
+// Size returns the length of the algorithm's digests in bytes; 0 for an unknown algorithm.
 func (a Algo) Size() int {
 	switch a {
 	case Blake3, SHA256, SM3:
@@ -38,7 +38,7 @@ func (a Algo) Size() int {
 	return 0
 }
 
-// Strong reports whether nobody can make two contents with one digest.
+// Strong reports whether the algorithm is collision-resistant.
 func (a Algo) Strong() bool { return a == Blake3 || a == SHA256 || a == SM3 }
 
 // Digest is one digest of a content, with its algorithm.
@@ -50,13 +50,13 @@ type Digest struct {
 // String returns "sha256:<hex>", for logs.
 func (d Digest) String() string { return string(d.Algo) + ":" + hex.EncodeToString(d.Bytes) }
 
-// Set holds the digests that somebody declared or computed for one content, at most one of each
-// algorithm. Its JSON form is an object {"<algo>": "<lower-case hex>"}.
+// Set holds digests of one content by algorithm, declared or computed. Its JSON form is an object
+// {"<algo>": "<lower-case hex>"}.
 type Set map[Algo][]byte
 
-// ParseSet reads digests as a client declares them. An unknown algorithm is refused, not ignored:
-// the client would believe that it was verified. The errors are BadRequest, the first in order of
-// the names.
+// ParseSet parses digests that a client declares, hex by algorithm. It rejects unknown algorithms,
+// because the client would believe that they were verified. Errors are BadRequest, for the
+// alphabetically first wrong name.
 func ParseSet(declared map[string]string) (Set, error) {
 	set := make(Set, len(declared))
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -73,7 +73,7 @@ func ParseSet(declared map[string]string) (Set, error) {
 	return set, nil
 }
 
-// Hex returns the set as ParseSet takes it.
+// Hex returns the set in the form that ParseSet parses.
 func (s Set) Hex() map[string]string {
 	m := make(map[string]string, len(s))
 	for algo, b := range s {
@@ -85,7 +85,7 @@ func (s Set) Hex() map[string]string {
 // MarshalJSON implements json.Marshaler.
 func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.Hex()) }
 
-// UnmarshalJSON implements json.Unmarshaler with the rules of ParseSet; null is the empty Set.
+// UnmarshalJSON implements json.Unmarshaler by the rules of ParseSet; null is the empty Set.
 func (s *Set) UnmarshalJSON(b []byte) error {
 	var declared map[string]string
 	if err := json.Unmarshal(b, &declared); err != nil {
@@ -111,7 +111,7 @@ func (s Set) List() []Digest {
 	return list
 }
 
-// Strong reports whether the set names content beyond doubt: it has BLAKE3, SHA-256 or SM3.
+// Strong reports whether the set contains a strong digest: BLAKE3, SHA-256 or SM3.
 func (s Set) Strong() bool {
 	for algo := range s {
 		if algo.Strong() {
@@ -121,8 +121,8 @@ func (s Set) Strong() bool {
 	return false
 }
 
-// Aliases returns the algorithms of the set that only reading the bytes in order can verify: all
-// but BLAKE3.
+// Aliases returns the algorithms of the set except BLAKE3: those whose digests can only be verified
+// by reading the bytes in order.
 func (s Set) Aliases() []Algo {
 	var algos []Algo
 	for _, d := range s.List() {
@@ -133,11 +133,12 @@ func (s Set) Aliases() []Algo {
 	return algos
 }
 
-// Equal reports whether both sets hold the same digests.
+// Equal reports whether both sets contain the same digests.
 func (s Set) Equal(t Set) bool { return maps.EqualFunc(s, t, bytes.Equal) }
 
-// SameContent reports whether the sets must be of one content: a strong digest is in both, and none
-// that is in both differs. False says nothing: they may have no algorithm in common.
+// SameContent reports whether both sets certainly belong to the same content: they share a strong
+// digest, and no shared algorithm differs. False does not mean different contents; the sets may
+// have no algorithm in common.
 func (s Set) SameContent(t Set) bool {
 	same := false
 	for algo, b := range s {
@@ -150,9 +151,9 @@ func (s Set) SameContent(t Set) bool {
 	return same
 }
 
-// Check compares a declared set with what was computed. It returns DigestMismatch {algorithm,
-// declared, computed} for the first digest that differs. Every declared algorithm must have been
-// computed: one that was not is an Internal error, never a pass.
+// Check compares the declared set s with computed digests. It returns DigestMismatch {algorithm,
+// declared, computed} for the first difference. A declared algorithm that was not computed is an
+// Internal error.
 func (s Set) Check(computed Set) error {
 	for _, d := range s.List() {
 		got, ok := computed[d.Algo]
@@ -166,6 +167,7 @@ func (s Set) Check(computed Set) error {
 	return nil
 }
 
+// mismatch returns the DigestMismatch error.
 func mismatch(algorithm string, declared, computed []byte) error {
 	return drive.Fail(drive.DigestMismatch, "algorithm", algorithm,
 		"declared", hex.EncodeToString(declared), "computed", hex.EncodeToString(computed))

@@ -9,15 +9,15 @@ import (
 	"hash/crc32"
 )
 
-// Verifier hashes a body as it streams in and compares it with what its request declared. It
-// computes nothing that was not declared, or announced.
+// Verifier hashes a body as it streams in and compares it with declared digests. It computes only
+// algorithms that were declared or announced.
 type Verifier struct {
 	hashes   map[FieldAlgo]hash.Hash
 	declared func() ([]FieldDigest, error)
 }
 
-// NewVerifier returns a Verifier of the digests that ParseContentDigest returned; none is allowed,
-// then any body is right.
+// NewVerifier returns a Verifier of the digests from ParseContentDigest. Without digests, every
+// body is correct.
 func NewVerifier(declared []FieldDigest) *Verifier {
 	algos := make([]FieldAlgo, len(declared))
 	for i, d := range declared {
@@ -26,8 +26,9 @@ func NewVerifier(declared []FieldDigest) *Verifier {
 	return NewLateVerifier(algos, func() ([]FieldDigest, error) { return declared, nil })
 }
 
-// NewLateVerifier returns a Verifier of digests, each by one of algos, that are known only behind
-// the body, as those in a trailer are. Verify calls declared; its error is a verdict, too.
+// NewLateVerifier returns a Verifier of digests that are known only after the body, such as in a
+// trailer. algos are the announced algorithms. Verify calls declared, whose algorithms must be
+// among algos, and returns its error.
 func NewLateVerifier(algos []FieldAlgo, declared func() ([]FieldDigest, error)) *Verifier {
 	v := &Verifier{hashes: make(map[FieldAlgo]hash.Hash, len(algos)), declared: declared}
 	for _, algo := range algos {
@@ -36,6 +37,7 @@ func NewLateVerifier(algos []FieldAlgo, declared func() ([]FieldDigest, error)) 
 	return v
 }
 
+// newFieldHash returns the hash of a field algorithm. It panics for an unknown one.
 func newFieldHash(algo FieldAlgo) hash.Hash {
 	switch algo {
 	case FieldSHA256:
@@ -45,14 +47,14 @@ func newFieldHash(algo FieldAlgo) hash.Hash {
 	case FieldMD5:
 		return md5.New()
 	case FieldCRC32C:
-		return crc32.New(castagnoli) // its Sum is big-endian, as the field wants it
+		return crc32.New(castagnoli) // its Sum is big-endian, as in the field
 	case FieldCRC32:
 		return crc32.NewIEEE()
 	}
 	panic("digest: no hash for field algorithm " + string(algo))
 }
 
-// Write implements io.Writer; it does not fail.
+// Write implements io.Writer. It does not fail.
 func (v *Verifier) Write(p []byte) (int, error) {
 	for _, h := range v.hashes {
 		h.Write(p)
@@ -60,8 +62,8 @@ func (v *Verifier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Verify returns nil when everything written so far has the declared digests, else DigestMismatch
-// {algorithm, declared, computed} for the first that differs.
+// Verify returns nil if the bytes written have the declared digests, else DigestMismatch
+// {algorithm, declared, computed} for the first difference.
 func (v *Verifier) Verify() error {
 	declared, err := v.declared()
 	if err != nil {

@@ -2,19 +2,20 @@ package drive
 
 import "strings"
 
-// Address is a path in a place. A place is the caller's own drive, or one that is shared with them.
+// Address is a path in a place. A place is the caller's own drive, a space, or a folder shared with
+// the caller.
 //
 //	/Photos/a.jpg            in the caller's own drive
-//	//Design/Plans/a.pdf     in the space of that name, whatever its case
-//	//<id>/a.pdf             in the space of that id, or below the folder of that id
+//	//Design/Plans/a.pdf     in the space of that name, case-insensitive
+//	//<id>/a.pdf             in the space or below the folder with that id
 //
-// The same form works wherever a path is asked for.
+// This form is accepted wherever a path is.
 type Address struct {
-	Place string // empty: the caller's own drive; else a name or an id
+	Place string // name or id; empty: the caller's own drive
 	Path  Path
 }
 
-// ParseAddress reads an address. The errors are those of ParsePath.
+// ParseAddress parses an address. Errors are those of ParsePath.
 func ParseAddress(s string) (Address, error) {
 	rest, elsewhere := strings.CutPrefix(s, "//")
 	if !elsewhere {
@@ -33,7 +34,7 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Place: string(name), Path: path}, err
 }
 
-// String returns the form that ParseAddress reads.
+// String returns the form that ParseAddress parses.
 func (a Address) String() string {
 	if a.Place == "" {
 		return a.Path.String()

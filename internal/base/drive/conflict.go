@@ -1,16 +1,16 @@
 package drive
 
-// Conflict says what to do when the name is taken.
+// Conflict is the policy for a name that exists already.
 type Conflict string
 
 // The policies.
 const (
-	ConflictFail    Conflict = "fail"    // refuse with NameTaken
-	ConflictRename  Conflict = "rename"  // take "name (2).ext", "name (3).ext", ...
-	ConflictReplace Conflict = "replace" // add a version to the file that is there
+	ConflictFail    Conflict = "fail"    // fail with NameTaken
+	ConflictRename  Conflict = "rename"  // use "name (2).ext", "name (3).ext", ...
+	ConflictReplace Conflict = "replace" // add a version to the existing file
 )
 
-// ParseConflict reads a policy; empty means def.
+// ParseConflict parses a policy; the empty string is def. The error is a BadRequest.
 func ParseConflict(s string, def Conflict) (Conflict, error) {
 	switch c := Conflict(s); c {
 	case "":

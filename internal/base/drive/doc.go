@@ -1,9 +1,10 @@
 // Package drive is the vocabulary of SmartDrive: identifiers, sizes, times, names, paths, states
-// and the one error type.
+// and the error type.
 //
-// It imports nothing of the project and every other package may import it. It does no I/O.
+// It imports no package of the project, every other package may import it, and it does no I/O.
 //
-// Words (docs/glossary.md has all of them): an account owns a ledger and a tree of nodes; a node
-// points to its current version; an upload is one file on its way in, made of parts; gen is an
-// upload's fencing token; a blob is immutable content under its own name.
+// Words (docs/glossary.md has all): an account owns a ledger and a tree of nodes. A node points to
+// its current version. An upload is one file being sent, made of parts. gen is an upload's fencing
+// token. A blob is immutable content under its own name. A head is a protocol that clients speak
+// with the server, such as the native API or WebDAV.
 package drive

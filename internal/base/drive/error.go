@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Kind says what went wrong in the words of the contract; each head maps it to its own protocol.
-// The list is closed: a test fails when a head lacks a row for one.
+// Kind is the kind of an Error, independent of a protocol; each head maps kinds to its protocol.
+// The list is closed: a test fails if a head lacks a mapping.
 type Kind uint8
 
-// The kinds. Names follow the problem codes of the native API; String returns that code.
+// The kinds, named after the problem codes of the native API.
 const (
 	Internal Kind = iota
 	BadRequest
@@ -56,6 +56,7 @@ const (
 	numKinds
 )
 
+// kindCodes holds the problem code of each kind.
 var kindCodes = [numKinds]string{
 	Internal: "internal", BadRequest: "bad-request", BadName: "bad-name", PartSize: "part-size", PartRange: "part-range",
 	CursorInvalid: "cursor-invalid", Unauthenticated: "unauthenticated", Forbidden: "forbidden", WrongCode: "wrong-code", NotFound: "not-found",
@@ -69,7 +70,7 @@ var kindCodes = [numKinds]string{
 	Unavailable: "unavailable", Quota: "quota", DiskFull: "disk-full",
 }
 
-// String returns the problem code.
+// String returns the problem code of the native API.
 func (k Kind) String() string {
 	if k < numKinds {
 		return kindCodes[k]
@@ -77,7 +78,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Kinds returns all kinds, for tables that must have a row for each.
+// Kinds returns all kinds, for tests of tables that map each kind.
 func Kinds() []Kind {
 	all := make([]Kind, numKinds)
 	for i := range all {
@@ -86,24 +87,24 @@ func Kinds() []Kind {
 	return all
 }
 
-// Args are the facts of an error that a person or a program needs to act on it. Keys are the member
-// names of the problem document; values must be JSON values. They are shown to clients: nothing
-// internal goes in.
+// Args are the facts of an error that a person or program needs to react. Keys are member names of
+// the problem document; values must be JSON values. Clients see them, so they must not contain
+// internals.
 type Args map[string]any
 
-// Error is the error type of the project. Kind and Args are rendered at the edge in the reader's
-// language; Err is for the log and never shown.
+// Error is the error type of the project. Kind and Args are rendered for the client, in its
+// language. Err is the cause; it is logged and never shown.
 type Error struct {
 	Kind Kind
 	Args Args
 	Err  error
 }
 
-// Fail makes an Error from a kind and alternating names and values of its Args, as slog does:
-// Fail(Quota, "needed", n).
+// Fail returns an Error with a kind and Args from alternating names and values: Fail(Quota,
+// "needed", n). It panics if a name is not a string.
 func Fail(kind Kind, args ...any) *Error { return Wrap(nil, kind, args...) }
 
-// Wrap is Fail with a cause.
+// Wrap is Fail with the cause err, which may be nil.
 func Wrap(err error, kind Kind, args ...any) *Error {
 	e := &Error{Kind: kind, Err: err}
 	if len(args) > 0 {
@@ -115,27 +116,28 @@ func Wrap(err error, kind Kind, args ...any) *Error {
 	return e
 }
 
-// Bad is the BadRequest for one field: reason is one of the Reason constants, args say what is
-// allowed.
+// Bad returns a BadRequest for one field. args are alternating names and values that describe what
+// is allowed.
 func Bad(field string, reason Reason, args ...any) *Error {
 	return Fail(BadRequest, append([]any{"field", field, "reason", string(reason)}, args...)...)
 }
 
-// Reason says why a field was refused; package problem has a sentence for each in every language.
+// Reason says why a field was rejected. Package problem has a sentence for each in every language.
 type Reason string
 
-// The reasons a field is refused for.
+// The reasons. The comments name the Args that belong to each.
 const (
-	Required    Reason = "required"     // it is missing
+	Required    Reason = "required"     // the field is missing
 	Unknown     Reason = "unknown"      // no such field or parameter
-	Malformed   Reason = "malformed"    // "expected" says the form
-	OutOfRange  Reason = "out-of-range" // "min" and "max" say the range
+	Malformed   Reason = "malformed"    // wrong form; "expected" describes the form
+	OutOfRange  Reason = "out-of-range" // "min" and "max" are the limits
 	NotAllowed  Reason = "not-allowed"  // "allowed" lists the values
-	TooLong     Reason = "too-long"     // "limit" and "sent" in bytes
+	TooLong     Reason = "too-long"     // "limit" and "sent" are in bytes
 	NotTogether Reason = "not-together" // "with" names the other field
-	Guessable   Reason = "guessable"    // a password that is tried first
+	Guessable   Reason = "guessable"    // a password that attackers try first
 )
 
+// Error returns kind, Args and cause, for the log.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.String())
@@ -149,10 +151,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of the outermost Error in err's chain. A cancelled or expired context is
-// Unavailable; anything else that is not an Error is Internal.
+// Unavailable. Any other error is Internal, and so is nil.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -163,7 +166,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// IsKind reports whether err is not nil and its kind is one of kinds.
+// IsKind reports whether err is not nil and has one of kinds, by KindOf.
 func IsKind(err error, kinds ...Kind) bool {
 	if err == nil {
 		return false

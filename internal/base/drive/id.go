@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID is a UUIDv7 (RFC 9562 §5.7) that carries the kind of thing it names, so that two kinds cannot
-// be mixed up. Its text form, in JSON and in SQL, is the usual 36 lower-case characters. The zero
-// ID names nothing and is SQL NULL.
+// ID is a UUIDv7 (RFC 9562 §5.7) with a type parameter for the kind of thing it identifies, so that
+// ids of different kinds cannot be confused. Its text form in JSON and SQL has 36 lower-case
+// characters. The zero ID means none and is SQL NULL.
 type ID[Of any] uuid.UUID
 
 // The kinds of ID.
@@ -61,11 +61,10 @@ type (
 	ofLock      struct{}
 )
 
-// NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time
-// they were made.
+// NewID returns a new ID: drive.NewID[drive.UploadID](). IDs of one process sort by creation.
 func NewID[T ~[16]byte]() T { return T(uuid.Must(uuid.NewV7())) }
 
-// ParseID reads the 36-character text form and nothing else.
+// ParseID parses the text form of 36 lower-case characters. Anything else is NotFound.
 func ParseID[T ~[16]byte](s string) (T, error) {
 	var zero T
 	u, err := uuid.Parse(s)
@@ -75,9 +74,10 @@ func ParseID[T ~[16]byte](s string) (T, error) {
 	return T(u), nil
 }
 
-// IsZero reports whether the ID names nothing.
+// IsZero reports whether id is the zero ID.
 func (id ID[Of]) IsZero() bool { return id == ID[Of]{} }
 
+// String returns the text form, also for the zero ID.
 func (id ID[Of]) String() string { return uuid.UUID(id).String() }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -93,7 +93,7 @@ func (id *ID[Of]) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Value implements driver.Valuer.
+// Value implements driver.Valuer. The zero ID is NULL.
 func (id ID[Of]) Value() (driver.Value, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -101,7 +101,7 @@ func (id ID[Of]) Value() (driver.Value, error) {
 	return id.String(), nil
 }
 
-// Scan implements sql.Scanner.
+// Scan implements sql.Scanner. NULL is the zero ID.
 func (id *ID[Of]) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:

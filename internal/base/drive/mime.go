@@ -2,12 +2,11 @@ package drive
 
 import "strings"
 
-// UnknownMime is the media type of what nobody knows.
+// UnknownMime is the media type of files of unknown type.
 const UnknownMime = "application/octet-stream"
 
-// MimeOf returns the media type that the extension of a name stands for, whatever its case;
-// UnknownMime where it stands for none. The table is our own: that of package mime is read from the
-// machine, and two machines would say two things of one file.
+// MimeOf returns the media type for the extension of a name, case-insensitive; UnknownMime for
+// unknown or missing extensions. It does not use package mime, whose table depends on the machine.
 func MimeOf(name Name) string {
 	at := strings.LastIndexByte(string(name), '.')
 	if at < 0 || at == len(name)-1 {
@@ -19,9 +18,9 @@ func MimeOf(name Name) string {
 	return UnknownMime
 }
 
-// mimes are the types registered with IANA where there is one, else what browsers and desktops use.
-// A text is taken for UTF-8; ts is TypeScript and not a transport stream, of which drives hold
-// less.
+// mimes maps extensions to media types: registered with IANA if possible, else the ones that
+// browsers and desktops use. Text is assumed to be UTF-8. ts is TypeScript, because drives hold
+// fewer MPEG transport streams.
 var mimes = map[string]string{
 	// documents
 	"pdf": "application/pdf", "rtf": "application/rtf", "epub": "application/epub+zip", "mobi": "application/x-mobipocket-ebook", "azw3": "application/vnd.amazon.mobi8-ebook",
@@ -72,4 +71,5 @@ var mimes = map[string]string{
 	"ttf": "font/ttf", "otf": "font/otf", "woff": "font/woff", "woff2": "font/woff2", "ttc": "font/collection",
 }
 
+// textPlain is the type of plain text.
 const textPlain = "text/plain; charset=utf-8"

@@ -17,12 +17,12 @@ const (
 	MaxFileSize  = 16 * TiB // the largest file of ext4 with 4 KiB blocks
 )
 
-// Name is one segment of a path: 1 to 255 bytes of NFC-normalised UTF-8 (Unicode TR15) without '/',
-// NUL and control characters, neither "." nor "..".
+// Name is one path segment: 1 to 255 bytes of NFC-normalised UTF-8 (Unicode TR15) without '/' and
+// control characters, and neither "." nor "..".
 type Name string
 
-// ParseName normalises s to NFC and checks it. The error is BadName with the reason, and {limit,
-// sent} where it is length.
+// ParseName normalises s to NFC and checks it. The error is BadName with a reason, and with {limit,
+// sent} if s is too long.
 func ParseName(s string) (Name, error) {
 	if !utf8.ValidString(s) {
 		return "", badName("not-utf8")
@@ -43,19 +43,20 @@ func ParseName(s string) (Name, error) {
 	return Name(s), nil
 }
 
+// badName returns a BadName error with a reason.
 func badName(reason string, args ...any) *Error {
 	return Fail(BadName, append([]any{"reason", reason}, args...)...)
 }
 
-// Fold returns the form in which names are searched and compared for clashes on case-insensitive
+// Fold returns the form of the name for search and for detecting clashes on case-insensitive
 // systems (Unicode default case folding, then NFC).
 func (n Name) Fold() string { return norm.NFC.String(cases.Fold().String(string(n))) }
 
-// Path is an absolute path as its segments; the root is the empty Path.
+// Path is an absolute path as a list of segments. The root is the empty Path.
 type Path []Name
 
-// ParsePath reads "/a/b" ("/" is the root). Empty, "." and ".." segments are refused, never cleaned
-// away.
+// ParsePath parses "/a/b"; "/" is the root. Empty, "." and ".." segments are errors, as are too
+// deep or long paths: BadName with a reason.
 func ParsePath(s string) (Path, error) {
 	if !strings.HasPrefix(s, "/") {
 		return nil, badName("not-absolute")
@@ -66,7 +67,7 @@ func ParsePath(s string) (Path, error) {
 	return ParseSegments(strings.Split(s[1:], "/"))
 }
 
-// ParseSegments checks the segments of a path that was split before it was decoded.
+// ParseSegments returns the path with these decoded segments, after the checks of ParsePath.
 func ParseSegments(segments []string) (Path, error) {
 	if len(segments) > MaxDepth {
 		return nil, badName("too-deep", "limit", MaxDepth, "sent", len(segments))
@@ -86,7 +87,7 @@ func ParseSegments(segments []string) (Path, error) {
 	return path, nil
 }
 
-// String returns the form with a leading slash.
+// String returns the path with a leading slash.
 func (p Path) String() string {
 	if len(p) == 0 {
 		return "/"
@@ -99,7 +100,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// Split returns the parent and the last name; the root has none and returns ok = false.
+// Split returns the parent and the last name; ok is false for the root.
 func (p Path) Split() (parent Path, name Name, ok bool) {
 	if len(p) == 0 {
 		return nil, "", false

@@ -18,13 +18,14 @@ const (
 	TiB ByteSize = 1 << 40
 )
 
+// sizeUnits lists the units, largest first.
 var sizeUnits = []struct {
 	suffix string
 	size   ByteSize
 }{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 
-// String returns the shortest exact form in the largest unit that divides it ("8MiB"), else one
-// decimal ("1.5GiB").
+// String returns the exact size in the largest unit that divides it ("8MiB") if that is at least
+// KiB, else one decimal ("1.5GiB").
 func (s ByteSize) String() string {
 	for _, u := range sizeUnits {
 		if s >= u.size && s%u.size == 0 {
@@ -39,7 +40,8 @@ func (s ByteSize) String() string {
 	return strconv.FormatInt(int64(s), 10) + "B"
 }
 
-// ParseByteSize reads "8MiB", "10 GiB", "512B" or a plain number of bytes; not negative.
+// ParseByteSize parses "8MiB", "10 GiB", "512B" or a plain number of bytes. Negative sizes are
+// errors.
 func ParseByteSize(s string) (ByteSize, error) {
 	text, unit := strings.TrimSpace(s), ByteSize(1)
 	for _, u := range sizeUnits {
@@ -55,7 +57,7 @@ func ParseByteSize(s string) (ByteSize, error) {
 	return ByteSize(n) * unit, nil
 }
 
-// UnmarshalJSON reads a number of bytes, the form that JSON shows sizes in.
+// UnmarshalJSON implements json.Unmarshaler. In JSON a size is a number of bytes.
 func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	var n int64
 	if err := json.Unmarshal(b, &n); err != nil {
@@ -65,7 +67,8 @@ func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, for flags and configuration.
+// UnmarshalText implements encoding.TextUnmarshaler, for flags and settings, with the rules of
+// ParseByteSize.
 func (s *ByteSize) UnmarshalText(b []byte) error {
 	v, err := ParseByteSize(string(b))
 	if err != nil {

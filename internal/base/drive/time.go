@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Time is a moment in Unix milliseconds, UTC; zero means "never" or "not known". SQL stores the
-// number, JSON shows RFC 3339 with milliseconds.
+// Time is a point in time in Unix milliseconds, UTC. Zero means never or unknown. SQL stores the
+// number; JSON uses RFC 3339 with milliseconds.
 type Time int64
 
+// timeLayout is the text form of a Time.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// TimeOf rounds t down to a millisecond. The beginning of 1970, which files of archives often have,
-// becomes the millisecond after it: zero is no time.
+// TimeOf rounds t down to a millisecond; the zero time.Time becomes 0. The first millisecond of
+// 1970, which files in archives often have, becomes 1, because 0 means no time.
 func TimeOf(t time.Time) Time {
 	if t.IsZero() {
 		return 0
@@ -21,7 +22,7 @@ func TimeOf(t time.Time) Time {
 	return cmp.Or(Time(t.UnixMilli()), 1)
 }
 
-// Std returns t as a time.Time in UTC; the zero Time becomes the zero time.Time.
+// Std returns t as a time.Time in UTC; 0 becomes the zero time.Time.
 func (t Time) Std() time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -35,12 +36,13 @@ func (t Time) Add(d time.Duration) Time { return t + Time(d.Milliseconds()) }
 // Sub returns t - u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Millisecond }
 
+// String returns RFC 3339 with milliseconds.
 func (t Time) String() string { return t.Std().Format(timeLayout) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler; it takes any RFC 3339 time.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts any RFC 3339 time.
 func (t *Time) UnmarshalText(b []byte) error {
 	v, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil {

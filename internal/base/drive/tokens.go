@@ -2,11 +2,11 @@ package drive
 
 import "strings"
 
-// Tokens are the locks whose tokens a request of WebDAV submits. The zero value is that of requests
-// by which tokens cannot be submitted: they pass all locks of their user's.
+// Tokens is the set of locks whose tokens a WebDAV request submits. The zero value belongs to
+// protocols without lock tokens; such requests pass all locks of their user.
 type Tokens string
 
-// Submit returns the tokens of a request that submits these, and passes no other lock.
+// Submit returns the Tokens of a request that submits exactly these locks.
 func Submit(locks []LockID) Tokens {
 	var b strings.Builder
 	b.WriteByte(' ')
@@ -16,7 +16,7 @@ func Submit(locks []LockID) Tokens {
 	return Tokens(b.String())
 }
 
-// Pass reports whether a lock of the request's user lets the request pass.
+// Pass reports whether a request with these Tokens may pass a lock of its own user.
 func (t Tokens) Pass(id LockID) bool {
 	return t == "" || strings.Contains(string(t), " "+id.String()+" ")
 }

@@ -1,3 +1,3 @@
-// Package filelock is the lock on a file that keeps two processes off one directory. It ends with
-// the process, however that ends, and says nothing about other machines.
+// Package filelock locks a file to keep a second process out of a directory. The lock ends with the
+// process, even after a crash. It does not exclude processes on other machines.
 package filelock

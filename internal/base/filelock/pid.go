@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Sign writes the id of this process, which has the lock, into the file.
+// Sign writes the id of this process, which must hold the lock, into the file.
 func Sign(f *os.File) error {
 	err := f.Truncate(0)
 	if err == nil {
@@ -20,7 +20,7 @@ func Sign(f *os.File) error {
 	return nil
 }
 
-// Holder returns the process that signed last, 0 when it is not known.
+// Holder returns the process id that Sign wrote last; 0 if unknown.
 func Holder(f *os.File) int {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Try takes an exclusive lock that the kernel gives back when the process ends, however it ends.
-// held is true when somebody else has it.
+// Try takes an exclusive lock without waiting. The kernel releases it when f is closed or the
+// process ends. held reports that another process has a lock; then Try took none.
 func Try(f *os.File) (held bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -18,8 +18,8 @@ func Try(f *os.File) (held bool, err error) {
 	return false, err
 }
 
-// TryShared takes a lock that others may share, and gives it back with the file. held is true when
-// somebody has it for himself alone.
+// TryShared takes a shared lock without waiting; closing f releases it. held reports that another
+// process has an exclusive lock; then TryShared took none.
 func TryShared(f *os.File) (held bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Gauges registers figures with labels that somebody else keeps. f is called at each scrape, must
-// be quick and safe for concurrent use, and calls set once for each combination of values, as many
-// as there are labels; those it leaves out are absent.
+// Gauges registers a gauge with labels whose values f provides. f is called at each scrape, must be
+// fast, and calls set once per combination of label values. Combinations without a call are absent.
+// Calls of f do not overlap.
 func (m *Metrics) Gauges(name, help string, labels []string, f func(set func(v float64, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(v float64, values ...string) {
@@ -17,7 +17,7 @@ func (m *Metrics) Gauges(name, help string, labels []string, f func(set func(v f
 	})
 }
 
-// Counters is Gauges for figures that only grow while the process lives.
+// Counters is Gauges for values that only grow while the process lives.
 func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v float64, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(v float64, values ...string) {
@@ -26,15 +26,15 @@ func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v
 	})
 }
 
-// Counted is a distribution that somebody else counts: Counts has one more element than Bounds and
-// is not cumulative.
+// Counted is the state of a histogram. Counts has one more element than Bounds and is not
+// cumulative.
 type Counted struct {
-	Bounds []float64 // upper bounds of the buckets, in the unit of the name
+	Bounds []float64 // upper bounds of the buckets, in the unit of the metric
 	Counts []uint64
 	Sum    float64
 }
 
-// Histograms registers distributions with labels that somebody else counts; see Gauges.
+// Histograms is Gauges for histograms.
 func (m *Metrics) Histograms(name, help string, labels []string, f func(set func(c Counted, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(c Counted, values ...string) {
@@ -49,6 +49,7 @@ func (m *Metrics) Histograms(name, help string, labels []string, f func(set func
 	})
 }
 
+// collect registers a collector.
 func (m *Metrics) collect(name, help string, labels []string, f func(*prometheus.Desc, chan<- prometheus.Metric)) {
 	m.registry.MustRegister(&collector{desc: prometheus.NewDesc("smartdrive_"+name, help, labels, nil), f: f})
 }
@@ -57,7 +58,7 @@ func (m *Metrics) collect(name, help string, labels []string, f func(*prometheus
 type collector struct {
 	desc *prometheus.Desc
 	f    func(*prometheus.Desc, chan<- prometheus.Metric)
-	mu   sync.Mutex // scrapes at the same time take turns, so that f need not mind
+	mu   sync.Mutex // serializes concurrent scrapes, so that f need not be safe for concurrent use
 }
 
 // Describe implements prometheus.Collector.

@@ -1,7 +1,7 @@
-// Package telemetry is how SmartDrive tells its operator what it does: a slog.Logger that cannot
-// leak secrets, and a registry of metrics.
+// Package telemetry provides the server's logger, which redacts secrets, and its registry of
+// metrics.
 //
-// Metrics are about the system, never about people: no name, path, id of a user, account or file is
-// a label, so that /metrics can be kept and shown. The library that holds them does not show
-// through this package: others hand in functions.
+// Metrics describe the system, never people: no name, path, or id of a user, account or file is a
+// label, so that /metrics can be stored and shared. The metrics library is not visible to other
+// packages; they pass functions.
 package telemetry

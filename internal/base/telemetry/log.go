@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Keys of log attributes, so that one word finds everything about one thing.
+// Keys of log attributes. Using the same key everywhere makes log lines searchable.
 const (
 	KeyRequest = "request" // id of an HTTP request
 	KeyUpload  = "upload"
@@ -21,17 +21,17 @@ const (
 	KeyError   = "error"
 )
 
-// Format is how log lines look.
+// Format is the format of log lines.
 type Format string
 
 // The formats.
 const (
 	FormatText Format = "text" // key=value, for people
-	FormatJSON Format = "json" // one object a line, for programs
+	FormatJSON Format = "json" // one JSON object per line, for programs
 )
 
-// NewLogger returns a logger that writes to w what is at least as grave as level, without secrets
-// (see Redact).
+// NewLogger returns a logger that writes lines of at least level to w, with secrets redacted (see
+// Redact). It fails for an unknown format.
 func NewLogger(w io.Writer, level slog.Leveler, format Format) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: Redact}
 	switch format {
@@ -43,18 +43,19 @@ func NewLogger(w io.Writer, level slog.Leveler, format Format) (*slog.Logger, er
 	return nil, fmt.Errorf("log format %q: use text or json", format)
 }
 
+// redacted replaces secret values.
 const redacted = "[redacted]"
 
-// secretWords mark the attributes whose values are never written, wherever they stand in the key.
+// secretWords are words in attribute keys whose values are redacted.
 var secretWords = []string{"password", "passwd", "token", "secret", "authorization", "cookie", "credential", "signature"}
 
-// withQuery finds addresses with a query, in which signed links carry their signature.
+// withQuery matches URLs with a query, which may contain the signature of a link.
 var withQuery = regexp.MustCompile(`([^\s"'?]*/[^\s"'?]*)\?[^\s"']+`)
 
-// Redact is a slog.HandlerOptions.ReplaceAttr: the value of an attribute with a secret word in its
-// key or in the name of a group around it is replaced, and from every text, message and error the
-// query of any address is cut. It is a net below the rule that secrets are not logged, not a
-// licence to log them: it does not look inside other values.
+// Redact is a slog.HandlerOptions.ReplaceAttr. It replaces the value of an attribute if its key or
+// a group around it contains a secret word, and removes the query of URLs from texts, messages and
+// errors. It is a safety net: secrets must not be logged, and Redact does not look into other
+// values.
 func Redact(groups []string, a slog.Attr) slog.Attr {
 	if secret(a.Key) {
 		return slog.String(a.Key, redacted)
@@ -68,6 +69,7 @@ func Redact(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
+// secret reports whether key contains a secret word.
 func secret(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range secretWords {
@@ -78,7 +80,7 @@ func secret(key string) bool {
 	return false
 }
 
-// textOf returns what the handlers would print for values that print as text.
+// textOf returns the printed form of strings, errors and Stringers; false for other values.
 func textOf(v slog.Value) (string, bool) {
 	if v.Kind() == slog.KindString {
 		return v.String(), true

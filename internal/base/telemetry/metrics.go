@@ -10,13 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is a registry of its own. Every name begins with "smartdrive_"; a name that is registered
-// twice or is not a metric name panics, at start. Values must be bounded sets: a route, a status, a
-// kind.
+// Metrics is a registry of metrics. Their names get the prefix "smartdrive_". Registering a name
+// twice or an invalid name panics, at start. Label values must be bounded sets, such as a route, a
+// status or a kind.
 type Metrics struct{ registry *prometheus.Registry }
 
-// NewMetrics returns a registry that holds the figures of the Go runtime, of the process, and of
-// the build.
+// NewMetrics returns a registry with the metrics of the Go runtime, the process and the build.
 func NewMetrics() *Metrics {
 	m := &Metrics{prometheus.NewRegistry()}
 	m.registry.MustRegister(
@@ -32,21 +31,21 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Gauge registers a figure that goes up and down; f is called at each scrape and must be quick and
+// Gauge registers a value that may rise and fall. f is called at each scrape and must be fast and
 // safe for concurrent use.
 func (m *Metrics) Gauge(name, help string, f func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "smartdrive_" + name, Help: help}, f))
 }
 
-// CounterFunc registers a figure that somebody else counts and that only grows while the process
-// lives.
+// CounterFunc registers a value that only grows while the process lives, read from f at each
+// scrape.
 func (m *Metrics) CounterFunc(name, help string, f func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "smartdrive_" + name, Help: help}, f))
 }
 
-// Counter registers a count by labels and returns the function that adds to it. It wants as many
-// values as there are labels. One without labels is shown from the start: what is absent at first
-// has no increase when it comes.
+// Counter registers a counter and returns the function that adds n to it. The function needs one
+// value per label. A counter without labels is exported as 0 from the start, because a counter that
+// appears later shows no increase for its first count.
 func (m *Metrics) Counter(name, help string, labels ...string) func(n float64, values ...string) {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "smartdrive_" + name, Help: help}, labels)
 	m.registry.MustRegister(c)
@@ -56,28 +55,27 @@ func (m *Metrics) Counter(name, help string, labels ...string) func(n float64, v
 	return func(n float64, values ...string) { c.WithLabelValues(values...).Add(n) }
 }
 
-// Histogram registers a distribution by labels, with the given upper bounds of its buckets in its
-// own unit, and returns the function that observes. Durations are in seconds and their names end in
-// "_seconds".
+// Histogram registers a histogram with the given upper bucket bounds, and returns the function that
+// records an observation. Durations are in seconds and their names end in "_seconds".
 func (m *Metrics) Histogram(name, help string, buckets []float64, labels ...string) func(v float64, values ...string) {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "smartdrive_" + name, Help: help, Buckets: buckets}, labels)
 	m.registry.MustRegister(h)
 	return func(v float64, values ...string) { h.WithLabelValues(values...).Observe(v) }
 }
 
-// Handler serves the figures in the Prometheus text format.
+// Handler serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Build says what is running.
+// Build identifies the running program.
 type Build struct {
-	Version  string // of the module; "(devel)" outside of a release
-	Revision string // of the source, with "+dirty" when it was changed; empty when not known
-	Go       string
+	Version  string // module version; "(devel)" outside of a release
+	Revision string // source revision, with "+dirty" if modified; empty if unknown
+	Go       string // Go version
 }
 
-// ReadBuild returns what the linker recorded about this program.
+// ReadBuild returns the build information that the linker recorded.
 func ReadBuild() Build {
 	b := Build{Version: "(devel)", Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

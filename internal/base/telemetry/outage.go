@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Outage logs what fails again and again as one line at its beginning and one at its end, however
-// often it is tried meanwhile. The zero Outage has not begun. It is safe for concurrent use.
+// Outage logs a repeated failure with one line at its beginning and one at its end. The zero value
+// is ready to use. It is safe for concurrent use.
 type Outage struct {
 	mu    sync.Mutex
-	began time.Time // zero: it works
-	tries int
+	began time.Time // time of the first failure; valid while tries > 0
+	tries int       // failures since the last success
 }
 
-// Note takes the outcome of a try. The first error after a success is logged as a warning under
-// what, the first success after that as "over: " and what, with how long it took and how many tries
-// failed. Errors because ctx is done say nothing.
+// Note records the outcome of an attempt. It logs the first error after a success as a warning with
+// message what, and the next success as "over: " and what, with the duration and the number of
+// failures. Errors after ctx is done are ignored.
 func (o *Outage) Note(ctx context.Context, log *slog.Logger, what string, err error, attrs ...slog.Attr) {
 	if err != nil && ctx.Err() != nil {
 		return

@@ -1,11 +1,11 @@
-// Package ticket signs short statements, so that whoever brings one back need not be looked up:
-// links, accesses, senders' tokens.
+// Package ticket signs short statements, such as links, share accesses and sender tokens, so that a
+// server can verify them without a lookup.
 //
 // A ticket is base64url (RFC 4648 §5, no padding) of
 //
 //	1 byte version | the fields | 32 bytes HMAC-SHA256 (RFC 2104) of all before
 //
-// Its fields, and what they stand for, belong to the package that makes it. Numbers are big-endian.
+// The package that creates a kind of ticket defines its fields. Numbers are big-endian.
 package ticket
 
 import (
@@ -16,34 +16,35 @@ import (
 	"strings"
 )
 
-// Overhead is what a ticket has beside its fields, in bytes.
+// Overhead is the number of bytes of a ticket besides its fields, before base64.
 const Overhead = 1 + sha256.Size
 
-// version is of the layout above; a change of fields changes the purpose of the key.
+// version identifies the layout above. To change the fields of a kind, change the purpose of its
+// key.
 const version = 1
 
-// Key signs the tickets of one kind.
+// Key signs tickets of one kind.
 type Key []byte
 
-// For derives the key of one kind of ticket from a secret: a signature of one kind is worth nothing
-// as another's.
+// For derives the key for one kind of ticket from a secret. Signatures of different purposes are
+// not interchangeable.
 func For(secret []byte, purpose string) Key { return Key(secret).Sum([]byte(purpose)) }
 
-// Sum is the HMAC-SHA256 of a message.
+// Sum returns the HMAC-SHA256 of message.
 func (k Key) Sum(message []byte) []byte {
 	mac := hmac.New(sha256.New, k)
 	mac.Write(message)
 	return mac.Sum(nil)
 }
 
-// Sign makes a ticket of fields.
+// Sign returns the ticket for fields.
 func (k Key) Sign(fields []byte) string {
 	b := append([]byte{version}, fields...)
 	return base64.RawURLEncoding.EncodeToString(append(b, k.Sum(b)...))
 }
 
-// Open returns the fields of a ticket that was signed with the key and whose fields have least to
-// most bytes.
+// Open returns the fields of a ticket signed with k. ok is false if the signature is wrong or the
+// fields do not have least to most bytes; then do not use fields.
 func (k Key) Open(text string, least, most int) (fields []byte, ok bool) {
 	if len(text) > base64.RawURLEncoding.EncodedLen(most+Overhead) || strings.ContainsAny(text, "\r\n") { // the decoder skips line breaks
 		return nil, false
@@ -64,7 +65,7 @@ func Put[N ~int64](fields []byte, numbers ...N) []byte {
 	return fields
 }
 
-// Number reads the number at the beginning of fields.
+// Number decodes the number at the beginning of fields. It panics if fields has fewer than 8 bytes.
 func Number[N ~int64](fields []byte) N {
 	return N(binary.BigEndian.Uint64(fields)) //nolint:gosec // the same 64 bits
 }

@@ -1,7 +1,7 @@
-// Package wholesync makes many small files durable at once: it syncs the file system that they are
-// on. That also waits for what others have written there.
+// Package wholesync makes many small files durable at once by syncing their file system. The sync
+// also waits for writes of other processes.
 //
-// The system tells of bytes that could not be written once, to each handle that was opened before.
-// So a handle is opened before the files are written, by each who writes some; after an error
-// nobody knows whose bytes they were.
+// The system reports a failed write once, to each handle that was opened before. Each writer must
+// therefore open a handle before it writes its files. After an error it is unknown which bytes were
+// lost.
 package wholesync

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// Shared lets those share a sync who ask for one at the same time. The zero value is ready.
+// Shared lets concurrent callers share a sync. The zero value is ready to use.
 type Shared struct {
-	running sync.Mutex // held across I/O: to wait for the sync that runs is what it is for
+	running sync.Mutex // held across I/O, so that callers wait for the running sync
 	mu      sync.Mutex // guards next
-	next    *turn
+	next    *turn      // the sync that has not begun; nil: none
 }
 
-// turn is a sync on behalf of several.
+// turn is a sync for several callers.
 type turn struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// errPanicked is what others get who waited for a sync that did not return.
+// errPanicked is returned to callers that waited for a sync that panicked.
 var errPanicked = errors.New("a sync has panicked")
 
-// Do calls sync, or waits for a call of it on behalf of somebody else that begins after Do was
-// called: who comes while one runs shares the next one.
+// Do runs sync, or waits for a run by another caller that begins after Do was called, and returns
+// its error. Calls during a run share the next run.
 func (s *Shared) Do(sync func() error) error {
 	s.mu.Lock()
 	next, first := s.next, s.next == nil

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Can reports whether Sync makes what lies in dir durable, and tells of bytes that could not be
-// written: the kernel does so from 5.8 on, for file systems that write to disks themselves. For
-// others, such as those in user space, syncfs(2) may return without asking anybody.
+// Can reports whether Sync makes the files in dir durable and reports failed writes. That holds
+// from kernel 5.8 on, for file systems that write to disks themselves. For others, such as FUSE,
+// syncfs(2) may do nothing.
 func Can(dir *os.File) bool {
 	var fs unix.Statfs_t
 	var name unix.Utsname
@@ -31,8 +31,7 @@ func Can(dir *os.File) bool {
 	return err == nil && minorErr == nil && (m > 5 || m == 5 && n >= 8)
 }
 
-// Reaches reports whether a Sync of dir is one of what lies in another directory, too: not where
-// something else is mounted.
+// Reaches reports whether a Sync of dir also covers other: they are on the same file system.
 func Reaches(dir *os.File, other os.FileInfo) bool {
 	info, err := dir.Stat()
 	if err != nil {
@@ -43,7 +42,7 @@ func Reaches(dir *os.File, other os.FileInfo) bool {
 	return ok && too && is.Dev == to.Dev
 }
 
-// Sync is syncfs(2): all that was written to the file system of dir.
+// Sync makes everything written to the file system of dir durable (syncfs(2)).
 func Sync(dir *os.File) error {
 	for {
 		if err := unix.Syncfs(int(dir.Fd())); !errors.Is(err, unix.EINTR) {

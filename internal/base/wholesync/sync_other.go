@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Can says no: only Linux is asked to sync a whole file system.
+// Can returns false: only Linux can sync a whole file system reliably.
 func Can(*os.File) bool { return false }
 
-// Reaches is not asked.
+// Reaches returns false.
 func Reaches(*os.File, os.FileInfo) bool { return false }
 
-// Sync is not asked for.
+// Sync always fails.
 func Sync(*os.File) error { return errors.ErrUnsupported }

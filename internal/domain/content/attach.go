@@ -12,17 +12,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// identity is what two contents have in common that are one blob.
+// identity is digest and size of a content. Contents with the same identity share a blob.
 type identity struct {
 	sum  digest.Sum
 	size drive.ByteSize
 }
 
+// identity returns the identity of n.
 func (n New) identity() identity { return identity{n.Sum, n.Size} }
 
-// AttachAll is Attach of contents of one account, by few statements: it returns the blob of each.
-// New blobs are inserted in the order of their digests and references taken in the order of ids, so
-// that two who store the same contents wait for each other in one order. A reused file is released.
+// AttachAll is Attach for several contents of one account with few statements. It returns the blob
+// of each. New blobs are inserted in the order of digests and references taken in the order of ids,
+// so that concurrent transactions lock rows in one order. The files of contents that exist already
+// are released.
 func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([]drive.BlobID, error) {
 	there, err := c.bySums(ctx, tx, contents)
 	if err != nil {
@@ -37,7 +39,7 @@ func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([
 	return a.ids, a.write(ctx, tx, contents)
 }
 
-// bySums finds the blobs of contents, sound or damaged.
+// bySums returns the blobs of contents by identity, including damaged ones.
 func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []New) (map[identity]Blob, error) {
 	sums := make([]string, len(contents))
 	for i, n := range contents {
@@ -56,18 +58,18 @@ func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []New) (m
 	return found, nil
 }
 
-// attaching is one AttachAll.
+// attaching is the state of one AttachAll.
 type attaching struct {
 	Content
-	ids      []drive.BlobID
-	fresh    map[identity]int       // the first content of each new blob
-	copies   []int64                // by content: how many references its new blob gets
-	refs     map[drive.BlobID]int64 // to take on blobs that are there
-	released []int                  // contents whose file is not needed
-	damaged  []int                  // contents whose blob is there and to be healed
+	ids      []drive.BlobID         // result, by content
+	fresh    map[identity]int       // index of the first content of each new blob
+	copies   []int64                // references of the new blob of each content
+	refs     map[drive.BlobID]int64 // references to add to existing blobs
+	released []int                  // indexes of contents whose file is not needed
+	damaged  []int                  // indexes of contents whose blob exists and is to be healed
 }
 
-// sort decides what becomes of content i.
+// sort decides what to do with content i.
 func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
 	a.copies = append(a.copies, 0)
 	same, known := there[n.identity()]
@@ -91,6 +93,7 @@ func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
 	return nil
 }
 
+// write executes the decisions of sort.
 func (a *attaching) write(ctx context.Context, tx *sqldb.Tx, contents []New) error {
 	if err := meanwhile(a.insertFresh(ctx, tx, contents)); err != nil {
 		return err
@@ -103,7 +106,7 @@ func (a *attaching) write(ctx context.Context, tx *sqldb.Tx, contents []New) err
 	if err != nil {
 		return err
 	}
-	for _, i := range a.damaged { // rare: one after the other, the first heals it
+	for _, i := range a.damaged { // rare; the first Attach of a blob heals it
 		if a.ids[i], _, err = a.Attach(ctx, tx, contents[i]); err != nil {
 			return err
 		}
@@ -134,7 +137,7 @@ func (a *attaching) insertFresh(ctx context.Context, tx *sqldb.Tx, contents []Ne
 	return nil
 }
 
-// refMany takes n references; NotFound when the blob has gone meanwhile.
+// refMany adds n references to a blob. It returns NotFound if the blob is gone.
 func (c Content) refMany(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, n int64) error {
 	changed, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + ? WHERE id = ? AND refs > 0`, n, id)
 	if err != nil {
@@ -146,7 +149,8 @@ func (c Content) refMany(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, n i
 	return nil
 }
 
-// releaseFiles releases the files that are not needed: nobody has heard of them before.
+// releaseFiles inserts released rows for the files that are not needed. The files are new, so no
+// such rows exist.
 func (a *attaching) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []New) error {
 	if len(a.released) == 0 {
 		return nil
@@ -173,10 +177,10 @@ func (a *attaching) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []N
 	return a.oweMore(ctx, tx, contents[a.released[0]].Account, owes)
 }
 
-// addAllAliases adds the digests that the server has computed besides.
+// addAllAliases inserts the additional digests that the server has computed.
 func (a *attaching) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []New) error {
 	var rows [][]any
-	var others []int // of blobs that are there, or come again here: some of their digests may be known
+	var others []int // contents of existing or repeated blobs, whose aliases may exist already
 	for i, n := range contents {
 		if a.copies[i] == 0 {
 			others = append(others, i)

@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// maxCandidates bounds how many blobs one claim may look at: MD5 and size can be shared by many,
-// made on purpose.
+// maxCandidates bounds the blobs that one claim examines: many contents can share MD5 and size on
+// purpose.
 const maxCandidates = 8
 
-// Candidates finds sound blobs that have this size and every digest of the claim that the server
-// knows of them. A strong digest decides by itself; md5 alone may return several.
+// Candidates returns undamaged blobs of this size that match every digest of the claim that the
+// server knows of them. A strong digest yields at most one blob; MD5 alone may yield several.
 func (c Content) Candidates(ctx context.Context, q sqldb.Querier, claim digest.Set, size drive.ByteSize) ([]Blob, error) {
 	for _, algo := range []digest.Algo{digest.Blake3, digest.SHA256, digest.SM3, digest.MD5} {
 		sum, ok := claim[algo]
@@ -34,6 +34,7 @@ func (c Content) Candidates(ctx context.Context, q sqldb.Querier, claim digest.S
 	return nil, nil
 }
 
+// byDigest returns up to maxCandidates undamaged blobs with that digest and size.
 func (c Content) byDigest(ctx context.Context, q sqldb.Querier, algo digest.Algo, sum string, size drive.ByteSize) ([]Blob, error) {
 	query := `SELECT ` + columns + ` FROM blobs WHERE id IN (SELECT blob_id FROM aliases WHERE algo = ? AND digest = ?)
 			AND size = ? AND damaged_at = 0 LIMIT ?`
@@ -48,7 +49,7 @@ func (c Content) byDigest(ctx context.Context, q sqldb.Querier, algo digest.Algo
 	return blobs, nil
 }
 
-// agreeing drops the blobs of which another digest is known and differs from the claim's.
+// agreeing returns the blobs whose known digests do not contradict the claim.
 func (c Content) agreeing(ctx context.Context, q sqldb.Querier, blobs []Blob, claim digest.Set) ([]Blob, error) {
 	var keep []Blob
 	for _, b := range blobs {
@@ -63,6 +64,7 @@ func (c Content) agreeing(ctx context.Context, q sqldb.Querier, blobs []Blob, cl
 	return keep, nil
 }
 
+// agree reports whether no shared algorithm differs.
 func agree(known, claim digest.Set) bool {
 	for algo, sum := range claim {
 		if other, ok := known[algo]; ok && !bytes.Equal(sum, other) {
@@ -72,7 +74,7 @@ func agree(known, claim digest.Set) bool {
 	return true
 }
 
-// OwnedBy reports whether one of the account's versions already has this content.
+// OwnedBy reports whether a version of the account has this content.
 func (c Content) OwnedBy(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.BlobID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM versions WHERE blob_id = ? AND account_id = ?)`, id, account).Scan(&n)

@@ -1,10 +1,10 @@
-// Package content knows which blobs there are: by digest, by alias, and how many versions refer to
-// each.
+// Package content manages the rows of blobs: their digests, aliases, and reference counts.
 //
-// It owns the rows blobs, aliases, released, owed_files and owed. Bytes it reads only to compare
-// them with a row (Inspector), and writes none. B2: a blob without references goes away, one with
-// references never does. The last Release deletes the row and writes a released row in the same
-// transaction; the file follows later, and until then the released row explains it (B3).
+// It owns the tables blobs, aliases, released, owed_files and owed. It reads bytes only to verify
+// them (Inspector), and writes none. B2: a blob without references is deleted, one with references
+// never. The last Release deletes the row and inserts a released row in the same transaction. The
+// file is deleted later, and until then the released row explains it (B3). The account that
+// released a file owes its bytes until the file is deleted.
 package content
 
 import (
@@ -20,37 +20,39 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Content is the set of blobs. The zero value is ready; Now defaults to time.Now.
+// Content gives access to the rows of blobs. The zero value is ready to use; Now defaults to
+// time.Now.
 type Content struct{ Now func() time.Time }
 
-// Blob is a blob's row without its parts.
+// Blob is the row of a blob without its parts.
 type Blob struct {
 	ID       drive.BlobID
-	File     string // its name in the blob store
+	File     string // name in the blob store
 	Sum      digest.Sum
 	Size     drive.ByteSize
 	PartSize drive.ByteSize
 	CRC32    uint32
-	Refs     int64
+	Refs     int64 // number of references
 	Created  drive.Time
-	Scrubbed drive.Time // when all its bytes were compared last, or had just come
-	Damaged  drive.Time // when its bytes were found missing or changed; zero: sound
+	Scrubbed drive.Time // when all bytes were verified last, including on arrival
+	Damaged  drive.Time // when the bytes were found missing or changed; zero: not damaged
 }
 
-// New is content that has just been stored under File and verified.
+// New describes content that was just stored under File and verified.
 type New struct {
-	ID       drive.BlobID // made before the transaction (I1)
+	ID       drive.BlobID // chosen before the transaction (I1)
 	File     string
 	Sum      digest.Sum
 	Size     drive.ByteSize
 	PartSize drive.ByteSize
 	CRC32    uint32
-	Parts    []byte          // see PackParts
-	Aliases  digest.Set      // verified by the server, never merely declared
-	Account  drive.AccountID // owes the file, if it turns out that the content is there already
-	Unsound  string          // file of the blob with the same bytes, if Inspector.Prepare found it bad: Attach replaces it
+	Parts    []byte          // packed, see PackParts
+	Aliases  digest.Set      // verified by the server, never only declared
+	Account  drive.AccountID // account that owes the file if the content exists already
+	Unsound  string          // file of an existing blob with the same content that Inspector.Prepare found unsound; Attach replaces it
 }
 
+// now returns the current time.
 func (c Content) now() drive.Time {
 	if c.Now == nil {
 		return drive.TimeOf(time.Now())
@@ -60,6 +62,7 @@ func (c Content) now() drive.Time {
 
 const columns = `id, file, digest, size, part_size, crc32, refs, created_at, scrubbed_at, damaged_at`
 
+// scanBlob scans the columns of a blob.
 func scanBlob(b *Blob, scan func(dest ...any) error) error {
 	var sum string
 	if err := scan(&b.ID, &b.File, &sum, &b.Size, &b.PartSize, &b.CRC32, &b.Refs, &b.Created, &b.Scrubbed, &b.Damaged); err != nil {
@@ -73,7 +76,7 @@ func scanBlob(b *Blob, scan func(dest ...any) error) error {
 	return nil
 }
 
-// Find reads one blob; NotFound when there is none.
+// Find returns one blob; NotFound if it does not exist.
 func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Blob, error) {
 	var b Blob
 	err := scanBlob(&b, q.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`, id).Scan)
@@ -83,11 +86,11 @@ func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Bl
 	return b, nil
 }
 
-// Attach takes one reference to content that was just stored. If equal content is there already the
-// new file is released (reused is true) and the old blob is referenced, else the file becomes a
-// blob. A blob found damaged, or unsound by Inspector.Prepare, is healed: the new file takes the
-// old one's place. Of two who store the same content at the same moment, the one who finds that the
-// other was first begins its transaction again.
+// Attach adds one reference to content that was just stored. If the content exists, the existing
+// blob is referenced and the new file released (reused is true); otherwise the file becomes a blob.
+// A blob that is damaged, or unsound by Inspector.Prepare, is healed: the new file replaces the old
+// one. If another transaction stores the same content concurrently, the error makes sqldb run this
+// transaction again.
 func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {
@@ -111,7 +114,8 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 	return id, reused, c.addAliases(ctx, tx, id, n.Aliases)
 }
 
-// meanwhile turns what contradicts a look of the same transaction into another run of it.
+// meanwhile converts a conflict with a concurrent transaction (NotFound, duplicate key) to an error
+// that makes sqldb run the transaction again.
 func meanwhile(err error) error {
 	if drive.IsKind(err, drive.NotFound) || sqldb.IsDuplicate(err) {
 		return sqldb.Again(err)
@@ -119,6 +123,7 @@ func meanwhile(err error) error {
 	return err
 }
 
+// bySum returns the blob with that digest and size; NotFound if there is none.
 func (c Content) bySum(ctx context.Context, q sqldb.Querier, sum digest.Sum, size drive.ByteSize) (Blob, error) {
 	var b Blob
 	err := scanBlob(&b, q.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE algo = 'blake3' AND digest = ? AND size = ?`,
@@ -126,6 +131,7 @@ func (c Content) bySum(ctx context.Context, q sqldb.Querier, sum digest.Sum, siz
 	return b, err
 }
 
+// insert inserts a blob with one reference.
 func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
 	_, err := tx.Exec(ctx, `INSERT INTO blobs
 		(id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts) VALUES (?, ?, 'blake3', ?, ?, ?, ?, 1, ?, ?, ?)`,
@@ -136,23 +142,25 @@ func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
 	return nil
 }
 
-// heals reports whether the new file takes the place of the one that the blob has.
+// heals reports whether n's file is to replace the file of the blob same.
 func (n New) heals(same Blob) bool {
 	return same.Damaged != 0 || n.Unsound != "" && n.Unsound == same.File
 }
 
+// heal replaces the file of a damaged blob, adds a reference, and releases the old file.
 func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error {
 	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, crc32 = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
 		WHERE id = ? AND file = ?`, n.File, n.PartSize, n.CRC32, n.Parts, c.now(), old.ID, old.File)
 	if err != nil {
 		return fmt.Errorf("heal blob %s: %w", old.ID, err)
 	}
-	if changed == 0 { // somebody else healed it, or its last owner let it go
+	if changed == 0 { // healed or deleted by a concurrent transaction
 		return meanwhile(drive.Fail(drive.NotFound))
 	}
 	return c.release(ctx, tx, drive.AccountID{}, old.File, old.Size)
 }
 
+// addAliases inserts the aliases of a blob that are missing.
 func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, set digest.Set) error {
 	for algo, sum := range set {
 		if algo == digest.Blake3 {
@@ -166,7 +174,7 @@ func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, 
 	return nil
 }
 
-// Ref takes one more reference; NotFound when the blob has gone meanwhile.
+// Ref adds one reference. It returns NotFound if the blob is gone.
 func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id = ? AND refs > 0`, id)
 	if err != nil {
@@ -178,18 +186,18 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	return nil
 }
 
-// ReleaseAll is Release for every one of them. It goes by the order of ids, as everybody does who
-// takes several.
+// ReleaseAll is Release for several blobs, in the order of ids, the common lock order.
 func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
 	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
 
-// RefAll is Ref for every one of them, in the order of ids.
+// RefAll is Ref for several blobs, in the order of ids.
 func (c Content) RefAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
 	return inOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
 }
 
-// inOrder keeps two who need the same rows from waiting for each other.
+// inOrder calls do for ids in ascending order, so that concurrent transactions do not deadlock. It
+// stops at the first error.
 func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) })
@@ -201,8 +209,9 @@ func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
 	return nil
 }
 
-// Release gives one reference of the account back. With the last one the row goes, and its file is
-// released: the account owes it until it is off the disk. The zero account owes nothing.
+// Release removes one reference of the account. The last one deletes the row and releases the file;
+// the account owes the file's bytes until the file is deleted. With the zero account no account
+// owes them.
 func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs - 1 WHERE id = ? AND refs > 1`, id)
 	if err != nil {
@@ -214,8 +223,8 @@ func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return c.releaseLast(ctx, tx, account, id)
 }
 
-// releaseLast is Release of what seems to be the last reference: once the row is locked it is, or
-// another one has come.
+// releaseLast locks the row and removes the last reference, or one of several if another was added
+// meanwhile.
 func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	var b Blob
 	err := scanBlob(&b, tx.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan)
@@ -234,7 +243,7 @@ func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return c.release(ctx, tx, account, b.File, b.Size)
 }
 
-// Aliases returns the verified digests of a blob, its canonical one included.
+// Aliases returns the verified digests of a blob, including BLAKE3. A missing blob has none.
 func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) (digest.Set, error) {
 	rows, err := q.Query(ctx, `SELECT algo, digest FROM blobs WHERE id = ? UNION ALL SELECT algo, digest FROM aliases WHERE blob_id = ?`, id, id)
 	type pair struct{ algo, sum string }
@@ -251,10 +260,10 @@ func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) 
 	return set, nil
 }
 
-// AliasesOf is Aliases of many blobs.
+// AliasesOf is Aliases for several blobs. Missing blobs are not in the map.
 func (c Content) AliasesOf(ctx context.Context, q sqldb.Querier, ids []drive.BlobID) (map[drive.BlobID]digest.Set, error) {
 	all := make(map[drive.BlobID]digest.Set, len(ids))
-	for some := range slices.Chunk(ids, 500) { // a statement has room for some thousand ids
+	for some := range slices.Chunk(ids, 500) { // a statement has room for a few thousand ids
 		args := make([]any, 0, 2*len(some))
 		for range 2 {
 			for _, id := range some {
@@ -283,7 +292,7 @@ func (c Content) AliasesOf(ctx context.Context, q sqldb.Querier, ids []drive.Blo
 	return all, nil
 }
 
-// Parts reads the packed parts of a blob.
+// Parts returns the packed parts of a blob; NotFound if it does not exist.
 func (c Content) Parts(ctx context.Context, q sqldb.Querier, id drive.BlobID) ([]byte, error) {
 	var packed []byte
 	if err := q.QueryRow(ctx, `SELECT parts FROM blobs WHERE id = ?`, id).Scan(&packed); err != nil {

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Inspector compares stored bytes with the rows of their blobs, before somebody relies on them: an
-// upload that would drop its own bytes for those that are there, or a link to them.
+// Inspector verifies stored bytes against the rows of their blobs before they are relied on: when
+// an upload would drop its own bytes in favour of existing ones, or link to them.
 type Inspector struct {
 	Content
 	DB    *sqldb.DB
@@ -27,29 +27,28 @@ type Inspector struct {
 }
 
 const (
-	// smallContent is the largest content that Inspect always reads: it is one request of the store
+	// smallContent is the largest content that Inspect always reads, because it costs one request
 	// either way. Contents in packs are not larger.
 	smallContent = 64 * drive.KiB
-	// staleAfter is the age of a scrub from which Inspect reads larger content, too: twice the
-	// default of --scrub.
+	// staleAfter is the age of the last scrub from which on Inspect also reads larger content:
+	// twice the default of --scrub.
 	staleAfter = 60 * 24 * time.Hour
-	// farLooks is how many contents of a far store Prepare inspects at a time.
+	// farLooks is the number of concurrent inspections at a store with high latency.
 	farLooks = 16
 )
 
-// BadError reports that stored bytes are not what the row of their blob says.
+// BadError reports that stored bytes do not match the row of their blob.
 type BadError struct {
 	Blob    drive.BlobID
-	Changed bool   // they were read and are others; else they are missing, or the disk cannot read them
-	Found   string // in words
+	Changed bool   // the bytes differ; false: they are missing or unreadable
+	Found   string // description of the stored bytes
 }
 
 func (e *BadError) Error() string { return fmt.Sprintf("the content of blob %s: %s", e.Blob, e.Found) }
 
-// Prepare looks at the blobs that contents would be attached to. Where the bytes of one are
-// missing, changed or cannot be read, it says so in Unsound, and Attach has the new bytes take
-// their place. It must not be called within a transaction: it may read all of a content whose last
-// scrub is old.
+// Prepare inspects the blobs that contents would be attached to. If the bytes of a blob are
+// missing, changed or unreadable, it sets Unsound, and Attach replaces them. Call it outside of
+// transactions, because it may read whole contents.
 func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 	all := make([]New, len(contents))
 	for k, n := range contents {
@@ -61,7 +60,7 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 		return err
 	}
 	for id, b := range there {
-		if b.Damaged != 0 { // Attach heals it
+		if b.Damaged != 0 { // Attach heals damaged blobs anyway
 			delete(there, id)
 		}
 	}
@@ -77,7 +76,7 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 				return ctx.Err()
 			}
 			i.log().ErrorContext(ctx, "stored content is unsound; the same content, just uploaded, takes its place", "blob", b.ID, "error", err)
-			for k, n := range contents { // each identity has its own contents
+			for k, n := range contents { // identities do not share contents, so the writes do not race
 				if all[k].identity() == id {
 					n.Unsound = b.File
 				}
@@ -88,10 +87,9 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 	return looks.Wait()
 }
 
-// Inspect returns nil if the bytes of a blob are sound as far as a quick look tells: their
-// existence and size, the checksum of small content, and the digest of larger content whose last
-// scrub is old, unless it is larger than limit. A BadError says that they are not; any other error
-// that the store cannot tell.
+// Inspect verifies the bytes of a blob quickly: existence and size, the checksum of small content,
+// and the digest of larger content up to limit bytes whose last scrub is old. It returns nil if
+// they pass, a BadError if not, and another error if the store cannot be reached.
 func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) error {
 	if b.Size <= smallContent {
 		return i.judge(b, i.checkSmall(ctx, b))
@@ -102,7 +100,7 @@ func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) er
 	return i.judge(b, i.checkSize(ctx, b))
 }
 
-// Reread is Inspect that reads all bytes, and notes that they were read.
+// Reread is Inspect with all bytes read and the digest compared. It records the scrub.
 func (i Inspector) Reread(ctx context.Context, b Blob) error {
 	if err := i.judge(b, i.checkDigest(ctx, b)); err != nil {
 		return err
@@ -113,10 +111,9 @@ func (i Inspector) Reread(ctx context.Context, b Blob) error {
 	})
 }
 
-// Report logs that the bytes of a blob did not pass Inspect or a read, and marks the blob as
-// damaged if they have changed. Bytes that are missing or cannot be read it does not mark: their
-// file system may not be mounted, their disk may be away. That is for fsck, which looks at the
-// place as a whole.
+// Report logs that the bytes of a blob failed a check or a read, and marks the blob as damaged if
+// they have changed. It does not mark missing or unreadable bytes, because a file system or disk
+// may be temporarily absent; fsck handles those.
 func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 	bad, ok := errors.AsType[*BadError](cause)
 	if !ok {
@@ -130,8 +127,8 @@ func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 	return i.Mark(ctx, b)
 }
 
-// Mark marks a blob as damaged, so that nothing links to it and the next upload of the same content
-// replaces it. A blob that has gone or lies in another file since then is left alone.
+// Mark marks a blob as damaged: nothing links to it any more, and the next upload of the same
+// content replaces it. A blob that is gone or has another file is left alone.
 func (i Inspector) Mark(ctx context.Context, b Blob) error {
 	return i.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, i.now(), b.ID, b.File)
@@ -142,6 +139,7 @@ func (i Inspector) Mark(ctx context.Context, b Blob) error {
 	})
 }
 
+// checkSize compares the size of the stored content.
 func (i Inspector) checkSize(ctx context.Context, b Blob) error {
 	size, err := i.Store.Stat(ctx, b.File)
 	if err == nil && size != b.Size {
@@ -150,6 +148,7 @@ func (i Inspector) checkSize(ctx context.Context, b Blob) error {
 	return err
 }
 
+// checkSmall compares size and checksum.
 func (i Inspector) checkSmall(ctx context.Context, b Blob) error {
 	return i.open(ctx, b, func(file blob.Object) error {
 		_, err := readChecked(file, b)
@@ -157,6 +156,7 @@ func (i Inspector) checkSmall(ctx context.Context, b Blob) error {
 	})
 }
 
+// checkDigest compares size and digest.
 func (i Inspector) checkDigest(ctx context.Context, b Blob) error {
 	return i.open(ctx, b, func(file blob.Object) error {
 		m, err := Measure(ctx, file, b.Size, b.PartSize)
@@ -167,7 +167,7 @@ func (i Inspector) checkDigest(ctx context.Context, b Blob) error {
 	})
 }
 
-// open opens content and compares its size before it calls check.
+// open opens content, compares its size, and calls check.
 func (i Inspector) open(ctx context.Context, b Blob, check func(blob.Object) error) error {
 	file, err := i.Store.Open(ctx, b.File)
 	if err != nil {
@@ -181,7 +181,7 @@ func (i Inspector) open(ctx context.Context, b Blob, check func(blob.Object) err
 	return errors.Join(err, file.Close())
 }
 
-// readChecked reads all of a small content and compares its checksum.
+// readChecked reads small content and compares its checksum.
 func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	bytes := make([]byte, b.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, 0, int64(b.Size)), bytes); err != nil {
@@ -193,7 +193,7 @@ func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	return bytes, nil
 }
 
-// judge makes a BadError of what the store says for good.
+// judge converts definite errors of the store (missing, unreadable, truncated) to a BadError.
 func (i Inspector) judge(b Blob, err error) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -206,12 +206,13 @@ func (i Inspector) judge(b Blob, err error) error {
 	return err
 }
 
-// Unreadable reports whether err says that the disk cannot read the bytes, as opposed to a store
-// that does not answer: reading again does not help.
+// Unreadable reports whether the disk cannot read the bytes, so that a retry does not help, as
+// opposed to an unreachable store.
 func Unreadable(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG)
 }
 
+// log returns the logger.
 func (i Inspector) log() *slog.Logger {
 	if i.Log == nil {
 		return slog.Default()

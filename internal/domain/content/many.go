@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// FindMany reads blobs by id. Those that there are none of are not in the map.
+// FindMany returns the blobs with these ids. Missing blobs are not in the map.
 func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.BlobID) (map[drive.BlobID]Blob, error) {
 	found := make(map[drive.BlobID]Blob, len(ids))
 	if len(ids) == 0 {
@@ -27,8 +27,8 @@ func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.Blo
 	return found, nil
 }
 
-// RefMany is Ref for every one of them, by few statements. An id may come several times. It returns
-// those that have gone meanwhile, of which no reference was taken.
+// RefMany is Ref for several blobs with few statements. An id may occur several times and gets as
+// many references. gone holds the blobs that do not exist any more and got no reference.
 func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) (gone map[drive.BlobID]bool, err error) {
 	count := map[drive.BlobID]int{}
 	for _, id := range ids {
@@ -45,8 +45,8 @@ func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID)
 	byID := func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) }
 	slices.SortFunc(single, byID)
 	slices.SortFunc(several, byID)
-	// All rows are locked in the order of ids first: two statements would each have an order of
-	// their own.
+	// Lock all rows in the order of ids first, because each of the two statements would have its
+	// own order.
 	present, err := c.lockMany(ctx, tx, single, several)
 	if err != nil {
 		return nil, err
@@ -70,6 +70,7 @@ func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID)
 	return gone, nil
 }
 
+// lockMany locks the rows of blobs in the order of ids, and returns the existing ones.
 func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.BlobID) (map[drive.BlobID]bool, error) {
 	ids := slices.Concat(lists...)
 	present := make(map[drive.BlobID]bool, len(ids))
@@ -87,7 +88,7 @@ func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.Bl
 	return present, nil
 }
 
-// args makes arguments of a statement of what is asked for.
+// args converts a slice to statement arguments.
 func args[T any](all []T) []any {
 	out := make([]any, len(all))
 	for i, v := range all {

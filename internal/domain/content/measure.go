@@ -8,18 +8,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ReadBuffer is how many bytes Measure reads at once. Besides the buffer it needs 36 bytes a part.
+// ReadBuffer is the read size of Measure in bytes. Measure also needs 36 bytes per part.
 const ReadBuffer = 128 << 10
 
-// Measured is what the bytes of content say of themselves.
+// Measured holds the digest and checksums of content.
 type Measured struct {
 	Sum   digest.Sum
 	CRC32 uint32
 	Parts []PartSum
 }
 
-// Measure reads content of that size from src and computes what the row of a blob says of it. Its
-// errors are those of src and of ctx; content that ends early is io.ErrUnexpectedEOF.
+// Measure reads content of size bytes from src and computes its digest and checksums. Errors are
+// those of src and ctx; content that ends early is io.ErrUnexpectedEOF.
 func Measure(ctx context.Context, src io.ReaderAt, size, partSize drive.ByteSize) (m Measured, err error) {
 	buf := make([]byte, max(1, min(int64(size), ReadBuffer)))
 	if size <= partSize {

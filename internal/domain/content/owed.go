@@ -8,11 +8,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A released file is owed by the account that let it go, until it is off the disk: owed_files says
-// which, and owed adds them up, which is what the quota goes by (Q6). What nobody in particular let
-// go, such as a damaged file that was healed, is owed by nobody.
+// The account that released a file owes its bytes until the file is deleted from the store.
+// owed_files has one row per file, and owed their sum per account, which counts towards the quota
+// (Q6). Files that no account released, such as a healed file, are owed by none.
 
-// owe adds a file that was just released to what the account owes.
+// owe records that the account owes a file that was just released. The zero account owes nothing.
 func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
 	if account.IsZero() || size == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return c.oweMore(ctx, tx, account, size)
 }
 
-// oweMore adds to the sum of what the account owes.
+// oweMore adds size to the sum that the account owes.
 func (c Content) oweMore(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	n, err := tx.Exec(ctx, `UPDATE owed SET size = size + ? WHERE account_id = ?`, size, account)
 	if err == nil && n == 0 {
@@ -37,8 +37,8 @@ func (c Content) oweMore(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return nil
 }
 
-// settle takes files that are off the disk from what their accounts owe, in the order of the
-// accounts. The caller has locked their released rows.
+// settle removes files that are deleted from the debts of their accounts, in the order of accounts.
+// The caller must have locked their released rows.
 func (c Content) settle(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	names, in := args(files), whereFile(len(files))
 	type debt struct {

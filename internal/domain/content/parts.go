@@ -7,18 +7,17 @@ import (
 	"smartdrive/internal/base/digest"
 )
 
-// partBytes is the packed form of a part: its 32-byte chaining value, then its CRC-32 (IEEE),
+// partBytes is the packed size of a part: its 32-byte chaining value and its CRC-32 (IEEE),
 // little-endian.
 const partBytes = 32 + 4
 
-// PartSum is what a blob keeps of each of its parts: ranges can be verified, and a zip needs the
-// CRC.
+// PartSum holds the stored checksums of one part: the CV verifies ranges, and zips need the CRC.
 type PartSum struct {
 	CV    digest.CV
 	CRC32 uint32
 }
 
-// PackParts is the stored form of parts in order.
+// PackParts returns the stored form of parts, in order.
 func PackParts(parts []PartSum) []byte {
 	out := make([]byte, 0, len(parts)*partBytes)
 	for _, p := range parts {
@@ -28,7 +27,7 @@ func PackParts(parts []PartSum) []byte {
 	return out
 }
 
-// UnpackParts reads what PackParts wrote.
+// UnpackParts decodes the output of PackParts. It fails if the length does not fit.
 func UnpackParts(packed []byte) ([]PartSum, error) {
 	if len(packed)%partBytes != 0 {
 		return nil, fmt.Errorf("%d bytes are no list of parts", len(packed))

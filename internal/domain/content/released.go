@@ -12,37 +12,37 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Files whose time has come are deleted by any number of processes. Each claims some, deletes them,
-// and forgets their rows:
+// Any number of processes delete released files after a grace period. Each of them claims some,
+// deletes them, and forgets their rows:
 //
-//	claim    one transaction: the oldest rows that are due, which are not due again before hold has passed
-//	delete   at the store, outside of any transaction
-//	forget   one transaction: the rows of what is gone, and what was owed for them
-//	defer    one transaction: rows of what stays because it lies in a pack that is not worth rewriting yet; nothing is owed for
-//	         them any more, and they are claimed with the next one of their pack
+//	claim    one transaction: the oldest due rows; other claims skip them until hold has passed
+//	delete   in the store, outside of any transaction
+//	forget   one transaction: deletes the rows of deleted files, and the debts for them
+//	defer    one transaction: rows of files that stay because their pack is not worth rewriting yet; the debts are
+//	         deleted, and the rows are claimed with the next file of their pack
 //
 //	dies ...                        and then
-//	after the claim                 it is due again after hold
-//	after the deletion              so it is, too: what is gone already is deleted again, without harm
-//	after the forgetting, no reply  nothing is left; a second one finds no rows and gives nothing back
+//	after the claim                 the file is due again after hold
+//	after the deletion              the file is due again; deleting a missing file does no harm
+//	after the forgetting, no reply  the repeated forget finds no rows and deletes no debts
 //
-// A claim is no more than a later time in released_at: two who hold the same file, because the
-// first one has taken longer than hold, delete it twice.
+// A claim only moves released_at. If a process takes longer than hold, another one may claim the
+// same file, and it is deleted twice.
 
-// Released is a file that no row needs any more.
+// Released is a file that no row refers to.
 type Released struct {
 	File string
 	Size drive.ByteSize
-	At   drive.Time // when it was released; once it was claimed: that of the claim plus hold less grace
+	At   drive.Time // when it was released; after a claim: the time of the claim plus hold less grace
 }
 
-// ReleaseFile records that a stored file belongs to nobody, so that it may be deleted and its
-// presence is explained.
+// ReleaseFile records that a stored file is not referenced and may be deleted. No account owes it.
 func (c Content) ReleaseFile(ctx context.Context, tx *sqldb.Tx, file string, size drive.ByteSize) error {
 	return c.release(ctx, tx, drive.AccountID{}, file, size)
 }
 
-// release writes that a file is to be deleted, and until then owed by the account; zero: by nobody.
+// release inserts the released row of a file, which the account owes until it is deleted; zero:
+// none owes it. A file that is released already stays as it is.
 func (c Content) release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
 	fresh, err := tx.InsertNew(ctx, `INSERT INTO released (file, size, released_at) VALUES (?, ?, ?)`, file, size, c.now())
 	if err != nil {
@@ -54,8 +54,8 @@ func (c Content) release(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return c.owe(ctx, tx, account, file, size)
 }
 
-// NextReleased returns after how long the next released file is due, zero or less: it is; ok is
-// false when none waits.
+// NextReleased returns the time until the next released file is due, zero or less if one is due; ok
+// is false if there is none.
 func (c Content) NextReleased(ctx context.Context, q sqldb.Querier, grace time.Duration) (in time.Duration, ok bool, err error) {
 	var oldest *drive.Time
 	if err := q.QueryRow(ctx, `SELECT MIN(released_at) FROM released`).Scan(&oldest); err != nil {
@@ -67,22 +67,21 @@ func (c Content) NextReleased(ctx context.Context, q sqldb.Querier, grace time.D
 	return oldest.Add(grace).Sub(c.now()), true, nil
 }
 
-// Claim says which released files somebody takes to delete them.
+// Claim describes which released files to claim for deletion.
 type Claim struct {
-	Grace time.Duration // since they were released
-	Hold  time.Duration // for which nobody else gets them
-	Limit int           // how many at most that are due
-	// Together says that those that lie with one that is due are claimed with it, if they are due
-	// or were deferred.
+	Grace time.Duration // time since the release before a file is due
+	Hold  time.Duration // how long other claims skip the claimed files
+	Limit int           // maximum number of due files
+	// Together also claims files in the same packs as the due ones, if they are due or deferred.
 	Together bool
 }
 
-// mates bounds how many more than Limit a claim has that is Together.
+// mates bounds the additional files of a claim with Together, as a multiple of Limit.
 const mates = 3
 
-// ClaimReleased takes the oldest files that are due, passing over those that somebody else is
-// taking just now. A file that a blob names is in use, whatever its released row says: it is not
-// among them, its row goes, and used names it.
+// ClaimReleased claims the oldest due files. It skips files that other transactions are claiming. A
+// released file that a blob refers to is in use: its released row is deleted, and it is returned in
+// used instead of files.
 func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (files []Released, used []string, err error) {
 	if files, err = c.lockDue(ctx, tx, claim); err != nil {
 		return nil, nil, fmt.Errorf("look for released files: %w", err)
@@ -118,11 +117,12 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 	return files, used, nil
 }
 
-// claimers is how many may look at the same moment and find something each.
+// claimers is the number of concurrent claims that can all find files.
 const claimers = 4
 
-// lockDue returns due files whose rows nobody else has. It looks without locking, and then locks
-// some by their keys: a look that locks has all that it looks at, and others would find nothing.
+// lockDue locks due rows that no other transaction has locked, and returns them. It selects
+// candidates without a lock and then locks some by key, because a locking range query would lock
+// all rows it examines and leave nothing to others.
 func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Released, error) {
 	due := c.now().Add(-claim.Grace)
 	rows, err := tx.Query(ctx, `SELECT file FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`, due, claimers*claim.Limit)
@@ -141,12 +141,12 @@ func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Rele
 	return nil, nil
 }
 
-// packsAtOnce is how many packs one statement asks for.
+// packsAtOnce is the number of packs per statement.
 const packsAtOnce = 50
 
-// withMates adds at most so many of the files that lie in one pack with one of those given, are due
-// or were deferred, and that nobody else is taking just now. A file within its grace, or within the
-// Hold of another claim, has a time in between.
+// withMates adds up to most files of the same packs that are due or deferred and not locked by
+// other transactions. Files in their grace period or held by another claim have a released_at in
+// between.
 func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, claim Claim, most int) ([]Released, error) {
 	due, held := c.now().Add(-claim.Grace), c.now().Add(claim.Hold)
 	known := map[string]bool{}
@@ -182,12 +182,12 @@ func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, 
 	return files, nil
 }
 
-// deferred is for how long a file stays whose pack is not worth rewriting, unless another one of
-// its pack is due before.
+// deferred is how long a file stays whose pack is not worth rewriting, unless another file of its
+// pack becomes due.
 const deferred = 30 * 24 * time.Hour
 
-// Defer keeps the released rows of files that stay at their store for now. Nobody owes them any
-// more: it is the store that does not give back their room.
+// Defer keeps the released rows of files that stay in their store for now, and deletes the debts
+// for them, because the store and not the account keeps the space occupied.
 func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace time.Duration) error {
 	rows, err := tx.Query(ctx, `SELECT file FROM released`+whereFile(len(files))+` ORDER BY file`+tx.ForUpdate(), args(files)...)
 	there, err := sqldb.Scan(rows, err, scanName)
@@ -204,6 +204,7 @@ func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace 
 	return nil
 }
 
+// namedByBlobs returns the names that blobs refer to.
 func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT file FROM blobs`+whereFile(len(names)), args(names)...)
 	used, err := sqldb.Scan(rows, err, scanName)
@@ -213,14 +214,14 @@ func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string)
 	return used, nil
 }
 
-// Forget drops the released rows of files that are deleted: nobody owes them any more. Those that
-// have no row any more were forgotten before. It takes as many names as a claim may have.
+// Forget deletes the released rows of deleted files and the debts for them. Files without a row are
+// ignored. It accepts as many names as a claim returns.
 func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	if len(files) == 0 {
 		return nil
 	}
-	// Two may forget the same file, and only one of them gives back what was owed: the one who has
-	// the row.
+	// Only the transaction that gets the row may delete the debt, because two may forget the same
+	// file.
 	rows, err := tx.Query(ctx, `SELECT file FROM released`+whereFile(len(files))+` ORDER BY file`+tx.ForUpdate(), args(files)...)
 	there, err := sqldb.Scan(rows, err, scanName)
 	if err != nil {
@@ -238,8 +239,7 @@ func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error
 	return nil
 }
 
-// skipLocked is what to put at the end of a SELECT of rows that are taken only if nobody else is
-// taking them.
+// skipLocked returns the suffix of a SELECT that locks rows and skips rows locked by others.
 func skipLocked(tx *sqldb.Tx) string {
 	if tx.Dialect() == sqldb.MySQL {
 		return " FOR UPDATE SKIP LOCKED"
@@ -247,6 +247,8 @@ func skipLocked(tx *sqldb.Tx) string {
 	return ""
 }
 
+// whereFile returns a WHERE clause for n names of files.
 func whereFile(n int) string { return ` WHERE file IN (` + sqldb.Marks(n) + `)` }
 
+// scanName scans one name.
 func scanName(name *string, scan func(dest ...any) error) error { return scan(name) }

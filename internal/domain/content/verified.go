@@ -11,11 +11,11 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Open opens the content of a blob so that no wrong byte of it leaves unnoticed. Small content is
-// compared with its checksum first, except at a far store, where that would be one request more. Of
-// larger content each part that is read in order, from its beginning, is compared before its last
-// bytes are returned: those readers get an error instead, which ends their connection. What does
-// not agree is marked as damaged. Errors: those of the store; Internal wraps a BadError.
+// Open opens the content of a blob for verified reading. Small content is compared with its
+// checksum first, except at a store with high latency, where that would cost a request. In larger
+// content, each part that is read in order from its beginning is compared before its last bytes are
+// returned; on a mismatch ReadAt fails. Content that does not match is marked as damaged. Errors
+// are those of the store, and Internal wrapping a BadError.
 func (i Inspector) Open(ctx context.Context, b Blob) (blob.Object, error) {
 	file, err := i.Store.Open(ctx, b.File)
 	if err != nil {
@@ -35,22 +35,24 @@ func (i Inspector) Open(ctx context.Context, b Blob) (blob.Object, error) {
 	return blob.InMemory(bytes), nil
 }
 
-// refuse reports what is wrong with the bytes of a blob, and returns it as an error of the server.
+// refuse reports a failed check of a blob's bytes and returns it as an Internal error. Errors of
+// the store are returned as they are.
 func (i Inspector) refuse(ctx context.Context, b Blob, cause error) error {
 	cause = i.judge(b, cause)
 	bad, ok := errors.AsType[*BadError](cause)
 	if !ok {
 		return cause
 	}
-	ctx = context.WithoutCancel(ctx) // the reader may have gone
+	ctx = context.WithoutCancel(ctx) // the client may be gone
 	return drive.Wrap(errors.Join(bad, i.Report(ctx, b, bad)), drive.Internal)
 }
 
-// sumsAhead is how many sums of parts are read at once: 2.3 KB, for 512 MiB of content of parts of
-// 8 MiB.
+// sumsAhead is the number of part checksums read at once: 2.3 KB, for 512 MiB of content in parts
+// of 8 MiB.
 const sumsAhead = 64
 
-// sumsOf returns what reads the sums of parts of a blob, from one on.
+// sumsOf returns a function that reads up to sumsAhead checksums of a blob's parts, from part first
+// on.
 func (i Inspector) sumsOf(ctx context.Context, b Blob) func(first int) ([]PartSum, error) {
 	return func(first int) ([]PartSum, error) {
 		var packed []byte
@@ -62,20 +64,20 @@ func (i Inspector) sumsOf(ctx context.Context, b Blob) func(first int) ([]PartSu
 	}
 }
 
-// verifying is open content whose parts are compared as they are read.
+// verifying is an open content whose parts are verified as they are read.
 type verifying struct {
 	blob.Object
 	i    Inspector
-	b    Blob
+	b    Blob // handles a failed check and returns the error for the reader
 	sums func(first int) ([]PartSum, error)
 	bad  func(err error) error
 
 	mu    sync.Mutex
-	next  int64  // where the run of bytes that crc covers ends; -1: there is none
-	crc   uint32 // of the part that is being read
-	blind bool   // the sums are not to be had: the blob has gone or was healed, or the database does not answer
-	first int    // part that known begins with
-	known []PartSum
+	next  int64     // end of the bytes that crc covers; -1: none
+	crc   uint32    // running checksum of the part being read
+	blind bool      // checksums are unavailable: the blob is gone or healed, or the database does not answer
+	first int       // number of the first part in known
+	known []PartSum // checksums read from the database
 }
 
 // ReadAt implements blob.Object.
@@ -93,13 +95,13 @@ func (v *verifying) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// ended is a part all of whose bytes were read in order.
+// ended is a part that was read completely, in order.
 type ended struct {
 	n   int
 	crc uint32
 }
 
-// feed adds what was read, and returns the parts that end with it.
+// feed adds bytes that were read, and returns the parts that are complete.
 func (v *verifying) feed(p []byte, off int64) (parts []ended) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,7 +114,7 @@ func (v *verifying) feed(p []byte, off int64) (parts []ended) {
 			v.crc = crc32.ChecksumIEEE(some)
 		case off == v.next:
 			v.crc = crc32.Update(v.crc, crc32.IEEETable, some)
-		default: // somebody has begun in the middle of a part
+		default: // begins in the middle of a part
 			v.next = -1
 			p, off = p[len(some):], off+int64(len(some))
 			continue
@@ -126,7 +128,7 @@ func (v *verifying) feed(p []byte, off int64) (parts []ended) {
 	return parts
 }
 
-// sum returns the checksum of a part; false: it is not known, or the database does not answer.
+// sum returns the expected checksum of part n; false if it is unavailable.
 func (v *verifying) sum(n int) (uint32, bool) {
 	v.mu.Lock()
 	at, known, blind := n-v.first, v.known, v.blind

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-const keyBytes = 32 // of AES-256
+const keyBytes = 32 // key length of AES-256
 
 // Key seals secrets.
 type Key struct{ raw [keyBytes]byte }
 
-// NewKey makes a key.
+// NewKey returns a random key.
 func NewKey() Key {
 	var k Key
 	_, _ = rand.Read(k.raw[:]) // does not fail
 	return k
 }
 
-// ParseKeys reads keys as Text writes them, separated by white space or commas. The first one
-// seals, all of them open.
+// ParseKeys parses keys in the form of Text, separated by white space or commas. The first one is
+// used for sealing, all of them for opening. It fails if there is no key or one is invalid.
 func ParseKeys(text string) ([]Key, error) {
 	var keys []Key
 	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {
@@ -40,10 +40,10 @@ func ParseKeys(text string) ([]Key, error) {
 	return keys, nil
 }
 
-// Text is the key as it is kept in a file.
+// Text returns the key in base64, as stored in a file.
 func (k Key) Text() string { return base64.StdEncoding.EncodeToString(k.raw[:]) }
 
-// name tells keys apart and nothing of them.
+// name returns an identifier of the key that reveals nothing about it.
 func (k Key) name() string {
 	sum := sha256.Sum256(k.raw[:])
 	return hex.EncodeToString(sum[:4])
@@ -51,6 +51,7 @@ func (k Key) name() string {
 
 const sealedPrefix = "sealed:"
 
+// aead returns the cipher of the key.
 func (k Key) aead() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.raw[:])
 	if err != nil {
@@ -59,7 +60,7 @@ func (k Key) aead() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// seal makes the value of a row.
+// seal encrypts secret for the row of that name and returns the column value.
 func (k Key) seal(row string, secret []byte) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
@@ -69,7 +70,7 @@ func (k Key) seal(row string, secret []byte) (string, error) {
 	return sealedPrefix + k.name() + ":" + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// open reads what seal made with this key.
+// open decrypts content, the last field of a value from seal, for the row of that name.
 func (k Key) open(row, content string) ([]byte, error) {
 	aead, err := k.aead()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Link is what a link is found and opened by, as its row keeps it:
+// Link is the part of a link's row by which the link is found and opened:
 //
-//	Token    sha256:<base64url>   of the token, which has 128 random bits and so needs no salt; links are found by it
-//	Code     *                    a code is asked for; empty: none
-//	Sealed   what Seal made of the token, a space and the code: the owner sees both again, and visitors type the code
+//	Token    sha256:<base64url>   hash of the token; the token has 128 random bits, so it needs no salt
+//	Code     *                    visitors must enter a code; empty: they need none
+//	Sealed   the sealed token, a space and the code, which the owner can display
 //
-// A row of a version before has both in plain and nothing sealed.
+// Rows of earlier versions have token and code in plain and nothing sealed.
 type Link struct{ ID, Token, Code, Sealed string }
 
 const (
@@ -26,13 +26,14 @@ const (
 	asksCode   = "*"       // no code has one
 )
 
-// NewLink returns the row of a link.
+// NewLink returns the Link for a new row.
 func (v *Vault) NewLink(ctx context.Context, q sqldb.Querier, id, token, code string) (Link, error) {
 	l := Link{ID: id, Token: HashToken(token)}
 	err := v.seal(ctx, q, &l, token, code)
 	return l, err
 }
 
+// seal sets Code and Sealed of l.
 func (v *Vault) seal(ctx context.Context, q sqldb.Querier, l *Link, token, code string) (err error) {
 	if l.Code = ""; code != "" {
 		l.Code = asksCode
@@ -41,16 +42,17 @@ func (v *Vault) seal(ctx context.Context, q sqldb.Querier, l *Link, token, code 
 	return err
 }
 
-// row is what the sealed text of a link is bound to. Ids are unlike those of all other links.
+// row returns the name that the sealed text is bound to. Link ids are unique across all tables of
+// links.
 func (l Link) row() string { return "link " + l.ID }
 
-// AsksCode reports whether one needs a code, also where it cannot be read any more.
+// AsksCode reports whether the link needs a code, even if the code cannot be opened any more.
 func (l Link) AsksCode() bool { return l.Code != "" }
 
+// isPlain reports whether the row was written by an earlier version.
 func (l Link) isPlain() bool { return !strings.HasPrefix(l.Token, hashPrefix) }
 
-// OpenLink returns the token and the code of a link; both are empty when the key that has sealed
-// them is lost.
+// OpenLink returns token and code of a link. Both are empty if the key that sealed them is lost.
 func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, code string, err error) {
 	if l.isPlain() {
 		return l.Token, l.Code, nil
@@ -66,8 +68,8 @@ func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, c
 	return token, code, nil
 }
 
-// Recode gives a link another code, or none. Its token stays, also where it is only known by its
-// hash.
+// Recode returns the link with another code, or none if code is empty. The token stays, even if
+// only its hash is known.
 func (v *Vault) Recode(ctx context.Context, q sqldb.Querier, l Link, code string) (Link, error) {
 	token, _, err := v.OpenLink(ctx, q, l)
 	if err != nil {
@@ -80,15 +82,15 @@ func (v *Vault) Recode(ctx context.Context, q sqldb.Querier, l Link, code string
 	return l, err
 }
 
-// HashToken is what a row keeps of a token.
+// HashToken returns the column value for a token.
 func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Lookup returns the two values of which a row has one that keeps the token: the hash, or the token
-// itself where the row is of a version before. What looks like a hash is not a token: else whoever
-// has read the database could show what they have read.
+// Lookup returns the two possible column values for a token: its hash, and the token itself for
+// rows of earlier versions. A token that looks like a hash is not looked up in plain, because
+// otherwise a hash read from the database could be used as a token.
 func Lookup(token string) []any {
 	hash := HashToken(token)
 	if strings.Contains(token, ":") {
@@ -97,24 +99,24 @@ func Lookup(token string) []any {
 	return []any{hash, token}
 }
 
-// Links is a table of links. It belongs to the package that implements this.
+// Links is a table of links. The package that owns the table implements it.
 type Links interface {
-	// Name of the table.
+	// Name returns the name of the table.
 	Name() string
-	// Page returns up to limit rows in the order of their ids, after the one given.
+	// Page returns up to limit rows ordered by id, with ids greater than after.
 	Page(ctx context.Context, after string, limit int) ([]Link, error)
-	// Replace writes now where the row is still as it was: its token, code and sealed text. Where
-	// it is not, it does nothing.
+	// Replace updates the row to now if its token, code and sealed text still equal was. Otherwise
+	// it does nothing.
 	Replace(ctx context.Context, tx *sqldb.Tx, was, now Link) error
 }
 
-// sealBatch is rows a transaction, well within its 50 ms.
+// sealBatch is the number of rows per transaction, well within its limit of 50 ms.
 const sealBatch = 200
 
-// SealLinks seals what a version before has left in plain, and seals again what is sealed with a
-// key before the newest. It notes for which key it has ended, and so costs one read once it is
-// done: else every row is read once, and written if it has to be. It works in short transactions,
-// may stop anywhere, and may run in several processes at once.
+// SealLinks seals links that an earlier version left in plain, and reseals links sealed with an old
+// key. It records in meta for which key it has finished, so that later calls cost one read.
+// Otherwise it reads every row once, in short transactions. It can be interrupted and may run in
+// several processes concurrently.
 func (v *Vault) SealLinks(ctx context.Context, table Links) error {
 	k, err := v.newest(ctx, v.opt.DB)
 	if err != nil {
@@ -134,6 +136,7 @@ func (v *Vault) SealLinks(ctx context.Context, table Links) error {
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, mark, k.name()) })
 }
 
+// sealAll seals all rows of a table with key k, page by page.
 func (v *Vault) sealAll(ctx context.Context, table Links, k Key) error {
 	for after := ""; ; {
 		page, err := table.Page(ctx, after, sealBatch)
@@ -155,7 +158,7 @@ func (v *Vault) sealAll(ctx context.Context, table Links, k Key) error {
 	}
 }
 
-// sealOne leaves alone what is sealed with the key, and what is lost.
+// sealOne seals one link, unless it is sealed with k already or its key is lost.
 func (v *Vault) sealOne(ctx context.Context, tx *sqldb.Tx, table Links, was Link, k Key) error {
 	if !was.isPlain() && strings.HasPrefix(was.Sealed, sealedPrefix+k.name()+":") {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Texts are sealed with keys that lie in meta, each sealed itself as the secret of links is, so
-// that another key outside the database changes one row and not all. The newest one seals. None is
-// ever removed: what a process has sealed that had not heard of a rotation can be opened.
+// Texts are sealed with text keys in meta, each sealed like the secret of links, so that a new key
+// outside the database changes one row instead of all. The newest text key seals. Text keys are
+// never deleted, because a process that has not noticed a rotation may have sealed with an old one.
 const (
-	textRows  = "text-key:" // a number of eight digits follows: the largest is the newest
+	textRows  = "text-key:" // followed by a number of eight digits: the largest is the newest
 	firstText = textRows + "00000001"
 )
 
-// Prepare sees to it that there is a key to seal texts with, and seals the keys that are in plain
-// or sealed by an older key outside the database. It must have succeeded once before Seal.
-// ErrOtherKey: the newest one cannot be opened.
+// Prepare ensures that a text key exists, and reseals text keys that are plain or sealed by an old
+// outside key. It must have succeeded once before Seal. It returns ErrOtherKey if the newest text
+// key cannot be opened.
 func (v *Vault) Prepare(ctx context.Context) error {
 	rows, err := textKeys(ctx, v.opt.DB)
 	if err == nil && len(rows) == 0 {
@@ -41,8 +41,8 @@ func (v *Vault) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Seal returns the form in which a text is kept in a row, which it is bound to: row names it,
-// unlike any other of the installation. It makes no transaction, and reads by q at most.
+// Seal encrypts text for a row and returns the column value. row must be unique in the
+// installation. Seal begins no transaction and only reads through q.
 func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error) {
 	k, err := v.newest(ctx, q)
 	if err != nil {
@@ -51,14 +51,14 @@ func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (st
 	return k.seal(row, []byte(text))
 }
 
-// Open returns the text of a form that Seal has made for the row. ErrOtherKey: it cannot be opened
-// with the keys that there are.
+// Open decrypts a value that Seal returned for row. It returns ErrOtherKey if no available key
+// opens it.
 func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error) {
 	name, content, _ := strings.Cut(strings.TrimPrefix(sealed, sealedPrefix), ":")
 	v.mu.Lock()
 	k, known := find(v.texts, name)
 	v.mu.Unlock()
-	if !known { // another process has rotated, or it is lost
+	if !known { // another process has rotated, or the key is lost
 		keys, _, err := v.hear(ctx, q)
 		if err != nil {
 			return "", err
@@ -74,6 +74,7 @@ func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (
 	return string(text), nil
 }
 
+// find returns the key with that name; false if there is none.
 func find(keys []Key, name string) (Key, bool) {
 	at := slices.IndexFunc(keys, func(k Key) bool { return k.name() == name })
 	if at < 0 {
@@ -82,7 +83,8 @@ func find(keys []Key, name string) (Key, bool) {
 	return keys[at], true
 }
 
-// newest returns the key that seals, as it was within the last five seconds.
+// newest returns the text key for sealing, at most five seconds old. It returns ErrOtherKey if the
+// newest key cannot be opened.
 func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	v.mu.Lock()
 	keys, lost, age := v.texts, v.lost, v.opt.Now().Sub(v.heard)
@@ -102,7 +104,8 @@ func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	return keys[0], nil
 }
 
-// hear reads the keys of texts.
+// hear reads the text keys from the database, newest first, and caches them. lost reports that the
+// newest cannot be opened.
 func (v *Vault) hear(ctx context.Context, q sqldb.Querier) (keys []Key, lost bool, err error) {
 	now := v.opt.Now()
 	v.mu.Lock()
@@ -131,9 +134,10 @@ func (v *Vault) hear(ctx context.Context, q sqldb.Querier) (keys []Key, lost boo
 	return keys, lost, nil
 }
 
+// metaRow is a row of the table meta.
 type metaRow struct{ name, value string }
 
-// textKeys returns the rows of the keys of texts, the newest first.
+// textKeys returns the rows of the text keys, newest first.
 func textKeys(ctx context.Context, q sqldb.Querier) ([]metaRow, error) {
 	rows, err := q.Query(ctx, "SELECT name, value FROM meta WHERE name LIKE ? ORDER BY name DESC", textRows+"%")
 	all, err := sqldb.Scan(rows, err, func(r *metaRow, scan func(...any) error) error { return scan(&r.name, &r.value) })
@@ -143,8 +147,8 @@ func textKeys(ctx context.Context, q sqldb.Querier) ([]metaRow, error) {
 	return all, nil
 }
 
-// addTextKey makes a key of texts that is newer than all others. When somebody else does so just
-// now, theirs is as good.
+// addTextKey inserts a new newest text key. If another process inserts the same number
+// concurrently, its key is used.
 func (v *Vault) addTextKey(ctx context.Context, tx *sqldb.Tx) error {
 	rows, err := textKeys(ctx, tx)
 	if err != nil {

@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	linkRow  = "link-secret" // the name in meta
-	trustFor = 5 * time.Second
+	linkRow  = "link-secret"   // name of the row in meta
+	trustFor = 5 * time.Second // how long cached values are used
 )
 
-// ErrOtherKey says that the secret is sealed by a key that this process does not have.
+// ErrOtherKey reports that a secret is sealed by a key that this process does not have.
 var ErrOtherKey = errors.New("a secret in the database is sealed by another key")
 
 // Options configure New. DB is required.
 type Options struct {
 	DB *sqldb.DB
-	// Keys: the first one seals, all of them open. None: the secret is kept in plain.
+	// Keys: the first one is used for sealing, all of them for opening. Empty: secrets stay plain.
 	Keys []Key
-	// Plain keeps the secret in plain although there are keys that open it.
+	// Plain stores secrets in plain even though Keys can open them.
 	Plain bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// Vault keeps the secret of signed links. It is safe for concurrent use.
+// Vault manages the secret of signed links and the text keys. It is safe for concurrent use.
 type Vault struct {
 	opt Options
 
 	mu     sync.Mutex
-	secret []byte
-	readAt time.Time
-	epoch  int   // raised by Rotate: what was read before it is not kept after it
-	texts  []Key // that texts are sealed with, as far as they can be opened; the newest first
-	lost   bool  // the newest is not among them
-	heard  time.Time
+	secret []byte    // cached secret of links; nil: not read
+	readAt time.Time // when secret was read
+	epoch  int       // increased by Rotate, so that values read before are not cached after
+	texts  []Key     // cached text keys that can be opened, newest first
+	lost   bool      // the newest text key cannot be opened
+	heard  time.Time // when texts was read
 }
 
 // New returns the vault of a database. It does no I/O.
@@ -56,9 +56,9 @@ func New(opt Options) *Vault {
 	return &Vault{opt: opt}
 }
 
-// Links returns the secret of signed links, of which other kinds of link make keys of their own.
-// The first caller ever makes it; one that is in plain, or sealed by an older key, is sealed.
-// ErrOtherKey: it cannot be opened with the keys that there are.
+// Links returns the secret of signed links, from which other packages derive keys per kind of link.
+// The first call of an installation creates it. A plain secret, or one sealed by an old key, is
+// resealed. It returns ErrOtherKey if no available key opens the secret.
 func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 	now := v.opt.Now()
 	v.mu.Lock()
@@ -80,13 +80,14 @@ func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
+// load reads the secret of links, creates it if missing, and reseals it if necessary.
 func (v *Vault) load(ctx context.Context) ([]byte, error) {
 	text, err := meta.Find(ctx, v.opt.DB, linkRow)
 	if err == nil && text == "" {
 		if err := v.insert(ctx, linkRow); err != nil {
 			return nil, err
 		}
-		text, err = meta.Find(ctx, v.opt.DB, linkRow) // somebody else's, if they were faster
+		text, err = meta.Find(ctx, v.opt.DB, linkRow) // perhaps of a faster process
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +99,8 @@ func (v *Vault) load(ctx context.Context) ([]byte, error) {
 	return secret, err
 }
 
-// parse reads the value of a row of meta; current: it is kept as this vault keeps it.
+// parse decodes the value of a row of meta. current reports that the value has the form in which
+// this vault stores secrets.
 func (v *Vault) parse(row, text string) (secret []byte, current bool, err error) {
 	rest, sealed := strings.CutPrefix(text, sealedPrefix)
 	if !sealed {
@@ -115,6 +117,7 @@ func (v *Vault) parse(row, text string) (secret []byte, current bool, err error)
 	return nil, false, fmt.Errorf("%w (%s)", ErrOtherKey, name)
 }
 
+// check returns err, or an error if secret has the wrong length.
 func check(secret []byte, err error) error {
 	if err == nil && len(secret) != sha256.Size {
 		err = fmt.Errorf("it has %d bytes", len(secret))
@@ -122,7 +125,7 @@ func check(secret []byte, err error) error {
 	return err
 }
 
-// format is the value that keeps a secret.
+// format returns the value that stores secret in a row.
 func (v *Vault) format(row string, secret []byte) (string, error) {
 	if v.opt.Plain {
 		return hex.EncodeToString(secret), nil
@@ -130,12 +133,14 @@ func (v *Vault) format(row string, secret []byte) (string, error) {
 	return v.opt.Keys[0].seal(row, secret)
 }
 
+// fresh returns the value of a new random secret for a row.
 func (v *Vault) fresh(row string) (string, error) {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // does not fail
 	return v.format(row, secret)
 }
 
+// insert stores a new secret in a row, unless the row exists.
 func (v *Vault) insert(ctx context.Context, row string) error {
 	text, err := v.fresh(row)
 	if err != nil {
@@ -147,7 +152,7 @@ func (v *Vault) insert(ctx context.Context, row string) error {
 	})
 }
 
-// reseal writes the same secret in another form, unless somebody else has changed the row.
+// reseal stores the same secret in the current form, unless the row has changed.
 func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) error {
 	text, err := v.format(row, secret)
 	if err != nil {
@@ -159,10 +164,9 @@ func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) erro
 	})
 }
 
-// Rotate puts a new secret in the place of the one that there is, whatever key has sealed it: every
-// signed link, access to a share and sender's token is void. Texts are sealed with a new key from
-// then on; those that are sealed stay as they are, and can still be opened, until SealLinks has
-// sealed them again. Running it again makes others.
+// Rotate replaces the secret of links, without opening the old one. All signed links, share
+// accesses and sender tokens become invalid. It also adds a text key for new texts. Existing texts
+// can still be opened and are resealed by SealLinks. Each call replaces the secret again.
 func (v *Vault) Rotate(ctx context.Context) error {
 	text, err := v.fresh(linkRow)
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
 	if err != nil {
 		return err
 	}
-	s.b.log.Warn("journal missing in Redis; rebuilt from the bucket, parts are read again before they count", "upload", ref.ID, "parts", len(f.parts), "state", f.state)
+	s.b.log.Warn("journal missing in Redis; rebuilt from the bucket listing; the bytes are read before the file becomes visible", "upload", ref.ID, "parts", len(f.parts), "state", f.state)
 	return a.asError()
 }
 
