@@ -20,13 +20,13 @@ var errTooLong = errors.New("digest: part is longer than the alignment of its of
 //
 // A Part has 18 KiB. A caller with many parts should reuse it with Reset.
 type Part struct {
-	first uint64    // number of chunks in the file before this part
-	room  int64     // bytes that may still be written
-	tree  tree      // all full groups except the newest
-	last  guts.Node // the newest full group, if full is set
-	full  bool      // last is set; it is not in tree yet because it may be the root
-	n     int       // bytes in buf
-	buf   [groupSize]byte
+	first     uint64    // number of chunks in the file before this part
+	remaining int64     // bytes that may still be written
+	tree      tree      // all full groups except the newest
+	last      guts.Node // the newest full group, if full is set
+	full      bool      // last is set; it is not in tree yet because it may be the root
+	n         int       // bytes in buf
+	buf       [groupSize]byte
 }
 
 // NewPart returns a Part for the part at offset bytes in its file. It panics unless offset is a
@@ -42,9 +42,9 @@ func (p *Part) Reset(offset int64) {
 	if offset < 0 || offset%groupSize != 0 {
 		panic("digest: part at an offset that is not a multiple of 16 KiB")
 	}
-	p.first, p.room = uint64(offset)/guts.ChunkSize, math.MaxInt64
+	p.first, p.remaining = uint64(offset)/guts.ChunkSize, math.MaxInt64
 	if offset > 0 {
-		p.room = offset & -offset
+		p.remaining = offset & -offset
 	}
 	p.tree.n, p.full, p.n = 0, false, 0
 }
@@ -54,10 +54,10 @@ func (p *Part) Reset(offset int64) {
 // accepts 8 MiB and the third 16 MiB.
 func (p *Part) Write(b []byte) (int, error) {
 	total := len(b)
-	if int64(total) > p.room {
+	if int64(total) > p.remaining {
 		return 0, errTooLong
 	}
-	p.room -= int64(total)
+	p.remaining -= int64(total)
 	if p.n > 0 {
 		c := copy(p.buf[p.n:], b)
 		p.n, b = p.n+c, b[c:]

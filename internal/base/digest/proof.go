@@ -55,7 +55,7 @@ func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) (
 		return nil, err
 	}
 	buf := make([]byte, min(readBuffer, longest(c.Ranges)))
-	take := func(b []byte) error {
+	hashBytes := func(b []byte) error {
 		_, err := h.Write(b)
 		return err
 	}
@@ -63,10 +63,10 @@ func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) (
 		var head [12]byte
 		binary.LittleEndian.PutUint64(head[:8], uint64(r.Offset))
 		binary.LittleEndian.PutUint32(head[8:], r.Length)
-		if err := take(head[:]); err != nil {
+		if err := hashBytes(head[:]); err != nil {
 			return nil, err
 		}
-		if err := readRange(ctx, src, r.Offset, int64(r.Length), buf, take); err != nil {
+		if err := readRange(ctx, src, r.Offset, int64(r.Length), buf, hashBytes); err != nil {
 			return nil, fmt.Errorf("answer challenge: %w", err)
 		}
 	}

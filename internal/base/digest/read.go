@@ -10,9 +10,9 @@ import (
 // multiple of Part's groups.
 const readBuffer = 128 << 10
 
-// readRange passes n bytes of src from off on to take, through buf. If buf is empty, it allocates
+// readRange passes n bytes of src from off on to sink, through buf. If buf is empty, it allocates
 // up to readBuffer bytes. It checks ctx before every read. Missing bytes are io.ErrUnexpectedEOF.
-func readRange(ctx context.Context, src io.ReaderAt, off, n int64, buf []byte, take func([]byte) error) error {
+func readRange(ctx context.Context, src io.ReaderAt, off, n int64, buf []byte, sink func([]byte) error) error {
 	if len(buf) == 0 && n > 0 {
 		buf = make([]byte, min(n, readBuffer))
 	}
@@ -30,7 +30,7 @@ func readRange(ctx context.Context, src io.ReaderAt, off, n int64, buf []byte, t
 			}
 			return fmt.Errorf("read %d bytes at %d: %w", len(chunk), off, err)
 		}
-		if err := take(chunk); err != nil {
+		if err := sink(chunk); err != nil {
 			return err
 		}
 		off, n = off+int64(got), n-int64(got)

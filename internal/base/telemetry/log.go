@@ -49,28 +49,28 @@ const redacted = "[redacted]"
 // secretWords are words in attribute keys whose values are redacted.
 var secretWords = []string{"password", "passwd", "token", "secret", "authorization", "cookie", "credential", "signature"}
 
-// withQuery matches URLs with a query, which may contain the signature of a link.
-var withQuery = regexp.MustCompile(`([^\s"'?]*/[^\s"'?]*)\?[^\s"']+`)
+// urlWithQuery matches URLs with a query, which may contain the signature of a link.
+var urlWithQuery = regexp.MustCompile(`([^\s"'?]*/[^\s"'?]*)\?[^\s"']+`)
 
 // Redact is a slog.HandlerOptions.ReplaceAttr. It replaces the value of an attribute if its key or
 // a group around it contains a secret word, and removes the query of URLs from texts, messages and
 // errors. It is a safety net: secrets must not be logged, and Redact does not look into other
 // values.
 func Redact(groups []string, a slog.Attr) slog.Attr {
-	if secret(a.Key) {
+	if isSecret(a.Key) {
 		return slog.String(a.Key, redacted)
 	}
-	if slices.ContainsFunc(groups, secret) {
+	if slices.ContainsFunc(groups, isSecret) {
 		return slog.String(a.Key, redacted)
 	}
 	if s, ok := textOf(a.Value); ok && strings.Contains(s, "?") {
-		return slog.String(a.Key, withQuery.ReplaceAllString(s, "$1?"+redacted))
+		return slog.String(a.Key, urlWithQuery.ReplaceAllString(s, "$1?"+redacted))
 	}
 	return a
 }
 
-// secret reports whether key contains a secret word.
-func secret(key string) bool {
+// isSecret reports whether key contains a secret word.
+func isSecret(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range secretWords {
 		if strings.Contains(key, word) {

@@ -10,9 +10,9 @@ import (
 // Outage logs a repeated failure with one line at its beginning and one at its end. The zero value
 // is ready to use. It is safe for concurrent use.
 type Outage struct {
-	mu    sync.Mutex
-	began time.Time // time of the first failure; valid while tries > 0
-	tries int       // failures since the last success
+	mu       sync.Mutex
+	began    time.Time // time of the first failure; valid while tries > 0
+	failures int       // failures since the last success
 }
 
 // Note records the outcome of an attempt. It logs the first error after a success as a warning with
@@ -26,15 +26,15 @@ func (o *Outage) Note(ctx context.Context, log *slog.Logger, what string, err er
 	defer o.mu.Unlock()
 	switch {
 	case err != nil:
-		o.tries++
-		if o.tries == 1 {
+		o.failures++
+		if o.failures == 1 {
 			o.began = time.Now()
 			//nolint:sloglint // the caller names the outage
 			log.LogAttrs(ctx, slog.LevelWarn, what, append(attrs, slog.Any(KeyError, err))...)
 		}
-	case o.tries > 0:
+	case o.failures > 0:
 		//nolint:sloglint // as above
-		log.LogAttrs(ctx, slog.LevelInfo, "over: "+what, append(attrs, slog.Duration("after", time.Since(o.began).Round(time.Millisecond)), slog.Int("failures", o.tries))...)
-		o.tries = 0
+		log.LogAttrs(ctx, slog.LevelInfo, "over: "+what, append(attrs, slog.Duration("after", time.Since(o.began).Round(time.Millisecond)), slog.Int("failures", o.failures))...)
+		o.failures = 0
 	}
 }

@@ -7,13 +7,13 @@ import (
 
 // Shared lets concurrent callers share a sync. The zero value is ready to use.
 type Shared struct {
-	running sync.Mutex // held across I/O, so that callers wait for the running sync
-	mu      sync.Mutex // guards next
-	next    *turn      // the sync that has not begun; nil: none
+	runMu sync.Mutex  // held across I/O, so that callers wait for the running sync
+	mu    sync.Mutex  // guards next
+	next  *sharedSync // the sync that has not begun; nil: none
 }
 
-// turn is a sync for several callers.
-type turn struct {
+// sharedSync is a sync for several callers.
+type sharedSync struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
@@ -27,7 +27,7 @@ func (s *Shared) Do(sync func() error) error {
 	s.mu.Lock()
 	next, first := s.next, s.next == nil
 	if first {
-		next = &turn{done: make(chan struct{})}
+		next = &sharedSync{done: make(chan struct{})}
 		s.next = next
 	}
 	s.mu.Unlock()
@@ -35,8 +35,8 @@ func (s *Shared) Do(sync func() error) error {
 		<-next.done
 		return next.err
 	}
-	s.running.Lock()
-	defer s.running.Unlock()
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
 	s.mu.Lock()
 	s.next = nil
 	s.mu.Unlock()

@@ -30,9 +30,9 @@ func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([
 	if err != nil {
 		return nil, err
 	}
-	a := attaching{Content: c, ids: make([]drive.BlobID, len(contents)), fresh: map[identity]int{}, refs: map[drive.BlobID]int64{}}
+	a := batchAttach{Content: c, ids: make([]drive.BlobID, len(contents)), newBlobs: map[identity]int{}, refs: map[drive.BlobID]int64{}}
 	for i, n := range contents {
-		if err := a.sort(i, n, there); err != nil {
+		if err := a.decide(i, n, there); err != nil {
 			return nil, err
 		}
 	}
@@ -58,25 +58,25 @@ func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []New) (m
 	return found, nil
 }
 
-// attaching is the state of one AttachAll.
-type attaching struct {
+// batchAttach is the state of one AttachAll.
+type batchAttach struct {
 	Content
 	ids      []drive.BlobID         // result, by content
-	fresh    map[identity]int       // index of the first content of each new blob
+	newBlobs map[identity]int       // index of the first content of each new blob
 	copies   []int64                // references of the new blob of each content
 	refs     map[drive.BlobID]int64 // references to add to existing blobs
 	released []int                  // indexes of contents whose file is not needed
 	damaged  []int                  // indexes of contents whose blob exists and is to be healed
 }
 
-// sort decides what to do with content i.
-func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
+// decide decides what to do with content i.
+func (a *batchAttach) decide(i int, n New, there map[identity]Blob) error {
 	a.copies = append(a.copies, 0)
 	same, known := there[n.identity()]
-	switch first, mine := a.fresh[n.identity()]; {
+	switch first, mine := a.newBlobs[n.identity()]; {
 	case known && same.File == n.File:
 		return fmt.Errorf("file %s is attached already", n.File)
-	case known && n.heals(same):
+	case known && n.replaces(same):
 		a.damaged = append(a.damaged, i)
 	case known:
 		a.ids[i] = same.ID
@@ -87,22 +87,22 @@ func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
 		a.copies[first]++
 		a.released = append(a.released, i)
 	default:
-		a.fresh[n.identity()] = i
+		a.newBlobs[n.identity()] = i
 		a.ids[i], a.copies[i] = n.ID, 1
 	}
 	return nil
 }
 
-// write executes the decisions of sort.
-func (a *attaching) write(ctx context.Context, tx *sqldb.Tx, contents []New) error {
-	if err := meanwhile(a.insertFresh(ctx, tx, contents)); err != nil {
+// write executes the decisions of decide.
+func (a *batchAttach) write(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	if err := retryIfChanged(a.insertNew(ctx, tx, contents)); err != nil {
 		return err
 	}
 	taken := make([]drive.BlobID, 0, len(a.refs))
 	for id := range a.refs {
 		taken = append(taken, id)
 	}
-	err := inOrder(taken, func(id drive.BlobID) error { return meanwhile(a.refMany(ctx, tx, id, a.refs[id])) })
+	err := forEachInOrder(taken, func(id drive.BlobID) error { return retryIfChanged(a.refMany(ctx, tx, id, a.refs[id])) })
 	if err != nil {
 		return err
 	}
@@ -117,10 +117,10 @@ func (a *attaching) write(ctx context.Context, tx *sqldb.Tx, contents []New) err
 	return a.addAllAliases(ctx, tx, contents)
 }
 
-// insertFresh inserts the new blobs.
-func (a *attaching) insertFresh(ctx context.Context, tx *sqldb.Tx, contents []New) error {
-	order := make([]int, 0, len(a.fresh))
-	for _, i := range a.fresh {
+// insertNew inserts the new blobs.
+func (a *batchAttach) insertNew(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	order := make([]int, 0, len(a.newBlobs))
+	for _, i := range a.newBlobs {
 		order = append(order, i)
 	}
 	slices.SortFunc(order, func(x, y int) int { return bytes.Compare(contents[x].Sum[:], contents[y].Sum[:]) })
@@ -151,7 +151,7 @@ func (c Content) refMany(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, n i
 
 // releaseFiles inserts released rows for the files that are not needed. The files are new, so no
 // such rows exist.
-func (a *attaching) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []New) error {
 	if len(a.released) == 0 {
 		return nil
 	}
@@ -174,11 +174,11 @@ func (a *attaching) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []N
 	if owes == 0 {
 		return nil
 	}
-	return a.oweMore(ctx, tx, contents[a.released[0]].Account, owes)
+	return a.addToDebtSum(ctx, tx, contents[a.released[0]].Account, owes)
 }
 
 // addAllAliases inserts the additional digests that the server has computed.
-func (a *attaching) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+func (a *batchAttach) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []New) error {
 	var rows [][]any
 	var others []int // contents of existing or repeated blobs, whose aliases may exist already
 	for i, n := range contents {

@@ -27,7 +27,7 @@ func (c Content) Candidates(ctx context.Context, q sqldb.Querier, claim digest.S
 		if err != nil {
 			return nil, err
 		}
-		if blobs, err = c.agreeing(ctx, q, blobs, claim); err != nil || len(blobs) > 0 {
+		if blobs, err = c.matching(ctx, q, blobs, claim); err != nil || len(blobs) > 0 {
 			return blobs, err
 		}
 	}
@@ -49,23 +49,23 @@ func (c Content) byDigest(ctx context.Context, q sqldb.Querier, algo digest.Algo
 	return blobs, nil
 }
 
-// agreeing returns the blobs whose known digests do not contradict the claim.
-func (c Content) agreeing(ctx context.Context, q sqldb.Querier, blobs []Blob, claim digest.Set) ([]Blob, error) {
+// matching returns the blobs whose known digests do not contradict the claim.
+func (c Content) matching(ctx context.Context, q sqldb.Querier, blobs []Blob, claim digest.Set) ([]Blob, error) {
 	var keep []Blob
 	for _, b := range blobs {
 		known, err := c.Aliases(ctx, q, b.ID)
 		if err != nil {
 			return nil, err
 		}
-		if agree(known, claim) {
+		if compatible(known, claim) {
 			keep = append(keep, b)
 		}
 	}
 	return keep, nil
 }
 
-// agree reports whether no shared algorithm differs.
-func agree(known, claim digest.Set) bool {
+// compatible reports whether no shared algorithm differs.
+func compatible(known, claim digest.Set) bool {
 	for algo, sum := range claim {
 		if other, ok := known[algo]; ok && !bytes.Equal(sum, other) {
 			return false

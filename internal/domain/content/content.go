@@ -95,16 +95,16 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		id, err = n.ID, meanwhile(c.insert(ctx, tx, n))
+		id, err = n.ID, retryIfChanged(c.insert(ctx, tx, n))
 	case err != nil:
 		return drive.BlobID{}, false, err
 	case same.File == n.File:
 		return drive.BlobID{}, false, fmt.Errorf("file %s is attached already", n.File)
-	case n.heals(same):
+	case n.replaces(same):
 		id, err = same.ID, c.heal(ctx, tx, same, n)
 	default:
 		id, reused = same.ID, true
-		if err = meanwhile(c.Ref(ctx, tx, same.ID)); err == nil {
+		if err = retryIfChanged(c.Ref(ctx, tx, same.ID)); err == nil {
 			err = c.release(ctx, tx, n.Account, n.File, n.Size)
 		}
 	}
@@ -114,9 +114,9 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 	return id, reused, c.addAliases(ctx, tx, id, n.Aliases)
 }
 
-// meanwhile converts a conflict with a concurrent transaction (NotFound, duplicate key) to an error
-// that makes sqldb run the transaction again.
-func meanwhile(err error) error {
+// retryIfChanged converts a conflict with a concurrent transaction (NotFound, duplicate key) to an
+// error that makes sqldb run the transaction again.
+func retryIfChanged(err error) error {
 	if drive.IsKind(err, drive.NotFound) || sqldb.IsDuplicate(err) {
 		return sqldb.Again(err)
 	}
@@ -142,8 +142,8 @@ func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
 	return nil
 }
 
-// heals reports whether n's file is to replace the file of the blob same.
-func (n New) heals(same Blob) bool {
+// replaces reports whether n's file is to replace the file of the blob same.
+func (n New) replaces(same Blob) bool {
 	return same.Damaged != 0 || n.Unsound != "" && n.Unsound == same.File
 }
 
@@ -155,7 +155,7 @@ func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error 
 		return fmt.Errorf("heal blob %s: %w", old.ID, err)
 	}
 	if changed == 0 { // healed or deleted by a concurrent transaction
-		return meanwhile(drive.Fail(drive.NotFound))
+		return retryIfChanged(drive.Fail(drive.NotFound))
 	}
 	return c.release(ctx, tx, drive.AccountID{}, old.File, old.Size)
 }
@@ -188,17 +188,17 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 
 // ReleaseAll is Release for several blobs, in the order of ids, the common lock order.
 func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
-	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
+	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
 
 // RefAll is Ref for several blobs, in the order of ids.
 func (c Content) RefAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
-	return inOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
+	return forEachInOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
 }
 
-// inOrder calls do for ids in ascending order, so that concurrent transactions do not deadlock. It
-// stops at the first error.
-func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
+// forEachInOrder calls do for ids in ascending order, so that concurrent transactions do not
+// deadlock. It stops at the first error.
+func forEachInOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) })
 	for _, id := range ids {

@@ -33,8 +33,9 @@ const (
 	// staleAfter is the age of the last scrub from which on Inspect also reads larger content:
 	// twice the default of --scrub.
 	staleAfter = 60 * 24 * time.Hour
-	// farLooks is the number of concurrent inspections at a store with high latency.
-	farLooks = 16
+	// maxConcurrentInspections is the number of concurrent inspections at a store with high
+	// latency.
+	maxConcurrentInspections = 16
 )
 
 // BadError reports that stored bytes do not match the row of their blob.
@@ -64,13 +65,13 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 			delete(there, id)
 		}
 	}
-	looks, ctx := errgroup.WithContext(ctx)
-	looks.SetLimit(1)
+	inspections, ctx := errgroup.WithContext(ctx)
+	inspections.SetLimit(1)
 	if i.Store.Caps().Far {
-		looks.SetLimit(farLooks)
+		inspections.SetLimit(maxConcurrentInspections)
 	}
 	for id, b := range there {
-		looks.Go(func() error {
+		inspections.Go(func() error {
 			err := i.Inspect(ctx, b, drive.MaxFileSize)
 			if err == nil || ctx.Err() != nil {
 				return ctx.Err()
@@ -84,7 +85,7 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 			return nil
 		})
 	}
-	return looks.Wait()
+	return inspections.Wait()
 }
 
 // Inspect verifies the bytes of a blob quickly: existence and size, the checksum of small content,
@@ -92,17 +93,17 @@ func (i Inspector) Prepare(ctx context.Context, contents ...*New) error {
 // they pass, a BadError if not, and another error if the store cannot be reached.
 func (i Inspector) Inspect(ctx context.Context, b Blob, limit drive.ByteSize) error {
 	if b.Size <= smallContent {
-		return i.judge(b, i.checkSmall(ctx, b))
+		return i.classify(b, i.checkSmall(ctx, b))
 	}
 	if b.Size <= limit && i.now().Sub(b.Scrubbed) > staleAfter {
 		return i.Reread(ctx, b)
 	}
-	return i.judge(b, i.checkSize(ctx, b))
+	return i.classify(b, i.checkSize(ctx, b))
 }
 
 // Reread is Inspect with all bytes read and the digest compared. It records the scrub.
 func (i Inspector) Reread(ctx context.Context, b Blob) error {
-	if err := i.judge(b, i.checkDigest(ctx, b)); err != nil {
+	if err := i.classify(b, i.checkDigest(ctx, b)); err != nil {
 		return err
 	}
 	return i.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -117,7 +118,7 @@ func (i Inspector) Reread(ctx context.Context, b Blob) error {
 func (i Inspector) Report(ctx context.Context, b Blob, cause error) error {
 	bad, ok := errors.AsType[*BadError](cause)
 	if !ok {
-		i.log().WarnContext(ctx, "stored content cannot be looked at: its store does not answer", "blob", b.ID, "error", cause)
+		i.log().WarnContext(ctx, "stored content not checked: the store does not answer", "blob", b.ID, "error", cause)
 		return nil
 	}
 	i.log().ErrorContext(ctx, "stored content is unsound; upload the same file again, or restore it from a backup", "blob", b.ID, "error", cause)
@@ -193,8 +194,8 @@ func readChecked(file io.ReaderAt, b Blob) ([]byte, error) {
 	return bytes, nil
 }
 
-// judge converts definite errors of the store (missing, unreadable, truncated) to a BadError.
-func (i Inspector) judge(b Blob, err error) error {
+// classify converts definite errors of the store (missing, unreadable, truncated) to a BadError.
+func (i Inspector) classify(b Blob, err error) error {
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return &BadError{Blob: b.ID, Found: "no such file"}

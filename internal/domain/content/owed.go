@@ -12,8 +12,9 @@ import (
 // owed_files has one row per file, and owed their sum per account, which counts towards the quota
 // (Q6). Files that no account released, such as a healed file, are owed by none.
 
-// owe records that the account owes a file that was just released. The zero account owes nothing.
-func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
+// addDebt records that the account owes a file that was just released. The zero account owes
+// nothing.
+func (c Content) addDebt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
 	if account.IsZero() || size == 0 {
 		return nil
 	}
@@ -21,15 +22,15 @@ func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err != nil {
 		return fmt.Errorf("owe file %s: %w", file, err)
 	}
-	return c.oweMore(ctx, tx, account, size)
+	return c.addToDebtSum(ctx, tx, account, size)
 }
 
-// oweMore adds size to the sum that the account owes.
-func (c Content) oweMore(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
+// addToDebtSum adds size to the sum that the account owes.
+func (c Content) addToDebtSum(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	n, err := tx.Exec(ctx, `UPDATE owed SET size = size + ? WHERE account_id = ?`, size, account)
 	if err == nil && n == 0 {
 		_, err = tx.Exec(ctx, `INSERT INTO owed (account_id, size) VALUES (?, ?)`, account, size)
-		err = meanwhile(err)
+		err = retryIfChanged(err)
 	}
 	if err != nil {
 		return fmt.Errorf("add to what account %s owes: %w", account, err)
@@ -37,9 +38,9 @@ func (c Content) oweMore(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return nil
 }
 
-// settle removes files that are deleted from the debts of their accounts, in the order of accounts.
-// The caller must have locked their released rows.
-func (c Content) settle(ctx context.Context, tx *sqldb.Tx, files []string) error {
+// clearDebts removes files that are deleted from the debts of their accounts, in the order of
+// accounts. The caller must have locked their released rows.
+func (c Content) clearDebts(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	names, in := args(files), whereFile(len(files))
 	type debt struct {
 		account drive.AccountID

@@ -51,7 +51,7 @@ func (c Content) release(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if !fresh {
 		return nil
 	}
-	return c.owe(ctx, tx, account, file, size)
+	return c.addDebt(ctx, tx, account, file, size)
 }
 
 // NextReleased returns the time until the next released file is due, zero or less if one is due; ok
@@ -76,8 +76,8 @@ type Claim struct {
 	Together bool
 }
 
-// mates bounds the additional files of a claim with Together, as a multiple of Limit.
-const mates = 3
+// samePackFactor bounds the additional files of a claim with Together, as a multiple of Limit.
+const samePackFactor = 3
 
 // ClaimReleased claims the oldest due files. It skips files that other transactions are claiming. A
 // released file that a blob refers to is in use: its released row is deleted, and it is returned in
@@ -90,7 +90,7 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 		return nil, nil, nil
 	}
 	if claim.Together {
-		if files, err = c.withMates(ctx, tx, files, claim, mates*claim.Limit); err != nil {
+		if files, err = c.addSamePack(ctx, tx, files, claim, samePackFactor*claim.Limit); err != nil {
 			return nil, nil, fmt.Errorf("look for released files of the same packs: %w", err)
 		}
 	}
@@ -107,25 +107,25 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 		}
 		files = slices.DeleteFunc(files, func(r Released) bool { return slices.Contains(used, r.File) })
 	}
-	again := c.now().Add(claim.Hold - claim.Grace)
-	if _, err := tx.Exec(ctx, `UPDATE released SET released_at = ?`+whereFile(len(names)), append([]any{again}, args(names)...)...); err != nil {
+	dueAt := c.now().Add(claim.Hold - claim.Grace)
+	if _, err := tx.Exec(ctx, `UPDATE released SET released_at = ?`+whereFile(len(names)), append([]any{dueAt}, args(names)...)...); err != nil {
 		return nil, nil, fmt.Errorf("claim %d released files: %w", len(names), err)
 	}
 	for i := range files {
-		files[i].At = again
+		files[i].At = dueAt
 	}
 	return files, used, nil
 }
 
-// claimers is the number of concurrent claims that can all find files.
-const claimers = 4
+// maxConcurrentClaims is the number of concurrent claims that can all find files.
+const maxConcurrentClaims = 4
 
 // lockDue locks due rows that no other transaction has locked, and returns them. It selects
 // candidates without a lock and then locks some by key, because a locking range query would lock
 // all rows it examines and leave nothing to others.
 func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Released, error) {
 	due := c.now().Add(-claim.Grace)
-	rows, err := tx.Query(ctx, `SELECT file FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`, due, claimers*claim.Limit)
+	rows, err := tx.Query(ctx, `SELECT file FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`, due, maxConcurrentClaims*claim.Limit)
 	names, err := sqldb.Scan(rows, err, scanName)
 	if err != nil {
 		return nil, err
@@ -141,13 +141,13 @@ func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Rele
 	return nil, nil
 }
 
-// packsAtOnce is the number of packs per statement.
-const packsAtOnce = 50
+// packsPerQuery is the number of packs per statement.
+const packsPerQuery = 50
 
-// withMates adds up to most files of the same packs that are due or deferred and not locked by
+// addSamePack adds up to most files of the same packs that are due or deferred and not locked by
 // other transactions. Files in their grace period or held by another claim have a released_at in
 // between.
-func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, claim Claim, most int) ([]Released, error) {
+func (c Content) addSamePack(ctx context.Context, tx *sqldb.Tx, files []Released, claim Claim, most int) ([]Released, error) {
 	due, held := c.now().Add(-claim.Grace), c.now().Add(claim.Hold)
 	known := map[string]bool{}
 	var packs [][2]string
@@ -158,7 +158,7 @@ func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, 
 			packs = append(packs, [2]string{from, to})
 		}
 	}
-	for some := range slices.Chunk(packs, packsAtOnce) {
+	for some := range slices.Chunk(packs, packsPerQuery) {
 		var bounds []any
 		for _, p := range some {
 			bounds = append(bounds, p[0], p[1])
@@ -182,9 +182,9 @@ func (c Content) withMates(ctx context.Context, tx *sqldb.Tx, files []Released, 
 	return files, nil
 }
 
-// deferred is how long a file stays whose pack is not worth rewriting, unless another file of its
+// deferTime is how long a file stays whose pack is not worth rewriting, unless another file of its
 // pack becomes due.
-const deferred = 30 * 24 * time.Hour
+const deferTime = 30 * 24 * time.Hour
 
 // Defer keeps the released rows of files that stay in their store for now, and deletes the debts
 // for them, because the store and not the account keeps the space occupied.
@@ -194,10 +194,10 @@ func (c Content) Defer(ctx context.Context, tx *sqldb.Tx, files []string, grace 
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	if err := c.settle(ctx, tx, there); err != nil {
+	if err := c.clearDebts(ctx, tx, there); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE released SET released_at = ?`+whereFile(len(there)), append([]any{c.now().Add(deferred - grace)}, args(there)...)...)
+	_, err = tx.Exec(ctx, `UPDATE released SET released_at = ?`+whereFile(len(there)), append([]any{c.now().Add(deferTime - grace)}, args(there)...)...)
 	if err != nil {
 		return fmt.Errorf("defer %d files: %w", len(there), err)
 	}
@@ -230,7 +230,7 @@ func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error
 	if len(there) == 0 {
 		return nil
 	}
-	if err := c.settle(ctx, tx, there); err != nil {
+	if err := c.clearDebts(ctx, tx, there); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM released`+whereFile(len(there)), args(there)...); err != nil {

@@ -26,7 +26,7 @@ func (i Inspector) Open(ctx context.Context, b Blob) (blob.Object, error) {
 		return nil, i.refuse(ctx, b, errors.Join(err, file.Close()))
 	}
 	if _, here := file.(blob.InMemory); b.Size > smallContent || i.Store.Caps().Far && !here {
-		return &verifying{Object: file, i: i, b: b, sums: i.sumsOf(ctx, b), bad: func(err error) error { return i.refuse(ctx, b, err) }, next: -1}, nil
+		return &verifyingObject{Object: file, i: i, b: b, sums: i.sumReader(ctx, b), onBad: func(err error) error { return i.refuse(ctx, b, err) }, next: -1}, nil
 	}
 	bytes, err := readChecked(file, b)
 	if err = errors.Join(err, file.Close()); err != nil {
@@ -38,7 +38,7 @@ func (i Inspector) Open(ctx context.Context, b Blob) (blob.Object, error) {
 // refuse reports a failed check of a blob's bytes and returns it as an Internal error. Errors of
 // the store are returned as they are.
 func (i Inspector) refuse(ctx context.Context, b Blob, cause error) error {
-	cause = i.judge(b, cause)
+	cause = i.classify(b, cause)
 	bad, ok := errors.AsType[*BadError](cause)
 	if !ok {
 		return cause
@@ -47,16 +47,16 @@ func (i Inspector) refuse(ctx context.Context, b Blob, cause error) error {
 	return drive.Wrap(errors.Join(bad, i.Report(ctx, b, bad)), drive.Internal)
 }
 
-// sumsAhead is the number of part checksums read at once: 2.3 KB, for 512 MiB of content in parts
+// sumsPerRead is the number of part checksums read at once: 2.3 KB, for 512 MiB of content in parts
 // of 8 MiB.
-const sumsAhead = 64
+const sumsPerRead = 64
 
-// sumsOf returns a function that reads up to sumsAhead checksums of a blob's parts, from part first
-// on.
-func (i Inspector) sumsOf(ctx context.Context, b Blob) func(first int) ([]PartSum, error) {
+// sumReader returns a function that reads up to sumsPerRead checksums of a blob's parts, from part
+// first on.
+func (i Inspector) sumReader(ctx context.Context, b Blob) func(first int) ([]PartSum, error) {
 	return func(first int) ([]PartSum, error) {
 		var packed []byte
-		err := i.DB.QueryRow(ctx, `SELECT SUBSTR(parts, ?, ?) FROM blobs WHERE id = ? AND file = ?`, first*partBytes+1, sumsAhead*partBytes, b.ID, b.File).Scan(&packed)
+		err := i.DB.QueryRow(ctx, `SELECT SUBSTR(parts, ?, ?) FROM blobs WHERE id = ? AND file = ?`, first*partBytes+1, sumsPerRead*partBytes, b.ID, b.File).Scan(&packed)
 		if err != nil {
 			return nil, fmt.Errorf("read the sums of parts of blob %s: %w", b.ID, err)
 		}
@@ -64,45 +64,45 @@ func (i Inspector) sumsOf(ctx context.Context, b Blob) func(first int) ([]PartSu
 	}
 }
 
-// verifying is an open content whose parts are verified as they are read.
-type verifying struct {
+// verifyingObject is an open content whose parts are verified as they are read.
+type verifyingObject struct {
 	blob.Object
-	i    Inspector
-	b    Blob // handles a failed check and returns the error for the reader
-	sums func(first int) ([]PartSum, error)
-	bad  func(err error) error
+	i     Inspector
+	b     Blob // handles a failed check and returns the error for the reader
+	sums  func(first int) ([]PartSum, error)
+	onBad func(err error) error
 
-	mu    sync.Mutex
-	next  int64     // end of the bytes that crc covers; -1: none
-	crc   uint32    // running checksum of the part being read
-	blind bool      // checksums are unavailable: the blob is gone or healed, or the database does not answer
-	first int       // number of the first part in known
-	known []PartSum // checksums read from the database
+	mu              sync.Mutex
+	next            int64     // end of the bytes that crc covers; -1: none
+	crc             uint32    // running checksum of the part being read
+	sumsUnavailable bool      // checksums are unavailable: the blob is gone or healed, or the database does not answer
+	first           int       // number of the first part in known
+	known           []PartSum // checksums read from the database
 }
 
 // ReadAt implements blob.Object.
-func (v *verifying) ReadAt(p []byte, off int64) (int, error) {
+func (v *verifyingObject) ReadAt(p []byte, off int64) (int, error) {
 	n, err := v.Object.ReadAt(p, off)
 	if Unreadable(err) {
-		return 0, v.bad(err)
+		return 0, v.onBad(err)
 	}
-	for _, part := range v.feed(p[:n], off) {
+	for _, part := range v.add(p[:n], off) {
 		if want, ok := v.sum(part.n); ok && want != part.crc {
 			found := fmt.Sprintf("part %d has CRC-32 %08x instead of %08x", part.n, part.crc, want)
-			return 0, v.bad(&BadError{Blob: v.b.ID, Changed: true, Found: found})
+			return 0, v.onBad(&BadError{Blob: v.b.ID, Changed: true, Found: found})
 		}
 	}
 	return n, err
 }
 
-// ended is a part that was read completely, in order.
-type ended struct {
+// finishedPart is a part that was read completely, in order.
+type finishedPart struct {
 	n   int
 	crc uint32
 }
 
-// feed adds bytes that were read, and returns the parts that are complete.
-func (v *verifying) feed(p []byte, off int64) (parts []ended) {
+// add adds bytes that were read, and returns the parts that are complete.
+func (v *verifyingObject) add(p []byte, off int64) (parts []finishedPart) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	size := int64(v.b.PartSize)
@@ -122,16 +122,16 @@ func (v *verifying) feed(p []byte, off int64) (parts []ended) {
 		p, off = p[len(some):], off+int64(len(some))
 		v.next = off
 		if off%size == 0 || off == int64(v.b.Size) {
-			parts = append(parts, ended{int((off - 1) / size), v.crc})
+			parts = append(parts, finishedPart{int((off - 1) / size), v.crc})
 		}
 	}
 	return parts
 }
 
 // sum returns the expected checksum of part n; false if it is unavailable.
-func (v *verifying) sum(n int) (uint32, bool) {
+func (v *verifyingObject) sum(n int) (uint32, bool) {
 	v.mu.Lock()
-	at, known, blind := n-v.first, v.known, v.blind
+	at, known, blind := n-v.first, v.known, v.sumsUnavailable
 	v.mu.Unlock()
 	if blind {
 		return 0, false
@@ -143,7 +143,7 @@ func (v *verifying) sum(n int) (uint32, bool) {
 				v.i.log().Warn("the rest of a download is not verified", "blob", v.b.ID, "error", err)
 			}
 			v.mu.Lock()
-			v.blind = true
+			v.sumsUnavailable = true
 			v.mu.Unlock()
 			return 0, false
 		}

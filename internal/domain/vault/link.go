@@ -22,8 +22,8 @@ import (
 type Link struct{ ID, Token, Code, Sealed string }
 
 const (
-	hashPrefix = "sha256:" // no token has a colon
-	asksCode   = "*"       // no code has one
+	hashPrefix   = "sha256:" // no token has a colon
+	codeRequired = "*"       // no code has one
 )
 
 // NewLink returns the Link for a new row.
@@ -36,7 +36,7 @@ func (v *Vault) NewLink(ctx context.Context, q sqldb.Querier, id, token, code st
 // seal sets Code and Sealed of l.
 func (v *Vault) seal(ctx context.Context, q sqldb.Querier, l *Link, token, code string) (err error) {
 	if l.Code = ""; code != "" {
-		l.Code = asksCode
+		l.Code = codeRequired
 	}
 	l.Sealed, err = v.Seal(ctx, q, l.row(), token+" "+code)
 	return err

@@ -15,8 +15,8 @@ import (
 // outside the database changes one row instead of all. The newest text key seals. Text keys are
 // never deleted, because a process that has not noticed a rotation may have sealed with an old one.
 const (
-	textRows  = "text-key:" // followed by a number of eight digits: the largest is the newest
-	firstText = textRows + "00000001"
+	textKeyPrefix = "text-key:" // followed by a number of eight digits: the largest is the newest
+	firstTextKey  = textKeyPrefix + "00000001"
 )
 
 // Prepare ensures that a text key exists, and reseals text keys that are plain or sealed by an old
@@ -25,7 +25,7 @@ const (
 func (v *Vault) Prepare(ctx context.Context) error {
 	rows, err := textKeys(ctx, v.opt.DB)
 	if err == nil && len(rows) == 0 {
-		err = v.insert(ctx, firstText)
+		err = v.insert(ctx, firstTextKey)
 	}
 	if err == nil {
 		_, err = v.newest(ctx, v.opt.DB)
@@ -59,7 +59,7 @@ func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (
 	k, known := find(v.texts, name)
 	v.mu.Unlock()
 	if !known { // another process has rotated, or the key is lost
-		keys, _, err := v.hear(ctx, q)
+		keys, _, err := v.readTextKeys(ctx, q)
 		if err != nil {
 			return "", err
 		}
@@ -87,11 +87,11 @@ func find(keys []Key, name string) (Key, bool) {
 // newest key cannot be opened.
 func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	v.mu.Lock()
-	keys, lost, age := v.texts, v.lost, v.opt.Now().Sub(v.heard)
+	keys, lost, age := v.texts, v.newestLost, v.opt.Now().Sub(v.textsReadAt)
 	v.mu.Unlock()
-	if len(keys) == 0 || age < 0 || age >= trustFor {
+	if len(keys) == 0 || age < 0 || age >= cacheTTL {
 		var err error
-		if keys, lost, err = v.hear(ctx, q); err != nil {
+		if keys, lost, err = v.readTextKeys(ctx, q); err != nil {
 			return Key{}, err
 		}
 	}
@@ -104,9 +104,9 @@ func (v *Vault) newest(ctx context.Context, q sqldb.Querier) (Key, error) {
 	return keys[0], nil
 }
 
-// hear reads the text keys from the database, newest first, and caches them. lost reports that the
-// newest cannot be opened.
-func (v *Vault) hear(ctx context.Context, q sqldb.Querier) (keys []Key, lost bool, err error) {
+// readTextKeys reads the text keys from the database, newest first, and caches them. lost reports
+// that the newest cannot be opened.
+func (v *Vault) readTextKeys(ctx context.Context, q sqldb.Querier) (keys []Key, lost bool, err error) {
 	now := v.opt.Now()
 	v.mu.Lock()
 	epoch := v.epoch
@@ -129,7 +129,7 @@ func (v *Vault) hear(ctx context.Context, q sqldb.Querier) (keys []Key, lost boo
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.epoch == epoch {
-		v.texts, v.lost, v.heard = keys, lost, now
+		v.texts, v.newestLost, v.textsReadAt = keys, lost, now
 	}
 	return keys, lost, nil
 }
@@ -139,7 +139,7 @@ type metaRow struct{ name, value string }
 
 // textKeys returns the rows of the text keys, newest first.
 func textKeys(ctx context.Context, q sqldb.Querier) ([]metaRow, error) {
-	rows, err := q.Query(ctx, "SELECT name, value FROM meta WHERE name LIKE ? ORDER BY name DESC", textRows+"%")
+	rows, err := q.Query(ctx, "SELECT name, value FROM meta WHERE name LIKE ? ORDER BY name DESC", textKeyPrefix+"%")
 	all, err := sqldb.Scan(rows, err, func(r *metaRow, scan func(...any) error) error { return scan(&r.name, &r.value) })
 	if err != nil {
 		return nil, fmt.Errorf("list the keys of texts: %w", err)
@@ -154,15 +154,15 @@ func (v *Vault) addTextKey(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil {
 		return err
 	}
-	row := firstText
+	row := firstTextKey
 	if len(rows) > 0 {
 		var n int
-		if _, err := fmt.Sscanf(rows[0].name, textRows+"%d", &n); err != nil {
+		if _, err := fmt.Sscanf(rows[0].name, textKeyPrefix+"%d", &n); err != nil {
 			return fmt.Errorf("read the number of %q: %w", rows[0].name, err)
 		}
-		row = fmt.Sprintf(textRows+"%08d", n+1)
+		row = fmt.Sprintf(textKeyPrefix+"%08d", n+1)
 	}
-	text, err := v.fresh(row)
+	text, err := v.newValue(row)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 const (
 	linkRow  = "link-secret"   // name of the row in meta
-	trustFor = 5 * time.Second // how long cached values are used
+	cacheTTL = 5 * time.Second // how long cached values are used
 )
 
 // ErrOtherKey reports that a secret is sealed by a key that this process does not have.
@@ -38,13 +38,13 @@ type Options struct {
 type Vault struct {
 	opt Options
 
-	mu     sync.Mutex
-	secret []byte    // cached secret of links; nil: not read
-	readAt time.Time // when secret was read
-	epoch  int       // increased by Rotate, so that values read before are not cached after
-	texts  []Key     // cached text keys that can be opened, newest first
-	lost   bool      // the newest text key cannot be opened
-	heard  time.Time // when texts was read
+	mu          sync.Mutex
+	secret      []byte    // cached secret of links; nil: not read
+	readAt      time.Time // when secret was read
+	epoch       int       // increased by Rotate, so that values read before are not cached after
+	texts       []Key     // cached text keys that can be opened, newest first
+	newestLost  bool      // the newest text key cannot be opened
+	textsReadAt time.Time // when texts was read
 }
 
 // New returns the vault of a database. It does no I/O.
@@ -65,7 +65,7 @@ func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 	secret, epoch := v.secret, v.epoch
 	age := now.Sub(v.readAt)
 	v.mu.Unlock()
-	if secret != nil && age >= 0 && age < trustFor {
+	if secret != nil && age >= 0 && age < cacheTTL {
 		return secret, nil
 	}
 	secret, err := v.load(ctx)
@@ -105,44 +105,44 @@ func (v *Vault) parse(row, text string) (secret []byte, current bool, err error)
 	rest, sealed := strings.CutPrefix(text, sealedPrefix)
 	if !sealed {
 		secret, err = hex.DecodeString(text)
-		return secret, v.opt.Plain, check(secret, err)
+		return secret, v.opt.Plain, checkLength(secret, err)
 	}
 	name, content, _ := strings.Cut(rest, ":")
 	for i, k := range v.opt.Keys {
 		if k.name() == name {
 			secret, err = k.open(row, content)
-			return secret, i == 0 && !v.opt.Plain, check(secret, err)
+			return secret, i == 0 && !v.opt.Plain, checkLength(secret, err)
 		}
 	}
 	return nil, false, fmt.Errorf("%w (%s)", ErrOtherKey, name)
 }
 
-// check returns err, or an error if secret has the wrong length.
-func check(secret []byte, err error) error {
+// checkLength returns err, or an error if secret has the wrong length.
+func checkLength(secret []byte, err error) error {
 	if err == nil && len(secret) != sha256.Size {
 		err = fmt.Errorf("it has %d bytes", len(secret))
 	}
 	return err
 }
 
-// format returns the value that stores secret in a row.
-func (v *Vault) format(row string, secret []byte) (string, error) {
+// encode returns the value that stores secret in a row.
+func (v *Vault) encode(row string, secret []byte) (string, error) {
 	if v.opt.Plain {
 		return hex.EncodeToString(secret), nil
 	}
 	return v.opt.Keys[0].seal(row, secret)
 }
 
-// fresh returns the value of a new random secret for a row.
-func (v *Vault) fresh(row string) (string, error) {
+// newValue returns the value of a new random secret for a row.
+func (v *Vault) newValue(row string) (string, error) {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // does not fail
-	return v.format(row, secret)
+	return v.encode(row, secret)
 }
 
 // insert stores a new secret in a row, unless the row exists.
 func (v *Vault) insert(ctx context.Context, row string) error {
-	text, err := v.fresh(row)
+	text, err := v.newValue(row)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (v *Vault) insert(ctx context.Context, row string) error {
 
 // reseal stores the same secret in the current form, unless the row has changed.
 func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) error {
-	text, err := v.format(row, secret)
+	text, err := v.encode(row, secret)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) erro
 // accesses and sender tokens become invalid. It also adds a text key for new texts. Existing texts
 // can still be opened and are resealed by SealLinks. Each call replaces the secret again.
 func (v *Vault) Rotate(ctx context.Context) error {
-	text, err := v.fresh(linkRow)
+	text, err := v.newValue(linkRow)
 	if err != nil {
 		return err
 	}
