@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	maxBody      = 256 << 10 // bytes of an XML body: a PROPPATCH of every property that a node may have
-	maxDepth     = 32        // elements inside one another
+	maxBody      = 256 << 10 // bytes of an XML body: enough for a PROPPATCH of every property that a node may have
+	maxDepth     = 32        // nesting of elements
 	maxNames     = 500       // properties in one request
-	maxNameBytes = 512       // of a property, with its namespace
+	maxNameBytes = 512       // bytes of a property name with its namespace
 )
 
-// Name is the name of a property.
+// Name is the name of a property: a namespace and a local name.
 type Name = xml.Name
 
-// element is an element of a body with its children. Of text only what is needed is kept.
+// element is a parsed XML element with its children.
 type element struct {
 	Name     xml.Name
 	Attrs    []xml.Attr
 	Children []element
 	Text     string
-	Inner    string // the XML inside, in a form that stands by itself
+	Inner    string // the XML inside of the element, with all namespaces declared
 }
 
-// child returns the first child of that name.
+// child returns the first child with the local name in the namespace DAV:.
 func (e element) child(name string) (element, bool) {
 	for _, c := range e.Children {
 		if c.Name == dav(name) {
@@ -48,8 +48,9 @@ func (e element) child(name string) (element, bool) {
 
 func dav(local string) Name { return Name{Space: "DAV:", Local: local} }
 
-// readBody reads the XML of a request; found is false when there is no body. Document types, and
-// with them entities, are refused, and so is what is deeper or longer than any client sends.
+// readBody parses the XML body of a request. found is false for an empty body. It fails with
+// drive.BadRequest for malformed XML, a document type, which could define entities, or deep
+// nesting, and with drive.TooLarge.
 func readBody(r *http.Request) (root element, found bool, err error) {
 	if err := server.RefuseEncoding(r); err != nil {
 		return element{}, false, err
@@ -80,7 +81,7 @@ func parseXML(raw []byte) (element, error) {
 		case xml.StartElement:
 			root, err := readElement(d, t, 1)
 			if err == nil {
-				err = onlySpace(d)
+				err = expectEnd(d)
 			}
 			if err != nil {
 				return element{}, malformed(err)
@@ -95,11 +96,11 @@ func parseXML(raw []byte) (element, error) {
 	}
 }
 
-// charset reads the encodings that programs declare beside UTF-8. What is in UTF-16 has its mark in
-// front of it (XML 1.0 §4.3.3), and has been converted by it.
+// charset returns a decoder for the encodings that programs declare. Input that is declared as
+// UTF-16 has been converted already by its byte order mark (XML 1.0 §4.3.3).
 func charset(label string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(label) {
-	case "us-ascii", "ascii", "utf8", "utf-16": // what is no ASCII and no UTF-8 either is found by package xml
+	case "us-ascii", "ascii", "utf8", "utf-16": // package xml rejects other bytes
 		return in, nil
 	case "iso-8859-1", "latin1", "windows-1252":
 		return charmap.Windows1252.NewDecoder().Reader(in), nil
@@ -122,8 +123,8 @@ func malformed(err error) error {
 	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "XML without a document type")
 }
 
-// onlySpace makes sure that nothing follows the root.
-func onlySpace(d *xml.Decoder) error {
+// expectEnd fails if anything but space and comments follows the root element.
+func expectEnd(d *xml.Decoder) error {
 	for {
 		t, err := d.Token()
 		if err == io.EOF {
@@ -165,12 +166,12 @@ func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, er
 			}
 			e.Children = append(e.Children, c)
 			writeElement(&inner, c)
-			if inner.Len() > maxBody { // namespaces are written out again and again
+			if inner.Len() > maxBody { // every level repeats the namespace declarations
 				return element{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBody)
 			}
 		case xml.CharData:
 			text.Write(t)
-			_ = xml.EscapeText(&inner, t) // a Builder takes everything
+			_ = xml.EscapeText(&inner, t) // a Builder does not fail
 		case xml.Directive:
 			return element{}, errDirective
 		case xml.EndElement:

@@ -10,11 +10,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ocChecksum is the header by which clients of ownCloud and Nextcloud declare the digest of what
-// they send: "SHA1:" and hex digits, and perhaps more of them behind spaces.
+// ocChecksum is the header by which clients of ownCloud and Nextcloud declare the digests of a
+// body: "SHA1:" and hex digits, several separated by spaces.
 const ocChecksum = "OC-Checksum"
 
-// Checksums reads OC-Checksum. Algorithms that nothing here computes are left out.
+// Checksums parses OC-Checksum and skips unknown algorithms. It fails with drive.BadRequest for a
+// malformed digest.
 func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	var all []digest.FieldDigest
 	for text := range strings.FieldsSeq(h.Get(ocChecksum)) {
@@ -39,8 +40,8 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	return all, nil
 }
 
-// Declared reads OC-Checksum of a whole file. The digests are verified before the file is there,
-// and kept with its content. Of one algorithm the last counts.
+// Declared parses OC-Checksum of a whole file. If an algorithm occurs twice, the last digest
+// counts. The digests are verified before the file is visible, and stored with its content.
 func Declared(h http.Header) (digest.Set, error) {
 	all, err := Checksums(h)
 	set := digest.Set{}
@@ -52,16 +53,16 @@ func Declared(h http.Header) (digest.Set, error) {
 			set[digest.SHA1] = d.Value
 		case digest.FieldMD5:
 			set[digest.MD5] = d.Value
-		case digest.FieldCRC32, digest.FieldCRC32C: // Checksums reads none
+		case digest.FieldCRC32, digest.FieldCRC32C: // Checksums returns none
 		}
 	}
 	return set, err
 }
 
-// giveChecksum is PATCH with X-Recalculate-Hash, by which clients of Nextcloud ask for the digest
-// of a file after they have set its time. A content never changes, so the digest that was verified
-// is the answer. Where none was, nothing is computed, and PATCH is not allowed.
-func (c *call) giveChecksum(ctx context.Context) error {
+// patchChecksum handles PATCH with X-Recalculate-Hash, by which Nextcloud clients ask for the
+// digest of a file after they have set its time. It returns the verified digest of the content.
+// Without one it computes nothing and answers 405.
+func (c *call) patchChecksum(ctx context.Context) error {
 	algo := digest.Algo(strings.ToLower(c.r.Header.Get("X-Recalculate-Hash")))
 	if !c.view.Sabre || algo != digest.SHA1 && algo != digest.MD5 && algo != digest.SHA256 {
 		return notAllowed(c.r.Method)

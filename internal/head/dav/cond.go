@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// conditions checks If-Match, If-None-Match and If-Unmodified-Since (RFC 9110 §13.1) and If
-// (RFC 4918 §10.4) against what is at the address. A folder has no tag: only * can match it.
+// conditions checks If-Match, If-None-Match, If-Unmodified-Since (RFC 9110 §13.1) and If (RFC 4918
+// §10.4) against the entry at the address; nil: there is none. It fails with drive.Precondition. A
+// folder has no tag, so only * matches it.
 func (c *call) conditions(ctx context.Context, e *Entry) error {
 	must, mustNot := server.Joined(c.r.Header, "If-Match"), server.Joined(c.r.Header, "If-None-Match")
 	if must != "" && !matches(must, e, true) || mustNot != "" && matches(mustNot, e, false) || must == "" && modified(c.r, e) {
@@ -24,15 +25,15 @@ func (c *call) conditions(ctx context.Context, e *Entry) error {
 	return c.checkIf(ctx, e)
 }
 
-// modified reports whether a file is younger than If-Unmodified-Since, to the second, as
-// Last-Modified says it. What is no date is no condition (RFC 9110 §13.1.4).
+// modified reports whether a file has changed after If-Unmodified-Since, with the precision of
+// seconds like Last-Modified. An invalid date is ignored (RFC 9110 §13.1.4).
 func modified(r *http.Request, e *Entry) bool {
 	since, err := http.ParseTime(r.Header.Get("If-Unmodified-Since"))
 	return err == nil && e != nil && !e.IsFolder() && e.MTime.Std().Truncate(time.Second).After(since)
 }
 
-// matches compares a list of tags with that of an entry; nil: there is nothing. Clients send tags
-// without quotes, too: they are taken as meant.
+// matches reports whether a list of tags matches an entry; nil: there is none. It accepts tags
+// without quotes, which some clients send.
 func matches(list string, e *Entry, strong bool) bool {
 	if e == nil {
 		return false

@@ -16,34 +16,34 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Prefix is where the head's own view is.
+// Prefix is the path of the head's own view.
 const Prefix = "/dav/"
 
-// Options are what the head stands on.
+// Options are the dependencies and settings of the head.
 type Options struct {
 	Files   *files.Files
 	Uploads *upload.Sessions
 	Spaces  *space.Spaces
-	// Caller says who sends a request, which changes something or does not, and takes one of their
-	// places; release gives it back.
+	// Caller authenticates a request and takes a slot of its user. changes says that the request
+	// changes something. The head calls release after the response.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)
-	// Balance reads the ledger of an account.
+	// Balance returns the ledger of an account.
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
-	// Litter says what is done with the files that desktops leave behind. Default: Keep.
+	// Litter returns the policy for files that desktops create. Default: Keep.
 	Litter func() Litter
-	// Now is the clock. Default: time.Now.
+	// Now returns the time. Default: time.Now.
 	Now func() time.Time
-	// BaseURL is how the server is reached from outside. Default: as the request came in.
+	// BaseURL is the URL of the server as clients reach it. Default: derived from each request.
 	BaseURL string
 }
 
-// Head answers the requests. It is safe for concurrent use.
+// Head serves WebDAV requests. It is safe for concurrent use.
 type Head struct {
 	opt   Options
 	marks files.Marks
 }
 
-// New puts the head together. It does no I/O.
+// New returns a head. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Litter == nil {
 		opt.Litter = func() Litter { return Keep }
@@ -54,14 +54,14 @@ func New(opt Options) *Head {
 	return &Head{opt: opt, marks: files.NewMarks(opt.Files)}
 }
 
-// Register adds the head's addresses to the mux of all heads.
+// Register adds the head's routes to mux.
 func (h *Head) Register(mux *http.ServeMux) {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, View{Prefix: Prefix}) })
 	mux.Handle(strings.TrimSuffix(Prefix, "/"), own)
 	mux.Handle(Prefix, own)
 }
 
-// Layout says what is at the top of a view.
+// Layout selects the top-level folders of a view.
 type Layout uint8
 
 // The layouts; see the package comment.
@@ -70,40 +70,40 @@ const (
 	Home
 )
 
-// View is a tree under a prefix, as one head shows it.
+// View is a tree of files under a URL prefix, as one head presents it.
 type View struct {
-	Prefix string // decoded, with a slash at both ends
+	Prefix string // unescaped, with a slash at both ends
 	Layout Layout
-	// Who is the caller, where the head has let them in already, with the release of their place.
-	// Zero: Options.Caller says it.
+	// Who is the caller if the head has authenticated the request already and holds a slot. Zero:
+	// the package calls Options.Caller.
 	Who drive.Who
-	// Properties are live ones beside those of this package, or in their place. Nil: none.
+	// Properties returns live properties that add to or replace those of this package. Nil: none.
 	Properties Properties
-	// Sets reports whether a property is one that the head keeps itself; Set then sets it to a
-	// text, or removes it. Nil: none is.
+	// Sets reports whether the head stores a property itself. Set then sets the property to text,
+	// or removes it. Nil: no property.
 	Sets func(Name) bool
 	Set  func(ctx context.Context, e Entry, name Name, text string, remove bool) error
-	// Sabre: answers are spelled as sabre/dav spells them (spelling.go).
+	// Sabre selects the XML spelling of sabre/dav for responses (spelling.go).
 	Sabre bool
-	// Describe adds to the header of the answer about a file or folder that was made, changed or
-	// read. Nil: nothing is added.
+	// Describe adds headers to the response about an entry that was created, changed or read. Nil:
+	// none.
 	Describe func(ctx context.Context, h http.Header, who drive.Who, e Entry)
 }
 
-// Properties finds live properties of a page of entries. The function that it returns is asked for
-// each entry and name: the XML inside the element, and whether the entry has the property. names
-// are what the client wants to know; nil: all.
+// Properties returns a function for the live properties of a page of entries. That function returns
+// the XML inside of the property's element and whether the entry has the property. names are the
+// requested properties; nil: all.
 type Properties func(ctx context.Context, who drive.Who, page []Entry, names []Name) (func(Entry, Name) (inner string, found bool), error)
 
 // Entry is a file or folder of a view.
 type Entry struct {
 	files.NodeView
 
-	Virtual bool         // a folder of the layout, which is no node
-	Place   string       // the place of its address; empty: the caller's own drive
-	Path    drive.Path   // below the place
-	Node    drive.NodeID // zero: it is virtual
-	href    string       // escaped; that of a folder ends in a slash
+	Virtual bool         // a folder of the layout, without a node
+	Place   string       // drive or space of its address; empty: the caller's own drive
+	Path    drive.Path   // path below Place
+	Node    drive.NodeID // zero for a virtual entry
+	href    string       // escaped URL path; a folder's ends in a slash
 }
 
 // IsFolder reports whether the entry is a folder.
@@ -116,24 +116,24 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	who  drive.Who
-	at   place // of the address
+	at   location // location in the request's URL
 
-	lists  []ifList                // of the If header
-	tokens []string                // of locks, that the request submits
-	expect tree.Expect             // what the request was decided by
-	roots  map[drive.NodeID]string // addresses of nodes with locks that hold at what is below them
+	lists  []ifList                // lists of the If header
+	tokens []string                // lock tokens that the request submits
+	expect tree.Expect             // state that the request's decision is based on
+	roots  map[drive.NodeID]string // URL paths of locked nodes above entries, by node
 }
 
 func (c *call) now() time.Time { return c.opt.Now() }
 
-// method is what a request may ask for.
+// method describes the handling of one HTTP method.
 type method struct {
 	run     func(*call, context.Context) error
 	changes bool
-	fresh   bool // it may name what is not there: a name that cannot be is refused as such
+	fresh   bool // may create a name, so an invalid name is reported as such
 }
 
-// methods is the table of what the head does.
+// methods returns the handled methods by name.
 func methods() map[string]method {
 	return map[string]method{
 		http.MethodGet:    {run: (*call).get},
@@ -141,19 +141,19 @@ func methods() map[string]method {
 		"PROPFIND":        {run: (*call).propfind},
 		"PROPPATCH":       {run: (*call).proppatch, changes: true},
 		http.MethodPut:    {run: (*call).put, changes: true, fresh: true},
-		"MKCOL":           {run: decided((*call).mkcol), changes: true, fresh: true},
-		http.MethodDelete: {run: decided((*call).remove), changes: true},
-		"COPY":            {run: decided((*call).copy), changes: true},
-		"MOVE":            {run: decided((*call).move), changes: true},
+		"MKCOL":           {run: retrying((*call).mkcol), changes: true, fresh: true},
+		http.MethodDelete: {run: retrying((*call).remove), changes: true},
+		"COPY":            {run: retrying((*call).copy), changes: true},
+		"MOVE":            {run: retrying((*call).move), changes: true},
 		"LOCK":            {run: (*call).lock, changes: true, fresh: true},
 		"UNLOCK":          {run: (*call).unlock, changes: true},
-		http.MethodPatch:  {run: (*call).giveChecksum},
+		http.MethodPatch:  {run: (*call).patchChecksum},
 	}
 }
 
 const allow = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 
-// classes is the DAV header (RFC 4918 §10.1).
+// classes is the value of the DAV header (RFC 4918 §10.1).
 const classes = "1, 2, 3"
 
 // Serve answers a request for a view.
@@ -183,7 +183,7 @@ func (c *call) serve() error {
 	}
 	var err error
 	if c.at, err = c.parse(c.r.URL); err != nil {
-		if !m.fresh && drive.IsKind(err, drive.BadName) { // nothing can have such a name
+		if !m.fresh && drive.IsKind(err, drive.BadName) { // no node can have such a name
 			err = drive.Wrap(err, drive.NotFound)
 		}
 		return err
@@ -195,12 +195,12 @@ func (c *call) serve() error {
 	return m.run(c, c.r.Context())
 }
 
-// notAllowed returns the refusal of a method, with those that are allowed.
+// notAllowed returns the error for a method that is not allowed; it lists the allowed ones.
 func notAllowed(method string) error {
 	return drive.Fail(drive.Method, "method", server.Clip(method), "allow", strings.Split(allow, ", "))
 }
 
-// options says what there is; nobody needs to log in for it: some clients ask before they do.
+// options answers OPTIONS without authentication, because some clients ask before they log in.
 func (c *call) options() {
 	h := c.w.Header()
 	setClasses(h)
@@ -209,14 +209,14 @@ func (c *call) options() {
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// setClasses sets the headers by which clients know a WebDAV server. The keys are set as they are
-// written: there are clients that compare them with their case.
+// setClasses sets the headers by which clients recognize a WebDAV server. The keys keep their case,
+// because some clients compare header names with their case.
 func setClasses(h http.Header) {
 	h["DAV"] = []string{classes}
-	h["MS-Author-Via"] = []string{"DAV"} // Microsoft's clients take the server for FrontPage otherwise
+	h["MS-Author-Via"] = []string{"DAV"} // otherwise Microsoft's clients take the server for FrontPage
 }
 
-// subPath is the path of the base URL, which the server has taken off the address.
+// subPath returns the path of the base URL, which the server has removed from the request's path.
 func (c *call) subPath() string {
 	if u, err := url.Parse(c.opt.BaseURL); err == nil {
 		return strings.TrimSuffix(u.Path, "/")

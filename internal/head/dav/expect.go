@@ -9,22 +9,23 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// A request names paths, and its conditions are about what is there; a use case changes nodes. What
-// the head has read to get from the one to the other stands in call.expect, and the use case
-// compares it once more in the transaction that changes something. Where it has changed, the
-// request is decided again from the beginning.
+// A request names paths and conditions on their state, but a use case changes nodes. call.expect
+// holds the state that the head has read to map one to the other. The use case compares it again in
+// its transaction. If the state has changed, it fails as stale and the head decides the request
+// anew.
 
-// Decisions is how often a request is decided before it is refused: each time, another request was
-// faster.
+// Decisions bounds how often a request is decided. Each repetition means that a concurrent request
+// changed the state.
 const Decisions = 10
 
-// decided is a method without a body, which is decided as often as it must.
-func decided(run func(*call, context.Context) error) func(*call, context.Context) error {
-	return func(c *call, ctx context.Context) error { return decide(ctx, c, run) }
+// retrying wraps a method without a body so that retryStale runs it.
+func retrying(run func(*call, context.Context) error) func(*call, context.Context) error {
+	return func(c *call, ctx context.Context) error { return retryStale(ctx, c, run) }
 }
 
-// decide runs a method until nothing has changed between what it has read and its transaction.
-func decide(ctx context.Context, c *call, run func(*call, context.Context) error) (err error) {
+// retryStale runs a method again while it fails because the state has changed since it was read, at
+// most Decisions times.
+func retryStale(ctx context.Context, c *call, run func(*call, context.Context) error) (err error) {
 	for range Decisions {
 		c.expect = tree.Expect{}
 		if err = run(c, ctx); !tree.IsStale(err) {
@@ -34,9 +35,9 @@ func decide(ctx context.Context, c *call, run func(*call, context.Context) error
 	return err
 }
 
-// expectAt notes what was found at an address: an entry that stays where it is, or a free name. A
-// folder of the layout is no node, and nothing is noted of it.
-func expectAt(ctx context.Context, c *call, p place, e *Entry, since tree.Seen) error {
+// expectAt records what was found at a location: an existing entry, or a free name. It records
+// nothing for folders of the layout.
+func expectAt(ctx context.Context, c *call, p location, e *Entry, since tree.Seen) error {
 	switch {
 	case e != nil && e.Virtual:
 		return nil
@@ -48,7 +49,7 @@ func expectAt(ctx context.Context, c *call, p place, e *Entry, since tree.Seen) 
 	case p.isRoot():
 		return nil
 	default:
-		up, err := c.there(ctx, p.parent())
+		up, err := c.lookup(ctx, p.parent())
 		if err != nil || up == nil || up.Virtual {
 			return err
 		}
@@ -58,9 +59,8 @@ func expectAt(ctx context.Context, c *call, p place, e *Entry, since tree.Seen) 
 	return nil
 }
 
-// asRead returns the state of an entry that a condition was evaluated against; the transaction
-// compares it again. With tag it holds the version of the content, with time the revision of the
-// node.
+// asRead returns the state of an entry that a condition was evaluated against. With tag it contains
+// the version of the content, with time the revision of the node. A nil entry gives the zero state.
 func asRead(e *Entry, tag, time bool) (s tree.Seen) {
 	if e == nil {
 		return s
@@ -74,10 +74,10 @@ func asRead(e *Entry, tag, time bool) (s tree.Seen) {
 	return s
 }
 
-// namesTags reports whether the value of If-Match or If-None-Match names tags.
+// namesTags reports whether the value of If-Match or If-None-Match lists tags.
 func namesTags(list string) bool { return list != "" && strings.TrimSpace(list) != "*" }
 
-// expectConditions notes what the conditions of the request's header were compared with.
+// expectConditions records the state that the conditional headers were evaluated against.
 func expectConditions(ctx context.Context, c *call, e *Entry) error {
 	must, mustNot := server.Joined(c.r.Header, "If-Match"), server.Joined(c.r.Header, "If-None-Match")
 	since := c.r.Header.Get("If-Unmodified-Since") != ""

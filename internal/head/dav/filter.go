@@ -10,13 +10,14 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// Filter is the body of a REPORT that asks for properties of what has others.
+// Filter is the body of a REPORT that requests properties of matching nodes.
 type Filter struct {
-	want  asked
-	Rules map[Name]string // what is asked for, by the name of the property
+	want  wantedProps
+	Rules map[Name]string // required values by property
 }
 
-// ReadFilter reads the body of a REPORT: root holds DAV:prop and, in rules, a property each.
+// ReadFilter parses the body of a REPORT. root contains DAV:prop and a rule in each element called
+// rules. It fails with drive.BadRequest.
 func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 	f := Filter{Rules: map[Name]string{}}
 	body, found, err := readBody(r)
@@ -26,7 +27,7 @@ func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 	if !found || body.Name != root {
 		return f, drive.Bad("body", drive.Malformed, "expected", root.Local)
 	}
-	f.want.names = always()
+	f.want.names = allpropNames()
 	if prop, some := body.child("prop"); some {
 		if f.want.names, err = prop.names(); err != nil {
 			return f, err
@@ -43,7 +44,7 @@ func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
 	return f, nil
 }
 
-// Report answers a REPORT at an address of a view with what of some nodes is at or below it there.
+// Report answers a REPORT with those nodes that lie at or below the request's location in the view.
 func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Request, v View, f Filter, nodes []files.NodeView) error {
 	c := &call{Head: h, view: v, w: w, r: r, who: v.Who}
 	var err error
@@ -70,17 +71,17 @@ func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	out := newMultistatus(c)
 	for page := range slices.Chunk(entries, 500) {
-		if err := c.describer(f.want, false, top).page(ctx, out, page); err != nil {
-			return c.broken(out, err)
+		if err := c.entryWriter(f.want, false, top).writePage(ctx, out, page); err != nil {
+			return c.abort(out, err)
 		}
 	}
 	out.end()
 	return nil
 }
 
-// guestNames are the names of what is shared with the caller, by place.
+// guestNames returns the names of the caller's shares by place.
 func (c *call) guestNames(ctx context.Context) (map[string]drive.Name, error) {
-	all, err := c.withMe(ctx)
+	all, err := c.mounted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,21 +96,21 @@ func startsWith(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }
 
-// segmentsOf is where an address of the use cases is in a view of the layout Home; shares are the
-// names of what is shared with the caller. false: it is not in it.
+// segmentsOf returns the path of a use case's address in a view of the layout Home. shares are the
+// names of guestNames. shown is false if the view does not contain the address.
 func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segments []string, shown bool) {
 	path := at.Path
 	switch name, mounted := shares[at.Place]; {
 	case at.Place == "" && len(path) > 0:
-		segments, path = []string{string(c.view.Layout.shownAs(path[0]))}, path[1:]
+		segments, path = []string{string(c.view.Layout.displayName(path[0]))}, path[1:]
 	case at.Place == "":
 	case mounted:
-		segments = []string{string(rooms[Home][shared]), string(name)}
+		segments = []string{string(sectionNames[Home][shared]), string(name)}
 	default:
-		if _, err := drive.ParseID[drive.NodeID](at.Place); err == nil { // hidden, or in what is not shared by itself
+		if _, err := drive.ParseID[drive.NodeID](at.Place); err == nil { // hidden, or below an unshared folder
 			return nil, false
 		}
-		segments = []string{string(rooms[Home][spaces]), at.Place}
+		segments = []string{string(sectionNames[Home][spaces]), at.Place}
 	}
 	for _, name := range path {
 		segments = append(segments, string(name))

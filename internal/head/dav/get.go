@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// get is GET and HEAD. Of a folder it is a line for whoever has opened the address in a browser.
+// get handles GET and HEAD. For a folder it sends a line of text to browsers.
 func (c *call) get(ctx context.Context) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *call) get(ctx context.Context) error {
 	h := c.w.Header()
 	h.Set("ETag", e.Tag())
 	h.Set("Content-Type", d.Version.Mime)
-	h.Set("Content-Disposition", "attachment") // what a user stored must not act as a page of ours
+	h.Set("Content-Disposition", "attachment") // stored content must not act as a page of this server
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cache-Control", "private, no-cache")
 	c.describe(ctx, e)
@@ -37,7 +37,7 @@ func (c *call) get(ctx context.Context) error {
 }
 
 func (c *call) getFolder(ctx context.Context, e Entry) error {
-	if !takesText(c.r) { // libraries for Nextcloud would keep the line as the archive that they ask for
+	if !takesText(c.r) { // libraries for Nextcloud would store the line as the requested archive
 		return condition{drive.Bad("Accept", drive.NotAllowed, "allowed", []string{"text/plain"}), http.StatusNotAcceptable, "", ""}
 	}
 	const text = "This is a folder. Open this address with a WebDAV client.\n这是一个文件夹。请用 WebDAV 客户端打开此地址。\n"
@@ -48,20 +48,20 @@ func (c *call) getFolder(ctx context.Context, e Entry) error {
 	h.Set("Cache-Control", "no-store")
 	c.describe(ctx, e)
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = io.WriteString(c.w, text) // it fails only when the client is gone
+	_, _ = io.WriteString(c.w, text) // fails only if the client is disconnected
 	return nil
 }
 
-// takesText reports whether a request may be answered with text.
+// takesText reports whether the client accepts text.
 func takesText(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
-	if r.URL.Query().Get("accept") != "" { // as in addresses of Nextcloud: zip
+	if r.URL.Query().Get("accept") != "" { // as in URLs of Nextcloud: zip
 		return false
 	}
 	return accept == "" || strings.Contains(accept, "text/") || strings.Contains(accept, "*/*")
 }
 
-// describe adds what the view says of an entry to the answer.
+// describe adds the view's headers about an entry to the response.
 func (c *call) describe(ctx context.Context, e Entry) {
 	if c.view.Describe != nil {
 		c.view.Describe(ctx, c.w.Header(), c.who, e)

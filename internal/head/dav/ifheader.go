@@ -13,20 +13,20 @@ import (
 
 // ifList is one list of an If header: all its conditions must hold (RFC 4918 §10.4).
 type ifList struct {
-	resource   string // a URL; empty: that of the request
+	resource   string // a URL; empty: the request's
 	conditions []ifCondition
 }
 
 type ifCondition struct {
 	not   bool
-	token string // a state token; empty: tag is one
-	tag   string // an entity tag, with its quotes
+	token string // a state token; empty: the condition is on tag
+	tag   string // an entity tag with its quotes
 }
 
-// maxLists bounds what one header makes the server look up.
+// maxLists bounds the lookups for one header.
 const maxLists = 50
 
-// parseIf reads an If header.
+// parseIf parses an If header. It fails with drive.BadRequest.
 func parseIf(text string) ([]ifList, error) {
 	wrong := drive.Bad("If", drive.Malformed, "expected", "lists of <tokens> and [tags] in parentheses")
 	var all []ifList
@@ -62,7 +62,8 @@ func parseIf(text string) ([]ifList, error) {
 	return all, nil
 }
 
-// cutList splits at the parenthesis that ends a list: one within a token or a tag does not.
+// cutList splits s after a list at its closing parenthesis, ignoring parentheses within tokens and
+// tags.
 func cutList(s string) (inner, rest string, ok bool) {
 	quoted, token := false, false
 	for i := range len(s) {
@@ -106,10 +107,11 @@ func parseConditions(s string) (all []ifCondition, ok bool) {
 
 const tokenPrefix = "urn:uuid:"
 
-// tokenOf is a lock's token.
+// tokenOf returns the token of a lock.
 func tokenOf(l lock.Lock) string { return tokenPrefix + l.ID.String() }
 
-// checkIf is nil when the If header holds, or there is none: one of its lists does.
+// checkIf returns nil if one of the If header's lists holds or there is no header, and records in
+// c.expect what the list depends on. Otherwise it fails with drive.Precondition.
 func (c *call) checkIf(ctx context.Context, e *Entry) error {
 	if len(c.lists) == 0 {
 		return nil
@@ -133,15 +135,15 @@ func (c *call) checkIf(ctx context.Context, e *Entry) error {
 	return drive.Fail(drive.Precondition)
 }
 
-// ifResource is what a list of conditions is about.
+// ifResource is the resource that a list of conditions refers to.
 type ifResource struct {
-	outside bool // nothing that this view can have at any time
-	at      place
-	entry   *Entry // nil: nothing is there
+	outside bool // the URL cannot name a node of this view
+	at      location
+	entry   *Entry // nil: no node there
 	held    []lock.Lock
 }
 
-// satisfies reports whether all conditions hold, and because of which locks.
+// satisfies reports whether all conditions hold, and returns the locks that they depend on.
 func (on ifResource) satisfies(all []ifCondition) (used []drive.LockID, ok bool) {
 	for _, cond := range all {
 		var is bool
@@ -160,8 +162,8 @@ func (on ifResource) satisfies(all []ifCondition) (used []drive.LockID, ok bool)
 	return used, true
 }
 
-// expectList notes what the conditions of a list were compared with. A token that is not held will
-// never be: nothing is noted of it.
+// expectList records the state that a list's tags were compared with. Tokens that are not held need
+// no record, because such a token never becomes valid.
 func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) error {
 	if on.outside || !slices.ContainsFunc(all, func(cond ifCondition) bool { return cond.tag != "" }) {
 		return nil
@@ -169,28 +171,28 @@ func expectList(ctx context.Context, c *call, on ifResource, all []ifCondition) 
 	return expectAt(ctx, c, on.at, on.entry, asRead(on.entry, true, false))
 }
 
-// resource finds what a list names.
+// resource looks up the resource that a list names.
 func resource(ctx context.Context, c *call, text string) (on ifResource, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return on, drive.Bad("If", drive.Malformed, "expected", "a URL")
 	}
 	on.at, err = c.parse(u)
-	if drive.IsKind(err, drive.NotFound, drive.BadName) { // of another server, or nothing that can be: no condition on it holds
+	if drive.IsKind(err, drive.NotFound, drive.BadName) { // on another server, or no valid name: no condition on it holds
 		return ifResource{outside: true}, nil
 	}
 	if err != nil {
 		return on, err
 	}
-	if on.entry, err = c.there(ctx, on.at); err == nil {
+	if on.entry, err = c.lookup(ctx, on.at); err == nil {
 		on.held, err = c.locksOf(ctx, on.at, on.entry)
 	}
 	return on, err
 }
 
-// locksOf lists the locks that hold at an address. Where nothing is, those of the folder do that
-// are deep.
-func (c *call) locksOf(ctx context.Context, p place, e *Entry) ([]lock.Lock, error) {
+// locksOf returns the locks that apply at a location. For a missing entry, these are the deep locks
+// of its folder.
+func (c *call) locksOf(ctx context.Context, p location, e *Entry) ([]lock.Lock, error) {
 	if e != nil {
 		if e.Virtual {
 			return nil, nil
@@ -200,7 +202,7 @@ func (c *call) locksOf(ctx context.Context, p place, e *Entry) ([]lock.Lock, err
 	if p.isRoot() {
 		return nil, nil
 	}
-	up, err := c.there(ctx, p.parent())
+	up, err := c.lookup(ctx, p.parent())
 	if err != nil || up == nil || up.Virtual {
 		return nil, err
 	}
@@ -208,14 +210,14 @@ func (c *call) locksOf(ctx context.Context, p place, e *Entry) ([]lock.Lock, err
 	return slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep }), err
 }
 
-// brings reports whether the request submits a lock's token, and the lock is the caller's.
-func brings(c *call, l lock.Lock) bool {
+// submits reports whether the request submits the token of a lock that the caller owns.
+func submits(c *call, l lock.Lock) bool {
 	return l.User == c.who.User && slices.Contains(c.tokens, tokenOf(l))
 }
 
-// unlocked refuses a change of what is locked by a token that the request does not bring: one of
-// those on each node suffices (RFC 4918 §7).
-func (c *call) unlocked(ctx context.Context, e Entry, below bool) error {
+// checkUnlocked fails with drive.Locked if an entry, or with below anything below it, is locked and
+// the request submits no token for it. Of several locks on a node one token suffices (RFC 4918 §7).
+func (c *call) checkUnlocked(ctx context.Context, e Entry, below bool) error {
 	if e.Virtual {
 		return nil
 	}
@@ -225,7 +227,7 @@ func (c *call) unlocked(ctx context.Context, e Entry, below bool) error {
 	}
 	brought := map[drive.NodeID]bool{}
 	for _, l := range all {
-		brought[l.Node] = brought[l.Node] || brings(c, l)
+		brought[l.Node] = brought[l.Node] || submits(c, l)
 	}
 	for _, l := range all {
 		if !brought[l.Node] {
@@ -235,8 +237,7 @@ func (c *call) unlocked(ctx context.Context, e Entry, below bool) error {
 	return nil
 }
 
-// submitted returns the request's lock tokens, of If and Lock-Token, in the form that use cases
-// take.
+// submitted returns the request's lock tokens for the use cases.
 func submitted(c *call) drive.Tokens {
 	var locks []drive.LockID
 	for _, token := range c.tokens {
@@ -248,7 +249,7 @@ func submitted(c *call) drive.Tokens {
 	return drive.Submit(locks)
 }
 
-// readTokens reads the If header, and Lock-Token, which some clients send beside or instead of it.
+// readTokens parses the If header and collects its lock tokens.
 func readTokens(c *call) (err error) {
 	if text := server.Joined(c.r.Header, "If"); text != "" {
 		if c.lists, err = parseIf(text); err != nil {

@@ -6,18 +6,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Litter says what is done with the files that desktops leave behind: ._* and .DS_Store of macOS,
+// Litter is the policy for files that desktop programs create: ._* and .DS_Store of macOS,
 // Thumbs.db and desktop.ini of Windows, and the lock files of Office, ~$*.
 type Litter string
 
 // The policies.
 const (
-	Keep   Litter = "keep"   // they are files like all others
-	Hide   Litter = "hide"   // they are stored, and left out of the listings of this head
-	Refuse Litter = "refuse" // nobody can make one
+	Keep   Litter = "keep"   // they are ordinary files
+	Hide   Litter = "hide"   // they are stored, but hidden in listings of this head
+	Refuse Litter = "refuse" // creating one is refused
 )
 
-// isLitter reports whether a name is one of them.
+// isLitter reports whether a name is that of a desktop's file.
 func isLitter(name drive.Name) bool {
 	s := strings.ToLower(string(name))
 	switch s {
@@ -27,15 +27,15 @@ func isLitter(name drive.Name) bool {
 	return strings.HasPrefix(s, "._") || strings.HasPrefix(s, "~$")
 }
 
-// takes refuses what may not be made here.
-func (l Litter) takes(name drive.Name) error {
+// checkName fails with drive.Forbidden if a file of that name may not be created.
+func (l Litter) checkName(name drive.Name) error {
 	if l == Refuse && isLitter(name) {
 		return drive.Fail(drive.Forbidden, "reason", "litter")
 	}
 	return nil
 }
 
-// shows reports whether a listing has the name.
+// shows reports whether listings include the name.
 func (l Litter) shows(name drive.Name, folder bool) bool {
 	return l != Hide || folder || !isLitter(name)
 }

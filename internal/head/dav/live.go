@@ -16,69 +16,71 @@ import (
 	"smartdrive/internal/domain/quota"
 )
 
-// windows is the namespace of the properties by which Windows keeps times and attributes.
+// windows is the namespace of Windows' properties for times and attributes.
 const windows = "urn:schemas-microsoft-com:"
 
 func win(local string) Name { return Name{Space: windows, Local: local} }
 
-// always are the live properties that allprop answers (RFC 4918 §14.2, §15), in the order in which
-// they are sent.
-func always() []Name {
+// allpropNames returns the live properties that allprop includes (RFC 4918 §14.2, §15), in the
+// order of the response.
+func allpropNames() []Name {
 	return []Name{
 		dav("resourcetype"), dav("displayname"), dav("creationdate"), dav("getlastmodified"), dav("getetag"),
 		dav("getcontentlength"), dav("getcontenttype"), dav("supportedlock"), dav("lockdiscovery"),
 	}
 }
 
-// onDemand are live properties that only who names them gets: they cost more, or RFCs ask for it
-// (RFC 4331 §3, RFC 3744 §5.1).
-func onDemand() []Name {
+// namedOnlyProps returns the live properties that are sent only if named: they are expensive, or an
+// RFC requires it (RFC 4331 §3, RFC 3744 §5.1).
+func namedOnlyProps() []Name {
 	return []Name{
 		dav("quota-available-bytes"), dav("quota-used-bytes"), dav("current-user-principal"), win("Win32LastModifiedTime"),
 	}
 }
 
-// isLive reports whether a property is computed: nobody can set or remove it.
-func isLive(n Name) bool { return slices.Contains(always(), n) || slices.Contains(onDemand(), n) }
+// isLive reports whether a property is computed, so that clients cannot change it.
+func isLive(n Name) bool {
+	return slices.Contains(allpropNames(), n) || slices.Contains(namedOnlyProps(), n)
+}
 
-// describer writes entries.
-type describer struct {
+// entryWriter writes the properties of entries to a multistatus.
+type entryWriter struct {
 	*call
 
-	want     asked
+	wanted   wantedProps
 	minimal  bool
-	top      Entry                     // that the request is about
-	balances map[string]*quota.Balance // by place; nil: nobody tells
+	top      Entry                     // entry of the request's URL
+	balances map[string]*quota.Balance // by place; nil: the caller may not see it
 	held     map[drive.NodeID][]lock.Lock
-	above    []lock.Lock // deep ones that hold at top, and so at what is in it
+	above    []lock.Lock // deep locks on top or above, which apply to its children
 }
 
-func (c *call) describer(want asked, minimal bool, top Entry) *describer {
-	return &describer{call: c, want: want, minimal: minimal, top: top, balances: map[string]*quota.Balance{}}
+func (c *call) entryWriter(want wantedProps, minimal bool, top Entry) *entryWriter {
+	return &entryWriter{call: c, wanted: want, minimal: minimal, top: top, balances: map[string]*quota.Balance{}}
 }
 
-// page writes some entries. What they need of the database beside themselves is read at once.
-func (d *describer) page(ctx context.Context, out *multistatus, entries []Entry) error {
+// writePage writes a page of entries. It reads what they need from the database once per page.
+func (w *entryWriter) writePage(ctx context.Context, out *multistatus, entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	further := func(Entry, Name) (string, bool) { return "", false }
-	if d.view.Properties != nil {
+	if w.view.Properties != nil {
 		var err error
-		if further, err = d.view.Properties(ctx, d.who, entries, d.want.names); err != nil {
+		if further, err = w.view.Properties(ctx, w.who, entries, w.wanted.names); err != nil {
 			return err
 		}
 	}
-	dead, err := d.dead(ctx, entries)
+	dead, err := w.dead(ctx, entries)
 	if err != nil {
 		return err
 	}
-	names := d.want.names
-	if d.want.all() {
-		names = always()
+	names := w.wanted.names
+	if w.wanted.all() {
+		names = allpropNames()
 	}
-	if slices.Contains(names, dav("lockdiscovery")) && !d.want.onlyName {
-		if err := d.readLocks(ctx, entries); err != nil {
+	if slices.Contains(names, dav("lockdiscovery")) && !w.wanted.onlyName {
+		if err := w.readLocks(ctx, entries); err != nil {
 			return err
 		}
 	}
@@ -87,7 +89,7 @@ func (d *describer) page(ctx context.Context, out *multistatus, entries []Entry)
 		for _, name := range names {
 			inner, ok := further(e, name)
 			if !ok {
-				if inner, ok, err = d.live(ctx, e, name); err != nil {
+				if inner, ok, err = w.live(ctx, e, name); err != nil {
 					return err
 				}
 			}
@@ -95,39 +97,40 @@ func (d *describer) page(ctx context.Context, out *multistatus, entries []Entry)
 				inner, ok = find(dead[e.Node], name)
 			}
 			switch {
-			case ok && d.want.onlyName:
+			case ok && w.wanted.onlyName:
 				found = append(found, prop{name: name})
 			case ok:
 				found = append(found, prop{name, inner})
-			case !d.want.all():
+			case !w.wanted.all():
 				missing = append(missing, prop{name: name})
 			}
 		}
-		if d.want.all() {
+		if w.wanted.all() {
 			for _, p := range dead[e.Node] {
 				q := prop{name: Name{Space: p.Space, Local: p.Local}}
-				if !d.want.onlyName {
+				if !w.wanted.onlyName {
 					q.inner = p.Value
 				}
 				found = append(found, q)
 			}
 		}
-		out.response(e.href, found, missing, d.minimal)
+		out.response(e.href, found, missing, w.minimal)
 	}
 	return nil
 }
 
-// dead reads what clients have said of the entries, unless nothing but live properties is wanted.
-func (d *describer) dead(ctx context.Context, entries []Entry) (map[drive.NodeID][]property.Property, error) {
-	wanted := d.want.all()
-	for _, name := range d.want.names {
+// dead returns the properties that clients have stored, by node. It reads nothing if only live
+// properties are requested.
+func (w *entryWriter) dead(ctx context.Context, entries []Entry) (map[drive.NodeID][]property.Property, error) {
+	wanted := w.wanted.all()
+	for _, name := range w.wanted.names {
 		wanted = wanted || name.Space != "DAV:" && name != win("Win32LastModifiedTime") && !strings.HasPrefix(name.Space, "http://owncloud.org/") &&
 			!strings.HasPrefix(name.Space, "http://nextcloud.")
 	}
 	if !wanted {
 		return nil, nil
 	}
-	found, err := d.marks.Properties(ctx, d.who, nodesOf(entries))
+	found, err := w.marks.Properties(ctx, w.who, nodesOf(entries))
 	for node, all := range found {
 		found[node] = writable(all)
 	}
@@ -143,28 +146,28 @@ func find(all []property.Property, name Name) (string, bool) {
 	return "", false
 }
 
-// readLocks reads the locks on a page of entries, and once the deep ones that hold at the address
-// of the request, and so at what is in it.
-func (d *describer) readLocks(ctx context.Context, entries []Entry) error {
-	if d.held == nil && !d.top.Virtual {
-		all, err := d.marks.LocksAt(ctx, d.who, d.top.Node, false)
+// readLocks reads the locks on a page of entries and, once, the deep locks that apply at the
+// request's URL.
+func (w *entryWriter) readLocks(ctx context.Context, entries []Entry) error {
+	if w.held == nil && !w.top.Virtual {
+		all, err := w.marks.LocksAt(ctx, w.who, w.top.Node, false)
 		if err != nil {
 			return err
 		}
-		d.above = slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep })
+		w.above = slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep })
 	}
-	all, err := d.marks.LocksOn(ctx, nodesOf(entries))
+	all, err := w.marks.LocksOn(ctx, nodesOf(entries))
 	if err != nil {
 		return err
 	}
-	d.held = map[drive.NodeID][]lock.Lock{}
+	w.held = map[drive.NodeID][]lock.Lock{}
 	for _, l := range all {
-		d.held[l.Node] = append(d.held[l.Node], l)
+		w.held[l.Node] = append(w.held[l.Node], l)
 	}
 	return nil
 }
 
-// nodesOf are the nodes of entries.
+// nodesOf returns the nodes of entries that are not virtual.
 func nodesOf(entries []Entry) []drive.NodeID {
 	ids := make([]drive.NodeID, 0, len(entries))
 	for _, e := range entries {
@@ -175,22 +178,22 @@ func nodesOf(entries []Entry) []drive.NodeID {
 	return ids
 }
 
-// lockdiscovery is what holds at an entry: its own locks, and the deep ones above.
-func (d *describer) lockdiscovery(ctx context.Context, e Entry) (string, error) {
+// lockdiscovery renders the locks that apply at an entry: its own and the deep ones above.
+func (w *entryWriter) lockdiscovery(ctx context.Context, e Entry) (string, error) {
 	if e.Virtual {
 		return "", nil
 	}
-	own := d.held[e.Node]
-	for _, l := range d.above {
+	own := w.held[e.Node]
+	for _, l := range w.above {
 		if l.Node != e.Node {
 			own = append(slices.Clip(own), l)
 		}
 	}
-	return d.discovery(ctx, e, own)
+	return w.discovery(ctx, e, own)
 }
 
-// live computes a property of an entry.
-func (d *describer) live(ctx context.Context, e Entry, name Name) (inner string, ok bool, err error) {
+// live computes a live property of an entry. ok is false if the entry does not have it.
+func (w *entryWriter) live(ctx context.Context, e Entry, name Name) (inner string, ok bool, err error) {
 	if name.Space == windows {
 		if name.Local == "Win32LastModifiedTime" && !e.Virtual {
 			return httpTime(e.MTime), true, nil
@@ -226,12 +229,12 @@ func (d *describer) live(ctx context.Context, e Entry, name Name) (inner string,
 		}
 		return fmt.Sprintf(entry+entry, "exclusive", "shared"), true, nil
 	case "lockdiscovery":
-		inner, err := d.lockdiscovery(ctx, e)
+		inner, err := w.lockdiscovery(ctx, e)
 		return inner, err == nil, err
 	case "current-user-principal":
-		return "<D:href>" + d.href(nil, true) + "</D:href>", true, nil
+		return "<D:href>" + w.href(nil, true) + "</D:href>", true, nil
 	case "quota-available-bytes", "quota-used-bytes":
-		b, err := d.balance(ctx, e)
+		b, err := w.balance(ctx, e)
 		if b == nil || err != nil || !folder {
 			return "", false, err
 		}
@@ -243,7 +246,7 @@ func (d *describer) live(ctx context.Context, e Entry, name Name) (inner string,
 	return "", false, nil
 }
 
-// display is the name that people see.
+// display returns the name to show.
 func (e Entry) display() string {
 	if e.Name == "" {
 		return "SmartDrive"
@@ -251,7 +254,7 @@ func (e Entry) display() string {
 	return e.Name
 }
 
-// Tag is the ETag of a file, with its quotes; see tagOf.
+// Tag returns the ETag of a file, with its quotes; see tagOf.
 func (e Entry) Tag() string {
 	sum, ok := e.Digests[string(digest.Blake3)]
 	if !ok {
@@ -260,29 +263,28 @@ func (e Entry) Tag() string {
 	return tagOf(sum)
 }
 
-// tagOf is the ETag of a content: the first half of its BLAKE3. That of the native API, which is
-// all of it, is longer than what some clients make room for in an If header.
+// tagOf returns the ETag of a content: the first half of its BLAKE3. The full digest, which the
+// native API uses, is too long for some clients' If headers.
 func tagOf(blake3 string) string { return `"` + blake3[:min(len(blake3), 32)] + `"` }
 
-// balance is the ledger of the account that an entry is in; nil where the caller has no business
-// with it.
-func (d *describer) balance(ctx context.Context, e Entry) (*quota.Balance, error) {
-	if known, ok := d.balances[e.Place]; ok {
+// balance returns the ledger of an entry's account; nil if the caller may not see it.
+func (w *entryWriter) balance(ctx context.Context, e Entry) (*quota.Balance, error) {
+	if known, ok := w.balances[e.Place]; ok {
 		return known, nil
 	}
-	account, err := d.opt.Files.Account(ctx, d.who, e.Place)
+	account, err := w.opt.Files.Account(ctx, w.who, e.Place)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-		d.balances[e.Place] = nil
+		w.balances[e.Place] = nil
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.opt.Balance(ctx, account)
+	b, err := w.opt.Balance(ctx, account)
 	if err != nil {
 		return nil, err
 	}
-	d.balances[e.Place] = &b
+	w.balances[e.Place] = &b
 	return &b, nil
 }
 

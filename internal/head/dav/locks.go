@@ -16,37 +16,37 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// How long a lock lasts unless it is refreshed. A client that has gone keeps others out for no
-// longer than the longest.
+// Timeouts of locks without a refresh. A lost client blocks others for at most maxLockTimeout.
 const (
-	defaultLasts = 10 * time.Minute
-	longestLasts = time.Hour
+	defaultLockTimeout = 10 * time.Minute
+	maxLockTimeout     = time.Hour
 )
 
-// maxOwner is how many bytes a client may say of itself in a lock.
+// maxOwner bounds the owner element of a lock in bytes; a longer one is dropped.
 const maxOwner = 1024
 
-// readTimeout reads the Timeout header: the first wish that is understood (RFC 4918 §10.7).
+// readTimeout returns the first value of the Timeout header that is understood, at most
+// maxLockTimeout (RFC 4918 §10.7).
 func readTimeout(r *http.Request) time.Duration {
 	for wish := range strings.SplitSeq(r.Header.Get("Timeout"), ",") {
 		wish = strings.ToLower(strings.TrimSpace(wish))
 		if wish == "infinite" {
-			return longestLasts
+			return maxLockTimeout
 		}
 		if text, ok := strings.CutPrefix(wish, "second-"); ok {
 			n, err := strconv.ParseInt(text, 10, 64)
 			switch {
-			case err != nil && len(text) > 0 && strings.Trim(text, "0123456789") == "": // more than fits
-				return longestLasts
+			case err != nil && len(text) > 0 && strings.Trim(text, "0123456789") == "": // overflow
+				return maxLockTimeout
 			case err == nil && n > 0:
-				return time.Duration(min(n, int64(longestLasts/time.Second))) * time.Second
+				return time.Duration(min(n, int64(maxLockTimeout/time.Second))) * time.Second
 			}
 		}
 	}
-	return defaultLasts
+	return defaultLockTimeout
 }
 
-// lock is LOCK: a new lock, or more time for one that the request brings.
+// lock handles LOCK: a new lock, or without a body the refresh of submitted locks.
 func (c *call) lock(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *call) lock(ctx context.Context) error {
 		return err
 	}
 	if c.at.virtual() {
-		return noPlace()
+		return refuseLayout()
 	}
 	var want *lock.Lock
 	if found {
@@ -71,12 +71,12 @@ func (c *call) lock(ctx context.Context) error {
 		info.Deep, info.Lasts = depth == "infinity", readTimeout(c.r)
 		want = &info
 	}
-	return decide(ctx, c, func(c *call, ctx context.Context) error { return lockAs(ctx, c, want) })
+	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return lockAs(ctx, c, want) })
 }
 
-// lockAs is LOCK for a lock that is wanted; nil: more time for those that the request brings.
+// lockAs creates the lock info, or refreshes the submitted locks if info is nil.
 func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
-	e, err := c.there(ctx, c.at)
+	e, err := c.lookup(ctx, c.at)
 	if err != nil {
 		return err
 	}
@@ -84,15 +84,15 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 		return err
 	}
 	if info == nil {
-		return c.relock(ctx, e)
+		return c.refreshLocks(ctx, e)
 	}
 	want, made := *info, e == nil
 	if made {
-		if e, err = lockNew(ctx, c); err != nil {
+		if e, err = createForLock(ctx, c); err != nil {
 			return err
 		}
 		want.Made = true
-		c.expect.Seen = slices.DeleteFunc(c.expect.Seen, func(s tree.Seen) bool { // the name was free, as the transaction found
+		c.expect.Seen = slices.DeleteFunc(c.expect.Seen, func(s tree.Seen) bool { // the name was free, as the transaction has verified
 			return s.Node.IsZero() && s.Parent == *e.ParentID && s.Name.Fold() == drive.Name(e.Name).Fold()
 		})
 	}
@@ -115,17 +115,17 @@ func lockAs(ctx context.Context, c *call, info *lock.Lock) error {
 	if made {
 		status = http.StatusCreated
 	}
-	return c.locked(ctx, *e, []lock.Lock{l}, status)
+	return c.respondLocks(ctx, *e, []lock.Lock{l}, status)
 }
 
-// lockNew makes the empty file that a lock on an address without one is on (RFC 4918 §7.3).
-func lockNew(ctx context.Context, c *call) (*Entry, error) {
-	if err := c.opt.Litter().takes(c.at.last()); err != nil {
+// createForLock creates the empty file for a lock on a missing name (RFC 4918 §7.3).
+func createForLock(ctx context.Context, c *call) (*Entry, error) {
+	if err := c.opt.Litter().checkName(c.at.last()); err != nil {
 		return nil, err
 	}
 	parent, err := c.findParent(ctx, c.at)
 	if err == nil {
-		err = c.unlocked(ctx, parent, false)
+		err = c.checkUnlocked(ctx, parent, false)
 	}
 	var at drive.Address
 	if err == nil {
@@ -142,8 +142,9 @@ func lockNew(ctx context.Context, c *call) (*Entry, error) {
 	return &e, err
 }
 
-// relock is LOCK without a body.
-func (c *call) relock(ctx context.Context, e *Entry) error {
+// refreshLocks handles a LOCK without a body. It fails with drive.Precondition if the request
+// submits no lock on the entry.
+func (c *call) refreshLocks(ctx context.Context, e *Entry) error {
 	if e == nil {
 		return drive.Fail(drive.NotFound)
 	}
@@ -151,7 +152,7 @@ func (c *call) relock(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(l lock.Lock) bool { return !brings(c, l) })
+	all = slices.DeleteFunc(all, func(l lock.Lock) bool { return !submits(c, l) })
 	if len(all) == 0 {
 		return condition{drive.Fail(drive.Precondition), 0, "lock-token-matches-request-uri", ""}
 	}
@@ -162,13 +163,13 @@ func (c *call) relock(ctx context.Context, e *Entry) error {
 		}
 		all[i].Lasts = lasts
 	}
-	return c.locked(ctx, *e, all, http.StatusOK)
+	return c.respondLocks(ctx, *e, all, http.StatusOK)
 }
 
-// locked answers a LOCK with what holds now.
-func (c *call) locked(ctx context.Context, e Entry, all []lock.Lock, status int) error {
+// respondLocks answers a LOCK with the locks that now apply.
+func (c *call) respondLocks(ctx context.Context, e Entry, all []lock.Lock, status int) error {
 	for i := range all {
-		all[i].Expires = 0 // just taken: all of its time is left
+		all[i].Expires = 0 // just refreshed: the full timeout is left
 	}
 	inner, err := c.discovery(ctx, e, all)
 	if err != nil {
@@ -180,11 +181,11 @@ func (c *call) locked(ctx context.Context, e Entry, all []lock.Lock, status int)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	c.w.WriteHeader(status)
-	_, _ = io.WriteString(c.w, body) // it fails only when the client is gone
+	_, _ = io.WriteString(c.w, body) // fails only if the client is disconnected
 	return nil
 }
 
-// readLockInfo reads the body of a LOCK (RFC 4918 §14.11).
+// readLockInfo parses the body of a LOCK (RFC 4918 §14.11). It fails with drive.BadRequest.
 func readLockInfo(root element) (l lock.Lock, err error) {
 	scope, hasScope := root.child("lockscope")
 	kind, hasKind := root.child("locktype")
@@ -203,7 +204,7 @@ func readLockInfo(root element) (l lock.Lock, err error) {
 	return l, nil
 }
 
-// unlock is UNLOCK.
+// unlock handles UNLOCK.
 func (c *call) unlock(ctx context.Context) error {
 	token := strings.Trim(strings.TrimSpace(c.r.Header.Get("Lock-Token")), "<>")
 	if token == "" {
@@ -229,7 +230,7 @@ func (c *call) unlock(ctx context.Context) error {
 	return c.made(false)
 }
 
-// discovery is the value of lockdiscovery (RFC 4918 §15.8).
+// discovery renders the value of lockdiscovery (RFC 4918 §15.8).
 func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string, error) {
 	var b strings.Builder
 	for _, l := range all {
@@ -258,8 +259,8 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 	return b.String(), nil
 }
 
-// lockRoot is the address of the node that a lock is on: the entry, or a folder above it, which all
-// entries of an answer have in common.
+// lockRoot returns the URL path of the node that a lock is on: the entry, or a folder above it,
+// which all entries of a response share.
 func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error) {
 	if l.Node == e.Node {
 		return e.href, nil
@@ -278,17 +279,17 @@ func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error
 	return root, nil
 }
 
-// lockRootAbove is lockRoot at the address of the request or above it.
+// lockRootAbove searches the locked node at the request's location and above.
 func (c *call) lockRootAbove(ctx context.Context, l lock.Lock) (string, error) {
 	for p := c.at; ; p = p.parent() {
-		up, err := c.there(ctx, p)
+		up, err := c.lookup(ctx, p)
 		if err != nil {
 			return "", err
 		}
 		if up != nil && up.Node == l.Node {
 			return up.href, nil
 		}
-		if p.isRoot() { // above what the caller sees
+		if p.isRoot() { // the node is above everything that the caller sees
 			return c.href(nil, true), nil
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// multistatus writes a 207 as it comes to be (RFC 4918 §13). Nothing is sent before writeAhead
-// bytes are there, so that what fails until then has a status of its own.
+// multistatus streams a 207 response (RFC 4918 §13). It sends nothing before writeAhead bytes are
+// buffered, so that an early failure can have its own status.
 type multistatus struct {
 	w       http.ResponseWriter
 	out     *bufio.Writer
@@ -17,7 +17,7 @@ type multistatus struct {
 	*spelling
 }
 
-// writeAhead is how many bytes are gathered before they are sent: some 40 entries.
+// writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
 func newMultistatus(c *call) *multistatus {
@@ -29,7 +29,7 @@ func (m *multistatus) begin() {
 		return
 	}
 	m.started = true
-	m.out = bufio.NewWriterSize(sender{m}, writeAhead)
+	m.out = bufio.NewWriterSize(headerWriter{m}, writeAhead)
 	m.text(xml.Header, m.dav(`<D:multistatus xmlns:D="DAV:"`))
 	if m.sabre {
 		m.text(` xmlns:s="`, sabreSpace, `" xmlns:oc="`, ownCloud, `" xmlns:nc="`, nextcloud, `"`)
@@ -37,10 +37,10 @@ func (m *multistatus) begin() {
 	m.text(">")
 }
 
-// sender is the other end of the buffer.
-type sender struct{ m *multistatus }
+// headerWriter writes to the client and sends the response header before the first bytes.
+type headerWriter struct{ m *multistatus }
 
-func (s sender) Write(p []byte) (int, error) {
+func (s headerWriter) Write(p []byte) (int, error) {
 	m := s.m
 	if !m.sent {
 		m.sent = true
@@ -51,39 +51,39 @@ func (s sender) Write(p []byte) (int, error) {
 	return m.w.Write(p)
 }
 
-// text writes what is XML already. That the client has gone is seen by nobody: the next page is not
-// read for one who has, since the request's context ends.
+// text writes strings that are XML already. It ignores a disconnected client: the request's context
+// ends, so the next page is not read.
 func (m *multistatus) text(parts ...string) {
 	for _, p := range parts {
 		_, _ = m.out.WriteString(p)
 	}
 }
 
-// prop is a property of an answer.
+// prop is a property in a response.
 type prop struct {
 	name  Name
 	inner string // XML
 }
 
-// response writes what is known of one address, each status with its properties.
+// response writes the response element of one URL. With minimal it omits missing properties.
 func (m *multistatus) response(href string, found, missing []prop, minimal bool) {
 	m.begin()
-	m.open(href)
+	m.openResponse(href)
 	if len(found) > 0 || len(missing) == 0 || minimal {
 		m.propstat(http.StatusOK, found, "")
 	}
 	if len(missing) > 0 && !minimal {
 		m.propstat(http.StatusNotFound, missing, "")
 	}
-	m.shut()
+	m.closeResponse()
 }
 
-// open begins the response of one address, and shut ends it.
-func (m *multistatus) open(href string) {
+// openResponse begins the response element of one URL; closeResponse ends it.
+func (m *multistatus) openResponse(href string) {
 	m.text(m.dav("\n<D:response><D:href>"), href, m.dav("</D:href>"))
 }
 
-func (m *multistatus) shut() { m.text(m.dav("</D:response>")) }
+func (m *multistatus) closeResponse() { m.text(m.dav("</D:response>")) }
 
 func (m *multistatus) propstat(status int, props []prop, cond string) {
 	m.text(m.dav("<D:propstat><D:prop>"))
@@ -110,11 +110,11 @@ func (m *multistatus) prop(p prop) {
 	m.text(">", p.inner, "</", name, ">")
 }
 
-// end writes the end. Without it an XML parser knows that something is missing.
+// end ends the document. A client that receives no end knows that entries are missing.
 func (m *multistatus) end() {
 	m.begin()
 	m.text(m.dav("\n</D:multistatus>\n"))
-	_ = m.out.Flush() // it fails only when the client is gone
+	_ = m.out.Flush() // fails only if the client is disconnected
 }
 
 func statusLine(status int) string {

@@ -15,55 +15,57 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// asked is what a PROPFIND wants to know.
-type asked struct {
-	names    []Name // nil: all that there are
-	onlyName bool   // propname: no values
+// wantedProps are the properties that a PROPFIND requests.
+type wantedProps struct {
+	names    []Name // nil: all
+	onlyName bool   // propname: names without values
 }
 
-func (a asked) all() bool { return a.names == nil }
+func (a wantedProps) all() bool { return a.names == nil }
 
-// readAsked reads the body of a PROPFIND; without one it asks for all properties (RFC 4918 §9.1).
-func readAsked(r *http.Request) (asked, error) {
+// readWanted parses the body of a PROPFIND; without one all properties are requested (RFC 4918
+// §9.1).
+func readWanted(r *http.Request) (wantedProps, error) {
 	root, found, err := readBody(r)
 	if err != nil || !found {
-		return asked{}, err
+		return wantedProps{}, err
 	}
 	if root.Name != dav("propfind") {
-		return asked{}, drive.Bad("body", drive.Malformed, "expected", "propfind")
+		return wantedProps{}, drive.Bad("body", drive.Malformed, "expected", "propfind")
 	}
 	if _, ok := root.child("propname"); ok {
-		return asked{onlyName: true}, nil
+		return wantedProps{onlyName: true}, nil
 	}
 	prop, some := root.child("prop")
 	if _, all := root.child("allprop"); all && !some {
-		return asked{}, nil
+		return wantedProps{}, nil
 	}
 	if !some {
-		return asked{}, drive.Bad("body", drive.Malformed, "expected", "allprop, propname or prop")
+		return wantedProps{}, drive.Bad("body", drive.Malformed, "expected", "allprop, propname or prop")
 	}
 	names, err := prop.names()
-	return asked{names: names}, err
+	return wantedProps{names: names}, err
 }
 
-// names are those of the properties in a DAV:prop, each once.
+// names returns the names of the properties in a DAV:prop without repeats. It fails with
+// drive.TooLarge.
 func (e element) names() ([]Name, error) {
 	names := []Name{}
 	for _, c := range e.Children {
 		if slices.Contains(names, c.Name) {
 			continue
 		}
-		if len(c.Name.Space)+len(c.Name.Local) > maxNameBytes { // each entry's answer repeats it
+		if len(c.Name.Space)+len(c.Name.Local) > maxNameBytes { // the response repeats it for each entry
 			return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNameBytes, "sent", len(c.Name.Space)+len(c.Name.Local))
 		}
-		if names = append(names, c.Name); len(names) > maxNames { // more are not compared with each other
+		if names = append(names, c.Name); len(names) > maxNames { // bounds the comparisons
 			return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(e.Children))
 		}
 	}
 	return names, nil
 }
 
-// readDepth reads the Depth header; absent it is infinity (RFC 4918 §10.2).
+// readDepth parses the Depth header; absent it is infinity (RFC 4918 §10.2).
 func readDepth(r *http.Request) (string, error) {
 	switch d := strings.ToLower(strings.TrimSpace(r.Header.Get("Depth"))); d {
 	case "0", "1":
@@ -75,7 +77,8 @@ func readDepth(r *http.Request) (string, error) {
 	}
 }
 
-// prefer is what of Prefer (RFC 8144) and Brief, which Microsoft had before, a client wishes.
+// prefer holds the client's preferences of Prefer (RFC 8144) and its predecessor Brief by
+// Microsoft.
 type prefer struct{ minimal, noRoot bool }
 
 func (c *call) prefer() (p prefer) {
@@ -98,13 +101,13 @@ func (c *call) prefer() (p prefer) {
 	return p
 }
 
-// propfind is PROPFIND of one address or of a folder and what is in it.
+// propfind handles PROPFIND of one location, or of a folder and its children.
 func (c *call) propfind(ctx context.Context) error {
 	depth, err := readDepth(c.r)
 	if err != nil {
 		return err
 	}
-	want, err := readAsked(c.r)
+	want, err := readWanted(c.r)
 	if err != nil {
 		return err
 	}
@@ -117,25 +120,25 @@ func (c *call) propfind(ctx context.Context) error {
 	}
 	setClasses(c.w.Header())
 	wish := c.prefer()
-	show := c.describer(want, wish.minimal, top)
+	show := c.entryWriter(want, wish.minimal, top)
 	out := newMultistatus(c)
 	if depth == "0" || !wish.noRoot {
-		if err := show.page(ctx, out, []Entry{top}); err != nil {
+		if err := show.writePage(ctx, out, []Entry{top}); err != nil {
 			return err
 		}
 	}
 	if depth == "1" && top.IsFolder() {
-		if err := c.children(ctx, top, func(page []Entry) error { return show.page(ctx, out, page) }); err != nil {
-			return c.broken(out, err)
+		if err := c.children(ctx, top, func(page []Entry) error { return show.writePage(ctx, out, page) }); err != nil {
+			return c.abort(out, err)
 		}
 	}
 	out.end()
 	return nil
 }
 
-// broken is how a listing ends that cannot be read to its end: as an error while nothing was sent,
-// else the connection is broken off (D1).
-func (c *call) broken(out *multistatus, err error) error {
+// abort ends a listing that failed midway. Before anything was sent it returns err; afterwards it
+// aborts the connection by a panic (D1).
+func (c *call) abort(out *multistatus, err error) error {
 	if !out.sent {
 		return err
 	}
@@ -143,13 +146,13 @@ func (c *call) broken(out *multistatus, err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// children calls fn with what is in a folder, page by page.
+// children calls fn with the children of a folder, page by page.
 func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) error {
 	if top.Virtual {
 		return c.virtualChildren(ctx, fn)
 	}
-	if c.view.Layout == Home && c.at.room == own && len(c.at.path) == 0 {
-		if err := c.roomsAtHome(ctx, fn); err != nil {
+	if c.view.Layout == Home && c.at.section == own && len(c.at.path) == 0 {
+		if err := c.homeSections(ctx, fn); err != nil {
 			return err
 		}
 	}
@@ -162,7 +165,7 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 			}
 			at := drive.Address{Place: top.Place, Path: append(slices.Clip(top.Path), name)}
 			if len(c.at.segments) == 0 {
-				name = c.view.Layout.shownAs(name)
+				name = c.view.Layout.displayName(name)
 			}
 			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(name))))
 		}
@@ -170,23 +173,22 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 	})
 }
 
-// roomsAtHome are the folders of the layout among the caller's own, those that have something in
-// them.
-func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
+// homeSections calls fn with those folders of the layout that are not empty.
+func (c *call) homeSections(ctx context.Context, fn func([]Entry) error) error {
 	var entries []Entry
 	all, err := c.mySpaces(ctx)
 	if err != nil {
 		return err
 	}
 	if len(all) > 0 {
-		entries = append(entries, c.virtual(place{room: spaces, segments: []string{string(rooms[Home][spaces])}}))
+		entries = append(entries, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Home][spaces])}}))
 	}
 	with, err := c.opt.Spaces.HasMounts(ctx, c.who)
 	if err != nil {
 		return err
 	}
 	if with {
-		entries = append(entries, c.virtual(place{room: shared, segments: []string{string(rooms[Home][shared])}}))
+		entries = append(entries, c.virtual(location{section: shared, segments: []string{string(sectionNames[Home][shared])}}))
 	}
 	if len(entries) == 0 {
 		return nil
@@ -194,16 +196,16 @@ func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
 	return fn(entries)
 }
 
-// guestsAtOnce is how many shares a listing shows at a time.
-const guestsAtOnce = 500
+// mountsPerPage is how many shares a page of a listing has.
+const mountsPerPage = 500
 
-// guests calls fn with what is shared with the caller by name, page by page.
-func (c *call) guests(ctx context.Context, fn func([]Entry) error) error {
-	all, err := c.withMe(ctx)
+// mounts calls fn with the shares with the caller, page by page.
+func (c *call) mounts(ctx context.Context, fn func([]Entry) error) error {
+	all, err := c.mounted(ctx)
 	if err != nil {
 		return err
 	}
-	for page := range slices.Chunk(all, guestsAtOnce) {
+	for page := range slices.Chunk(all, mountsPerPage) {
 		nodes := make([]tree.Node, len(page))
 		for i, m := range page {
 			nodes[i] = m.Item
@@ -226,28 +228,28 @@ func (c *call) guests(ctx context.Context, fn func([]Entry) error) error {
 	return nil
 }
 
-// virtualChildren are what is in a folder of the layout.
+// virtualChildren calls fn with the children of a folder of the layout.
 func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
-	switch c.at.room {
+	switch c.at.section {
 	case top:
-		home, err := c.find(ctx, place{room: own, path: drive.Path{}, segments: []string{string(rooms[Apart][own])}})
+		home, err := c.find(ctx, location{section: own, path: drive.Path{}, segments: []string{string(sectionNames[Apart][own])}})
 		if err != nil {
 			return err
 		}
 		return fn([]Entry{
-			home, c.virtual(place{room: spaces, segments: []string{string(rooms[Apart][spaces])}}),
-			c.virtual(place{room: shared, segments: []string{string(rooms[Apart][shared])}}),
+			home, c.virtual(location{section: spaces, segments: []string{string(sectionNames[Apart][spaces])}}),
+			c.virtual(location{section: shared, segments: []string{string(sectionNames[Apart][shared])}}),
 		})
 	case spaces:
 		return c.eachSpace(ctx, fn)
 	case shared:
-		return c.guests(ctx, fn)
+		return c.mounts(ctx, fn)
 	case own:
 	}
 	return nil
 }
 
-// eachSpace calls fn with the spaces that the caller may look at.
+// eachSpace calls fn with the spaces that the caller may list.
 func (c *call) eachSpace(ctx context.Context, fn func([]Entry) error) error {
 	all, err := c.mySpaces(ctx)
 	if err != nil {

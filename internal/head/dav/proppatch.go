@@ -20,7 +20,8 @@ type instruction struct {
 	value  element
 }
 
-// readInstructions reads the body of a PROPPATCH, in its order (RFC 4918 §9.2).
+// readInstructions parses the body of a PROPPATCH in its order (RFC 4918 §9.2). It fails with
+// drive.BadRequest or drive.TooLarge.
 func readInstructions(r *http.Request) ([]instruction, error) {
 	root, found, err := readBody(r)
 	if err != nil {
@@ -52,13 +53,13 @@ func readInstructions(r *http.Request) ([]instruction, error) {
 	return all, nil
 }
 
-// proppatch is PROPPATCH: all of it, or nothing.
+// proppatch handles PROPPATCH, which is executed completely or not at all.
 func (c *call) proppatch(ctx context.Context) error {
 	all, err := readInstructions(c.r)
 	if err != nil {
 		return err
 	}
-	return decide(ctx, c, func(c *call, ctx context.Context) error { return patch(ctx, c, all) })
+	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return patch(ctx, c, all) })
 }
 
 func patch(ctx context.Context, c *call, all []instruction) error {
@@ -67,13 +68,13 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 		return err
 	}
 	if e.Virtual {
-		return noPlace()
+		return refuseLayout()
 	}
 	if err := c.conditions(ctx, &e); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(in instruction) bool { return !c.own(in) }) { // a lock is on the file, not on the caller's marks
-		if err := c.unlocked(ctx, e, false); err != nil {
+	if slices.ContainsFunc(all, func(in instruction) bool { return !c.own(in) }) { // a lock protects the file, not the caller's own marks
+		if err := c.checkUnlocked(ctx, e, false); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 		case isTime:
 		case isLive(in.name):
 			refused[in.name] = http.StatusForbidden
-		case in.name == dav("lastmodified") && !in.remove: // no time: it sets one, and is not kept beside it
+		case in.name == dav("lastmodified") && !in.remove: // an invalid time: the property sets the mtime and is not stored itself
 			refused[in.name] = http.StatusConflict
 		}
 	}
@@ -97,14 +98,14 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 			return c.made(false)
 		}
 	}
-	c.patched(out, e, all, refused)
+	c.respondPatch(out, e, all, refused)
 	return nil
 }
 
-// patched answers a PROPPATCH.
-func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]int) {
+// respondPatch answers a PROPPATCH with the status of each property.
+func (c *call) respondPatch(out *multistatus, e Entry, all []instruction, refused map[Name]int) {
 	out.begin()
-	out.open(e.href)
+	out.openResponse(e.href)
 	var ok, no, wrong, dependent []prop
 	seen := map[Name]bool{}
 	for _, in := range all {
@@ -134,14 +135,14 @@ func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map
 	if len(dependent) > 0 {
 		out.propstat(http.StatusFailedDependency, dependent, "")
 	}
-	out.shut()
+	out.closeResponse()
 	out.end()
 }
 
-// own reports whether an instruction is about what the view keeps for the caller alone.
+// own reports whether the view stores the instruction's property for the caller alone.
 func (c *call) own(in instruction) bool { return c.view.Sets != nil && c.view.Sets(in.name) }
 
-// apply does what the instructions say.
+// apply executes the instructions.
 func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 	mtime := drive.Time(0)
 	var changes []property.Change
@@ -169,7 +170,7 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 			return err
 		}
 	}
-	for _, in := range all { // last: nothing that is refused comes after it
+	for _, in := range all { // last, because these cannot be rolled back
 		if c.own(in) {
 			if err := c.view.Set(ctx, e, in.name, strings.TrimSpace(in.value.Text), in.remove); err != nil {
 				return err
@@ -179,8 +180,9 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 	return nil
 }
 
-// mtime is the time of the file that an instruction sets: Windows' property, and the ones by which
-// clients of other servers set it, those of Nextcloud in Unix seconds.
+// mtime returns the modification time that an instruction sets: by Windows' property, or by those
+// that clients of other servers use, also in Unix seconds. ok is false for other properties and
+// invalid times.
 func (in instruction) mtime() (drive.Time, bool) {
 	if in.remove {
 		return 0, false

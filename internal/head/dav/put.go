@@ -19,17 +19,17 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// put is PUT of a whole file, of known or unknown length.
+// put handles PUT of a whole file, of known or unknown length.
 func (c *call) put(ctx context.Context) error {
-	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be taken for the whole
+	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be stored as the whole
 		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
 	}
-	if c.r.Header.Get(ocChunked) != "" { // nor must a chunk, whose client takes the file for stored with the last one
+	if c.r.Header.Get(ocChunked) != "" { // nor a chunk, whose client takes the file for complete after the last one
 		return drive.Bad(ocChunked, drive.NotAllowed, "allowed", []string{})
 	}
 	err := server.RefuseEncoding(c.r)
 	if err == nil {
-		err = c.opt.Litter().takes(c.at.last())
+		err = c.opt.Litter().checkName(c.at.last())
 	}
 	var there *Entry
 	if err == nil {
@@ -39,7 +39,7 @@ func (c *call) put(ctx context.Context) error {
 		err = c.conditions(ctx, there)
 	}
 	if err == nil {
-		err = mayPut(ctx, c, c.at, there)
+		err = checkWritable(ctx, c, c.at, there)
 	}
 	if err != nil {
 		return err
@@ -47,28 +47,28 @@ func (c *call) put(ctx context.Context) error {
 	return c.store(ctx, there)
 }
 
-// target is the file that a PUT replaces; nil: there is none. It may be the top of a room: a file
-// that is shared by itself.
+// target returns the file that a PUT replaces, or nil. It may be the root of a share, if a single
+// file is shared.
 func target(ctx context.Context, c *call) (*Entry, error) {
-	there, err := c.there(ctx, c.at)
+	there, err := c.lookup(ctx, c.at)
 	switch {
 	case err != nil:
 		return nil, err
 	case there != nil && there.IsFolder():
 		return nil, noFile(c)
 	case there == nil && c.at.isRoot():
-		return nil, noPlace()
+		return nil, refuseLayout()
 	}
 	return there, nil
 }
 
-// noFile says that a file cannot be where a folder is (RFC 4918 §9.7.2).
+// noFile returns the error for a PUT on a folder (RFC 4918 §9.7.2).
 func noFile(c *call) error {
 	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
 }
 
-// there is find of what may be missing.
-func (c *call) there(ctx context.Context, p place) (*Entry, error) {
+// lookup is find for an entry that may be missing; then it returns nil.
+func (c *call) lookup(ctx context.Context, p location) (*Entry, error) {
 	e, err := c.find(ctx, p)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil, nil
@@ -79,19 +79,20 @@ func (c *call) there(ctx context.Context, p place) (*Entry, error) {
 	return &e, nil
 }
 
-// mayPut refuses to change what is locked: the file that is there, or the folder that gets a new
-// one.
-func mayPut(ctx context.Context, c *call, p place, there *Entry) error {
+// checkWritable fails with drive.Locked if the existing entry, or else the folder of the new one,
+// is locked and the request submits no token.
+func checkWritable(ctx context.Context, c *call, p location, there *Entry) error {
 	if there != nil {
-		return c.unlocked(ctx, *there, there.IsFolder())
+		return c.checkUnlocked(ctx, *there, there.IsFolder())
 	}
 	parent, err := c.findParent(ctx, p)
 	if err != nil {
 		return err
 	}
-	return c.unlocked(ctx, parent, false)
+	return c.checkUnlocked(ctx, parent, false)
 }
 
+// store stores the body of a PUT and answers it.
 func (c *call) store(ctx context.Context, there *Entry) error {
 	at, err := c.address(ctx, c.at)
 	if err != nil {
@@ -118,10 +119,10 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 			return err
 		}
 	}
-	return c.stored(ctx, stored)
+	return c.respondPut(ctx, stored)
 }
 
-// dropEmpty takes the version out of the history that LOCK has made of nothing.
+// dropEmpty removes the empty version that a LOCK created from the history.
 func dropEmpty(ctx context.Context, c *call, there Entry) error {
 	all, err := c.marks.LocksAt(ctx, c.who, there.Node, false)
 	if err != nil {
@@ -131,15 +132,15 @@ func dropEmpty(ctx context.Context, c *call, there Entry) error {
 		return nil
 	}
 	err = c.marks.DropEmpty(ctx, c.who, there.Node, there.Version)
-	if drive.IsKind(err, drive.NotFound) { // by a request beside this one
+	if drive.IsKind(err, drive.NotFound) { // a concurrent request has removed it
 		return nil
 	}
 	return err
 }
 
-// stored answers a PUT, which has been committed: nothing makes an error of it any more. The tag is
-// that of what was sent. Where somebody has replaced it since there is none, and the client asks.
-func (c *call) stored(ctx context.Context, s upload.Stored) error {
+// respondPut answers a PUT that has been committed, so it reports no error. The ETag is that of the
+// sent content. If the file has been replaced since, there is no ETag and the client asks for it.
+func (c *call) respondPut(ctx context.Context, s upload.Stored) error {
 	h := c.w.Header()
 	if sum, ok := s.Digests[digest.Blake3]; ok && c.view.Describe == nil {
 		h.Set("ETag", tagOf(hex.EncodeToString(sum)))
@@ -156,7 +157,7 @@ func (c *call) stored(ctx context.Context, s upload.Stored) error {
 	return c.made(s.Created)
 }
 
-// made answers 201 for what is new and 204 for what was there.
+// made answers 201 if created, else 204.
 func (c *call) made(created bool) error {
 	status := http.StatusNoContent
 	if created {
@@ -167,14 +168,14 @@ func (c *call) made(created bool) error {
 	return nil
 }
 
-// incoming is the body of a PUT, which must have the length that was promised: by Content-Length,
-// or by X-Expected-Entity-Length, which macOS sends with a chunked body. Some proxies hand on
-// nothing of such a body: then nothing is stored (D3).
+// incoming returns the body of a PUT and sets the size in put. The body must have the length of
+// Content-Length or of X-Expected-Entity-Length, which macOS sends with a chunked body. Some
+// proxies drop such a body; then nothing is stored (D3).
 func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	switch put.Size = drive.ByteSize(c.r.ContentLength); {
 	case put.Size < 0:
 		put.Size = blob.UnknownSize
-	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body: who means an empty file says so
+	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body; an empty file needs a length of 0
 		return nil, drive.Fail(drive.LengthRequired)
 	}
 	in := server.Incoming(c.r)
@@ -197,7 +198,8 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	return upload.Ending(&promised{body, expected}, in), nil
 }
 
-// promised is a body that must have so many bytes.
+// promised is a body that must have exactly left more bytes. Read fails with drive.BadRequest,
+// reason "cut", otherwise.
 type promised struct {
 	io.Reader
 
@@ -213,21 +215,22 @@ func (p *promised) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// ocMTime is the header by which clients of ownCloud and Nextcloud keep the time of a file: seconds
-// since 1970, perhaps with a fraction.
+// ocMTime is the header by which clients of ownCloud and Nextcloud set a file's time: seconds since
+// 1970, possibly with a fraction.
 const ocMTime = "X-OC-Mtime"
 
-// ocChunked is the header of the chunks that clients of ownCloud sent before version 10, each as a
-// file NAME-chunking-ID-COUNT-N of its own. Libraries still do.
+// ocChunked is the header of chunks that clients of ownCloud before version 10, and some libraries,
+// send as separate files NAME-chunking-ID-COUNT-N.
 const ocChunked = "OC-Chunked"
 
-// The times that X-OC-Mtime may say, in ms: what RFC 3339 can say, years 1 to 9999.
+// Range of X-OC-Mtime in milliseconds: the years 1 to 9999, which RFC 3339 can express.
 const (
 	minMTime = -62_135_596_800_000
 	maxMTime = 253_402_300_799_999
 )
 
-// ParseMTime reads what X-OC-Mtime says; zero: nothing.
+// ParseMTime parses the value of X-OC-Mtime; an empty value gives 0. It fails with
+// drive.BadRequest.
 func ParseMTime(text string) (drive.Time, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return 0, nil

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// Address is where the use cases find what a URL of a view means: for heads whose requests name
-// files by URLs elsewhere than in their own address.
+// Address returns the use cases' address of a URL of a view, for heads whose requests name files by
+// other URLs than their own. It fails with drive.NotFound outside of the view, and see IsLayout.
 func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL) (drive.Address, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	p, err := c.parse(u)
@@ -20,22 +20,22 @@ func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL)
 		return drive.Address{}, err
 	}
 	if p.virtual() {
-		return drive.Address{}, noPlace()
+		return drive.Address{}, refuseLayout()
 	}
 	return c.address(ctx, p)
 }
 
-// IsLayout reports whether an address was refused for being a folder of the layout.
+// IsLayout reports whether Address failed because the URL is a folder of the layout.
 func IsLayout(err error) bool {
 	refused, ok := errors.AsType[*drive.Error](err)
 	return ok && refused.Kind == drive.Forbidden && refused.Args["reason"] == "layout"
 }
 
-// Shown is where addresses of the use cases are in a view of the layout Home: paths that begin with
-// a slash. What is not in it has none.
+// Shown returns the paths, with a leading slash, of addresses in a view of the layout Home. It
+// omits addresses that are not in the view.
 func (h *Head) Shown(ctx context.Context, v View, addresses []string) (map[string]string, error) {
 	c := &call{Head: h, view: v, who: v.Who}
-	var names map[string]drive.Name // of what is shared with the caller, where it is needed
+	var names map[string]drive.Name // names of shares; read if needed
 	shown := make(map[string]string, len(addresses))
 	for _, address := range addresses {
 		at, err := drive.ParseAddress(address)
@@ -54,20 +54,21 @@ func (h *Head) Shown(ctx context.Context, v View, addresses []string) (map[strin
 	return shown, nil
 }
 
-// Guest is where something that is shared with the caller by name is in a view of the layout Home.
-func Guest(name drive.Name) string { return "/" + string(rooms[Home][shared]) + "/" + string(name) }
+// Guest returns the path of a share with the caller in a view of the layout Home.
+func Guest(name drive.Name) string {
+	return "/" + string(sectionNames[Home][shared]) + "/" + string(name)
+}
 
-// Place is what a caller sees in a view beside their own drive: a space, or what is shared with
-// them by name.
+// Place is a space or a share in a view, besides the caller's own drive.
 type Place struct {
-	Address string // drive.Address.Place
+	Address string // value of drive.Address.Place
 	Name    drive.Name
-	Node    drive.NodeID // of what is shared by name; zero: it is a space
-	Root    drive.NodeID // of a space
+	Node    drive.NodeID // shared node; zero for a space
+	Root    drive.NodeID // root of a space; zero for a share
 	Account drive.AccountID
 }
 
-// Places are all that a caller sees in a view beside their own drive.
+// Places returns all spaces and shares that the caller sees.
 func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	c := &call{Head: h, who: who}
 	var all []Place
@@ -78,7 +79,7 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	for _, s := range spaces {
 		all = append(all, Place{Address: s.Name, Name: drive.Name(s.Name), Root: s.Root, Account: s.ID})
 	}
-	guests, err := c.withMe(ctx)
+	guests, err := c.mounted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,22 +89,22 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	return all, nil
 }
 
-// Permit is what allows a file to be put. It holds as long as Expect does, which the use case
-// compares in the transaction that makes the file.
+// Permit allows the caller to put a file. It is valid while Expect holds, which the use case
+// compares in the transaction that creates the file.
 type Permit struct {
-	Who    drive.Who // the caller, with the lock tokens that the request submits
+	Who    drive.Who // the caller with the request's lock tokens
 	Expect tree.Expect
 }
 
-// MayPut refuses a file that is to be at a URL of a view where PUT would: for names that are not
-// taken, conditions of the request that do not hold, and locks whose tokens it does not bring.
+// MayPut checks a file at a URL of a view like PUT: its name, the request's conditions, and locks.
+// It fails like PUT.
 func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) (Permit, error) {
 	c := &call{Head: h, view: v, r: r, who: v.Who}
 	var err error
 	if c.at, err = c.parse(u); err != nil {
 		return Permit{}, err
 	}
-	if err := h.opt.Litter().takes(c.at.last()); err != nil {
+	if err := h.opt.Litter().checkName(c.at.last()); err != nil {
 		return Permit{}, err
 	}
 	if err := readTokens(c); err != nil {
@@ -117,6 +118,6 @@ func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) 
 	if err := c.conditions(ctx, there); err != nil {
 		return Permit{}, err
 	}
-	err = mayPut(ctx, c, c.at, there)
+	err = checkWritable(ctx, c, c.at, there)
 	return Permit{c.who, c.expect}, err
 }

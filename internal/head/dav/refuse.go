@@ -11,20 +11,20 @@ import (
 
 const xmlType = "application/xml; charset=utf-8"
 
-// condition is a precondition that an answer names (RFC 4918 §16), with the status that goes with
-// it.
+// condition is an error that names a precondition (RFC 4918 §16) and overrides the status. A zero
+// status overrides nothing.
 type condition struct {
 	error
 
 	status int
-	name   string // in the namespace DAV:
+	name   string // local name in the namespace DAV:
 	inner  string // XML
 }
 
 func (c condition) Unwrap() error { return c.error }
 
-// refuse answers with an error: a document of XML, as clients of WebDAV expect it, with the
-// sentence that the native API has for it.
+// refuse answers with an error as an XML document, which WebDAV clients expect, with the native
+// API's text.
 func (c *call) refuse(err error) {
 	cond, _ := findCondition(err)
 	if c.r.Method == http.MethodOptions || drive.IsKind(err, drive.Unauthenticated) {
@@ -38,7 +38,8 @@ func (c *call) refuse(err error) {
 	})
 }
 
-// StatusOf returns the status that an error of this package names; 0: that of its kind.
+// StatusOf returns the status that an error of this package overrides; 0 if the status of its kind
+// applies.
 func StatusOf(err error) int {
 	cond, _ := findCondition(err)
 	return cond.status
@@ -58,7 +59,7 @@ func findCondition(err error) (found condition, ok bool) {
 	return condition{}, false
 }
 
-// status is what a kind is called in this protocol; 0: as in the native API.
+// status returns the status of an error in this protocol; 0 for that of the native API.
 func (c *call) status(err error, cond condition) int {
 	if cond.status != 0 {
 		return cond.status
@@ -80,8 +81,8 @@ func (c *call) status(err error, cond condition) int {
 	}
 }
 
-// render writes the body of a refusal. The second namespace is what clients of sabre/dav look for:
-// they show the message.
+// render returns the body of a refusal. Clients of sabre/dav show the message in the second
+// namespace.
 func render(d problem.Document, cond condition) string {
 	var b strings.Builder
 	b.WriteString(xml.Header + `<D:error xmlns:D="DAV:" xmlns:s="http://sabredav.org/ns">`)
@@ -92,15 +93,15 @@ func render(d problem.Document, cond condition) string {
 	return b.String()
 }
 
-// quotes has the names of what package xml writes as numbers: some programs, the library webdav of
-// npm among them, read the five entities that XML names, and take a tag of numbers for another one.
+// quotes replaces the numeric entities that package xml writes by named ones. Some programs, such
+// as the npm library webdav, decode only the five named entities and would misread an ETag.
 var quotes = strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;")
 
-// Escape makes text of XML. What no XML can say becomes U+FFFD.
+// Escape returns s as XML text. Characters that XML cannot express become U+FFFD.
 func Escape(s string) string { return escape(s) }
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail
 	return quotes.Replace(b.String())
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// spelling is which prefixes the elements of an answer have. To most clients they are all the same.
-// Some of Nextcloud, that of iOS among them, look for the letters of sabre/dav (View.Sabre)
-// and know nothing of namespaces: to them a listing of others is empty.
+// spelling chooses the namespace prefixes of a response. Most clients accept any. Some Nextcloud
+// clients, such as that for iOS, ignore namespaces and expect the prefixes of sabre/dav
+// (View.Sabre); with others they see an empty listing.
 type spelling struct {
 	sabre  bool
-	spaces []string // namespaces that have got a prefix: x1, x2, ...
+	spaces []string // namespaces with an assigned prefix: x1, x2, ...
 }
 
 func (v View) spelling() *spelling { return &spelling{sabre: v.Sabre} }
@@ -24,7 +24,7 @@ const (
 
 var sabreLetter = strings.NewReplacer("<D:", "<d:", "</D:", "</d:", ` xmlns:D="DAV:"`, ` xmlns:d="DAV:"`)
 
-// dav spells XML of this package, in which nothing is from outside but what has no prefix.
+// dav spells XML of this package. The XML must not contain unescaped text from outside.
 func (s *spelling) dav(xml string) string {
 	if !s.sabre {
 		return xml
@@ -32,7 +32,7 @@ func (s *spelling) dav(xml string) string {
 	return sabreLetter.Replace(xml)
 }
 
-// name is how an element of a name is written, and the attribute that declares its prefix.
+// name returns the qualified name of an element and the attribute that declares its prefix.
 func (s *spelling) name(n Name) (name, declared string) {
 	switch {
 	case n.Space == "DAV:" && s.sabre:

@@ -10,15 +10,15 @@ import (
 	"smartdrive/internal/domain/property"
 )
 
-// The namespaces that Namespaces in XML 1.0 §3 reserves: the prefix xml stands for the first one,
-// and no other prefix does; nothing may stand for the second one.
+// The namespaces that Namespaces in XML 1.0 §3 reserves: only the prefix xml is bound to the first
+// one, and no prefix to the second.
 const (
 	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
 	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
 )
 
-// checkNames refuses an element that breaks Namespaces in XML 1.0, which package xml does not
-// check: written out again it would be ill-formed in every answer that holds it.
+// checkNames fails for an element that breaks Namespaces in XML 1.0, which package xml does not
+// check. A response that repeats the element would be ill-formed.
 func checkNames(start xml.StartElement) error {
 	if !isName(start.Name) {
 		return errName
@@ -40,7 +40,7 @@ func checkNames(start xml.StartElement) error {
 	return nil
 }
 
-// declared returns the prefix that an attribute declares; it is empty for the default namespace.
+// declared returns the prefix that an attribute declares; "" for the default namespace.
 func declared(n Name) (prefix string, declares bool) {
 	switch {
 	case n.Space == "xmlns":
@@ -51,7 +51,7 @@ func declared(n Name) (prefix string, declares bool) {
 	return "", false
 }
 
-// mayStand reports whether a prefix may be declared for a namespace.
+// mayStand reports whether a prefix may be bound to a namespace.
 func mayStand(prefix, space string) bool {
 	switch {
 	case prefix == "":
@@ -67,8 +67,8 @@ func mayStand(prefix, space string) bool {
 // isName reports whether an element or attribute of this name can be written.
 func isName(n Name) bool { return n.Space != "xmlns" && n.Space != xmlnsSpace && isLocal(n.Local) }
 
-// isLocal reports whether a text is a name without a colon. Package xml checks the whole name, in
-// which what follows the prefix may begin with a digit.
+// isLocal reports whether s is a valid name without a colon. Package xml only checks qualified
+// names, whose local part it lets begin with a digit.
 func isLocal(s string) bool {
 	if s == "" || !utf8.ValidString(s) || strings.ContainsAny(s, ":/<>&\"'= \t\r\n") {
 		return false
@@ -78,7 +78,7 @@ func isLocal(s string) bool {
 	return err == nil && ok && start.Name.Space == "" && start.Name.Local == s && len(start.Attr) == 0
 }
 
-// writeElement writes an element so that it stands by itself, whatever is around it.
+// writeElement writes an element with all namespaces that it needs.
 func writeElement(b *strings.Builder, e element) {
 	name := e.Name.Local
 	if e.Name.Space == xmlSpace {
@@ -109,10 +109,10 @@ func writeElement(b *strings.Builder, e element) {
 	b.WriteString(">" + e.Inner + "</" + name + ">")
 }
 
-// wellFormed returns XML that was stored in a form that can be written into an answer. Before names
-// were checked, ill-formed XML was stored, too: it becomes empty.
+// wellFormed returns stored XML in a form that can be part of a response. Ill-formed XML, which
+// earlier releases stored, becomes "".
 func wellFormed(inner string) string {
-	if !strings.Contains(inner, "<") { // text, which was escaped
+	if !strings.Contains(inner, "<") { // escaped text
 		return inner
 	}
 	root, err := parseXML([]byte("<a>" + inner + "</a>"))
@@ -122,7 +122,7 @@ func wellFormed(inner string) string {
 	return root.Inner
 }
 
-// writable returns the stored properties that can be written into an answer.
+// writable returns the stored properties that can be part of a response.
 func writable(all []property.Property) []property.Property {
 	all = slices.DeleteFunc(all, func(p property.Property) bool { return !isName(Name{Space: p.Space, Local: p.Local}) })
 	for i := range all {

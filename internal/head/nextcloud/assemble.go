@@ -13,12 +13,12 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// assemble makes the file.
+// assemble handles the MOVE of .file, which makes the file from its chunks.
 func (c *call) assemble(ctx context.Context, id string) error {
 	key := c.who.User.String() + id
-	l := c.lines.join(key)
-	defer c.lines.leave(key, l)
-	ctx, end, err := c.lines.enter(ctx, l, ".file")
+	l := c.transferLocks.ref(key)
+	defer c.transferLocks.unref(key, l)
+	ctx, end, err := c.transferLocks.lock(ctx, l, ".file")
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func (c *call) assemble(ctx context.Context, id string) error {
 	return c.answerFile(ctx, at.Address, made)
 }
 
-// decideSeal makes the file. If something that the request was decided by changes before the
-// transaction, the request is decided again, as those of package dav are.
+// decideSeal seals the file. If the state that the request depends on changes before the
+// transaction, it decides again, as package dav does.
 func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tree.Node, err error) {
 	deadline := time.Now().Add(sealFor)
 	for range dav.Decisions {
@@ -62,7 +62,8 @@ func (c *call) decideSeal(ctx context.Context, t transfer, at target) (made *tre
 	return nil, err
 }
 
-// completion returns what a MOVE says of the file, if all of it has come.
+// completion returns the Complete that a MOVE requests. It fails with drive.BadRequest, reason
+// "cut", if chunks are missing.
 func (c *call) completion(ctx context.Context, t transfer, at target) (done upload.Complete, err error) {
 	total, err := c.totalLength()
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	if err != nil {
 		return done, err
 	}
-	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.has.lacking() {
+	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.chunks.lacking() {
 		return done, drive.Fail(drive.BadRequest, "field", "body", "reason", "cut")
 	}
 	folder, name, ok := at.Path.Split()
@@ -104,10 +105,12 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	}, nil
 }
 
-// sealFor is how long a MOVE waits for a file that is slow to be sealed; the client sends it again
-// then. Less than clients and proxies commonly wait.
+// sealFor bounds the wait of a MOVE for sealing; then the client repeats it. It is less than common
+// timeouts of clients and proxies.
 const sealFor = 50 * time.Second
 
+// seal completes the upload. At the deadline it fails with InProgress. made is nil if the file has
+// been deleted since.
 func (t transfer) seal(ctx context.Context, uploads *upload.Sessions, who drive.Who, done upload.Complete, deadline time.Time) (made *tree.Node, err error) {
 	for {
 		v, _, err := uploads.Complete(ctx, who, t.view.ID, done)
@@ -122,16 +125,16 @@ func (t transfer) seal(ctx context.Context, uploads *upload.Sessions, who drive.
 	}
 }
 
-// answerFile says what the file was when it was made: its tag is that of what the client has sent,
-// even if somebody has replaced it since. It is there: nothing makes an error of that any more.
-// nil: it has gone.
+// answerFile answers the MOVE with the state of the file when it was created, even if it was
+// replaced since. The file is committed, so it reports no error. made is nil if the file has been
+// deleted.
 func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node) error {
 	created := false
 	if made != nil {
 		created = made.Rev == 1
 		if n, err := c.Files.ViewOf(ctx, c.who, *made); err == nil {
 			e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
-			c.describer().header(ctx, c.w.Header(), c.who, e)
+			c.propertyReader().header(ctx, c.w.Header(), c.who, e)
 			c.w.Header().Set("ETag", e.Tag())
 		}
 	}

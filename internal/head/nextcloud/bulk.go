@@ -24,7 +24,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Many small files come in one request, a part each (see related):
+// Many small files arrive in one request, each as a part (see related):
 //
 //	POST bulk
 //	X-File-Path: /folder/file   as clients see it
@@ -32,43 +32,43 @@ import (
 //	X-File-MD5: ...             or OC-Checksum: verified before the file is there
 //	If-Match: "..."             what the file replaces
 //
-// The answer is a JSON object with a member for each path that was stored or refused: a client
-// sends the others again. What goes into the caller's own drive is a batch. What goes elsewhere,
-// or is too large for one, is stored by itself, as PUT stores it.
+// The response is a JSON object with a member for each path that was stored or refused. The client
+// sends the other files again. Files in the caller's own drive are stored as a batch. Files
+// elsewhere, and files that are too large for a batch, are stored one by one like a PUT.
 
-// sendsMany reports whether a client may be told of this. Those of the desktop before 3.9.1 cannot
-// send an empty file that way, and with it none of the files beside it, each time that they try
-// (nextcloud/desktop#5871; decision 115).
+// sendsMany reports whether the client may use bulk uploads. Desktop clients before 3.9.1 cannot
+// send an empty file this way, and fail with all files beside it (nextcloud/desktop#5871; decision
+// 115).
 func sendsMany(userAgent string) bool {
 	_, version, desktop := strings.Cut(userAgent, "mirall/")
 	var major, minor int
-	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // what cannot be read is 0
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // unreadable numbers are 0
 	return desktop && n == 2 && (major > 3 || major == 3 && minor >= 10)
 }
 
-// maxBulk is how many bytes a request may have: as many files as a batch takes, of 256 KiB each.
+// maxBulk bounds a request in bytes: as many files as a batch accepts, of 256 KiB each.
 const maxBulk = 256 << 20
 
 const bulkType = "multipart/related"
 
-// bulk is the files of one request.
+// bulk reads the files of one request as the source of a batch.
 type bulk struct {
 	src   io.ReadCloser
 	parts *related
-	put   func(h http.Header, size int64) (item batch.Item, done bool) // what a part asks for; done: it was stored
-	sent  int64                                                        // bytes so far
-	err   error                                                        // io.EOF, or why no more can be read
+	put   func(h http.Header, size int64) (item batch.Item, done bool) // converts a part to an item; done: the part was stored by itself
+	sent  int64                                                        // bytes read so far
+	err   error                                                        // set once nothing more can be read; io.EOF at a regular end
 
-	files   []bulkFile // by number
+	files   []bulkFile // by number of the part
 	answers []batch.Answer
-	alone   []batch.Answer // of those that were stored by themselves
+	stored  []batch.Answer // results of files that were stored by themselves
 }
 
-// bulkFile is where a part goes.
+// bulkFile is the target of a part.
 type bulkFile struct {
-	path   string // as the client has it
+	path   string // as sent by the client
 	at     drive.Address
-	tokens drive.Tokens // of locks, that the part submits
+	tokens drive.Tokens // lock tokens that the part submits
 }
 
 var _ batch.Source = (*bulk)(nil)
@@ -79,7 +79,7 @@ func newBulk(src io.ReadCloser, boundary string) *bulk {
 	return b
 }
 
-// bulkBytes are the bytes of the request, up to its limit.
+// bulkBytes reads the request body and fails with drive.TooLarge after maxBulk bytes.
 type bulkBytes bulk
 
 func (b *bulkBytes) Read(p []byte) (int, error) {
@@ -108,7 +108,7 @@ func (b *bulk) Next() (batch.Item, error) {
 	return batch.Item{}, b.err
 }
 
-// Read implements io.Reader: it reads the bytes of a part.
+// Read implements io.Reader for the bytes of the current part.
 func (b *bulk) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -131,23 +131,23 @@ func (b *bulk) Err() error {
 // Stop implements batch.Source.
 func (b *bulk) Stop() { _ = b.src.Close() }
 
-func (b *bulk) tell(answers []batch.Answer) error {
+func (b *bulk) addAnswers(answers []batch.Answer) error {
 	b.answers = append(b.answers, answers...)
 	return nil
 }
 
-// sending is a request of many files.
-type sending struct {
+// bulkRequest handles a request of many files.
+type bulkRequest struct {
 	*call
 	files *bulk
 }
 
-// bulk answers a request of many files.
+// bulk handles POST bulk.
 func (c *call) bulk(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)
 	}
-	leave, err := c.enter(true)
+	leave, err := c.authenticate(true)
 	if err != nil {
 		return err
 	}
@@ -163,15 +163,15 @@ func (c *call) bulk(ctx context.Context) error {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return err
 	}
-	all := sending{c, newBulk(server.Incoming(c.r), params["boundary"])}
+	all := bulkRequest{c, newBulk(server.Incoming(c.r), params["boundary"])}
 	all.files.put = func(h http.Header, size int64) (batch.Item, bool) { return all.file(ctx, h, size) }
-	broken := c.Batches.Run(ctx, c.who, idem.Request{}, all.files, all.files.tell)
+	broken := c.Batches.Run(ctx, c.who, idem.Request{}, all.files, all.files.addAnswers)
 	results, err := all.results(ctx)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if broken != nil { // of what is not in the answer the client knows nothing
+	if broken != nil { // the client sends files again that the response does not mention
 		status = problem.From(broken, problem.English, "").Status
 		problem.Note(c.w, broken)
 	}
@@ -179,8 +179,9 @@ func (c *call) bulk(ctx context.Context) error {
 	return c.sendJSON(status, results)
 }
 
-// file makes of a part an item of the batch, or stores it, where no batch can.
-func (c sending) file(ctx context.Context, h http.Header, size int64) (item batch.Item, done bool) {
+// file converts a part to an item of the batch. If a batch cannot store it, file stores it itself
+// and returns done.
+func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item batch.Item, done bool) {
 	b := c.files
 	n := len(b.files)
 	f := bulkFile{path: h.Get("X-File-Path")}
@@ -191,13 +192,13 @@ func (c sending) file(ctx context.Context, h http.Header, size int64) (item batc
 		put.Digests, err = partDigests(h)
 	}
 	if err == nil && (f.at.Place != "" || put.Size > upload.LaidSize) {
-		b.alone = append(b.alone, c.alone(ctx, n, put, b))
+		b.stored = append(b.stored, c.alone(ctx, n, put, b))
 		return batch.Item{}, true
 	}
 	return batch.Item{N: n, Op: batch.Put, Err: err, File: put, Tokens: f.tokens, Body: b}, false
 }
 
-// partDigests are the digests that a part declares, which are verified before its file is there.
+// partDigests returns the digests that a part declares. It fails with drive.BadRequest.
 func partDigests(h http.Header) (digest.Set, error) {
 	sums, err := dav.Declared(h)
 	text := h.Get("X-File-MD5")
@@ -212,8 +213,8 @@ func partDigests(h http.Header) (digest.Set, error) {
 	return sums, nil
 }
 
-// put is what a part asks for, if it may be stored where it goes.
-func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
+// put parses a part, and checks that its file may be stored. It fills in f.
+func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
 	if f.path == "" {
 		return put, drive.Bad("X-File-Path", drive.Required)
 	}
@@ -225,15 +226,15 @@ func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put uploa
 	if put.MTime, err = dav.ParseMTime(cmp.Or(h.Get("X-OC-Mtime"), h.Get("X-File-Mtime"))); err != nil {
 		return put, err
 	}
-	one := *c.r // a part has conditions of its own
+	one := *c.r // a part has its own conditions
 	one.Method, one.Header = http.MethodPut, h
 	p, err := c.DAV.MayPut(ctx, &one, view, u)
 	put.Expect, f.tokens = p.Expect, p.Who.Tokens
 	return put, err
 }
 
-// alone stores one file.
-func (c sending) alone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
+// alone stores the file of part n outside of the batch.
+func (c bulkRequest) alone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
 	a := batch.Answer{N: n}
 	who := c.who
 	who.Tokens = b.files[n].tokens
@@ -247,13 +248,13 @@ func (c sending) alone(ctx context.Context, n int, put upload.PutFile, b *bulk) 
 	view, err := c.Files.ViewOf(ctx, c.who, stored.Node)
 	if err == nil {
 		a.Node = &view
-	} else if !drive.IsKind(err, drive.NotFound) { // else it has gone since
+	} else if !drive.IsKind(err, drive.NotFound) { // NotFound: it has been deleted since
 		a.Err = err
 	}
 	return a
 }
 
-// bulkResult is what became of a file, in the words of the protocol.
+// bulkResult is the result of one file in the protocol's JSON.
 type bulkResult struct {
 	Error       bool   `json:"error"`
 	Message     string `json:"message,omitempty"`
@@ -263,14 +264,14 @@ type bulkResult struct {
 	MTime       string `json:"X-OC-MTime,omitempty"`
 }
 
-// results are what became of the files, by path.
-func (c sending) results(ctx context.Context) (map[string]bulkResult, error) {
+// results returns the results by path.
+func (c bulkRequest) results(ctx context.Context) (map[string]bulkResult, error) {
 	lang := problem.Negotiate(c.r.Header.Get("Accept-Language"))
 	b := c.files
 	results := make(map[string]bulkResult, len(b.files))
 	var page []dav.Entry
 	var paths []string
-	for _, a := range append(b.answers, b.alone...) {
+	for _, a := range append(b.answers, b.stored...) {
 		f := b.files[a.N]
 		if a.Err == nil && a.Node == nil {
 			a.Err = drive.Fail(drive.NotFound)
@@ -284,7 +285,7 @@ func (c sending) results(ctx context.Context) (map[string]bulkResult, error) {
 		paths = append(paths, f.path)
 	}
 	id, permissions := dav.Name{Space: owncloud, Local: "id"}, dav.Name{Space: owncloud, Local: "permissions"}
-	property, err := c.describer().properties(ctx, c.who, page, []dav.Name{id, permissions})
+	property, err := c.propertyReader().properties(ctx, c.who, page, []dav.Name{id, permissions})
 	if err != nil {
 		return nil, err
 	}

@@ -7,19 +7,19 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// chunks is what is kept of the numbers of chunks.
+// chunks is the state of a chunked upload besides its offset, stored as the upload's metadata.
 type chunks struct {
 	First int64          `json:"first"`
 	Last  int64          `json:"last"`
-	Upto  drive.ByteSize `json:"upto"`            // where it ends
-	Bytes bool           `json:"bytes,omitempty"` // they are named by their range
-	None  bool           `json:"none,omitempty"`  // none has come
-	Sums  []noted        `json:"sums,omitempty"`  // of the last maxNoted ones
-	From1 bool           `json:"from1,omitempty"` // the client numbers them from 1 (version 2)
-	Ahead int64          `json:"ahead,omitempty"` // the highest one that was refused, since others before it had not come
+	Upto  drive.ByteSize `json:"upto"`            // offset at the end of chunk Last
+	Bytes bool           `json:"bytes,omitempty"` // chunks are named by their byte range
+	None  bool           `json:"none,omitempty"`  // no chunk has arrived
+	Sums  []chunkSum     `json:"sums,omitempty"`  // of the last maxSums chunks
+	From1 bool           `json:"from1,omitempty"` // the client numbers chunks from 1 (version 2)
+	Ahead int64          `json:"ahead,omitempty"` // highest chunk refused because earlier ones are missing
 }
 
-// lacking reports whether it is known that the file has more than what has come.
+// lacking reports whether the file is known to be incomplete.
 func (k chunks) lacking() bool {
 	switch {
 	case k.None:
@@ -30,18 +30,18 @@ func (k chunks) lacking() bool {
 	return k.Ahead > k.Last
 }
 
-// noted is what is kept of the content of a chunk.
-type noted struct {
+// chunkSum identifies the content of a chunk.
+type chunkSum struct {
 	N   int64  `json:"n"`
-	Sum []byte `json:"s"` // the beginning of its SHA-256
+	Sum []byte `json:"s"` // prefix of its SHA-256
 }
 
 const (
-	maxNoted = 64 // more than a client sends at the same time; upload.MaxMetadata has room for so many
-	sumSize  = 12 // bytes
+	maxSums = 64 // more than clients send concurrently; upload.MaxMetadata has room for them
+	sumSize = 12 // bytes
 )
 
-// sum returns the sum of a chunk that has come; nil: it is not known.
+// sum returns the sum of an arrived chunk, or nil if unknown.
 func (k chunks) sum(n int64) []byte {
 	for _, c := range k.Sums {
 		if c.N == n {
@@ -52,57 +52,57 @@ func (k chunks) sum(n int64) []byte {
 }
 
 func (k chunks) text() string {
-	raw, _ := json.Marshal(k) // numbers and booleans
+	raw, _ := json.Marshal(k) // numbers and booleans always encode
 	return string(raw)
 }
 
-// maxNumber is more than any client numbers its chunks up to.
+// maxNumber is above every client's highest chunk number.
 const maxNumber = 10_000
 
-// isPlace reports whether the number of a chunk is where its bytes begin: clients of ownCloud name
-// chunks so, without an end. It is known from the second chunk on.
-func (k chunks) isPlace(n chunkName) bool {
+// isOffset reports whether the number of a chunk is the offset of its bytes: clients of ownCloud
+// name chunks so. This shows from the second chunk on.
+func (k chunks) isOffset(n chunkName) bool {
 	if n.bytes || k.None {
 		return false
 	}
 	return k.Bytes || k.First == 0 && k.Last == 0 && n.number > maxNumber && drive.ByteSize(n.number) == k.Upto
 }
 
-// verdict is what becomes of a chunk.
+// verdict is the decision about a chunk.
 type verdict uint8
 
 const (
-	next  verdict = iota // it is to be added
-	has                  // it has come before
-	later                // those before it are missing
-	maybe                // there may be one before it: some clients number from 0, and send several at a time
-	wrong                // it does not fit
+	accept         verdict = iota // append it
+	duplicate                     // it has arrived before
+	premature                     // earlier chunks are missing
+	maybePremature                // an earlier one may be missing: some clients number from 0 and send concurrently
+	mismatch                      // it does not fit
 )
 
-// judge says what becomes of a chunk of a size, or of unknown size, where so much of the file has
-// come; skip is how many of its bytes are there already.
-func (k chunks) judge(n chunkName, size, offset drive.ByteSize) (skip drive.ByteSize, v verdict) {
-	extra := offset - k.Upto // has come and is not noted: it belongs to the next one
+// classify decides about a chunk, given its size, which may be unknown, and the offset of the
+// upload. skip is the number of its bytes that have arrived already.
+func (k chunks) classify(n chunkName, size, offset drive.ByteSize) (skip drive.ByteSize, v verdict) {
+	extra := offset - k.Upto // arrived but not recorded: it belongs to this chunk
 	switch {
 	case !k.None && k.Bytes != n.bytes:
-		return 0, wrong
+		return 0, mismatch
 	case k.noted(n.number):
-		return 0, has
+		return 0, duplicate
 	case k.None && n.number == 1 && !n.bytes && !k.From1:
-		return 0, maybe
+		return 0, maybePremature
 	case n.bytes && drive.ByteSize(n.number) > offset, !n.bytes && n.number > max(k.Last, 0)+1:
-		return 0, later
+		return 0, premature
 	case n.bytes && drive.ByteSize(n.number) == offset:
-		return 0, next
+		return 0, accept
 	case n.bytes && drive.ByteSize(n.number) != k.Upto, !n.bytes && !k.None && n.number <= k.Last:
-		return 0, wrong
+		return 0, mismatch
 	case extra > 0 && size == extra:
-		return 0, has
+		return 0, duplicate
 	case extra > 0 && size != blob.UnknownSize && size < extra:
-		return 0, wrong
+		return 0, mismatch
 	}
-	return extra, next
+	return extra, accept
 }
 
-// noted reports whether a chunk has come and its sum is known.
+// noted reports whether a chunk has arrived and its sum is known.
 func (k chunks) noted(n int64) bool { return k.sum(n) != nil }

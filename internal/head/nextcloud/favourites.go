@@ -9,12 +9,12 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// Favourites of the clients are the stars of the pages.
+// Favourites of the clients are stars of the web pages.
 
-// favourite is the property that says whether something is one: 1 or 0.
+// favourite is the property of a favourite: 1 or 0.
 var favourite = dav.Name{Space: owncloud, Local: "favorite"}
 
-// setFavourite is PROPPATCH of the property.
+// setFavourite sets or removes the star of e.
 func (c *call) setFavourite(ctx context.Context, e dav.Entry, _ dav.Name, text string, remove bool) error {
 	if remove || text == "0" || text == "" || text == "false" {
 		return c.Shelf.Unstar(ctx, c.who, e.Node)
@@ -22,11 +22,11 @@ func (c *call) setFavourite(ctx context.Context, e dav.Entry, _ dav.Name, text s
 	return c.Shelf.Star(ctx, c.who, e.Node)
 }
 
-// favourites is REPORT oc:filter-files: with the rule oc:favorite what has a star, at the address
-// and below it. Other rules are about tags, which nobody has.
+// favourites handles REPORT oc:filter-files. With the rule oc:favorite it lists starred nodes at
+// the location and below. For other rules, which filter by tags, it returns nothing.
 func (c *call) favourites(ctx context.Context, prefix string) error {
 	f, err := dav.ReadFilter(c.r, dav.Name{Space: owncloud, Local: "filter-files"}, dav.Name{Space: owncloud, Local: "filter-rules"})
-	if drive.IsKind(err, drive.BadRequest) { // another report: of comments, of tags
+	if drive.IsKind(err, drive.BadRequest) { // another report, such as comments or tags
 		return c.multistatus()
 	}
 	if err != nil {

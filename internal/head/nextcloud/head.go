@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Options are what the head stands on.
+// Options are the dependencies and settings of the head.
 type Options struct {
 	DAV      *dav.Head
 	Files    *files.Files
@@ -29,46 +29,45 @@ type Options struct {
 	Batches  *batch.Batches
 	Thumbs   *thumb.Maker
 	Sessions *account.Sessions
-	Shelf    *files.Shelf // favourites are stars
+	Shelf    *files.Shelf // stars, shown as favourites
 	Spaces   *space.Spaces
 	Shares   *share.Shares
-	Numbers  *space.Numbers // ids of shares
-	// Now is the clock. Default: time.Now.
+	Numbers  *space.Numbers // assigns numbers to shares
+	// Now returns the time. Default: time.Now.
 	Now func() time.Time
-	// Caller says who sends a request, which changes something or does not, and takes one of their
-	// places; release gives it back.
+	// Caller authenticates a request and takes a slot of its user. changes says that the request
+	// changes something. The head calls release after the response.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)
-	// Visitor takes a place for somebody who has not logged in.
+	// Visitor takes a slot for a request without a login.
 	Visitor func(r *http.Request) (release func(), err error)
-	// Name is the name of a user.
+	// Name returns the name of a user.
 	Name func(ctx context.Context, user drive.UserID) (string, error)
-	// Balance reads the ledger of an account.
+	// Balance returns the ledger of an account.
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
-	// BaseURL is how the server is reached from outside. Default: as the request came in.
+	// BaseURL is the URL of the server as clients reach it. Default: derived from each request.
 	BaseURL string
-	// Instance tells this installation's ids of nodes from those of others: a few letters and
-	// digits.
+	// Instance makes node ids unique among installations: a few letters and digits.
 	Instance string
-	// Fingerprint is of the data, and another one after each restore of a backup. Clients keep what
-	// they have that is newer when it changes.
+	// Fingerprint identifies the data and changes at each restore of a backup. Then clients keep
+	// their newer files.
 	Fingerprint string
-	// ZeroWithin is how long chunk 1 of a client that may number its chunks from 0 waits for that
-	// one, which such a client sends at the same time. Default: 5 s.
+	// ZeroWithin is how long chunk 1 waits for a possible chunk 0, if the client may number from 0.
+	// Such a client sends both concurrently. Default: 5 s.
 	ZeroWithin time.Duration
-	// EarlyWithin is how long a chunk waits for those before it while none comes: a client that
-	// sends several at a time has sent them by then. Default: 5 s.
+	// EarlyWithin is how long a chunk waits for missing earlier ones while none arrives. Concurrent
+	// chunks arrive within that time. Default: 5 s.
 	EarlyWithin time.Duration
 }
 
-// Head answers the requests. It is safe for concurrent use.
+// Head serves the Nextcloud protocol. It is safe for concurrent use.
 type Head struct {
 	Options
 
-	tags  *files.FolderTags
-	lines lines
+	tags          *files.FolderTags
+	transferLocks transferLocks
 }
 
-// New puts the head together. It does no I/O.
+// New returns a head. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -79,17 +78,17 @@ func New(opt Options) *Head {
 	if opt.ZeroWithin == 0 {
 		opt.ZeroWithin = 5 * time.Second
 	}
-	return &Head{Options: opt, tags: files.NewFolderTags(opt.Files), lines: lines{all: map[string]*line{}}}
+	return &Head{Options: opt, tags: files.NewFolderTags(opt.Files), transferLocks: transferLocks{all: map[string]*transferLock{}}}
 }
 
-// Prefixes are what the addresses of this head begin with.
+// Prefixes returns the path prefixes of this head.
 func Prefixes() []string { return []string{"/remote.php/", "/ocs/", "/index.php/", "/status.php"} }
 
-// Register adds the head's addresses to the mux of all heads.
+// Register adds the head's routes to mux.
 func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("/status.php", h.handler((*call).status))
 	mux.Handle("/index.php/", h.handler((*call).index))
-	mux.Handle("/login/v2", h.handler((*call).beginFlow)) // as servers that hide index.php have it
+	mux.Handle("/login/v2", h.handler((*call).beginFlow)) // the path on servers that hide index.php
 	mux.Handle("/login/v2/poll", h.handler((*call).poll))
 	mux.Handle("/ocs/", h.handler((*call).ocs))
 	mux.Handle("/remote.php/", h.handler((*call).remote))
@@ -101,7 +100,7 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	who  drive.Who
-	path []string // the segments of the address
+	path []string // segments of the URL path
 }
 
 func (h *Head) handler(act func(*call, context.Context) error) http.Handler {
@@ -117,7 +116,7 @@ func segments(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// at returns a segment of the address; empty: it has fewer.
+// at returns the i-th segment of the path, or "".
 func (c *call) at(i int) string {
 	if i < len(c.path) {
 		return c.path[i]
@@ -127,7 +126,7 @@ func (c *call) at(i int) string {
 
 const challenge = `Basic realm="SmartDrive", charset="UTF-8"`
 
-// refuse answers with an error, in the form that clients of sabre/dav read.
+// refuse answers with an error in the XML format of sabre/dav.
 func (c *call) refuse(err error) {
 	status := dav.StatusOf(err)
 	switch drive.KindOf(err) {
@@ -135,7 +134,7 @@ func (c *call) refuse(err error) {
 		status = http.StatusConflict
 	case drive.VersionChanged, drive.NameTaken:
 		status = http.StatusPreconditionFailed
-	case drive.InProgress: // clients send it again later
+	case drive.InProgress: // clients retry at 503
 		status = http.StatusServiceUnavailable
 	default:
 	}
@@ -149,8 +148,8 @@ func (c *call) refuse(err error) {
 	})
 }
 
-// enter lets the caller in; leave must be called.
-func (c *call) enter(changes bool) (leave func(), err error) {
+// authenticate sets c.who and takes a slot. The caller must call release after the response.
+func (c *call) authenticate(changes bool) (leave func(), err error) {
 	who, release, err := c.Caller(c.r, changes)
 	if err != nil {
 		return nil, err
@@ -168,10 +167,10 @@ func reads(method string) bool {
 	return false
 }
 
-// methodNotAllowed says what an address is for.
+// methodNotAllowed returns the error that lists the allowed methods.
 func (c *call) methodNotAllowed(allow ...string) error {
 	return drive.Fail(drive.Method, "method", server.Clip(c.r.Method), "allow", allow)
 }
 
-// base is the address of the server, without a final slash.
+// base returns the URL of the server without a final slash.
 func (c *call) base() string { return server.BaseURL(c.BaseURL, c.r) }

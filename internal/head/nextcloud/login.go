@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// status says that there is a server: /status.php.
+// status handles /status.php, by which clients recognize a server.
 func (c *call) status(context.Context) error {
 	c.w.Header().Set("Cache-Control", "no-store")
 	return c.sendJSON(http.StatusOK, object{
@@ -23,13 +23,13 @@ func (c *call) status(context.Context) error {
 	})
 }
 
-// index answers /index.php/....
+// index handles /index.php/....
 func (c *call) index(ctx context.Context) error {
 	switch strings.Join(c.path[1:], "/") {
 	case "204":
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
-	case "login/flow", "login/flow/grant": // the page of a phone
+	case "login/flow", "login/flow/grant": // login page of phones
 		http.Redirect(c.w, c.r, c.base()+"/grant", http.StatusSeeOther)
 		return nil
 	case "login/v2":
@@ -42,7 +42,7 @@ func (c *call) index(ctx context.Context) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// beginFlow begins login flow v2: the client opens the address, and polls.
+// beginFlow begins login flow v2: the client opens the returned page and polls.
 func (c *call) beginFlow(context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)
@@ -59,10 +59,10 @@ func (c *call) beginFlow(context.Context) error {
 	})
 }
 
-// maxForm is how long a form may be, in bytes: a poll token and its name.
+// maxForm bounds a form in bytes: a poll token and its name.
 const maxForm = 4 << 10
 
-// poll tells the client its app password, once somebody has granted it. Until then it is 404.
+// poll returns the app password once the user has granted it; until then 404.
 func (c *call) poll(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
 		return c.methodNotAllowed(http.MethodPost)

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-// The version of the protocol's server that clients take this one for: what they may ask of it.
-// Clients warn of old ones.
+// Protocol version that this server announces. It decides which features clients use; clients warn
+// of old versions.
 const (
 	protocolMajor  = 31
 	protocolText   = "31.0.0"
@@ -26,7 +26,7 @@ const (
 	product        = "SmartDrive"
 )
 
-// object is JSON or XML whose members keep their order.
+// object is a JSON object or XML element with ordered members.
 type object []member
 
 type member struct {
@@ -44,7 +44,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(strconv.Quote(m.name) + ":") // names are ASCII of ours
+		b.WriteString(strconv.Quote(m.name) + ":") // names are constant ASCII
 		v, err := json.Marshal(m.value)
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// MarshalJSON writes an empty list as one.
+// MarshalJSON encodes a nil list as [].
 func (l list) MarshalJSON() ([]byte, error) {
 	if len(l) == 0 {
 		return []byte("[]"), nil
@@ -79,7 +79,7 @@ func writeXML(b *strings.Builder, name string, value any) {
 		b.WriteString("</" + name + ">")
 	case nil:
 		b.WriteString("<" + name + "/>")
-	case bool: // as PHP writes them
+	case bool: // PHP's spelling
 		if text := ""; v {
 			text = "1"
 			b.WriteString("<" + name + ">" + text + "</" + name + ">")
@@ -91,10 +91,10 @@ func writeXML(b *strings.Builder, name string, value any) {
 	}
 }
 
-// escape makes text of XML.
+// escape returns s as XML text.
 func escape(s string) string { return dav.Escape(s) }
 
-// ocs answers /ocs/v1.php/... and /ocs/v2.php/....
+// ocs handles /ocs/v1.php/... and /ocs/v2.php/....
 func (c *call) ocs(ctx context.Context) error {
 	if v := c.at(1); v != "v1.php" && v != "v2.php" {
 		return drive.Fail(drive.NotFound)
@@ -106,7 +106,7 @@ func (c *call) ocs(ctx context.Context) error {
 	return c.ocsSend(http.StatusOK, "OK", data)
 }
 
-// ocsFail answers with the status of an error, and its words where clients show them.
+// ocsFail answers with the status of an error, and its text where clients show it.
 func (c *call) ocsFail(err error) error {
 	said := problem.From(err, problem.Negotiate(c.r.Header.Get("Accept-Language")), "")
 	switch said.Status {
@@ -119,8 +119,8 @@ func (c *call) ocsFail(err error) error {
 	return c.ocsSend(said.Status, said.Detail, list{})
 }
 
-// ocsSend writes an answer. Version 1 says 100 for 200, and 200 to HTTP whatever it says itself,
-// but for 401.
+// ocsSend writes a response. Version 1 uses code 100 for 200, and HTTP status 200 for everything
+// but 401.
 func (c *call) ocsSend(status int, message string, data any) error {
 	code, sent, word := status, status, "ok"
 	if status >= http.StatusBadRequest {
@@ -135,7 +135,7 @@ func (c *call) ocsSend(status int, message string, data any) error {
 		case http.StatusOK:
 			code = 100
 		case http.StatusNotFound:
-			if !strings.HasPrefix(strings.Join(c.path[2:], "/"), sharingPath) { // no such address
+			if !strings.HasPrefix(strings.Join(c.path[2:], "/"), sharingPath) { // unknown path
 				code = 998
 			}
 		}
@@ -151,7 +151,7 @@ func (c *call) ocsSend(status int, message string, data any) error {
 	writeXML(&b, "ocs", all)
 	h.Set("Content-Type", "application/xml; charset=utf-8")
 	c.w.WriteHeader(sent)
-	_, _ = c.w.Write([]byte(b.String())) // it fails only when the client is gone
+	_, _ = c.w.Write([]byte(b.String())) // fails only if the client is disconnected
 	return nil
 }
 
@@ -167,10 +167,10 @@ func (c *call) sendJSON(status int, v any) error {
 	return nil
 }
 
-// newPassword makes an app password, by a GET.
+// newPassword is the path that creates an app password by a GET.
 const newPassword = "core/getapppassword"
 
-// ocsData finds what an address of OCS is about.
+// ocsData returns the data of an OCS path.
 func (c *call) ocsData(ctx context.Context) (any, error) {
 	what := strings.Join(c.path[2:], "/")
 	switch what {
@@ -184,7 +184,7 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 		defer release()
 		return c.capabilities(), nil
 	}
-	leave, err := c.enter(!reads(c.r.Method) || what == newPassword)
+	leave, err := c.authenticate(!reads(c.r.Method) || what == newPassword)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 	case what == newPassword:
 		return c.getAppPassword(ctx)
 	case what == "core/apppassword" && c.r.Method == http.MethodDelete:
-		if c.who.Session.IsZero() { // it came with the password of the account
+		if c.who.Session.IsZero() { // the request came with the account's password
 			return nil, drive.Fail(drive.Forbidden)
 		}
 		return list{}, c.Sessions.Delete(ctx, c.who, account.KindToken, c.who.Session)
@@ -210,7 +210,8 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 	return nil, drive.Fail(drive.NotFound)
 }
 
-// asksOnly are addresses that clients look at whatever the capabilities say: there is nothing.
+// asksOnly reports whether clients request a path regardless of the capabilities. The response is
+// an empty list.
 func asksOnly(what string) bool {
 	for _, prefix := range []string{
 		"core/navigation/apps", "apps/notifications/api/", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
@@ -222,7 +223,7 @@ func asksOnly(what string) bool {
 	return false
 }
 
-// capabilities say what clients may use. What is not here they do not ask for.
+// capabilities returns the features that clients may use.
 func (c *call) capabilities() object {
 	dav := object{{"chunking", "1.0"}, {"trashbin", "1.0"}}
 	if sendsMany(c.r.UserAgent()) {
@@ -276,7 +277,7 @@ func (c *call) user(ctx context.Context) (object, error) {
 	}, nil
 }
 
-// userNamed is user for the caller's own name; others are not there.
+// userNamed is user for the caller's own name. Other names fail with NotFound.
 func (c *call) userNamed(ctx context.Context, name string) (object, error) {
 	own, err := c.Name(ctx, c.who.User)
 	if err == nil && drive.Name(own).Fold() != drive.Name(name).Fold() {
@@ -288,7 +289,7 @@ func (c *call) userNamed(ctx context.Context, name string) (object, error) {
 	return c.user(ctx)
 }
 
-// getAppPassword makes an app password for a client that came with the password of the account.
+// getAppPassword creates an app password for a client that authenticated by the account's password.
 func (c *call) getAppPassword(ctx context.Context) (any, error) {
 	g, err := c.Sessions.Exchange(ctx, c.who, account.NewToken{
 		Name: c.r.UserAgent(), Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud,

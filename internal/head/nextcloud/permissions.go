@@ -5,7 +5,7 @@ import (
 	"smartdrive/internal/domain/access"
 )
 
-// The permissions of a share, as the protocol adds them up.
+// The permissions of a share in the protocol, a bit set.
 const (
 	permitsRead   = 1
 	permitsUpdate = 2
@@ -16,7 +16,7 @@ const (
 	permitsAll = permitsRead | permitsUpdate | permitsCreate | permitsDelete | permitsShare
 )
 
-// permissionsOf is what a role permits. Of a file, creating and deleting mean nothing.
+// permissionsOf returns the permissions of a role. Creating and deleting do not apply to files.
 func permissionsOf(role access.Role, folder bool) int {
 	n := 0
 	switch role {
@@ -36,9 +36,9 @@ func permissionsOf(role access.Role, folder bool) int {
 	return n
 }
 
-// roleOf is the role that permits what is wished for and nothing else. Sharing on is what managers
-// may, and nobody is made one here: clients wish for it without asking. Who is one already stays
-// it. BadRequest {field permissions}: there is no such role.
+// roleOf returns the role with exactly the requested permissions. The permission to share is
+// ignored, because clients set it by default: nobody becomes a manager here, but a manager stays
+// one. It fails with BadRequest {field permissions} if no role matches.
 func roleOf(permissions int, folder bool, now access.Role) (access.Role, error) {
 	if permissions&permitsShare != 0 && now == access.Manager {
 		return now, nil

@@ -15,12 +15,12 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
-// preview is a small picture of a file, by its number or its path below the caller's files.
+// preview handles small pictures of a file, named by its number or its path.
 func (c *call) preview(ctx context.Context) error {
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
 		return c.methodNotAllowed(http.MethodGet, http.MethodHead)
 	}
-	leave, err := c.enter(false)
+	leave, err := c.authenticate(false)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *call) preview(ctx context.Context) error {
 	if n.Type != "file" || sum == "" || !c.Thumbs.Draws(n.Mime) {
 		return drive.Fail(drive.NotFound)
 	}
-	want, _ := strconv.Atoi(query.Get("x")) // what is no number gets the smallest
+	want, _ := strconv.Atoi(query.Get("x")) // an invalid number gets the smallest size
 	size := thumb.Sizes()[0]
 	for _, s := range thumb.Sizes() {
 		if size < want {
@@ -43,7 +43,7 @@ func (c *call) preview(ctx context.Context) error {
 	}
 	h := c.w.Header()
 	tag := `"` + thumb.Format + "-" + sum + "-" + strconv.Itoa(size) + `"`
-	if hasAlready(server.Joined(c.r.Header, "If-None-Match"), tag) { // nothing is drawn, nor read
+	if hasAlready(server.Joined(c.r.Header, "If-None-Match"), tag) { // avoids reading and drawing the file
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", previewLife)
 		c.w.WriteHeader(http.StatusNotModified)
@@ -63,14 +63,14 @@ func (c *call) preview(ctx context.Context) error {
 	h.Set("Cache-Control", previewLife)
 	h.Set("ETag", tag)
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(small.Body) // it fails only when the client is gone
+	_, _ = c.w.Write(small.Body) // fails only if the client is disconnected
 	return nil
 }
 
-// previewLife is for how long a client shows a picture without asking.
+// previewLife lets clients cache a picture for an hour.
 const previewLife = "private, max-age=3600"
 
-// hasAlready reports whether one of the tags of an If-None-Match is a picture's (RFC 9110 §13.1.2).
+// hasAlready reports whether an If-None-Match lists the tag (RFC 9110 §13.1.2).
 func hasAlready(list, tag string) bool {
 	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(s), "W/") == tag

@@ -26,30 +26,30 @@ const (
 	nextcloud = "http://nextcloud.org/ns"
 )
 
-// describer finds the properties of entries, and the headers of answers about them.
-type describer struct {
+// propertyReader reads the properties of entries, and the response headers about them.
+type propertyReader struct {
 	*call
-	layout *layout
+	places *places
 }
 
-func (c *call) describer() describer { return describer{c, &layout{}} }
+func (c *call) propertyReader() propertyReader { return propertyReader{c, &places{}} }
 
-// known is what has been read about a page of entries.
-type known struct {
-	d       describer
+// pageProps holds what has been read about a page of entries.
+type pageProps struct {
+	d       propertyReader
 	numbers map[drive.NodeID]int64
-	folders map[drive.NodeID]tree.Mark       // of the folders of the page
+	folders map[drive.NodeID]tree.Mark       // of folders of the page
 	marks   map[string]files.PlaceMark       // by place
-	names   map[string]drive.Name            // of all places beside the caller's own drive; only where the page needs them
-	rights  map[drive.NodeID]access.Standing // of what is not the caller's own
+	names   map[string]drive.Name            // of all spaces and shares; nil unless the page needs them
+	rights  map[drive.NodeID]access.Standing // of nodes outside of the caller's drive
 	owner   string
 	stars   map[drive.NodeID]bool
 	shared  map[drive.NodeID]space.Ways
 }
 
-// properties is dav.Properties.
-func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
-	k := known{d: d, rights: map[drive.NodeID]access.Standing{}}
+// properties implements dav.Properties.
+func (d propertyReader) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
+	k := pageProps{d: d, rights: map[drive.NodeID]access.Standing{}}
 	asked := func(space string, locals ...string) bool {
 		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
 	}
@@ -104,28 +104,27 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 	return k.property, nil
 }
 
-// readShared reads how entries are shared that the caller may share: their own, and what they
-// manage.
-func (k *known) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.Ways, error) {
+// readShared reads how the page's entries are shared that the caller may share: own ones, and those
+// that the caller manages.
+func (p *pageProps) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.Ways, error) {
 	var ids []drive.NodeID
 	for _, e := range page {
-		if !e.Virtual && (e.Place == "" || k.rights[e.Node].Rights.Has(access.Manage)) {
+		if !e.Virtual && (e.Place == "" || p.rights[e.Node].Rights.Has(access.Manage)) {
 			ids = append(ids, e.Node)
 		}
 	}
-	return k.d.Spaces.Ways(ctx, ids)
+	return p.d.Spaces.Ways(ctx, ids)
 }
 
-// layout is what a request has read of all places beside the caller's own drive, once for all pages
-// of a listing. Marks that were read before a page are older than what the page shows, which makes
-// a client list again; never newer.
-type layout struct {
-	names map[string]drive.Name // of the places that the caller sees; nil: not read
+// places caches the spaces and shares of the caller for all pages of a listing. Cached marks are
+// older than later pages, which only makes a client list again.
+type places struct {
+	names map[string]drive.Name // of all places that the caller sees; nil: not read
 	marks map[string]files.PlaceMark
 }
 
-// read reads the places and their marks, by some statements however many there are.
-func (l *layout) read(ctx context.Context, d describer, who drive.Who) error {
+// read reads the places and their marks with a constant number of statements.
+func (l *places) read(ctx context.Context, d propertyReader, who drive.Who) error {
 	all, err := d.DAV.Places(ctx, who)
 	if err != nil {
 		return err
@@ -138,7 +137,7 @@ func (l *layout) read(ctx context.Context, d describer, who drive.Who) error {
 		}
 	}
 	l.marks, err = d.marksOf(ctx, who, tops)
-	for place := range tops { // what has no mark is not in the listing of all, either
+	for place := range tops { // a place without a mark is not listed either
 		if _, seen := l.marks[place]; !seen {
 			delete(names, place)
 		}
@@ -149,8 +148,9 @@ func (l *layout) read(ctx context.Context, d describer, who drive.Who) error {
 	return err
 }
 
-// marksOf returns the marks of places by their tops. What the caller does not see has none.
-func (d describer) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceMark, error) {
+// marksOf returns the marks of places by their root nodes, without those that the caller may not
+// see.
+func (d propertyReader) marksOf(ctx context.Context, who drive.Who, tops map[string]drive.NodeID) (map[string]files.PlaceMark, error) {
 	if len(tops) == 0 {
 		return nil, nil
 	}
@@ -164,9 +164,9 @@ func (d describer) marksOf(ctx context.Context, who drive.Who, tops map[string]d
 	return marks, err
 }
 
-// readMarks reads the marks of the folders of the page, and of the places that they lie in. The
-// root has those of all places that the caller sees, and so have the folders of the layout.
-func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
+// readMarks reads the marks of the page's folders and of their places. The root and the folders of
+// the layout need the marks of all places.
+func (p *pageProps) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
 	listed := map[string]bool{} // places of which the page has folders
 	tops := map[string]drive.NodeID{}
 	var folders []drive.NodeID
@@ -184,115 +184,114 @@ func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) 
 		all = all || e.Virtual || isHome(e)
 	}
 	var err error
-	if k.folders, err = k.d.tags.Folders(ctx, folders); err != nil {
+	if p.folders, err = p.d.tags.Folders(ctx, folders); err != nil {
 		return err
 	}
-	places := k.d.layout
+	places := p.d.places
 	if all && places.names == nil {
-		if err := places.read(ctx, k.d, who); err != nil {
+		if err := places.read(ctx, p.d, who); err != nil {
 			return err
 		}
 	}
 	if all {
-		k.names = places.names
+		p.names = places.names
 	}
 	maps.DeleteFunc(tops, func(place string, _ drive.NodeID) bool { _, known := places.marks[place]; return known })
-	if k.marks, err = k.d.marksOf(ctx, who, tops); err != nil {
+	if p.marks, err = p.d.marksOf(ctx, who, tops); err != nil {
 		return err
 	}
 	for place := range listed {
-		if _, known := k.mark(place); known {
+		if _, known := p.mark(place); known {
 			continue
 		}
-		m, err := k.d.tags.Of(ctx, who, place)
-		if err != nil { // a folder without a mark would have a tag that never changes
+		m, err := p.d.tags.Of(ctx, who, place)
+		if err != nil { // without a mark the folder's tag would never change
 			return err
 		}
-		if k.marks == nil {
-			k.marks = map[string]files.PlaceMark{}
+		if p.marks == nil {
+			p.marks = map[string]files.PlaceMark{}
 		}
-		k.marks[place] = m
+		p.marks[place] = m
 	}
 	return nil
 }
 
 // mark returns the mark of a place.
-func (k *known) mark(place string) (files.PlaceMark, bool) {
-	if m, known := k.marks[place]; known {
+func (p *pageProps) mark(place string) (files.PlaceMark, bool) {
+	if m, known := p.marks[place]; known {
 		return m, true
 	}
-	m, known := k.d.layout.marks[place]
+	m, known := p.d.places.marks[place]
 	return m, known
 }
 
-// isHome reports whether an entry is the top of the caller's own drive.
+// isHome reports whether an entry is the root of the caller's own drive.
 func isHome(e dav.Entry) bool { return !e.Virtual && e.Place == "" && len(e.Path) == 0 }
 
-// layoutTime is the time of the folders of the layout, which are no nodes: any one, but always the
-// same.
+// layoutTime is the constant modification time of folders of the layout.
 const layoutTime = "Sat, 01 Jan 2000 00:00:00 GMT"
 
-// property is what the function of dav.Properties does.
-func (k *known) property(e dav.Entry, n dav.Name) (string, bool) {
+// property returns the XML of a property, and whether the entry has it.
+func (p *pageProps) property(e dav.Entry, n dav.Name) (string, bool) {
 	switch n.Space {
 	case "DAV:":
 		switch n.Local {
 		case "getetag":
 			if e.IsFolder() {
-				return escape(k.tag(e)), true
+				return escape(p.tag(e)), true
 			}
-		case "getcontentlength": // there are clients that take what has none for broken
+		case "getcontentlength": // some clients take a folder without a size for broken
 			if e.IsFolder() {
-				return strconv.FormatInt(k.size(e), 10), true
+				return strconv.FormatInt(p.size(e), 10), true
 			}
-		case "getlastmodified": // desktop clients refuse what has none, with all that is in it
+		case "getlastmodified": // desktop clients refuse a folder without a time
 			return layoutTime, e.Virtual
 		}
 		return "", false
 	case owncloud:
-		return k.own(e, n.Local)
+		return p.ownCloudProperty(e, n.Local)
 	case nextcloud:
-		return k.next(e, n.Local)
+		return p.nextcloudProperty(e, n.Local)
 	}
 	return "", false
 }
 
-func (k *known) own(e dav.Entry, local string) (string, bool) {
+func (p *pageProps) ownCloudProperty(e dav.Entry, local string) (string, bool) {
 	switch local {
 	case "id":
-		return escape(k.id(e)), true
+		return escape(p.id(e)), true
 	case "fileid":
-		return strconv.FormatInt(k.number(e), 10), true
+		return strconv.FormatInt(p.number(e), 10), true
 	case "permissions":
-		return k.permissions(e), true
+		return p.permissions(e), true
 	case "size":
-		return strconv.FormatInt(k.size(e), 10), true
+		return strconv.FormatInt(p.size(e), 10), true
 	case "checksums":
 		sums := checksums(e)
 		return "<oc:checksum>" + escape(sums) + "</oc:checksum>", sums != ""
 	case "favorite":
-		if k.stars[e.Node] && !e.Virtual {
+		if p.stars[e.Node] && !e.Virtual {
 			return "1", true
 		}
 		return "0", true
 	case "comments-unread":
 		return "0", true
 	case "owner-id", "owner-display-name":
-		return escape(k.owner), e.Place == ""
+		return escape(p.owner), e.Place == ""
 	case "share-types":
-		return k.shareTypes(e), true
+		return p.shareTypes(e), true
 	case "tags":
 		return "", true
-	case "data-fingerprint": // of whatever folder a client keeps; empty is one, too: there will be another one
-		return escape(k.d.Fingerprint), e.IsFolder()
+	case "data-fingerprint": // any folder may be a client's root; the empty fingerprint is valid
+		return escape(p.d.Fingerprint), e.IsFolder()
 	}
 	return "", false
 }
 
-func (k *known) next(e dav.Entry, local string) (string, bool) {
+func (p *pageProps) nextcloudProperty(e dav.Entry, local string) (string, bool) {
 	switch local {
 	case "has-preview":
-		return strconv.FormatBool(!e.IsFolder() && k.d.Thumbs.Draws(e.Mime)), true
+		return strconv.FormatBool(!e.IsFolder() && p.d.Thumbs.Draws(e.Mime)), true
 	case "is-encrypted":
 		return "0", true
 	case "mount-type":
@@ -308,84 +307,84 @@ func (k *known) next(e dav.Entry, local string) (string, bool) {
 	return "", false
 }
 
-// The numbers of the folders of the layout, which are no nodes; those of nodes begin above.
+// The numbers of the folders of the layout. Numbers of nodes begin at firstNumber.
 const (
 	spacesNumber = 1
 	sharedNumber = 2
 	firstNumber  = 16
 )
 
-func (k *known) number(e dav.Entry) int64 {
+func (p *pageProps) number(e dav.Entry) int64 {
 	if e.Virtual {
 		if strings.HasPrefix(e.Name, "Spaces") {
 			return spacesNumber
 		}
 		return sharedNumber
 	}
-	return firstNumber + k.numbers[e.Node]
+	return firstNumber + p.numbers[e.Node]
 }
 
-// id is the number and the installation, as clients take it apart.
-func (k *known) id(e dav.Entry) string { return idText(k.number(e), k.d.Instance) }
+// id returns the number and the installation in the form that clients parse.
+func (p *pageProps) id(e dav.Entry) string { return idText(p.number(e), p.d.Instance) }
 
 func idText(number int64, instance string) string { return fmt.Sprintf("%08d%s", number, instance) }
 
-// tag is the tag of a file, or of a folder with all that is below it (N1). After a restore every
-// folder has another one: what was lost may have had the same numbers.
-func (k *known) tag(e dav.Entry) string {
+// tag returns the ETag of a file, or of a folder and everything below it (N1). It changes for every
+// folder after a restore, because lost changes may have had the same sequence numbers.
+func (p *pageProps) tag(e dav.Entry) string {
 	if !e.IsFolder() {
 		return e.Tag()
 	}
-	tag := k.folderTag(e)
-	if k.d.Fingerprint != "" {
-		tag += "-" + k.d.Fingerprint
+	tag := p.folderTag(e)
+	if p.d.Fingerprint != "" {
+		tag += "-" + p.d.Fingerprint
 	}
 	return `"` + tag + `"`
 }
 
-// folderTag is the tag of a folder without what the installation adds to all.
-func (k *known) folderTag(e dav.Entry) string {
-	at, _ := k.mark(e.Place)
-	m := k.folders[e.Node]
+// folderTag returns the tag of a folder without the fingerprint.
+func (p *pageProps) folderTag(e dav.Entry) string {
+	at, _ := p.mark(e.Place)
+	m := p.folders[e.Node]
 	if !e.Virtual && !isHome(e) {
-		if at.Rights != "" { // what is hidden from the caller, and what they may do, may be different
+		if at.Rights != "" { // permissions and hidden entries affect the listing
 			return fmt.Sprintf("f-%x-%x-%s", m.Seq, m.Nodes, at.Rights)
 		}
 		return fmt.Sprintf("f-%x-%x", m.Seq, m.Nodes)
 	}
-	// Of whatever the caller sees anywhere: there is no one mark of all that is below the top.
+	// The root and the folders of the layout depend on all places, which have no common mark.
 	sum := sha256.New()
 	if !e.Virtual {
 		fmt.Fprintf(sum, "%x %x\n", m.Seq, m.Nodes)
 	}
-	for _, place := range slices.Sorted(maps.Keys(k.names)) {
-		at, _ := k.mark(place)
-		fmt.Fprintf(sum, "%q %q %x %x %s\n", place, k.names[place], at.Top.Seq, at.Top.Nodes, at.Rights)
+	for _, place := range slices.Sorted(maps.Keys(p.names)) {
+		at, _ := p.mark(place)
+		fmt.Fprintf(sum, "%q %q %x %x %s\n", place, p.names[place], at.Top.Seq, at.Top.Nodes, at.Rights)
 	}
 	return "t-" + hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// size is that of a file, or of all that is below a folder of the caller's own. How much there is
-// in what others share is not told: a part of it may be hidden from the caller.
-func (k *known) size(e dav.Entry) int64 {
+// size returns the size of a file, or of everything below an own folder. It is 0 for others'
+// folders, because a part of them may be hidden from the caller.
+func (p *pageProps) size(e dav.Entry) int64 {
 	if !e.IsFolder() {
 		return e.Size
 	}
 	if e.Place != "" || e.Virtual {
 		return 0
 	}
-	return int64(k.folders[e.Node].Size)
+	return int64(p.folders[e.Node].Size)
 }
 
-// permissions are letters: G read, D delete, N rename, V move, W write a file, C and K create
-// files and folders; S it is shared with the caller, M it is where that begins.
-func (k *known) permissions(e dav.Entry) string {
+// permissions returns letters: G read, D delete, N rename, V move, W write a file, C and K create
+// files and folders, S shared with the caller, M root of a share.
+func (p *pageProps) permissions(e dav.Entry) string {
 	if e.Virtual {
 		return "MG"
 	}
 	rights, letters := access.All, "G"
 	if e.Place != "" {
-		rights, letters = k.rights[e.Node].Rights, "SG"
+		rights, letters = p.rights[e.Node].Rights, "SG"
 	}
 	if top := len(e.Path) == 0; top && e.Place != "" {
 		letters += "M"
@@ -401,10 +400,10 @@ func (k *known) permissions(e dav.Entry) string {
 	return letters
 }
 
-// shareTypes are the kinds of shares at an entry.
-func (k *known) shareTypes(e dav.Entry) string {
+// shareTypes returns the kinds of shares at an entry as XML.
+func (p *pageProps) shareTypes(e dav.Entry) string {
 	var all strings.Builder
-	ways := k.shared[e.Node]
+	ways := p.shared[e.Node]
 	for _, t := range []struct {
 		has  bool
 		kind int
@@ -416,7 +415,7 @@ func (k *known) shareTypes(e dav.Entry) string {
 	return all.String()
 }
 
-// checksums are those that clients know, of which some may be missing.
+// checksums returns the known digests in the clients' format; "" if there is none.
 func checksums(e dav.Entry) string {
 	var all []string
 	for _, c := range []struct {
@@ -430,11 +429,11 @@ func checksums(e dav.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// header adds to the answer about an entry what clients keep of it.
-func (d describer) header(ctx context.Context, h http.Header, who drive.Who, e dav.Entry) {
+// header adds the headers about an entry that clients store. On an error it adds none.
+func (d propertyReader) header(ctx context.Context, h http.Header, who drive.Who, e dav.Entry) {
 	names := []dav.Name{{Space: owncloud, Local: "id"}, {Space: "DAV:", Local: "getetag"}, {Space: owncloud, Local: "permissions"}}
 	prop, err := d.properties(ctx, who, []dav.Entry{e}, names)
-	if err != nil { // the client asks by itself then
+	if err != nil { // the client requests the properties itself
 		return
 	}
 	id, _ := prop(e, names[0])

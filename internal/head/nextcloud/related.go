@@ -12,27 +12,27 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// related reads the parts of a multipart/related body (RFC 2387), each of which says how long it
-// is:
+// related reads the parts of a multipart/related body (RFC 2387) with a Content-Length in each
+// part:
 //
 //	body     = *part "--" boundary "--"
 //	part     = "--" boundary CRLF *(name ":" value CRLF) CRLF bytes CRLF
 //	bytes    = as many as Content-Length of the part says
 //
-// Nothing is searched for in the bytes. A line may end in LF alone. What says where the next part
-// begins must be right, or nothing that follows can be told apart: such a fault ends the body.
+// It does not search the bytes for the boundary. A line may end in LF alone. A fault in a delimiter
+// or length ends the body, because nothing after it can be parsed.
 type related struct {
 	in       *bufio.Reader
 	boundary string
 	begun    bool
-	left     int64 // bytes of the part before that nobody has read
+	left     int64 // unread bytes of the current part
 }
 
-// maxPartHeader bounds the header of a part, in bytes: a path of 4 KiB, and the rest.
+// maxPartHeader bounds the header of a part in bytes: a path of 4 KiB and the other fields.
 const maxPartHeader = 16 << 10
 
-// next passes over what is left of the part before, and reads the header of the next one, whose
-// bytes Read returns then. io.EOF: there is none.
+// next skips the rest of the current part and reads the header of the next one. Read then returns
+// its bytes. It returns io.EOF after the last part.
 func (p *related) next() (http.Header, int64, error) {
 	if _, err := io.Copy(io.Discard, p); err != nil {
 		return nil, 0, err
@@ -82,8 +82,8 @@ func (p *related) header(room *int) (http.Header, error) {
 	}
 }
 
-// line reads a line, without its end, as long as there is room for it. At the end of the body it
-// returns what there is and io.EOF.
+// line reads a line without its end and subtracts its length from room; it fails if room runs out.
+// At the end of the body it returns the rest and io.EOF.
 func (p *related) line(room *int) (string, error) {
 	var line []byte
 	for {
@@ -103,7 +103,7 @@ func (p *related) line(room *int) (string, error) {
 	}
 }
 
-// orMalformed is an error of the body that is known already, or says what was expected in it.
+// orMalformed returns err, or drive.BadRequest with the expectation if err is nil or io.EOF.
 func orMalformed(err error, expected string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -111,7 +111,8 @@ func orMalformed(err error, expected string) error {
 	return drive.Bad("body", drive.Malformed, "expected", expected)
 }
 
-// Read implements io.Reader: it reads the bytes of a part.
+// Read implements io.Reader for the bytes of the current part. It fails with drive.BadRequest,
+// reason "cut", if the body ends early.
 func (p *related) Read(b []byte) (int, error) {
 	if p.left == 0 {
 		return 0, io.EOF

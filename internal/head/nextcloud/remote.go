@@ -12,10 +12,10 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// remote answers /remote.php/....
+// remote handles /remote.php/....
 func (c *call) remote(ctx context.Context) error {
 	if c.r.Method == http.MethodOptions {
-		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Home}) // without a login
+		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Home}) // without authentication
 		return nil
 	}
 	if c.at(1) == "webdav" {
@@ -41,13 +41,13 @@ func (c *call) remote(ctx context.Context) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// own runs act for an address that has the caller's name in it, which is that of Basic, else that
-// of the user whose token it is. Somebody else's is not there.
+// own runs act if the path contains the caller's name: the name in Basic, or that of the token's
+// user. Other names fail with NotFound.
 func (c *call) own(act func() error) error {
 	if len(c.path) < 4 {
 		return drive.Fail(drive.NotFound)
 	}
-	leave, err := c.enter(!reads(c.r.Method))
+	leave, err := c.authenticate(!reads(c.r.Method))
 	if err != nil {
 		return err
 	}
@@ -64,10 +64,10 @@ func (c *call) own(act func() error) error {
 	return act()
 }
 
-// files is the view of the caller's files.
+// files serves the view of the caller's files.
 func (c *call) files(ctx context.Context, prefix string) error {
 	if c.who.User.IsZero() {
-		leave, err := c.enter(!reads(c.r.Method))
+		leave, err := c.authenticate(!reads(c.r.Method))
 		if err != nil {
 			return err
 		}
@@ -83,16 +83,16 @@ func (c *call) files(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// view is the tree of the caller below a prefix.
+// view returns the view of the caller's tree below a prefix.
 func (c *call) view(_ context.Context, prefix string) dav.View {
-	d := c.describer()
+	d := c.propertyReader()
 	return dav.View{
 		Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header,
 		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite, Sabre: true,
 	}
 }
 
-// multistatus sends responses that are XML already.
+// multistatus sends response elements.
 func (c *call) multistatus(responses ...string) error {
 	out := c.newStream()
 	out.add(responses...)
@@ -100,14 +100,15 @@ func (c *call) multistatus(responses ...string) error {
 	return nil
 }
 
-// stream is a multistatus on its way. It is sent with its first writeAhead bytes, or at its end.
+// stream writes a multistatus. It sends its first bytes once writeAhead bytes are buffered, or at
+// the end.
 type stream struct {
 	c    *call
 	out  *bufio.Writer
 	sent bool
 }
 
-// writeAhead is how many bytes are gathered before they are sent: some 40 entries.
+// writeAhead is how many bytes are buffered before they are sent: some 40 entries.
 const writeAhead = 32 << 10
 
 func (c *call) newStream() *stream {
@@ -117,7 +118,7 @@ func (c *call) newStream() *stream {
 	return s
 }
 
-// Write is the other end of the buffer.
+// Write sends buffered bytes to the client, after the response header.
 func (s *stream) Write(p []byte) (int, error) {
 	if !s.sent {
 		s.sent = true
@@ -128,7 +129,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.c.w.Write(p)
 }
 
-// add writes what is XML already. That the client has gone is seen by nobody.
+// add writes strings that are XML already. It ignores a disconnected client.
 func (s *stream) add(parts ...string) {
 	for _, p := range parts {
 		_, _ = s.out.WriteString(p)
@@ -137,12 +138,12 @@ func (s *stream) add(parts ...string) {
 
 func (s *stream) end() {
 	s.add("</d:multistatus>\n")
-	_ = s.out.Flush() // it fails only when the client is gone
+	_ = s.out.Flush() // fails only if the client is disconnected
 }
 
-// broken is how it ends when it cannot be read to its end: as an error while nothing was sent, else
-// the connection is broken off.
-func (s *stream) broken(err error) error {
+// abort ends a stream that failed midway. Before anything was sent it returns err; afterwards it
+// aborts the connection.
+func (s *stream) abort(err error) error {
 	if !s.sent {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *stream) broken(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// response is one response of a multistatus, with its properties.
+// response returns one response element with its properties.
 func response(href, props string) string {
 	return "<d:response><d:href>" + escape(href) + "</d:href><d:propstat><d:prop>" + props +
 		"</d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>"

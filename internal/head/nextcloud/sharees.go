@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// sharees looks for users and groups to share with. There is one page: the first ten by name. Of
-// less than two characters nothing is found.
+// sharees searches users and groups to share with. There is one page with the first ten by name.
+// Searches of less than two characters find nothing.
 func (c sharing) sharees(ctx context.Context) (any, error) {
 	q := c.r.URL.Query()
 	search := strings.TrimSpace(q.Get("search"))
@@ -40,8 +40,8 @@ func kindOf(f space.Found) int {
 	return toUser
 }
 
-// foundSharees are the lists of an answer: those whose name is what was searched for, and the
-// others. Clients read lists of kinds that there are none of, too.
+// foundSharees returns the lists of exact and other matches. Clients also expect lists of kinds
+// that do not exist here.
 func foundSharees(found []space.Found, search string) object {
 	var exact, others [2]list
 	for _, f := range found {

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// shared is a role at a file or folder, or a link to it: clients have both in one list.
+// shared is a role at a node, or a link to it. Clients see both as shares in one list.
 type shared struct {
-	grant *access.Grant // nil: it is a link
+	grant *access.Grant // nil for a link
 	link  *share.View
 	item  item
 	mine  bool // the caller may change it
@@ -29,16 +29,16 @@ func (s shared) numbered() space.Numbered {
 	return space.Numbered{Node: s.grant.Node, Subject: s.grant.Principal.String()}
 }
 
-// item is a file or folder that is shared.
+// item is a shared file or folder.
 type item struct {
-	id, parent drive.NodeID // parent is zero where it is not the caller's to know
+	id, parent drive.NodeID // parent is zero if the caller may not know it
 	folder     bool
 	size       int64
 	mime       string
 	mtime      drive.Time
-	address    string // of the use cases
-	path       string // in the view of the clients; empty: address says it
-	owner      string // the user whose drive it is in, or the space; empty: the caller
+	address    string // address for the use cases
+	path       string // path in the client's view; empty: derived from address
+	owner      string // user who owns the drive, or the space; empty: the caller
 }
 
 func isFolder(n files.NodeView) bool { return n.Type == tree.TypeFolder }
@@ -51,27 +51,27 @@ func (c sharing) itemOf(n files.NodeView) item {
 	return at
 }
 
-// itemOfNode is itemOf where the node is known without a view.
+// itemOfNode is itemOf for a node without a view.
 func itemOfNode(n tree.Node, address string) item {
 	return item{id: n.ID, parent: n.Parent, folder: n.IsFolder(), size: int64(n.Size), mime: n.Mime, mtime: n.MTime, address: address}
 }
 
 const (
-	// maxListed is how many roles, and how many links, a list has: 2 MiB of each.
+	// maxListed bounds the roles, and the links, in a list: about 2 MiB of each.
 	maxListed = 2000
-	// listedAtOnce is how many one statement reads.
+	// listedAtOnce is the page size of a statement.
 	listedAtOnce = 500
 )
 
-// listShares is GET of the shares: those at a path, those of all that is in it, what is shared with
-// the caller, or all that the caller shares of their own drive.
+// listShares handles GET of shares: at a path, in a folder, with the caller, or all of the caller's
+// drive.
 func (c sharing) listShares(ctx context.Context) (any, error) {
 	q := c.r.URL.Query()
 	is := func(name string) bool { v := q.Get(name); return v == "true" || v == "1" }
 	var node files.NodeView
 	var err error
 	if q.Get("path") != "" {
-		if node, err = c.pathOf(ctx, q.Get("path")); dav.IsLayout(err) { // nothing is shared there
+		if node, err = c.pathOf(ctx, q.Get("path")); dav.IsLayout(err) { // folders of the layout have no shares
 			return list{}, nil
 		}
 		if err != nil {
@@ -106,7 +106,7 @@ func (c sharing) listShares(ctx context.Context) (any, error) {
 	return c.showShares(ctx, some)
 }
 
-// standing is whose something is, and what the caller may do there.
+// standing sets the owner of an item and returns the caller's rights there.
 func (c sharing) standing(ctx context.Context, at *item) (access.Right, error) {
 	panel, err := c.Spaces.Access(ctx, c.who, at.id)
 	if err != nil {
@@ -118,19 +118,19 @@ func (c sharing) standing(ctx context.Context, at *item) (access.Right, error) {
 			return 0, err
 		}
 		at.owner = place.Place
-		if _, err := drive.ParseID[drive.NodeID](place.Place); err == nil { // it is shared with the caller out of a space
+		if _, err := drive.ParseID[drive.NodeID](place.Place); err == nil { // shared with the caller from a space
 			at.owner = product
 		}
 	}
 	return panel.Rights, nil
 }
 
-// changes reports whether the caller may change a link at something where they have rights.
+// changes reports whether the caller, having these rights at the node, may change a link.
 func (c sharing) changes(v share.View, rights access.Right) bool {
 	return v.Account == c.who.Account || v.User == c.who.User || rights.Has(access.Manage)
 }
 
-// sharedAt are the shares at a node.
+// sharedAt returns the shares at a node.
 func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, error) {
 	at := c.itemOf(node)
 	rights, err := c.standing(ctx, &at)
@@ -152,7 +152,7 @@ func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, e
 	return all, err
 }
 
-// grantsAt lists the roles that people and groups have been given at a node.
+// grantsAt returns the roles of users and groups at a node, up to maxListed.
 func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.Grant, err error) {
 	for after := (drive.PrincipalID{}); len(all) < maxListed; {
 		page, err := c.Spaces.Members(ctx, c.who, node, after, listedAtOnce)
@@ -171,7 +171,7 @@ func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.
 	return all, nil
 }
 
-// links lists links that are not gone with what they lead to.
+// links returns the links whose node exists, up to maxListed.
 func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, err error) {
 	for q.Limit = listedAtOnce; len(all) < maxListed; {
 		page, err := c.Shares.List(ctx, c.who, q)
@@ -190,7 +190,7 @@ func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, er
 	return all, nil
 }
 
-// sharedByMe is what the caller shares of their own drive.
+// sharedByMe returns the shares of the caller's own drive.
 func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	for after := (access.Grant{}); len(all) < maxListed; {
 		page, err := c.Spaces.ByMe(ctx, c.who, after, listedAtOnce)
@@ -214,7 +214,7 @@ func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	return append(all, mine...), err
 }
 
-// sharedIn is sharedByMe of what is in a folder.
+// sharedIn is sharedByMe for the children of a folder.
 func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []shared, err error) {
 	roles, err := c.Spaces.ByMeIn(ctx, c.who, folder.ID, maxListed)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []sha
 	return append(all, mine...), err
 }
 
-// linked are links of the caller's own drive, with the files and folders that they lead to.
+// linked returns links of the caller's own drive with their nodes, without those in the trash.
 func (c sharing) linked(ctx context.Context, links []share.View) ([]shared, error) {
 	nodes := make([]tree.Node, len(links))
 	for i, v := range links {
@@ -245,14 +245,14 @@ func (c sharing) linked(ctx context.Context, links []share.View) ([]shared, erro
 	}
 	var all []shared
 	for _, v := range links {
-		if n, there := views[v.Node]; there && n.TrashedAt == nil { // else it has gone since it was listed
+		if n, there := views[v.Node]; there && n.TrashedAt == nil { // otherwise it has been deleted since
 			all = append(all, shared{link: &v, item: c.itemOf(n), mine: true})
 		}
 	}
 	return all, nil
 }
 
-// sharedWithMe is what is shared with the caller by name.
+// sharedWithMe returns the shares with the caller.
 func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
 	mounts, err := c.Spaces.Mounted(ctx, c.who)
 	if err != nil {
@@ -265,7 +265,7 @@ func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
 	var all []shared
 	for _, m := range mounts[:min(len(mounts), maxListed)] {
 		g := m.Grant
-		if g.Kind == access.User { // a listing of one's own leaves it out
+		if g.Kind == access.User { // listings of the caller's roles have no name
 			g.Name = me
 		}
 		at := itemOfNode(m.Item, m.Path)
@@ -278,7 +278,7 @@ func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
 	return all, nil
 }
 
-// findShare finds a share by its number. To whoever may not look at it, it is not there.
+// findShare returns a share by its number. It fails with NotFound if the caller may not see it.
 func (c sharing) findShare(ctx context.Context, number int64) (s shared, err error) {
 	of, err := c.Numbers.Find(ctx, number)
 	if err != nil {
@@ -320,7 +320,7 @@ func (c sharing) findShare(ctx context.Context, number int64) (s shared, err err
 	return s, hidden(err)
 }
 
-// hidden makes what the caller may not know of into what is not there.
+// hidden turns Forbidden into NotFound, so that the caller does not learn of the share.
 func hidden(err error) error {
 	if drive.IsKind(err, drive.Forbidden) {
 		return drive.Wrap(err, drive.NotFound)
@@ -328,7 +328,7 @@ func hidden(err error) error {
 	return err
 }
 
-// showShare shows one share that the caller has made or changed.
+// showShare renders one share that the caller has created or changed.
 func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 	rights, err := c.standing(ctx, &s.item)
 	if err != nil {
@@ -345,7 +345,7 @@ func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
 	return all[0], nil
 }
 
-// showShares shows shares in the words of the protocol.
+// showShares renders shares in the protocol's format.
 func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 	if len(all) == 0 {
 		return list{}, nil
@@ -397,13 +397,12 @@ func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 
 type shareNumbers struct{ share, node, parent int64 }
 
-// hiddenPassword stands where the protocol has the hash of a password: clients look whether there
-// is one.
+// hiddenPassword stands for the hash of a password, which clients test for presence.
 const hiddenPassword = "********"
 
 func (c sharing) shareObject(s shared, n shareNumbers, me string) object {
 	by := s.item.owner
-	if s.mine { // clients let nobody else change it
+	if s.mine { // clients let only the owner change a share
 		by = me
 	}
 	kind, mimetype := "file", s.item.mime

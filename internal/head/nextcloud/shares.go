@@ -22,10 +22,10 @@ import (
 	"smartdrive/internal/usecase/space"
 )
 
-// sharingPath is where the addresses about shares are below /ocs/v1.php/ and /ocs/v2.php/.
+// sharingPath is the path of the sharing API below /ocs/v1.php/ and /ocs/v2.php/.
 const sharingPath = "apps/files_sharing/api/v1/"
 
-// The kinds of shares, as the protocol numbers them.
+// The kinds of shares in the protocol.
 const (
 	toUser  = 0
 	toGroup = 1
@@ -58,10 +58,10 @@ func sharingCapabilities() object {
 	}
 }
 
-// sharing is a request about shares.
+// sharing handles a request of the sharing API.
 type sharing struct{ *call }
 
-// answer answers what is below sharingPath.
+// answer returns the data of a path below sharingPath.
 func (c sharing) answer(ctx context.Context, what string) (any, error) {
 	switch {
 	case what == "shares" && c.r.Method == http.MethodGet:
@@ -95,14 +95,14 @@ func (c sharing) answer(ctx context.Context, what string) (any, error) {
 	return nil, c.methodNotAllowed(http.MethodGet, http.MethodPut, http.MethodDelete)
 }
 
-// maxSharingForm is how long the body of a change may be, in bytes: a note of 1,000 bytes, each of
-// them escaped twice, and the rest.
+// maxSharingForm bounds the body of a change in bytes: a note of 1,000 bytes, escaped twice, and
+// the other fields.
 const maxSharingForm = 16 << 10
 
-// form reads the parameters of a request: of its address, and of its body as a form or as JSON.
+// form returns the parameters of a request, from its URL and its body as a form or JSON.
 func (c sharing) form() (url.Values, error) {
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxSharingForm)
-	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // one that cannot be read is none
+	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // an invalid type counts as none
 	if kind != "application/json" {
 		if err := c.r.ParseForm(); err != nil {
 			return nil, drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a form")
@@ -116,7 +116,7 @@ func (c sharing) form() (url.Values, error) {
 	form := c.r.URL.Query()
 	for name, raw := range sent {
 		var text string
-		if json.Unmarshal(raw, &text) != nil { // a number, or true
+		if json.Unmarshal(raw, &text) != nil { // a number or boolean
 			text = string(raw)
 		}
 		if string(raw) == "null" {
@@ -127,16 +127,16 @@ func (c sharing) form() (url.Values, error) {
 	return form, nil
 }
 
-// wish is what a request wants of a share.
+// wish holds the properties that a request sets; nil fields stay as they are.
 type wish struct {
 	permissions *int
 	password    *string
-	until       *drive.Time // zero: for ever
+	until       *drive.Time // zero: no end
 	note        *string
 }
 
-// readWish reads it. What would promise more than there is (a link by which people send, one that
-// hides the download) is refused; what says nothing here, such as a label, is passed over.
+// readWish parses the properties. It refuses features that do not exist here (uploads by link,
+// hidden downloads) and ignores harmless ones such as labels.
 func (c sharing) readWish(form url.Values) (w wish, err error) {
 	text := func(name string) *string {
 		if !form.Has(name) {
@@ -174,7 +174,7 @@ func (c sharing) readWish(form url.Values) (w wish, err error) {
 	return w, nil
 }
 
-// restricts reports whether attributes of a share take something away, such as the download.
+// restricts reports whether attributes of a share forbid something, such as the download.
 func restricts(attributes string) bool {
 	var all []struct{ Value, Enabled *bool }
 	if attributes == "" || json.Unmarshal([]byte(attributes), &all) != nil {
@@ -188,8 +188,8 @@ func restricts(attributes string) bool {
 	return false
 }
 
-// lastOf is the end of a day, as clients send it: the last minute of that day, in UTC. Empty: no
-// end.
+// lastOf parses a day and returns its last minute in UTC; "" gives 0, no end. It fails with
+// drive.BadRequest.
 func lastOf(day string) (drive.Time, error) {
 	if day == "" {
 		return 0, nil
@@ -201,7 +201,8 @@ func lastOf(day string) (drive.Time, error) {
 	return drive.TimeOf(at.Add(24*time.Hour - time.Minute)), nil
 }
 
-// life is how long a link lasts that ends at a moment.
+// life returns the duration until a time; 0 for no end. It fails with drive.BadRequest for the
+// past.
 func (c sharing) life(until drive.Time) (time.Duration, error) {
 	if until == 0 {
 		return 0, nil
@@ -214,7 +215,7 @@ func (c sharing) life(until drive.Time) (time.Duration, error) {
 	return left, nil
 }
 
-// asSent gives the fields of a refusal the names by which clients know them.
+// asSent renames the field of a drive.BadRequest to the client's name for it.
 func asSent(err error) error {
 	bad, ok := errors.AsType[*drive.Error](err)
 	if !ok || bad.Kind != drive.BadRequest {
@@ -230,15 +231,16 @@ func asSent(err error) error {
 	return err
 }
 
-// code checks a password for a link.
+// code checks a password for a link. It fails with drive.BadRequest for the word that would
+// generate one.
 func code(password string) (string, error) {
-	if password == share.AutoCode { // the server would make one up
+	if password == share.AutoCode { // the server would generate a code
 		return "", drive.Bad("password", drive.Guessable)
 	}
 	return password, nil
 }
 
-// pathOf finds what a path of the clients means.
+// pathOf returns the node at a client's path.
 func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error) {
 	at, err := c.DAV.Address(ctx, c.r, c.view(ctx, "/"), &url.URL{Path: "/" + strings.TrimPrefix(path, "/")})
 	if err != nil {
@@ -247,8 +249,7 @@ func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error
 	return c.Files.GetByPath(ctx, c.who, at)
 }
 
-// createShare gives a user or a group a role, in the place of the one that they have there, or
-// makes a link.
+// createShare gives a user or group a role, which replaces an existing one, or creates a link.
 func (c sharing) createShare(ctx context.Context) (any, error) {
 	form, err := c.form()
 	if err != nil {
@@ -282,7 +283,7 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 	return c.showShare(ctx, s)
 }
 
-// give gives somebody a role. Without permissions it is that of an editor, as the protocol has it.
+// give gives a user or group a role. Without permissions it is editor, as in the protocol.
 func (c sharing) give(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
 	if strings.TrimSpace(to.Name) == "" {
 		return nil, drive.Bad("shareWith", drive.Required)
@@ -297,8 +298,8 @@ func (c sharing) give(ctx context.Context, node files.NodeView, to space.Princip
 	return &g, err
 }
 
-// grantChange is what a wish means for a role. Phones share again to change it: who has none yet
-// becomes an editor unless the wish says another one, and who has one keeps it.
+// grantChange converts a wish to a change of a role. Phones share again to change a share. So
+// without permissions an existing role stays, and a new one is editor.
 func grantChange(want wish, folder bool) space.GrantChange {
 	return space.GrantChange{Note: want.note, Until: want.until, Role: func(now access.Role) (access.Role, error) {
 		switch {
@@ -319,7 +320,7 @@ func noNote() error {
 	return drive.Bad("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
 }
 
-// link makes a link.
+// link creates a link.
 func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*share.View, error) {
 	in := share.Request{Node: node.ID}
 	change, err := c.linkChange(want)
@@ -336,7 +337,8 @@ func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*sha
 	return &v, err
 }
 
-// linkChange is what a wish means for a link. It lets visitors read, and nothing else.
+// linkChange converts a wish to a change of a link. Links only let visitors read; it fails with
+// drive.BadRequest for other permissions or a note.
 func (c sharing) linkChange(want wish) (change share.Change, err error) {
 	if want.permissions != nil && *want.permissions&^permitsShare != permitsRead {
 		return change, drive.Bad("permissions", drive.NotAllowed, "allowed", []int{permitsRead}, "sent", *want.permissions)
@@ -361,7 +363,7 @@ func (c sharing) linkChange(want wish) (change share.Change, err error) {
 	return change, nil
 }
 
-// changeShare changes what a request names, and nothing else.
+// changeShare changes the properties that the request names.
 func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	form, err := c.form()
 	if err != nil {
@@ -398,8 +400,8 @@ func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	return c.showShare(ctx, s)
 }
 
-// deleteShare ends a share. What a group of the caller's has been given the caller cannot take from
-// it: it goes out of their sight. Of another group it is refused.
+// deleteShare ends a share. A member of a group cannot revoke the group's role, so it is hidden
+// from the caller instead. It fails with drive.Forbidden for other groups.
 func (c sharing) deleteShare(ctx context.Context, number int64) error {
 	s, err := c.findShare(ctx, number)
 	if err != nil {

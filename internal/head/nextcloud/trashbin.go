@@ -13,13 +13,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// The trash of the caller's own drive:
+// trashbin serves the trash of the caller's own drive:
 //
-//	PROPFIND trashbin/USER/trash           what was put there, the newest first
-//	MOVE     trashbin/USER/trash/NAME      with a Destination in trashbin/USER/restore: brings it back
-//	DELETE   trashbin/USER/trash/NAME      for good; without a name: all of it
+//	PROPFIND trashbin/USER/trash           deleted nodes, the newest first
+//	MOVE     trashbin/USER/trash/NAME      with a Destination in trashbin/USER/restore: restores it
+//	DELETE   trashbin/USER/trash/NAME      permanently; without a name: everything
 //
-// NAME is the name that it had and, behind ".d", its id: two of one name are two.
+// NAME is the node's name, ".d" and its id, so that equal names stay distinct.
 func (c *call) trashbin(ctx context.Context, below []string) error {
 	if len(below) == 0 || len(below) > 2 || below[0] != "trash" {
 		if len(below) == 1 && below[0] == "restore" && c.r.Method == "PROPFIND" {
@@ -49,11 +49,11 @@ func (c *call) trashbin(ctx context.Context, below []string) error {
 		return c.restore(ctx, id)
 	case http.MethodDelete:
 		n, err := c.Files.Get(ctx, c.who, id)
-		if err == nil && n.TrashedAt == nil { // what is not in the trash is not deleted for good here
+		if err == nil && n.TrashedAt == nil { // only nodes in the trash are deleted permanently here
 			err = drive.Fail(drive.NotFound)
 		}
 		if err == nil {
-			_, err = c.Files.DeletePermanently(ctx, c.who, id, n.Rev) // refused if another request has restored it
+			_, err = c.Files.DeletePermanently(ctx, c.who, id, n.Rev) // fails if another request has restored it
 		}
 		if err != nil {
 			return err
@@ -76,8 +76,8 @@ func trashedID(name string) (drive.NodeID, error) {
 	return id, err
 }
 
-// restore moves a node from the trash to its original folder, or to the root if that folder is not
-// there. Destination must be in the user's restore collection; its last segment is ignored.
+// restore moves a node from the trash to its original folder, or to the root if that folder does
+// not exist. Destination must be in the user's restore collection; its last segment is ignored.
 func (c *call) restore(ctx context.Context, id drive.NodeID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "trashbin", c.at(3)); err != nil {
 		return err
@@ -101,8 +101,8 @@ func checkRestoreDestination(h *dav.Head, r *http.Request, area, user string) er
 	return h.CheckHost(r, u)
 }
 
-// listTrash sends page after page. One that cannot be read breaks the listing off (D1 of package
-// dav): clients would take what is missing for gone.
+// listTrash streams the trash page by page. If a page cannot be read, it aborts the connection (D1
+// of package dav), since clients would take missing entries for deleted.
 func (c *call) listTrash(ctx context.Context) error {
 	href := strings.TrimSuffix(c.r.URL.EscapedPath(), "/") + "/"
 	out := c.newStream()
@@ -110,7 +110,7 @@ func (c *call) listTrash(ctx context.Context) error {
 	for l := (tree.List{Limit: tree.MaxLimit}); c.r.Header.Get("Depth") != "0"; {
 		next, err := c.trashPage(ctx, out, href, l)
 		if err != nil {
-			return out.broken(err)
+			return out.abort(err)
 		}
 		if next == nil {
 			break
@@ -121,7 +121,7 @@ func (c *call) listTrash(ctx context.Context) error {
 	return nil
 }
 
-// trashPage sends one page, and returns the cursor of the next one.
+// trashPage writes one page and returns the cursor of the next, nil after the last.
 func (c *call) trashPage(ctx context.Context, out *stream, href string, l tree.List) (*string, error) {
 	page, err := c.Files.ListTrash(ctx, c.who, "", l)
 	if err != nil {

@@ -23,34 +23,34 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// A file that comes in chunks is one upload, which is filled from its beginning. The client names
-// the transfer and numbers the chunks, or names each by its range of bytes:
+// A chunked upload is one upload that is filled from its beginning. The client names the transfer
+// and numbers the chunks, or names each chunk by its byte range:
 //
-//	MKCOL    uploads/USER/ID            begins it; with a Destination (version 2) it knows its place
-//	PUT      uploads/USER/ID/00001      a chunk; or ID/000000000000000-000000010485760, or where it begins
-//	PROPFIND uploads/USER/ID            what has come, for clients that go on
+//	MKCOL    uploads/USER/ID            begins it; with a Destination (version 2) the target is known
+//	PUT      uploads/USER/ID/00001      a chunk; or ID/000000000000000-000000010485760, or its offset
+//	PROPFIND uploads/USER/ID            the arrived bytes, for clients that resume
 //	MOVE     uploads/USER/ID/.file      makes the file (N4)
-//	DELETE   uploads/USER/ID            gives it up
+//	DELETE   uploads/USER/ID            cancels it
 //
-// Beside the upload stands which numbers have come (chunks). It may be behind the offset by the
-// chunk that was written last: that one is then taken for what has come behind it. A chunk that
-// comes again is refused unless it is the same as before, and so is one that belongs before the
-// first one: the file would lack what was thrown away. Older clients number the chunks from 0 and
-// send several at a time: until the first has come, chunk 1 of a client that does not name its
-// destination waits for chunk 0 for a moment (ZeroWithin).
+// The upload's metadata records the arrived chunks (chunks). It may lag behind the offset by the
+// last chunk, which is then matched with the bytes after the recorded end. A repeated chunk is
+// refused unless it equals the arrived one, and so is a chunk before the first one, because its
+// bytes would be lost. Older clients number chunks from 0 and send several concurrently. So until
+// the first chunk has arrived, chunk 1 of a client without a Destination waits up to ZeroWithin for
+// chunk 0.
 
-// transfer is a chunked upload of the caller's.
+// transfer is a chunked upload of the caller.
 type transfer struct {
-	id   string
-	view upload.View
-	pos  upload.Position
-	has  chunks
+	id     string
+	view   upload.View
+	pos    upload.Position
+	chunks chunks
 }
 
-// mark is the fingerprint of the uploads of a transfer.
+// mark returns the fingerprint of a transfer's upload.
 func mark(id string) string { return "nextcloud " + id }
 
-const maxTransferID = 100 // bytes; the fingerprint has room for so much
+const maxTransferID = 100 // bytes; fits into the fingerprint
 
 func (c *call) uploads(ctx context.Context, below []string) error {
 	if len(below) == 0 {
@@ -81,15 +81,15 @@ func (c *call) uploads(ctx context.Context, below []string) error {
 	return c.methodNotAllowed("MKCOL", "PROPFIND", "DELETE", "PUT", "MOVE")
 }
 
-// target is where a file goes.
+// target is the location of the file to create.
 type target struct {
 	drive.Address
 
 	url  *url.URL
-	view dav.View // that it is in
+	view dav.View // view of the URL
 }
 
-// destination is where the file goes; ok is false where the request does not say.
+// destination parses the Destination header; ok is false if it is absent.
 func (c *call) destination(ctx context.Context) (to target, ok bool, err error) {
 	text := c.r.Header.Get("Destination")
 	if text == "" {
@@ -110,7 +110,7 @@ func (c *call) destination(ctx context.Context) (to target, ok bool, err error) 
 	return to, err == nil, err
 }
 
-// totalLength is OC-Total-Length, the size of the whole file.
+// totalLength parses OC-Total-Length, the size of the whole file; absent it is unknown.
 func (c *call) totalLength() (drive.ByteSize, error) {
 	text := c.r.Header.Get("OC-Total-Length")
 	if text == "" {
@@ -123,13 +123,13 @@ func (c *call) totalLength() (drive.ByteSize, error) {
 	return drive.ByteSize(n), nil
 }
 
-// beginChunks begins a transfer. One that was begun already is not begun again: what has come of it
-// may be of another content.
+// beginChunks begins a transfer. It fails with 405 if the transfer exists, because its bytes may be
+// of another content.
 func (c *call) beginChunks(ctx context.Context, id string) error {
 	key := c.who.User.String() + id
-	l := c.lines.join(key)
-	defer c.lines.leave(key, l)
-	ctx, end, err := c.lines.enter(ctx, l, "")
+	l := c.transferLocks.ref(key)
+	defer c.transferLocks.unref(key, l)
+	ctx, end, err := c.transferLocks.lock(ctx, l, "")
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 		Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace, Size: size, Fingerprint: mark(id), Protocol: upload.Nextcloud,
 		Metadata: chunks{None: true, From1: knows}.text(),
 	}
-	if !knows { // it has a place when it is there: see assemble
+	if !knows { // the location is set at the end: see assemble
 		begin.Path, begin.Conflict = drive.Path{drive.Name(".upload-" + drive.NewID[drive.UploadID]().String())}, drive.ConflictRename
 	}
 	v, err := c.Uploads.Begin(ctx, c.who, begin, nil)
@@ -161,34 +161,34 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 		}
 		return err
 	}
-	c.lines.note(key, v.ID)
+	c.transferLocks.cache(key, v.ID)
 	c.w.WriteHeader(http.StatusCreated)
 	return nil
 }
 
-// find returns a transfer of the caller's that is open.
+// find returns an open transfer of the caller. It fails with drive.NotFound.
 func (c *call) find(ctx context.Context, id string) (transfer, error) {
 	key := c.who.User.String() + id
-	if upload, known := c.lines.recall(key); known {
+	if upload, known := c.transferLocks.cached(key); known {
 		t, err := c.recalled(ctx, id, upload)
 		if !drive.IsKind(err, drive.NotFound, drive.Gone) {
 			return t, err
 		}
-		c.lines.forget(key)
+		c.transferLocks.forget(key)
 	}
 	t, err := c.search(ctx, id)
 	if err == nil {
-		c.lines.note(key, t.view.ID)
+		c.transferLocks.cache(key, t.view.ID)
 	}
 	return t, err
 }
 
-// recalled is find of the upload that the transfer was when it was found last. One into a folder
-// that the caller may not send to any more ends, so that its reservation goes back at once.
+// recalled returns the transfer for a cached upload id. If the caller may no longer write to the
+// target folder, it ends the upload, so that its reservation is released at once.
 func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-		if err := upload.EndRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound: the next request must find it to end it
+		if err := upload.EndRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound, so that the next request tries to end it again
 			return transfer{}, fmt.Errorf("end a transfer that may not go on: %w", err)
 		}
 		return transfer{}, drive.Fail(drive.NotFound)
@@ -202,8 +202,8 @@ func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (tra
 	return c.transfer(ctx, id, v)
 }
 
-// search is find of a transfer in whatever account it is: that of its destination, where the
-// request says which, the caller's own, or that of any place that the caller sees.
+// search finds a transfer in the account of the Destination, in the caller's own, or else in any
+// account that the caller sees.
 func (c *call) search(ctx context.Context, id string) (transfer, error) {
 	likely := []drive.AccountID{c.who.Account}
 	if at, ok, err := c.destination(ctx); err == nil && ok && at.Place != "" {
@@ -232,7 +232,7 @@ func (c *call) search(ctx context.Context, id string) (transfer, error) {
 	return transfer{}, drive.Fail(drive.NotFound)
 }
 
-// findIn is find in one account.
+// findIn finds a transfer in one account.
 func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (transfer, error) {
 	const page = 500
 	for q := (upload.ListQuery{User: c.who.User, Account: account, Limit: page, Open: true}); ; {
@@ -257,20 +257,20 @@ func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer
 	return t, c.look(ctx, &t)
 }
 
-// look reads how far a transfer has come. It must have its turn: to look ends a chunk that comes.
+// look reads the recorded chunks. The caller must hold the transfer's lock.
 func (c *call) look(ctx context.Context, t *transfer) (err error) {
 	text, err := upload.Metadata(ctx, c.Uploads, c.who, t.view.ID)
 	if err != nil {
 		return err
 	}
-	t.has = chunks{}
-	if err := json.Unmarshal([]byte(text), &t.has); err != nil {
+	t.chunks = chunks{}
+	if err := json.Unmarshal([]byte(text), &t.chunks); err != nil {
 		return fmt.Errorf("read the chunks of upload %s: %w", t.view.ID, err)
 	}
 	return nil
 }
 
-// chunkName is the name of a chunk taken apart: its number, or where its bytes begin.
+// chunkName is the parsed name of a chunk: its number, or with bytes its offset.
 type chunkName struct {
 	number int64
 	bytes  bool
@@ -285,13 +285,13 @@ func parseChunk(name string) (chunkName, error) {
 	return chunkName{n, ranged}, nil
 }
 
-// putChunk takes one chunk in.
+// putChunk handles PUT of a chunk.
 func (c *call) putChunk(ctx context.Context, id, name string) error {
 	n, err := parseChunk(name)
 	if err == nil {
 		err = server.RefuseEncoding(c.r)
 	}
-	if err == nil && c.r.ContentLength == 0 && c.r.Header.Get("Content-Length") == "" { // a proxy has lost the body
+	if err == nil && c.r.ContentLength == 0 && c.r.Header.Get("Content-Length") == "" { // a proxy has dropped the body
 		err = drive.Fail(drive.LengthRequired)
 	}
 	var declared []digest.FieldDigest
@@ -302,12 +302,12 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 		return err
 	}
 	key := c.who.User.String() + id
-	l := c.lines.join(key)
-	defer c.lines.leave(key, l)
+	l := c.transferLocks.ref(key)
+	defer c.transferLocks.unref(key, l)
 	early, zero := patience{Timer: time.NewTimer(c.EarlyWithin), within: c.EarlyWithin}, time.NewTimer(c.ZeroWithin)
 	defer early.Stop()
 	defer zero.Stop()
-	first := c.r.Header.Get("Destination") != "" // whether chunk 1 is the first: version 2 says it each time
+	first := c.r.Header.Get("Destination") != "" // chunk 1 is known to be the first: version 2 always sends a Destination
 	for {
 		verdict, err := c.tryChunk(ctx, l, id, name, n, declared, first, &early)
 		if err != nil {
@@ -315,56 +315,56 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 		}
 		deadline := early.C
 		switch verdict {
-		case maybe:
+		case maybePremature:
 			deadline = zero.C
-		case later:
-			if early.over {
+		case premature:
+			if early.expired {
 				return c.refuseEarly(ctx, l, id, n)
 			}
-		case next, has, wrong:
+		case accept, duplicate, mismatch:
 			c.w.Header().Set("ETag", `"`+name+`"`)
 			c.w.WriteHeader(http.StatusCreated)
 			return nil
 		}
-		switch late, err := c.lines.wait(ctx, l, deadline); {
+		switch late, err := c.transferLocks.wait(ctx, l, deadline); {
 		case err != nil:
 			return err
-		case late && verdict == maybe:
+		case late && verdict == maybePremature:
 			first = true
-		case late: // it looks once more, behind a chunk that just comes
-			early.over = true
+		case late: // one more try, after the chunk that is arriving
+			early.expired = true
 		}
 	}
 }
 
-// patience ends the wait of a chunk when the transfer has not grown for some time.
+// patience limits the wait of an early chunk. It restarts when the transfer has grown.
 type patience struct {
 	*time.Timer
 
-	within time.Duration
-	offset drive.ByteSize
-	over   bool
+	within  time.Duration
+	offset  drive.ByteSize
+	expired bool
 }
 
-func (p *patience) saw(offset drive.ByteSize) {
+func (p *patience) observe(offset drive.ByteSize) {
 	if offset != p.offset {
-		p.offset, p.over = offset, false
+		p.offset, p.expired = offset, false
 		p.Reset(p.within)
 	}
 }
 
-// refuseEarly refuses a chunk since those before it have not come, and keeps that: a MOVE makes no
-// file without it.
-func (c *call) refuseEarly(ctx context.Context, l *line, id string, n chunkName) error {
-	ctx, end, err := c.lines.enter(ctx, l, "")
+// refuseEarly refuses a chunk whose predecessors have not arrived, and records it, so that a MOVE
+// cannot complete the file without it.
+func (c *call) refuseEarly(ctx context.Context, l *transferLock, id string, n chunkName) error {
+	ctx, end, err := c.transferLocks.lock(ctx, l, "")
 	if err != nil {
 		return err
 	}
 	defer end()
 	t, err := c.find(ctx, id)
-	if err == nil && t.has.Ahead < n.number {
-		t.has.Ahead = n.number
-		err = upload.SetMetadata(ctx, c.Uploads, c.who, t.view.ID, t.has.text())
+	if err == nil && t.chunks.Ahead < n.number {
+		t.chunks.Ahead = n.number
+		err = upload.SetMetadata(ctx, c.Uploads, c.who, t.view.ID, t.chunks.text())
 	}
 	if err == nil {
 		err = drive.Fail(drive.InProgress, "retry_after", 1)
@@ -372,88 +372,88 @@ func (c *call) refuseEarly(ctx context.Context, l *line, id string, n chunkName)
 	return err
 }
 
-// tryChunk takes a chunk in if it is its turn: not when those before it are missing (later), or
-// perhaps are (maybe), unless it is known that it is the first.
+// tryChunk appends a chunk if its predecessors have arrived. Otherwise it returns premature, or
+// maybePremature if a chunk 0 may be missing and first is false.
 func (c *call) tryChunk(
-	ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *patience,
+	ctx context.Context, l *transferLock, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *patience,
 ) (_ verdict, err error) {
-	ctx, end, err := c.lines.enter(ctx, l, name)
+	ctx, end, err := c.transferLocks.lock(ctx, l, name)
 	if err != nil {
-		return wrong, err
+		return mismatch, err
 	}
 	defer end()
 	t, err := c.find(ctx, id)
 	if err != nil {
-		return wrong, err
+		return mismatch, err
 	}
 	if t.pos, err = c.Uploads.Offset(ctx, c.who, t.view.ID); err != nil {
-		return wrong, err
+		return mismatch, err
 	}
-	early.saw(t.pos.Offset)
+	early.observe(t.pos.Offset)
 	size := drive.ByteSize(c.r.ContentLength)
 	if size < 0 {
 		size = blob.UnknownSize
 	}
-	t.has.From1 = t.has.From1 || first
-	if t.has.isPlace(n) {
-		n.bytes, t.has.Bytes = true, true
+	t.chunks.From1 = t.chunks.From1 || first
+	if t.chunks.isOffset(n) {
+		n.bytes, t.chunks.Bytes = true, true
 	}
-	skip, verdict := t.has.judge(n, size, t.pos.Offset)
+	skip, verdict := t.chunks.classify(n, size, t.pos.Offset)
 	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
 	verify, sum := digest.NewVerifier(declared), sha256.New()
 	in := server.Incoming(c.r)
-	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // when the same chunk comes once more
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // canceled if the same chunk arrives again
 	body := upload.Ending(io.TeeReader(in, sum), in)
 	switch verdict {
-	case later, maybe:
+	case premature, maybePremature:
 		return verdict, nil
-	case has:
+	case duplicate:
 		if _, err := io.Copy(verify, body); err != nil {
-			return wrong, err
+			return mismatch, err
 		}
 		if err := verify.Verify(); err != nil {
-			return wrong, err
+			return mismatch, err
 		}
-		if !t.has.noted(n.number) {
-			return next, c.note(ctx, t, n, t.pos.Offset, sum)
+		if !t.chunks.noted(n.number) {
+			return accept, c.note(ctx, t, n, t.pos.Offset, sum)
 		}
-		if !bytes.Equal(t.has.sum(n.number), sum.Sum(nil)[:sumSize]) {
-			return wrong, differs
+		if !bytes.Equal(t.chunks.sum(n.number), sum.Sum(nil)[:sumSize]) {
+			return mismatch, differs
 		}
-		return has, nil
-	case wrong:
-		return wrong, differs
-	case next:
+		return duplicate, nil
+	case mismatch:
+		return mismatch, differs
+	case accept:
 	}
-	if skip > 0 { // a part of this chunk has come before
+	if skip > 0 { // some bytes of this chunk have arrived before
 		if _, err := io.CopyN(verify, body, int64(skip)); err != nil {
-			return wrong, err
+			return mismatch, err
 		}
 		if size != blob.UnknownSize {
 			size -= skip
 		}
 	}
-	a := upload.Append{Offset: t.pos.Offset, Size: size, Verify: verify} // as a whole or not at all (N3)
+	a := upload.Append{Offset: t.pos.Offset, Size: size, Verify: verify} // appended completely or not at all (N3)
 	offset, err := c.Uploads.Append(ctx, c.who, t.view.ID, a, body)
 	if err != nil {
-		return wrong, err
+		return mismatch, err
 	}
-	return next, c.note(ctx, t, n, offset, sum)
+	return accept, c.note(ctx, t, n, offset, sum)
 }
 
-// note keeps the number of a chunk that has come, and the sum of it.
+// note records the number and the sum of an arrived chunk.
 func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
-	now := chunks{From1: t.has.From1, Ahead: t.has.Ahead, First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
-	if t.has.None {
+	now := chunks{From1: t.chunks.From1, Ahead: t.chunks.Ahead, First: t.chunks.First, Last: n.number, Upto: offset, Bytes: n.bytes}
+	if t.chunks.None {
 		now.First = n.number
 	}
-	now.Sums = append(slices.Clone(t.has.Sums), noted{n.number, sum.Sum(nil)[:sumSize]})
-	now.Sums = now.Sums[max(0, len(now.Sums)-maxNoted):]
+	now.Sums = append(slices.Clone(t.chunks.Sums), chunkSum{n.number, sum.Sum(nil)[:sumSize]})
+	now.Sums = now.Sums[max(0, len(now.Sums)-maxSums):]
 	return upload.SetMetadata(context.WithoutCancel(ctx), c.Uploads, c.who, t.view.ID, now.text())
 }
 
-// listChunks shows what has come, for clients that add up the sizes and go on behind it. Only the
-// sum of the sizes is known: each chunk is shown with its share.
+// listChunks lists the arrived chunks for clients that add up the sizes to resume. Only the total
+// is known, so each chunk is listed with an equal share.
 func (c *call) listChunks(ctx context.Context, id string) error {
 	t, err := c.find(ctx, id)
 	if err != nil {
@@ -464,7 +464,7 @@ func (c *call) listChunks(ctx context.Context, id string) error {
 	entry := func(name string, size drive.ByteSize) {
 		all = append(all, response(href+name, fmt.Sprintf("<d:resourcetype/><d:getcontentlength>%d</d:getcontentlength><d:getetag>&quot;%s&quot;</d:getetag>", size, name)))
 	}
-	switch k := t.has; {
+	switch k := t.chunks; {
 	case k.None || c.r.Header.Get("Depth") == "0":
 	case k.Bytes:
 		entry(fmt.Sprintf("%015d-%015d", 0, k.Upto), k.Upto)
@@ -481,7 +481,7 @@ func (c *call) listChunks(ctx context.Context, id string) error {
 	return c.multistatus(all...)
 }
 
-// dropChunks gives a transfer up.
+// dropChunks cancels a transfer.
 func (c *call) dropChunks(ctx context.Context, id string) error {
 	t, err := c.find(ctx, id)
 	if err == nil {

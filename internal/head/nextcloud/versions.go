@@ -15,12 +15,12 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// The versions of a file, which is named by its number (oc:fileid):
+// versions serves the versions of a file, which is named by its number (oc:fileid):
 //
-//	PROPFIND versions/USER/versions/NUMBER      the older contents, the newest first
-//	GET      versions/USER/versions/NUMBER/ID   one of them
-//	MOVE     versions/USER/versions/NUMBER/ID   with a Destination in versions/USER/restore: it is
-//	                                            the content again, as a new version; COPY does the same
+//	PROPFIND versions/USER/versions/NUMBER      the older versions, the newest first
+//	GET      versions/USER/versions/NUMBER/ID   the content of one
+//	MOVE     versions/USER/versions/NUMBER/ID   with a Destination in versions/USER/restore: restores it
+//	                                            as a new version; COPY does the same
 func (c *call) versions(ctx context.Context, below []string) error {
 	if len(below) < 2 || len(below) > 3 || below[0] != "versions" {
 		if len(below) == 1 && (below[0] == "versions" || below[0] == "restore") && c.r.Method == "PROPFIND" {
@@ -54,7 +54,7 @@ func (c *call) versions(ctx context.Context, below []string) error {
 	return c.methodNotAllowed(http.MethodGet, http.MethodHead, "MOVE", "COPY")
 }
 
-// numbered is the node that has a number.
+// numbered returns the node with a number. It fails with drive.NotFound.
 func (c *call) numbered(ctx context.Context, text string) (files.NodeView, error) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *call) listVersions(ctx context.Context, n files.NodeView) error {
 	for cursor := ""; c.r.Header.Get("Depth") != "0"; {
 		page, err := c.Files.Versions(ctx, c.who, n.ID, cursor, tree.MaxLimit)
 		if err != nil {
-			return out.broken(err)
+			return out.abort(err)
 		}
 		for _, v := range page.Items {
 			if !v.Current {
@@ -88,7 +88,7 @@ func (c *call) listVersions(ctx context.Context, n files.NodeView) error {
 	return nil
 }
 
-// versionTag is the tag that a file with such a content has.
+// versionTag returns the ETag of a file with this content.
 func versionTag(blake3 string) string {
 	return dav.Entry{NodeView: files.NodeView{Digests: map[string]string{string(digest.Blake3): blake3}}}.Tag()
 }
@@ -101,15 +101,15 @@ func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.Versio
 	h := c.w.Header()
 	h.Set("ETag", versionTag(d.Sum.String()))
 	h.Set("Content-Type", d.Version.Mime)
-	h.Set("Content-Disposition", "attachment") // what a user stored must not act as a page of ours
+	h.Set("Content-Disposition", "attachment") // stored content must not act as a page of this server
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cache-Control", "private, no-cache")
 	server.SendContent(c.w, c.r, d.Version.MTime.Std(), d, d.Size(), c.refuse)
 	return d.Close()
 }
 
-// restoreVersion adds a copy of an older version as the current one. Destination must be in the
-// user's restore collection; its last segment is ignored.
+// restoreVersion makes an older version the current one, as a new version. Destination must be in
+// the user's restore collection; its last segment is ignored.
 func (c *call) restoreVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
 	if err := checkRestoreDestination(c.DAV, c.r, "versions", c.at(3)); err != nil {
 		return err

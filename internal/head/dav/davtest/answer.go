@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Answer is what came back.
+// Answer is a recorded response.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Do sends a request: "METHOD /path", headers as "Name: value", and the body after an empty one.
-// Ann sends it, unless a header says somebody else.
+// Do sends a request, given as "METHOD /path", headers as "Name: value", and the body's lines after
+// an empty string. It authenticates as ann unless a header names another user.
 func (s *Site) Do(t testing.TB, line string, rest ...string) Answer {
 	t.Helper()
 	var body io.Reader
@@ -33,7 +33,7 @@ func (s *Site) Do(t testing.TB, line string, rest ...string) Answer {
 	return s.Send(t, line, header, body)
 }
 
-// Send is Do with any body; one whose length is not known is sent without a length.
+// Send is Do with any body. A body of unknown length is sent without Content-Length.
 func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reader) Answer {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
@@ -42,19 +42,19 @@ func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reade
 	if header.Get("Authorization") == "" {
 		r.SetBasicAuth("ann", "x")
 	}
-	if _, known := body.(*strings.Reader); known { // as package http has it
+	if _, known := body.(*strings.Reader); known { // as package http does
 		r.Header.Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
 	w := httptest.NewRecorder()
 	s.Server.ServeHTTP(w, r)
 	a := Answer{w.Code, w.Header(), w.Body.String()}
-	if method != http.MethodGet { // not a content
+	if method != http.MethodGet { // GET returns contents
 		a.CheckXML(t)
 	}
 	return a
 }
 
-// Want fails unless the answer has the status.
+// Want fails the test unless the response has the status.
 func (a Answer) Want(t testing.TB, status int) Answer {
 	t.Helper()
 	if a.Status != status {
@@ -63,7 +63,7 @@ func (a Answer) Want(t testing.TB, status int) Answer {
 	return a
 }
 
-// Has fails unless the body holds each of the texts.
+// Has fails the test unless the body contains each of the texts.
 func (a Answer) Has(t testing.TB, texts ...string) Answer {
 	t.Helper()
 	for _, text := range texts {
@@ -74,7 +74,7 @@ func (a Answer) Has(t testing.TB, texts ...string) Answer {
 	return a
 }
 
-// Lacks fails if the body holds one of the texts.
+// Lacks fails the test if the body contains one of the texts.
 func (a Answer) Lacks(t testing.TB, texts ...string) Answer {
 	t.Helper()
 	for _, text := range texts {
@@ -85,10 +85,10 @@ func (a Answer) Lacks(t testing.TB, texts ...string) Answer {
 	return a
 }
 
-// Exact returns a header whose name has this case: some clients compare it with its case.
+// Exact returns a header by its exact case, since some clients compare names with their case.
 func (a Answer) Exact(name string) string { return strings.Join(a.Header[name], ",") }
 
-// Between returns what stands between two texts of the body.
+// Between returns the text between two texts of the body. It fails the test if one is absent.
 func (a Answer) Between(t testing.TB, from, to string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(a.Body, from)

@@ -1,6 +1,6 @@
-// Package davtest puts together what a head of WebDAV stands on, on real parts and under a virtual
-// clock, with people who send requests to it: the tests of package dav and of the heads on top of
-// it share that.
+// Package davtest sets up an installation for tests of WebDAV heads, with real parts, a virtual
+// clock, and users who send requests. The tests of package dav and of the heads on top of it share
+// it.
 package davtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Site is an installation with files, spaces and people.
+// Site is an installation with files, spaces and users.
 type Site struct {
 	*uploadtest.Site
 
@@ -29,12 +29,12 @@ type Site struct {
 	Logins *account.Sessions
 	Files  *files.Files
 	Spaces *space.Spaces
-	Who    drive.Who // ann, who sends every request that says nobody
+	Who    drive.Who // ann, the default sender of requests
 	People map[string]drive.Who
-	Server *server.Server // what is asked; see Serve
+	Server *server.Server // set by Serve
 }
 
-// New makes a Site on which nothing is served yet.
+// New returns a Site that does not serve anything yet.
 func New(t testing.TB, opt uploadtest.Options) *Site {
 	t.Helper()
 	s := &Site{Site: uploadtest.New(t, opt), People: map[string]drive.Who{}}
@@ -43,7 +43,7 @@ func New(t testing.TB, opt uploadtest.Options) *Site {
 	return s
 }
 
-// Wire puts files and spaces on the parts of the site: again, after a Restart.
+// Wire constructs files and spaces on the parts of the site. Call it again after a Restart.
 func (s *Site) Wire() {
 	now := s.Clock.Now
 	accounts := account.Options{Cost: treetest.Cheap, Now: now}
@@ -54,15 +54,15 @@ func (s *Site) Wire() {
 	s.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: s.Users, Tree: s.Tree}, space.Options{Now: now})
 }
 
-// Serve serves what register adds, behind the server's middleware, for paths that are not cleaned
-// below the prefixes.
+// Serve serves the routes that register adds behind the server's middleware. Paths below the loose
+// prefixes are not cleaned.
 func (s *Site) Serve(register func(*http.ServeMux), loose ...string) {
 	mux := http.NewServeMux()
 	register(mux)
 	s.Server = server.New(server.Options{Routes: mux, Loose: loose, Log: slog.New(slog.DiscardHandler)})
 }
 
-// Person makes a user, who logs in with any password.
+// Person creates a user who logs in with any password.
 func (s *Site) Person(t testing.TB, name string) drive.Who {
 	t.Helper()
 	who := s.Account(t, drive.GiB)
@@ -75,12 +75,12 @@ func (s *Site) Person(t testing.TB, name string) drive.Who {
 	return who
 }
 
-// As is the header by which a person sends a request.
+// As returns the header that authenticates a request as the user.
 func As(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":x"))
 }
 
-// Caller lets people in, as a head asks for.
+// Caller authenticates a request for dav.Options.Caller.
 func (s *Site) Caller(r *http.Request, _ bool) (drive.Who, func(), error) {
 	name, _, _ := r.BasicAuth()
 	who, known := s.People[name]
@@ -90,7 +90,7 @@ func (s *Site) Caller(r *http.Request, _ bool) (drive.Who, func(), error) {
 	return who, func() {}, nil
 }
 
-// Balance tells what is in a drive, as a head asks for.
+// Balance returns the ledger of an account for dav.Options.Balance.
 func (s *Site) Balance(ctx context.Context, id drive.AccountID) (quota.Balance, error) {
 	return quota.Ledger{}.Get(ctx, s.DB, id)
 }

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// CheckXML fails the test if an answer of XML breaks XML 1.0 or Namespaces in XML 1.0: as Strict
-// finds, and, where Python is installed, as expat does.
+// CheckXML fails the test if an XML response breaks XML 1.0 or Namespaces in XML 1.0, as found by
+// Strict and, if Python is installed, by expat.
 func (a Answer) CheckXML(t testing.TB) {
 	t.Helper()
 	if !strings.Contains(a.Header.Get("Content-Type"), "xml") || a.Body == "" {
@@ -34,10 +34,11 @@ func (a Answer) CheckXML(t testing.TB) {
 	}
 }
 
-// Checked is the server of the site; it fails the test if an answer is ill-formed (CheckXML).
+// Checked returns the server of the site, which fails the test if a response is ill-formed
+// (CheckXML).
 func (s *Site) Checked(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead { // contents
+		if r.Method == http.MethodGet || r.Method == http.MethodHead { // responses are contents
 			s.Server.ServeHTTP(w, r)
 			return
 		}
@@ -46,7 +47,7 @@ func (s *Site) Checked(t testing.TB) http.Handler {
 		Answer{rec.Code, rec.Header(), rec.Body.String()}.CheckXML(t)
 		maps.Copy(w.Header(), rec.Header())
 		w.WriteHeader(rec.Code)
-		_, _ = w.Write(rec.Body.Bytes()) // another recorder
+		_, _ = w.Write(rec.Body.Bytes()) // a recorder does not fail
 	})
 }
 
@@ -57,7 +58,8 @@ const (
 	xmlnsURI = "http://www.w3.org/2000/xmlns/"
 )
 
-// Strict reports how a document breaks Namespaces in XML 1.0, which package xml does not check.
+// Strict returns how a document breaks Namespaces in XML 1.0, which package xml does not check; nil
+// if it does not.
 func Strict(document string) error {
 	d := xml.NewDecoder(strings.NewReader(document))
 	scopes := []map[string]string{{"xml": xmlURI, "": ""}}
@@ -98,7 +100,7 @@ func Strict(document string) error {
 	}
 }
 
-// start returns the prefixes that hold in an element.
+// start returns the namespaces by prefix that apply within an element.
 func start(e xml.StartElement, outer map[string]string) (map[string]string, error) {
 	scope := maps.Clone(outer)
 	if scope == nil {
@@ -164,8 +166,8 @@ while True:
     print(said, file=sink, flush=True)
 `
 
-// expat returns a function that has Python's expat read a document, or nil without Python. The
-// process ends with that of the tests, which closes its input.
+// expat returns a function that parses a document by Python's expat, or nil without Python. The
+// Python process ends with the test process.
 var expat = sync.OnceValue(func() func(document string) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -1,0 +1,274 @@
+package dav
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+// section is the part of a view that a location lies in.
+type section uint8
+
+const (
+	own    section = iota // the caller's own drive
+	top                   // Apart: the folder that contains the sections
+	spaces                // the folder of all spaces, or below
+	shared                // the folder of all shares with the caller, or below
+)
+
+// sectionNames are the folder names of the sections by layout. In Home they are among the caller's
+// own folders.
+var sectionNames = map[Layout]map[section]drive.Name{
+	Apart: {own: "files", spaces: "spaces", shared: "shared"},
+	Home:  {spaces: "Spaces", shared: "Shared with me"},
+}
+
+// location is a parsed URL path of a view.
+type location struct {
+	section  section
+	name     drive.Name // name of the space or share; empty: the folder of all
+	path     drive.Path // path below it
+	segments []string   // segments below the prefix, unescaped, as sent
+}
+
+// virtual reports whether the location is a folder of the layout.
+func (p location) virtual() bool {
+	return p.section == top || (p.section == spaces || p.section == shared) && p.name == ""
+}
+
+// isRoot reports whether the location cannot be created, moved or deleted: a folder of the layout,
+// or the root of a drive, space or share.
+func (p location) isRoot() bool { return p.virtual() || len(p.path) == 0 }
+
+// last returns the last name of the path.
+func (p location) last() drive.Name {
+	_, name, _ := p.path.Split()
+	return name
+}
+
+// parent returns the location of the folder. The location must not be a root.
+func (p location) parent() location {
+	up := p
+	up.path = p.path[:len(p.path)-1]
+	up.segments = p.segments[:len(p.segments)-1]
+	return up
+}
+
+// same reports whether two locations are equal.
+func (p location) same(other location) bool {
+	return p.section == other.section && p.name == other.name && slices.Equal(p.path, other.path)
+}
+
+// within reports whether p lies below other.
+func (p location) within(other location) bool {
+	return p.section == other.section && p.name == other.name && len(p.path) > len(other.path) &&
+		slices.Equal(p.path[:len(other.path)], other.path)
+}
+
+// parse parses the path of a URL. It splits the path before unescaping and ignores empty segments,
+// which some clients send. It fails with drive.NotFound outside of the view, and with
+// drive.BadName.
+func (c *call) parse(u *url.URL) (location, error) {
+	escaped := u.EscapedPath()
+	below, ok := cutEscaped(escaped, c.view.Prefix)
+	if !ok {
+		if below, ok = cutEscaped(escaped, c.subPath()+c.view.Prefix); !ok {
+			return location{}, drive.Fail(drive.NotFound)
+		}
+	}
+	var segments []string
+	for s := range strings.SplitSeq(below, "/") {
+		if s == "" {
+			continue
+		}
+		name, err := url.PathUnescape(s)
+		if err != nil {
+			return location{}, drive.Wrap(err, drive.BadName, "reason", "escape")
+		}
+		segments = append(segments, name)
+	}
+	path, err := drive.ParseSegments(segments)
+	if err != nil {
+		return location{}, err
+	}
+	return c.view.Layout.locate(path, segments)
+}
+
+// cutEscaped removes an unescaped prefix from an escaped path, segment by segment. ok is false if
+// the path does not begin with the prefix.
+func cutEscaped(escaped, prefix string) (below string, ok bool) {
+	rest := strings.TrimLeft(escaped, "/")
+	for want := range strings.SplitSeq(strings.Trim(prefix, "/"), "/") {
+		if want == "" {
+			continue
+		}
+		var have string
+		have, rest, _ = strings.Cut(rest, "/")
+		if got, err := url.PathUnescape(have); err != nil || got != want {
+			return "", false
+		}
+		rest = strings.TrimLeft(rest, "/")
+	}
+	return rest, true
+}
+
+// locate returns the location of a path in the layout. It fails with drive.NotFound in an unknown
+// section.
+func (l Layout) locate(path drive.Path, segments []string) (location, error) {
+	if len(path) == 0 {
+		if l == Apart {
+			return location{section: top, segments: segments}, nil
+		}
+		return location{path: drive.Path{}, segments: segments}, nil
+	}
+	for _, r := range []section{own, spaces, shared} {
+		if sectionNames[l][r] != path[0] {
+			continue
+		}
+		p := location{section: r, path: path[1:], segments: segments}
+		if r != own && len(p.path) > 0 {
+			p.name, p.path = p.path[0], p.path[1:]
+		}
+		return p, nil
+	}
+	if l == Apart {
+		return location{}, drive.Fail(drive.NotFound)
+	}
+	first := realName(path[0])
+	return location{path: append(drive.Path{first}, path[1:]...), segments: segments}, nil
+}
+
+// mineSuffix is appended to the name of an own folder that equals the name of a section, where both
+// would be siblings. A name that already ends so gets another suffix, so that no two names collide.
+const mineSuffix = " (mine)"
+
+// displayName returns the name of a child of the caller's root in the view.
+func (l Layout) displayName(name drive.Name) drive.Name {
+	if l == Home && isSectionName(name) {
+		return name + mineSuffix
+	}
+	return name
+}
+
+// realName is the inverse of displayName.
+func realName(shown drive.Name) drive.Name {
+	if name, ok := strings.CutSuffix(string(shown), mineSuffix); ok && isSectionName(drive.Name(name)) {
+		return drive.Name(name)
+	}
+	return shown
+}
+
+func isSectionName(name drive.Name) bool {
+	s := string(name)
+	for strings.HasSuffix(s, mineSuffix) {
+		s = strings.TrimSuffix(s, mineSuffix)
+	}
+	for _, room := range sectionNames[Home] {
+		if drive.Name(s).Fold() == room.Fold() {
+			return true
+		}
+	}
+	return false
+}
+
+// address returns the address of a location for the use cases. It fails with drive.NotFound for an
+// unknown share.
+func (c *call) address(ctx context.Context, p location) (drive.Address, error) {
+	switch p.section {
+	case own:
+		return drive.Address{Path: p.path}, nil
+	case spaces:
+		return drive.Address{Place: string(p.name), Path: p.path}, nil
+	case shared:
+		m, err := c.opt.Spaces.MountedAs(ctx, c.who, p.name)
+		return drive.Address{Place: m.Node.String(), Path: p.path}, err
+	case top:
+	}
+	return drive.Address{}, drive.Fail(drive.NotFound)
+}
+
+// find returns the entry at a location. It fails with drive.NotFound if there is none.
+func (c *call) find(ctx context.Context, p location) (Entry, error) {
+	if p.virtual() {
+		return c.virtual(p), nil
+	}
+	at, err := c.address(ctx, p)
+	if err != nil {
+		return Entry{}, err
+	}
+	if p.section == spaces { // the use cases also accept ids, which listings do not show
+		if _, notID := drive.ParseID[drive.NodeID](at.Place); notID == nil {
+			return Entry{}, drive.Fail(drive.NotFound)
+		}
+	}
+	node, err := c.opt.Files.GetByPath(ctx, c.who, at)
+	if err != nil {
+		return Entry{}, err
+	}
+	return c.entry(node, at, p.segments), nil
+}
+
+// findParent returns the folder that a node is created in. It fails with drive.ParentGone if there
+// is no such folder.
+func (c *call) findParent(ctx context.Context, p location) (Entry, error) {
+	e, err := c.find(ctx, p.parent())
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return e, drive.Wrap(err, drive.ParentGone)
+	case err == nil && !e.IsFolder():
+		return e, drive.Fail(drive.ParentGone)
+	}
+	return e, err
+}
+
+// entry returns the Entry of a node.
+func (c *call) entry(n files.NodeView, at drive.Address, segments []string) Entry {
+	e := Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
+	e.href = c.href(segments, n.Type == tree.TypeFolder)
+	return e
+}
+
+// virtual returns the Entry of a folder of the layout.
+func (c *call) virtual(p location) Entry {
+	e := Entry{Virtual: true}
+	e.Type = tree.TypeFolder
+	e.Name = "SmartDrive"
+	if n := len(p.segments); n > 0 {
+		e.Name = p.segments[n-1]
+	}
+	e.href = c.href(p.segments, true)
+	return e
+}
+
+// href returns the escaped URL path of a location below the prefix.
+func (c *call) href(segments []string, folder bool) string {
+	u := url.URL{Path: c.subPath() + c.view.Prefix}
+	var b strings.Builder
+	b.WriteString(u.EscapedPath())
+	for i, s := range segments {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(url.PathEscape(s))
+	}
+	if folder && len(segments) > 0 {
+		b.WriteByte('/')
+	}
+	return strings.ReplaceAll(b.String(), "&", "%26") // it is part of XML; the prefix may contain a user name
+}
+
+// mounted returns the shares with the caller.
+func (c *call) mounted(ctx context.Context) ([]space.Mounted, error) {
+	return c.opt.Spaces.Mounted(ctx, c.who)
+}
+
+// mySpaces returns the spaces that the caller sees.
+func (c *call) mySpaces(ctx context.Context) ([]space.View, error) {
+	return c.opt.Spaces.List(ctx, c.who)
+}

@@ -1,0 +1,132 @@
+package nextcloud
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// transferLocks serializes the requests of each chunked upload, because a second append to an
+// upload would end the first. It is an optimization within one instance; the upload's offset is
+// authoritative.
+type transferLocks struct {
+	mu  sync.Mutex
+	all map[string]*transferLock // by user and transfer
+	ids map[string]drive.UploadID
+}
+
+// maxRecalled bounds the cached upload ids, some 150 bytes each. When it is reached, the cache is
+// emptied.
+const maxRecalled = 10_000
+
+// cache stores the upload of a transfer.
+func (t *transferLocks) cache(key string, id drive.UploadID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ids == nil || len(t.ids) >= maxRecalled {
+		t.ids = map[string]drive.UploadID{}
+	}
+	t.ids[key] = id
+}
+
+// cached returns the cached upload of a transfer; false if there is none.
+func (t *transferLocks) cached(key string) (drive.UploadID, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id, known := t.ids[key]
+	return id, known
+}
+
+func (t *transferLocks) forget(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.ids, key)
+}
+
+// transferLock is the lock of one transfer.
+type transferLock struct {
+	users    int // requests that hold or await the lock
+	busy     bool
+	chunk    string             // chunk of the lock's owner
+	stop     context.CancelFunc // cancels the owner
+	released chan struct{}      // closed when an owner has released the lock
+}
+
+// ref returns the lock of a transfer and counts the request as a user. The caller calls unref.
+func (t *transferLocks) ref(key string) *transferLock {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.all[key]
+	if l == nil {
+		l = &transferLock{released: make(chan struct{})}
+		t.all[key] = l
+	}
+	l.users++
+	return l
+}
+
+func (t *transferLocks) unref(key string, l *transferLock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(t.all, key)
+	}
+}
+
+// lock waits for the lock of a transfer. A request for the same chunk cancels the owner, because
+// the client has abandoned that connection. The caller calls unlock. It fails with InProgress if
+// ctx ends.
+func (t *transferLocks) lock(ctx context.Context, l *transferLock, chunk string) (_ context.Context, end func(), err error) {
+	for {
+		t.mu.Lock()
+		if !l.busy {
+			ctx, stop := context.WithCancel(ctx)
+			l.busy, l.chunk, l.stop = true, chunk, stop
+			t.mu.Unlock()
+			return ctx, func() { stop(); t.unlock(l) }, nil
+		}
+		if l.chunk == chunk {
+			l.stop()
+		}
+		moved := l.released
+		t.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+		}
+	}
+}
+
+func (t *transferLocks) unlock(l *transferLock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.busy = false
+	close(l.released)
+	l.released = make(chan struct{})
+}
+
+// pollEvery is the interval at which an early chunk checks whether another instance has received
+// the missing ones.
+const pollEvery = time.Second
+
+// wait waits until another chunk has ended or pollEvery has passed. late reports that the deadline
+// has passed.
+func (t *transferLocks) wait(ctx context.Context, l *transferLock, deadline <-chan time.Time) (late bool, err error) {
+	t.mu.Lock()
+	moved := l.released
+	t.mu.Unlock()
+	again := time.NewTimer(pollEvery)
+	defer again.Stop()
+	select {
+	case <-moved:
+	case <-again.C:
+	case <-deadline:
+		return true, nil
+	case <-ctx.Done():
+		return false, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+	}
+	return false, nil
+}
