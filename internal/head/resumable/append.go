@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// patch is PATCH: bytes for the end of an upload (§4.4).
+// patch handles PATCH: it appends bytes to an upload (§4.4).
 func (c *call) patch() error {
 	if media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || media != bytesType {
 		return drive.Wrap(err, drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
@@ -34,7 +34,7 @@ func (c *call) patch() error {
 	if pos.Offset != offset {
 		return drive.Fail(drive.OffsetMismatch, "offset", pos.Offset, "sent", offset)
 	}
-	size, err := c.agree(pos, complete)
+	size, err := c.agreeLength(pos, complete)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,8 @@ func (c *call) patch() error {
 	return c.appended(c.id, http.StatusNoContent)
 }
 
-// open is how far the upload of the address has come, if bytes may be added.
+// open returns the position of the addressed upload if it accepts bytes. Otherwise it returns Gone,
+// or the error for a completed upload.
 func (c *call) open() (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {
@@ -59,70 +60,70 @@ func (c *call) open() (upload.Position, error) {
 	case pos.State == upload.Sealing || pos.State == upload.Done:
 		c.w.Header().Set(completeField, formatBoolean(true))
 		if c.bodySize() != 0 {
-			return pos, inconsistent(nil, pos.Size)
+			return pos, errInconsistent(nil, pos.Size)
 		}
-		return pos, completed()
+		return pos, errCompleted()
 	}
 	return pos, nil
 }
 
-// agree holds the length that a PATCH says against what was said before, and keeps it where nothing
-// was.
-func (c *call) agree(pos upload.Position, complete bool) (drive.ByteSize, error) {
+// agreeLength compares the length implied by a PATCH with the declared one, and declares it if none
+// was. It returns the length, or UnknownSize.
+func (c *call) agreeLength(pos upload.Position, complete bool) (drive.ByteSize, error) {
 	size, err := c.length(pos.Offset, complete)
 	switch {
 	case err != nil:
 		return 0, err
 	case size != blob.UnknownSize && pos.Size != blob.UnknownSize && size != pos.Size:
-		return 0, inconsistent(nil, pos.Size)
+		return 0, errInconsistent(nil, pos.Size)
 	case pos.Size != blob.UnknownSize:
 		if sent := c.bodySize(); sent != blob.UnknownSize && pos.Offset+sent > pos.Size {
-			return 0, c.exceeded(c.id, pos.Size)
+			return 0, c.cancelExceeded(c.id, pos.Size)
 		}
 		return pos.Size, nil
 	}
 	if declared, there := integer(c.r.Header, lengthField); there {
 		err = c.Uploads.DeclareSize(c.r.Context(), c.who, c.id, declared)
 		if drive.IsKind(err, drive.BadRequest) {
-			err = inconsistent(err, declared)
+			err = errInconsistent(err, declared)
 		}
 		return declared, err
 	}
 	return blob.UnknownSize, nil
 }
 
-// append adds the body of the request to an upload of a size.
+// append adds the request's body to an upload of the given size.
 func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) error {
 	a.Kept = c.progress()
 	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
 	switch {
 	case drive.IsKind(err, drive.TooLarge) && size != blob.UnknownSize && a.Size == blob.UnknownSize:
-		return c.exceeded(id, size)
+		return c.cancelExceeded(id, size)
 	case err != nil:
 		return err
 	}
 	if completes(c.r) && size != blob.UnknownSize && got != size {
-		return inconsistent(nil, size)
+		return errInconsistent(nil, size)
 	}
 	return nil
 }
 
-// completes reports whether the request brings the last bytes.
+// completes reports whether the request brings the last bytes (Upload-Complete: ?1).
 func completes(r *http.Request) bool {
 	complete, _ := boolean(r.Header, completeField)
 	return complete
 }
 
-// exceeded gives an upload up for which more comes than there is: what has come is not what was
-// meant, and nothing may be added to it (§4.4).
-func (c *call) exceeded(id drive.UploadID, size drive.ByteSize) error {
+// cancelExceeded cancels an upload that received more bytes than its length, because its content
+// cannot be right (§4.4). It returns the error for the client.
+func (c *call) cancelExceeded(id drive.UploadID, size drive.ByteSize) error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, id); err != nil {
 		return err
 	}
-	return inconsistent(nil, size)
+	return errInconsistent(nil, size)
 }
 
-// appended answers a request that has brought bytes, but not the last ones.
+// appended answers a request that brought bytes but not the last ones.
 func (c *call) appended(id drive.UploadID, status int) error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
 	if err != nil {

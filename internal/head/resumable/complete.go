@@ -8,44 +8,45 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// complete makes a file of an upload and answers as if all of it had come with the first request.
-// Upload-Complete says that the answer is about the file, whatever its status.
+// complete completes an upload and answers as if the file had come in one request. It sets
+// Upload-Complete, which marks the response, also an error, as concerning the file.
 func (c *call) complete(id drive.UploadID) error {
-	c.aboutTheFile()
+	c.markFileResponse()
 	for {
 		view, created, err := c.Uploads.Complete(c.r.Context(), c.who, id, upload.Complete{})
 		switch {
 		case err != nil:
 			return err
-		case view.State == upload.Sealing.Public(): // a PUT waits as long as it takes
+		case view.State == upload.Sealing.Public(): // a PUT waits until the file is there
 			continue
 		}
 		return c.completed(view, created)
 	}
 }
 
-// aboutTheFile says that the answer is not about the upload.
-func (c *call) aboutTheFile() {
+// markFileResponse sets the headers that mark the response as concerning the file instead of the
+// upload.
+func (c *call) markFileResponse() {
 	h := c.w.Header()
 	h.Del("Location")
 	h.Del(limitField)
 	h.Set(completeField, formatBoolean(true))
 }
 
-// completed answers for an upload that is done; created: by this request.
+// completed answers for a finished upload. created: this request finished it.
 func (c *call) completed(view upload.View, created bool) error {
-	c.aboutTheFile()
+	c.markFileResponse()
 	if view.Node == nil { // deleted since
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	c.setDigest()
-	isNew := created && view.Node.Rev == 1 // not one more version of a file that was there
+	isNew := created && view.Node.Rev == 1 // not just another version of an existing file
 	return c.AnswerPut(c.w, c.r, *view.Node, isNew)
 }
 
-// head is HEAD, and GET, which has nothing to add (§4.3). Sealing is complete: nothing can be
-// added, and the file comes by itself.
+// head handles HEAD and GET, which has no body (§4.3). An upload that is being sealed counts as
+// complete, because it accepts no more bytes.
 func (c *call) head() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {
@@ -66,7 +67,7 @@ func (c *call) head() error {
 	return nil
 }
 
-// delete is DELETE (§4.5). A file that an upload has become is not deleted by it.
+// delete handles DELETE (§4.5). It does not delete the file of a finished upload.
 func (c *call) delete() error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, c.id); err != nil {
 		return err

@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// statusResumable is 104 (Upload Resumption Supported).
+// statusResumable is the interim status 104 (Upload Resumption Supported).
 const statusResumable = 104
 
-// create is a PUT or POST of a file with Upload-Complete (§4.2). A POST never replaces a file,
-// unless it says so.
+// create handles a PUT or POST of a file with Upload-Complete (§4.2). A POST replaces a file only
+// if the request says so.
 func (c *call) create() error {
 	complete, there := boolean(c.r.Header, completeField)
 	switch {
 	case !there:
 		return drive.Bad(completeField, drive.Required)
-	case !complete && !speaks(c.r): // not half a file for a whole one
+	case !complete && !supportsDraft(c.r): // never store a part of a file as the whole
 		return drive.Bad(interopField, drive.NotAllowed, "allowed", []string{interop})
 	case !complete && conditional(c.r):
 		return drive.Bad(completeField, drive.NotTogether, "with", "If-Match")
@@ -33,7 +33,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	if view.State == upload.Done.Public() { // the content was there: nothing needs to come
+	if view.State == upload.Done.Public() { // the content was linked: no bytes are needed
 		return c.completed(view, true)
 	}
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, view.ID)
@@ -43,7 +43,7 @@ func (c *call) create() error {
 	h := c.w.Header()
 	h.Set("Location", c.location(view.ID))
 	c.setLimit(pos)
-	if speaks(c.r) && c.r.ProtoAtLeast(1, 1) {
+	if supportsDraft(c.r) && c.r.ProtoAtLeast(1, 1) {
 		c.w.WriteHeader(statusResumable)
 	}
 	if err := c.append(view.ID, upload.Append{Size: c.bodySize(), Verify: verify, Last: complete && b.Size == blob.UnknownSize}, b.Size); err != nil {
@@ -55,7 +55,7 @@ func (c *call) create() error {
 	return c.appended(view.ID, http.StatusCreated)
 }
 
-// readBegin reads a creation and refuses what can be refused before anything is made.
+// readBegin parses a creation and refuses invalid ones before anything is created.
 func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) {
 	put, err := c.ReadPut(c.r)
 	if err != nil {
@@ -75,13 +75,14 @@ func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) 
 		return b, nil, err
 	}
 	if sent := c.bodySize(); b.Size != blob.UnknownSize && sent > b.Size {
-		return b, nil, inconsistent(nil, b.Size)
+		return b, nil, errInconsistent(nil, b.Size)
 	}
 	verify, err := c.verifier()
 	return b, verify, err
 }
 
-// length is how long the whole is, by what the request says (§4.1.3); UnknownSize: it does not.
+// length returns the file length implied by the request's headers (§4.1.3); UnknownSize if there is
+// none.
 func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, error) {
 	size, declared := integer(c.r.Header, lengthField)
 	if !declared {
@@ -89,14 +90,15 @@ func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, err
 	}
 	if sent := c.bodySize(); complete && sent != blob.UnknownSize {
 		if declared && size != offset+sent {
-			return 0, inconsistent(nil, size)
+			return 0, errInconsistent(nil, size)
 		}
 		return offset + sent, nil
 	}
 	return size, nil
 }
 
-// verifier is of what the request declares about its body (RFC 9530 §2); nil: nothing.
+// verifier returns a verifier of the body digests that the request declares (RFC 9530 §2); nil if
+// it declares none.
 func (c *call) verifier() (*digest.Verifier, error) {
 	declared, err := digest.ParseContentDigest(server.Joined(c.r.Header, "Content-Digest"))
 	if err != nil || len(declared) == 0 {

@@ -1,19 +1,18 @@
-// Package resumable is the head of Resumable Uploads for HTTP, an Internet-Draft
-// (draft-ietf-httpbis-resumable-upload-12, interop version 8), on upload.Sessions. It is a draft
-// that has changed with each version and will again, so it is off unless --resumable-draft says
-// otherwise; with it off nothing of this package is there.
+// Package resumable is the HTTP head for Resumable Uploads for HTTP, an Internet-Draft
+// (draft-ietf-httpbis-resumable-upload-12, interop version 8), over upload.Sessions. Drafts change
+// incompatibly, so the head is off unless --resumable-draft is set; then none of its routes exist.
 //
-//	/api/v1/files/{path...}  PUT, POST with Upload-Complete   creation: the file as the API takes it, but it may be resumed
-//	                         OPTIONS                          what there is, and limits
-//	/resumable/{id}          HEAD                             how far it has come
-//	                         PATCH                            bytes for its end
-//	                         DELETE                           give it up
+//	/api/v1/files/{path...}  PUT, POST with Upload-Complete   creates a resumable upload of a file
+//	                         OPTIONS                          announces support and limits
+//	/resumable/{id}          HEAD                             reports the offset
+//	                         PATCH                            appends bytes
+//	                         DELETE                           cancels the upload
 //
-// A PUT is answered as the API answers it, after one request or many: what rest reads from it and
-// says about it comes from rest. Creation announces the address of the upload by an interim
-// response, 104, before a byte is read.
+// A PUT is answered as in the native API, whether it took one request or many; package rest parses
+// the request and writes the response. Creation announces the upload's address in an interim
+// response, 104, before it reads the body.
 //
-// While a long body comes further ones say how far it has come. Where all of a file comes in one
-// request its SHA-256 is in the answer, if the client wants it (Want-Repr-Digest); one that comes
-// in several would have to be read for it, and has none.
+// Further interim responses report the offset while a long body arrives. If the client wants it
+// (Want-Repr-Digest) and one request brings the whole file, the response has its SHA-256. A file
+// from several requests would have to be read again for that, so its response has none.
 package resumable

@@ -16,29 +16,30 @@ const (
 	inconsistentLength = problemTypes + "inconsistent-upload-length"
 )
 
-// typed is an error with a problem type of the draft.
-type typed struct {
+// typedError is an error with a problem type of the draft.
+type typedError struct {
 	error
-	is string
+	problemType string // the problem type URI
 }
 
-func (t *typed) Unwrap() error { return t.error }
+func (e *typedError) Unwrap() error { return e.error }
 
-// inconsistent says that a request contradicts itself, or an earlier one, about how long the whole
-// is.
-func inconsistent(err error, length drive.ByteSize) error {
-	return &typed{drive.Wrap(err, drive.BadRequest, "field", lengthField, "reason", string(drive.Malformed), "expected", fmt.Sprintf("%d bytes in all", length)), inconsistentLength}
+// errInconsistent returns the error for a request that contradicts itself or an earlier one about
+// the file length. err is its cause or nil.
+func errInconsistent(err error, length drive.ByteSize) error {
+	return &typedError{drive.Wrap(err, drive.BadRequest, "field", lengthField, "reason", string(drive.Malformed), "expected", fmt.Sprintf("%d bytes in all", length)), inconsistentLength}
 }
 
-// completed says that nothing can be added any more.
-func completed() error {
-	return &typed{drive.Bad(completeField, drive.NotAllowed, "allowed", []string{"a new upload"}), completedUpload}
+// errCompleted returns the error for bytes sent to a completed upload.
+func errCompleted() error {
+	return &typedError{drive.Bad(completeField, drive.NotAllowed, "allowed", []string{"a new upload"}), completedUpload}
 }
 
+// fail writes err as a problem document with the headers that the draft requires.
 func (c *call) fail(err error) {
 	var as problem.Dialect
-	if t, ok := errors.AsType[*typed](err); ok {
-		as.Type = t.is
+	if t, ok := errors.AsType[*typedError](err); ok {
+		as.Type = t.problemType
 	}
 	if e, ok := errors.AsType[*drive.Error](err); ok && e.Kind == drive.OffsetMismatch {
 		as.Type = mismatchingOffset
@@ -46,7 +47,7 @@ func (c *call) fail(err error) {
 		c.w.Header().Set(offsetField, fmt.Sprintf("%d", e.Args["offset"]))
 	}
 	if h := c.w.Header(); drive.IsKind(err, drive.OffsetMismatch, drive.BadRequest) && h.Get(completeField) == "" {
-		h.Set(completeField, formatBoolean(false)) // the upload is not complete by it (§4.4)
+		h.Set(completeField, formatBoolean(false)) // the upload is still incomplete (§4.4)
 	}
 	if drive.IsKind(err, drive.TooLarge) && c.w.Header().Get(limitField) == "" {
 		c.w.Header().Set(limitField, limit(drive.MaxFileSize))

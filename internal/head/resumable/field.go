@@ -8,16 +8,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The header fields (§4) are Structured Fields (RFC 9651). A value of another type than the
-// field's, or two of them, is as if the field were not there: that is what the draft asks for.
+// The header fields (§4) are Structured Fields (RFC 9651). As the draft requires, a field with a
+// value of the wrong type or with several values is ignored.
 
-// boolean reads a field that is a Boolean.
+// boolean reads a Boolean field; there is false if the field is missing or invalid.
 func boolean(h http.Header, name string) (value, there bool) {
 	item, ok := bareItem(h, name)
 	return item == "?1", ok && (item == "?1" || item == "?0")
 }
 
-// integer reads a field that is a non-negative Integer.
+// integer reads a non-negative Integer field; there is false if the field is missing or invalid.
 func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
 	item, ok := bareItem(h, name)
 	const digits = 15 // RFC 9651 §3.3.1
@@ -28,8 +28,8 @@ func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
 	return drive.ByteSize(v), err == nil
 }
 
-// bareItem returns what stands in a field before its parameters, which have no meaning in any of
-// these fields.
+// bareItem returns the value of a field without its parameters, which have no meaning in these
+// fields. ok is false unless the field has exactly one value.
 func bareItem(h http.Header, name string) (item string, ok bool) {
 	lines := h.Values(name)
 	if len(lines) != 1 {
@@ -43,7 +43,7 @@ func bareItem(h http.Header, name string) (item string, ok bool) {
 	return item, true
 }
 
-// skipParameters reports whether s is a list of parameters (RFC 9651 §4.2.3.2).
+// skipParameters reports whether s is a valid list of parameters (RFC 9651 §4.2.3.2).
 func skipParameters(s string) bool {
 	for s != "" {
 		var ok bool
@@ -68,7 +68,7 @@ const (
 	digits = "0123456789"
 )
 
-// skipKey cuts a key off (RFC 9651 §4.2.3.3).
+// skipKey removes a leading key from s (RFC 9651 §4.2.3.3).
 func skipKey(s string) (rest string, ok bool) {
 	if s == "" || !strings.ContainsRune(lower+"*", rune(s[0])) {
 		return "", false
@@ -76,8 +76,8 @@ func skipKey(s string) (rest string, ok bool) {
 	return strings.TrimLeft(s, lower+digits+"_-.*"), true
 }
 
-// skipBareItem cuts a bare item off (RFC 9651 §4.2.3.1). It is not strict about what is inside of
-// one: nobody reads it.
+// skipBareItem removes a leading bare item from s (RFC 9651 §4.2.3.1). It does not validate the
+// content, because nothing reads it.
 func skipBareItem(s string) (rest string, ok bool) {
 	switch {
 	case s == "":
@@ -92,7 +92,7 @@ func skipBareItem(s string) (rest string, ok bool) {
 	return rest, len(rest) < len(s)
 }
 
-// skipString cuts a String off, behind its first quote.
+// skipString removes the rest of a String after its opening quote.
 func skipString(s string) (rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -105,6 +105,7 @@ func skipString(s string) (rest string, ok bool) {
 	return "", false
 }
 
+// formatBoolean returns v as a Structured Field Boolean.
 func formatBoolean(v bool) string {
 	if v {
 		return "?1"

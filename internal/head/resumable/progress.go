@@ -14,33 +14,34 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// progress tells a client that waits how far its long body has come, by interim responses with an
-// Upload-Offset (§4.2.1, §4.4.1): what it holds for a resumption before that may be forgotten.
-type progress struct {
+// progressReporter sends interim responses with the Upload-Offset while a long body arrives
+// (§4.2.1, §4.4.1). The client may discard the bytes before that offset.
+type progressReporter struct {
 	c     *call
 	begun time.Time
 	next  time.Time
 }
 
-// firstProgress is after how long there is one. The pauses then grow with the time that has passed,
-// so that a client that reads nothing before it has sent everything, as many do, has no more of
-// them waiting than its socket takes: 300 in a day, of some 200 bytes each.
+// firstProgress is the time until the first interim response. Later pauses grow with the elapsed
+// time: many clients read no response before they have sent everything, and the unread ones must
+// fit into their socket buffer (300 in a day, about 200 bytes each).
 const (
 	firstProgress = time.Second
 	progressShare = 32
 )
 
-// progress returns what is told of each part that is kept; nil: the client does not know of these
-// responses.
+// progress returns the function to call with the offset after each stored part; nil if the client
+// does not support interim responses.
 func (c *call) progress() func(drive.ByteSize) {
-	if !speaks(c.r) || !c.r.ProtoAtLeast(1, 1) {
+	if !supportsDraft(c.r) || !c.r.ProtoAtLeast(1, 1) {
 		return nil
 	}
 	now := c.Now()
-	return (&progress{c: c, begun: now, next: now.Add(firstProgress)}).kept
+	return (&progressReporter{c: c, begun: now, next: now.Add(firstProgress)}).send
 }
 
-func (p *progress) kept(offset drive.ByteSize) {
+// send sends an interim response with the offset, unless the last one is too recent.
+func (p *progressReporter) send(offset drive.ByteSize) {
 	now := p.c.Now()
 	if now.Before(p.next) {
 		return
@@ -52,9 +53,8 @@ func (p *progress) kept(offset drive.ByteSize) {
 	h.Del(offsetField)
 }
 
-// wantsDigest reports whether the client would like to know the SHA-256 of the whole
-// (Want-Repr-Digest, RFC 9530 §4): it is a dictionary of algorithms and how much each is wanted,
-// from 0 to 10.
+// wantsDigest reports whether the client asks for the file's SHA-256 (Want-Repr-Digest, RFC 9530
+// §4): a dictionary from algorithms to preferences from 0 to 10.
 func wantsDigest(h http.Header) bool {
 	wanted := false
 	for member := range strings.SplitSeq(server.Joined(h, "Want-Repr-Digest"), ",") {
@@ -63,35 +63,36 @@ func wantsDigest(h http.Header) bool {
 			continue
 		}
 		n, err := strconv.Atoi(value)
-		wanted = err == nil && n > 0 && n <= 10 // the last of several counts (RFC 9651 §4.2.2)
+		wanted = err == nil && n > 0 && n <= 10 // the last duplicate counts (RFC 9651 §4.2.2)
 	}
 	return wanted
 }
 
-// hashed is the body of a request that brings all of a file, and hashes it on the way.
-type hashed struct {
+// hashingBody is the body of a request that brings a whole file; it computes the SHA-256 while it
+// is read.
+type hashingBody struct {
 	io.ReadCloser
 	sum hash.Hash
 }
 
-func (b *hashed) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	_, _ = b.sum.Write(p[:n])
+func (h *hashingBody) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	_, _ = h.sum.Write(p[:n])
 	return n, err
 }
 
-// body is what the request brings. Where it brings all of a file, and its digest is wanted, it is
-// known at the end: to read the file for that alone would double the work.
+// body returns the request body. If it is a whole file and its digest is wanted, the body is hashed
+// while it is read, because reading the file again would double the work.
 func (c *call) body(whole bool) io.ReadCloser {
 	in := server.Incoming(c.r)
 	if !whole || !wantsDigest(c.r.Header) {
 		return in
 	}
 	c.sum = sha256.New()
-	return &hashed{in, c.sum}
+	return &hashingBody{in, c.sum}
 }
 
-// setDigest says the digest of the file in the answer to the request that has brought it.
+// setDigest adds the file's digest to the response if body has computed it.
 func (c *call) setDigest() {
 	if c.sum != nil {
 		c.w.Header().Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(c.sum.Sum(nil))+":")

@@ -12,10 +12,10 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// interop is the version of the draft (appendix "Draft Version Identification").
+// interop is the draft's interop version (appendix "Draft Version Identification").
 const interop = "8"
 
-// The names of the header fields.
+// Names of the header fields.
 const (
 	completeField = "Upload-Complete"
 	offsetField   = "Upload-Offset"
@@ -30,25 +30,25 @@ const (
 	bytesType   = "application/partial-upload"
 )
 
-// Options are what the head stands on.
+// Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Writer says who sends a request that changes files, and takes one of their places; release
-	// gives it back.
+	// Writer authenticates a request that changes files and takes a slot of the user's
+	// concurrent requests. The head must call release.
 	Writer func(r *http.Request) (who drive.Who, release func(), err error)
-	// ReadPut reads what a PUT of a file says.
+	// ReadPut parses the headers of a PUT of a file.
 	ReadPut func(r *http.Request) (upload.PutFile, error)
-	// AnswerPut answers as a PUT of a file does.
+	// AnswerPut writes the response of a PUT of a file.
 	AnswerPut func(w http.ResponseWriter, r *http.Request, file tree.Node, created bool) error
-	// BaseURL is how the server is reached from outside. Default: as the request came in.
+	// BaseURL is the server's external URL. Default: derived from the request.
 	BaseURL string
 	Now     func() time.Time // default time.Now
 }
 
-// Head answers the requests. It is safe for concurrent use.
+// Head serves the requests of the protocol. It is safe for concurrent use.
 type Head struct{ Options }
 
-// New puts the head together. It does no I/O.
+// New returns a Head. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -56,8 +56,8 @@ func New(opt Options) *Head {
 	return &Head{opt}
 }
 
-// Register adds the head's addresses to the mux of all heads. PUT of a file is the API's, which
-// asks Takes.
+// Register adds the routes of the head to mux. PUT of a file is a route of the native API, which
+// calls Takes.
 func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("POST "+filesPrefix+"{path...}", h)
 	mux.HandleFunc("OPTIONS "+filesPrefix+"{path...}", h.options)
@@ -67,37 +67,40 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
 
-// Takes reports whether a PUT is a creation of this protocol. A whole file of another version, or
-// under a condition, is the API's: to resume is an offer that a server need not make.
+// Takes reports whether a PUT creates an upload of this protocol. A whole file with another interop
+// version or a condition is left to the native API, because a server need not offer resumption.
 func (h *Head) Takes(r *http.Request) bool {
 	complete, there := boolean(r.Header, completeField)
-	return there && (!complete || speaks(r) && !conditional(r))
+	return there && (!complete || supportsDraft(r) && !conditional(r))
 }
 
-func speaks(r *http.Request) bool {
+// supportsDraft reports whether the request has this head's interop version.
+func supportsDraft(r *http.Request) bool {
 	version, there := integer(r.Header, interopField)
 	return there && formatInteger(version) == interop
 }
 
+// conditional reports whether the request has a precondition header.
 func conditional(r *http.Request) bool {
 	return r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != ""
 }
 
-// ServeHTTP answers a creation.
+// ServeHTTP handles a creation.
 func (h *Head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler((*call).create).ServeHTTP(w, r)
 }
 
-// call is one request.
+// call is the state of one request.
 type call struct {
 	*Head
 	w   http.ResponseWriter
 	r   *http.Request
 	who drive.Who
-	id  drive.UploadID // of the address; zero: it has none
-	sum hash.Hash      // of all bytes of the file; nil: not wanted, or they did not come in this request
+	id  drive.UploadID // from the path; zero: none
+	sum hash.Hash      // SHA-256 of the whole file; nil: not wanted, or the file comes in several requests
 }
 
+// handler returns a handler that runs act and writes its error.
 func (h *Head) handler(act func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(interopField, interop)
@@ -108,6 +111,7 @@ func (h *Head) handler(act func(*call) error) http.Handler {
 	})
 }
 
+// serve authenticates the request, parses its id and runs act.
 func (c *call) serve(act func(*call) error) error {
 	who, release, err := c.Writer(c.r)
 	if err != nil {
@@ -123,8 +127,7 @@ func (c *call) serve(act func(*call) error) error {
 	return act(c)
 }
 
-// options says that uploads can be resumed here, and their limits (§4.1.4); nobody needs to log in
-// for it.
+// options announces resumable uploads and their limits (§4.1.4), without authentication.
 func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(interopField, interop)
 	w.Header().Set("Accept-Patch", bytesType)
@@ -137,10 +140,10 @@ func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// limit returns the Upload-Limit value for a maximum size.
 func limit(most drive.ByteSize) string { return "max-size=" + formatInteger(most) }
 
-// setLimit says the limits of an upload: its largest size, and the seconds that it has to live
-// unless more comes.
+// setLimit sets Upload-Limit: the maximum size, and the seconds until an inactive upload expires.
 func (c *call) setLimit(pos upload.Position) {
 	most := pos.MaxSize
 	if most == 0 {
@@ -154,11 +157,12 @@ func (c *call) setLimit(pos upload.Position) {
 	c.w.Header().Set(limitField, text)
 }
 
+// location returns the absolute URL of an upload.
 func (c *call) location(id drive.UploadID) string {
 	return server.BaseURL(c.BaseURL, c.r) + prefix + id.String()
 }
 
-// bodySize is the length of the body.
+// bodySize returns the length of the request body; UnknownSize if it is not declared.
 func (c *call) bodySize() drive.ByteSize {
 	if c.r.ContentLength < 0 {
 		return blob.UnknownSize

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// patch is PATCH: bytes for the end of an upload.
+// patch handles PATCH: it appends bytes to an upload.
 func (c *call) patch() error {
 	if !hasBytesType(c.r) {
 		return drive.Fail(drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
@@ -31,7 +31,7 @@ func (c *call) patch() error {
 	}
 	pos, err := c.fill(c.id, a)
 	if drive.IsKind(err, drive.WrongState) {
-		pos, err = c.afterTheEnd(a, err)
+		pos, err = c.patchEnded(a, err)
 	}
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *call) patch() error {
 	return nil
 }
 
-// declareLength takes the Upload-Length that a PATCH brings for an upload that was begun without.
+// declareLength declares the Upload-Length that a PATCH brings for an upload begun without one.
 func (c *call) declareLength() error {
 	text := c.r.Header.Get("Upload-Length")
 	if text == "" {
@@ -55,7 +55,7 @@ func (c *call) declareLength() error {
 	return c.Uploads.DeclareSize(c.r.Context(), c.who, c.id, size)
 }
 
-// bodySize is the length of the body.
+// bodySize returns the length of the request body; UnknownSize if it is not declared.
 func (c *call) bodySize() drive.ByteSize {
 	if c.r.ContentLength < 0 {
 		return blob.UnknownSize
@@ -63,7 +63,7 @@ func (c *call) bodySize() drive.ByteSize {
 	return drive.ByteSize(c.r.ContentLength)
 }
 
-// fill adds the body of the request to an upload, and completes one that has all its bytes then.
+// fill appends the request body to an upload and completes it if all bytes have arrived.
 func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error) {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return upload.Position{}, err
@@ -71,8 +71,8 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	if _, err := c.Uploads.Append(c.r.Context(), c.who, id, a, server.Incoming(c.r)); err != nil {
 		return upload.Position{}, err
 	}
-	if c.by != nil {
-		if err := c.by.Still(c.r.Context()); err != nil {
+	if c.sender != nil {
+		if err := c.sender.Still(c.r.Context()); err != nil {
 			return upload.Position{}, err
 		}
 	}
@@ -83,9 +83,9 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	return c.completeIfFull(id, pos)
 }
 
-// afterTheEnd answers a PATCH that came when the upload took no bytes any more: none at all are
-// right if the client knows where it ends.
-func (c *call) afterTheEnd(a upload.Append, refusal error) (upload.Position, error) {
+// patchEnded answers a PATCH to an upload that accepts no more bytes. An empty PATCH at the right
+// offset succeeds; otherwise it returns refusal with a fitting kind.
+func (c *call) patchEnded(a upload.Append, refusal error) (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {
 	case err != nil:

@@ -11,16 +11,16 @@ import (
 
 const checksumHeader = "Upload-Checksum"
 
-// checksums are the algorithms of Upload-Checksum by their names there.
+// checksums maps the algorithm names of Upload-Checksum to digests.
 var checksums = map[string]digest.FieldAlgo{
 	"sha1": digest.FieldSHA1, "md5": digest.FieldMD5, "sha256": digest.FieldSHA256, "crc32": digest.FieldCRC32,
 }
 
-// checksumNames is the Tus-Checksum-Algorithm header.
+// checksumNames is the value of Tus-Checksum-Algorithm.
 const checksumNames = "sha1,md5,sha256,crc32"
 
-// parseChecksum reads Upload-Checksum (tus 1.0.0 §Upload-Checksum): the name of an algorithm, a
-// space, the checksum in base64. An unknown algorithm is a BadRequest.
+// parseChecksum parses Upload-Checksum (tus 1.0.0 §Upload-Checksum): an algorithm name, a space,
+// and the checksum in base64. BadRequest if it is malformed or the algorithm is unknown.
 func parseChecksum(s string) (digest.FieldDigest, error) {
 	name, encoded, _ := strings.Cut(s, " ")
 	algo, ok := checksums[name]
@@ -34,8 +34,8 @@ func parseChecksum(s string) (digest.FieldDigest, error) {
 	return digest.FieldDigest{Algo: algo, Value: value}, nil
 }
 
-// verifier is of what the request declares about its body, in its header or in its trailer; nil:
-// nothing.
+// verifier returns a verifier of the checksum declared in the request's header or trailer; nil if
+// there is none.
 func verifier(r *http.Request) (*digest.Verifier, error) {
 	if lines := r.Header.Values(checksumHeader); len(lines) > 0 {
 		declared, err := parseChecksum(strings.Join(lines, ", "))
@@ -47,7 +47,7 @@ func verifier(r *http.Request) (*digest.Verifier, error) {
 	if _, announced := r.Trailer[checksumHeader]; !announced {
 		return nil, nil
 	}
-	// Which algorithm it will be is known only at the end.
+	// A trailer names its algorithm only at the end, so all are computed.
 	algos := []digest.FieldAlgo{digest.FieldSHA1, digest.FieldMD5, digest.FieldSHA256, digest.FieldCRC32}
 	return digest.NewLateVerifier(algos, func() ([]digest.FieldDigest, error) {
 		declared, err := parseChecksum(strings.Join(r.Trailer.Values(checksumHeader), ", "))

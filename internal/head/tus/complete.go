@@ -5,11 +5,11 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// completeIfFull makes a file of an upload that has all its bytes. A partial one waits for its
-// final one.
+// completeIfFull completes an upload that has all its bytes and returns its new position. A partial
+// upload is not completed; Concat joins it.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
 	if pos.Kind == upload.Final && pos.State.Open() {
-		return c.completeFinal(id) // its bytes are being put together, or the file could not be made when they were
+		return c.completeFinal(id) // its bytes are being joined, or creating the file failed earlier
 	}
 	if pos.Kind != upload.Whole || !pos.State.Open() || pos.Offset != pos.Size {
 		return pos, nil
@@ -17,10 +17,11 @@ func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Po
 	if err := c.complete(id); err != nil {
 		return pos, err
 	}
-	pos.State = upload.Done // or sealing: it takes no more bytes, and does not expire
+	pos.State = upload.Done // or still sealing: either way it accepts no bytes and does not expire
 	return pos, nil
 }
 
+// completeFinal completes a final upload and returns its position.
 func (c *call) completeFinal(id drive.UploadID) (upload.Position, error) {
 	if err := c.complete(id); err != nil {
 		return upload.Position{}, err
@@ -28,18 +29,18 @@ func (c *call) completeFinal(id drive.UploadID) (upload.Position, error) {
 	return c.Uploads.Offset(c.r.Context(), c.who, id)
 }
 
-// complete returns when the file is there, or when to wait for it any longer would look like a hung
-// request; it then comes by itself.
+// complete completes an upload. It returns nil also if the file takes longer than SealWait; the
+// server then finishes it. An error is a completionError.
 func (c *call) complete(id drive.UploadID) error {
 	done, err := c.completing(id)
 	if err == nil {
 		_, _, err = c.Uploads.Complete(c.r.Context(), c.who, id, done)
 	}
 	if drive.IsKind(err, drive.DigestMismatch) {
-		c.giveUp(id) // the bytes are not those that were declared, and the protocol cannot take one back
+		c.cancelUnknown(id) // the bytes cannot be replaced in this protocol
 	}
 	if err != nil {
-		return &wholeError{c.told(err)}
+		return &completionError{c.redact(err)}
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ const concatHeader = "Upload-Concat"
 
 const partial = "partial"
 
-// finalPrefix begins the value of a final upload; addresses of partial ones follow, with spaces
-// between them.
+// finalPrefix starts the value of Upload-Concat for a final upload. The URLs of partial uploads
+// follow, separated by spaces.
 const finalPrefix = "final;"
 
-// maxPartials is how many uploads one request may put together: their addresses must fit into a
+// maxPartials is the most uploads that one request may concatenate; their URLs must fit into a
 // header.
 const maxPartials = 1000
 
@@ -23,12 +23,12 @@ const maxPartials = 1000
 type concat struct {
 	partial  bool
 	final    bool
-	partials []drive.UploadID // of a final one
+	partials []drive.UploadID // of a final upload
 }
 
-// parseConcat reads Upload-Concat (tus 1.0.0 §Upload-Concat); empty is neither. The addresses of a
-// final one are absolute URLs, paths, or what comes after the last slash: ids are unique, and only
-// the caller's own are ever looked for.
+// parseConcat parses Upload-Concat (tus 1.0.0 §Upload-Concat); an empty value sets neither flag.
+// URLs of partial uploads may be absolute, paths, or bare ids, because ids are unique and only the
+// caller's uploads are looked up. BadRequest if the value is malformed.
 func parseConcat(s string) (concat, error) {
 	if s == "" {
 		return concat{}, nil
@@ -52,6 +52,7 @@ func parseConcat(s string) (concat, error) {
 	return c, nil
 }
 
+// parseAddress returns the upload id in a URL.
 func parseAddress(s string) (drive.UploadID, error) {
 	bad := drive.Bad(concatHeader, drive.Malformed, "expected", "addresses of uploads")
 	u, err := url.Parse(s)

@@ -15,16 +15,16 @@ import (
 
 const bytesType = "application/offset+octet-stream"
 
-// creation is what a POST asks for.
+// creation is a parsed POST.
 type creation struct {
 	begin  upload.Begin
-	sums   digest.Set // declared ones; the begin has none, or it might find an open upload of the same file: each POST makes its own
+	sums   digest.Set // declared digests; begin has none, or Begin might return an open upload of the same file, but each POST creates its own
 	concat concat
-	body   bool // it brings the first bytes
+	body   bool // the body has the first bytes
 	verify *digest.Verifier
 }
 
-// create is POST: creation, with or without the first bytes, and concatenation.
+// create handles POST: creation, with or without the first bytes, and concatenation.
 func (c *call) create() error {
 	in, err := c.readCreation()
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *call) create() error {
 	}
 	pos, err := c.fillFirst(view, in)
 	if err != nil {
-		c.giveUp(view.ID)
+		c.cancelUnknown(view.ID)
 		return err
 	}
 	if in.body || pos.Offset > 0 {
@@ -48,6 +48,7 @@ func (c *call) create() error {
 	return c.created(pos, view.ID)
 }
 
+// created writes the response of a creation.
 func (c *call) created(pos upload.Position, id drive.UploadID) error {
 	c.w.Header().Set("Location", c.location(id))
 	c.setExpires(pos)
@@ -55,7 +56,7 @@ func (c *call) created(pos upload.Position, id drive.UploadID) error {
 	return nil
 }
 
-// readCreation reads a POST and refuses what can be refused before anything is made.
+// readCreation parses a POST and refuses invalid ones before anything is created.
 func (c *call) readCreation() (creation, error) {
 	raw := server.Joined(c.r.Header, metadataHeader)
 	meta, err := parseMetadata(raw)
@@ -81,8 +82,8 @@ func (c *call) readCreation() (creation, error) {
 	return in, c.readFirst(&in)
 }
 
-// declaredSize reads Upload-Length and Upload-Defer-Length: exactly one of them, but for a final
-// upload, whose size is that of its partial ones.
+// declaredSize reads Upload-Length and Upload-Defer-Length, of which exactly one is required. A
+// final upload has neither; its size is the sum of its partial uploads.
 func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	length, deferred := c.r.Header.Get("Upload-Length"), c.r.Header.Get("Upload-Defer-Length")
 	switch {
@@ -102,7 +103,7 @@ func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	return parseNumber("Upload-Length", length)
 }
 
-// readFirst reads what the POST says of the bytes that come with it.
+// readFirst reads the headers about the bytes in the POST's body.
 func (c *call) readFirst(in *creation) (err error) {
 	in.body = hasBytesType(c.r)
 	switch sent := drive.ByteSize(c.r.ContentLength); {
@@ -119,14 +120,14 @@ func (c *call) readFirst(in *creation) (err error) {
 	return err
 }
 
+// hasBytesType reports whether the body is upload data.
 func hasBytesType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && media == bytesType
 }
 
-// fillFirst declares the digests, adds the bytes that came with the POST, and completes what has
-// all its bytes. Content that is there already was linked by its digest: its bytes are not needed
-// then, and the client learns that the offset is the end.
+// fillFirst declares the digests, appends the POST's body, and completes the upload if it has all
+// bytes. If the digest linked existing content, the body is ignored and the offset is the end.
 func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err error) {
 	if len(in.sums) > 0 {
 		if view, err = c.Uploads.Patch(c.r.Context(), c.who, view.ID, upload.Patch{Digests: in.sums}); err != nil {
@@ -143,20 +144,21 @@ func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err 
 	return c.completeIfFull(view.ID, pos)
 }
 
-// giveUpTime is how long a refusal waits for the upload to be taken back; later its timers do it.
-const giveUpTime = 5 * time.Second
+// cancelTime bounds how long a refused creation waits for the cancellation; afterwards the upload's
+// timers clean up.
+const cancelTime = 5 * time.Second
 
-// giveUp takes an upload back whose address nobody knows. What fails here is done by the upload's
-// own timers.
-func (c *call) giveUp(id drive.UploadID) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(c.r.Context()), giveUpTime)
+// cancelUnknown cancels an upload whose URL the client does not know. If that fails, the upload's
+// timers do it.
+func (c *call) cancelUnknown(id drive.UploadID) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c.r.Context()), cancelTime)
 	defer stop()
 	_ = c.Uploads.Cancel(ctx, c.who, id)
 }
 
-// concatenate makes a file of partial uploads, all of which are complete.
+// concatenate handles the creation of a final upload from complete partial uploads.
 func (c *call) concatenate(in creation) error {
-	if c.by != nil { // who has no partial ones
+	if c.sender != nil { // senders cannot create partial uploads
 		return drive.Bad(concatHeader, drive.NotAllowed, "allowed", []string{})
 	}
 	view, err := c.Uploads.Concat(c.r.Context(), c.who, in.begin, in.concat.partials, nil)
@@ -168,5 +170,5 @@ func (c *call) concatenate(in creation) error {
 			return err
 		}
 	}
-	return c.created(upload.Position{State: upload.Done}, view.ID) // or sealing: it does not expire
+	return c.created(upload.Position{State: upload.Done}, view.ID) // or still sealing: either way it does not expire
 }

@@ -1,21 +1,20 @@
-// Package tus is the head of the tus resumable upload protocol, version 1.0.0
-// (https://tus.io/protocols/resumable-upload), on upload.Sessions: core, creation,
+// Package tus is the HTTP head for the tus resumable upload protocol, version 1.0.0
+// (https://tus.io/protocols/resumable-upload), over upload.Sessions: core, creation,
 // creation-with-upload, creation-defer-length, termination, checksum, checksum-trailer, expiration
 // and concatenation.
 //
-//	/tus/        OPTIONS  what there is
-//	             POST     create an upload, with its first bytes or without; or put partial ones together
-//	/tus/{id}    HEAD     how far it has come
-//	             PATCH    bytes for its end
-//	             DELETE   give it up
-//	             GET      the way to the file, once it is there
+//	/tus/        OPTIONS  announces version, extensions and limits
+//	             POST     creates an upload, with or without its first bytes; or concatenates partial uploads
+//	/tus/{id}    HEAD     reports the offset
+//	             PATCH    appends bytes
+//	             DELETE   cancels the upload
+//	             GET      redirects to the file once it exists
 //
-// An upload is one of upload.Sessions: quota, timers, digests, and what a crash leaves are those of
-// the native API. What the protocol leaves open is decided so:
+// Quota, timers, digests and crash recovery are those of upload.Sessions. Where the protocol leaves
+// a choice, the head behaves as follows:
 //
-//   - The last byte completes the upload; the answer to its request comes when the file is there, or says why it is not. So does HEAD
-//     of an upload that has all its bytes: its client may have died just then, and takes "everything has arrived" for "done".
-//   - HEAD or PATCH ends a request of the same upload that still runs: a client asks again because its connection has hung.
-//   - A refusal is a problem document (package problem). Creation that is refused leaves no upload, for its client never learns the
-//     address.
+//   - The last byte completes the upload. The response to that request comes when the file exists, or reports why it does not. A HEAD
+//     of an upload that has all its bytes completes it too: its client may have crashed, and takes a full offset for "done".
+//   - HEAD or PATCH interrupts a running request of the same upload, because a client sends it after its connection has hung.
+//   - Errors are problem documents (package problem). A refused creation leaves no upload, because its client never learns the URL.
 package tus

@@ -13,9 +13,9 @@ const metadataHeader = "Upload-Metadata"
 // metadata is the decoded Upload-Metadata.
 type metadata map[string]string
 
-// parseMetadata reads Upload-Metadata (tus 1.0.0 §Upload-Metadata): pairs with a comma between
-// them, of a key and, after a space, its value in base64, which may be absent. Keys are unique and
-// hold neither spaces nor commas.
+// parseMetadata parses Upload-Metadata (tus 1.0.0 §Upload-Metadata): comma-separated pairs of a key
+// and, after a space, an optional value in base64. BadRequest if it is malformed, too long, or
+// repeats a key.
 func parseMetadata(s string) (metadata, error) {
 	if len(s) > upload.MaxMetadata {
 		return nil, drive.Bad(metadataHeader, drive.TooLong, "limit", upload.MaxMetadata, "sent", len(s))
@@ -37,7 +37,7 @@ func parseMetadata(s string) (metadata, error) {
 	return all, nil
 }
 
-// decodeBase64 is strict: no line breaks, which encoding/base64 would skip, and with padding.
+// decodeBase64 decodes padded base64 and refuses line breaks, which encoding/base64 would skip.
 func decodeBase64(s string) ([]byte, error) {
 	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
 		return nil, base64.CorruptInputError(i)
@@ -45,7 +45,8 @@ func decodeBase64(s string) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(s)
 }
 
-// first is the first of the values that says something. Uppy sends "null" where it has none.
+// first returns the first non-empty value of the keys. "null" counts as empty, because Uppy sends
+// it for a missing value.
 func (m metadata) first(keys ...string) string {
 	for _, key := range keys {
 		if v := m[key]; v != "" && v != "null" {

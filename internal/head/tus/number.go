@@ -7,9 +7,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// number formats n for a header.
 func number[N ~int64 | ~int](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// parseNumber reads a header that is a number of bytes: digits and nothing else.
+// parseNumber parses the header name with value s: a number of bytes, digits only. BadRequest
+// otherwise.
 func parseNumber(name, s string) (drive.ByteSize, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || strings.Trim(s, "0123456789") != "" {

@@ -189,10 +189,10 @@ func TestEveryKindHasAStatus(t *testing.T) {
 			t.Errorf("%s is answered with %d", kind, got)
 		}
 	}
-	if got := statusOf(&wholeError{drive.Fail(drive.DigestMismatch)}); got != 0 {
+	if got := statusOf(&completionError{drive.Fail(drive.DigestMismatch)}); got != 0 {
 		t.Errorf("a file that is not what was declared is answered with %d", got)
 	}
-	if got := statusOf(&wholeError{drive.Fail(drive.PartsMissing)}); got != 0 {
+	if got := statusOf(&completionError{drive.Fail(drive.PartsMissing)}); got != 0 {
 		t.Errorf("a file that lacks parts is answered with %d", got)
 	}
 }

@@ -8,47 +8,49 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Sender is what is different for the sender of a collect link: uploads of a known length, one file
-// each, into the link's folder under a free name; and nobody else's are there.
+// Sender adapts requests of a collect link's sender: uploads go into the link's folder under a free
+// name, have a known length, and the sender sees no uploads of others.
 type Sender interface {
-	// Begin is what a begin means, and the transaction that lets it begin if the link has room. The
-	// digests are verified in the end, and link nothing.
+	// Begin returns b adapted to the link, and the Once that begins the upload only if the link
+	// has room. Declared digests are verified at the end and never link content.
 	Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error)
-	// Owns is NotFound for an upload that the sender has not begun.
+	// Owns returns NotFound for an upload that the sender has not begun.
 	Owns(ctx context.Context, id drive.UploadID) error
-	// Still is Gone {reason} when the link has been closed since the request came.
+	// Still returns Gone {reason} if the link was closed since the request arrived.
 	Still(ctx context.Context) error
-	// Completing is what a complete without changes means.
+	// Completing returns the Complete request for an upload.
 	Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error)
-	// Told is what the sender is told of an error: Gone {reason} when the link has been closed, and
-	// nothing of what is the owner's business.
+	// Told returns the error as the sender may see it: Gone {reason} if the link was closed,
+	// and nothing about the owner's account.
 	Told(ctx context.Context, err error) error
 }
 
+// owns returns NotFound if a sender addresses an upload of somebody else.
 func (c *call) owns(id drive.UploadID) error {
-	if c.by == nil {
+	if c.sender == nil {
 		return nil
 	}
-	return c.by.Owns(c.r.Context(), id)
+	return c.sender.Owns(c.r.Context(), id)
 }
 
-func (c *call) told(err error) error {
-	if c.by == nil || err == nil {
+// redact returns err as the caller may see it.
+func (c *call) redact(err error) error {
+	if c.sender == nil || err == nil {
 		return err
 	}
-	return c.by.Told(c.r.Context(), err)
+	return c.sender.Told(c.r.Context(), err)
 }
 
-// begin is the begin of a creation. For a sender what was declared belongs to it, and is not to be
-// declared once more.
+// begin begins the upload of a creation. For a sender, it passes the declared digests to
+// Sender.Begin and clears in.sums.
 func (c *call) begin(in *creation) (upload.View, error) {
 	b, once := in.begin, upload.Once[upload.View](nil)
-	if c.by != nil {
+	if c.sender != nil {
 		if in.concat.partial {
 			return upload.View{}, drive.Bad(concatHeader, drive.NotAllowed, "allowed", []string{})
 		}
 		var err error
-		if b, once, err = c.by.Begin(b, in.sums); err != nil {
+		if b, once, err = c.sender.Begin(b, in.sums); err != nil {
 			return upload.View{}, err
 		}
 		in.sums = nil
@@ -56,10 +58,10 @@ func (c *call) begin(in *creation) (upload.View, error) {
 	return c.Uploads.Begin(c.r.Context(), c.who, b, once)
 }
 
-// completing is what completing an upload means.
+// completing returns the Complete request for an upload of the caller.
 func (c *call) completing(id drive.UploadID) (upload.Complete, error) {
-	if c.by == nil {
+	if c.sender == nil {
 		return upload.Complete{}, nil
 	}
-	return c.by.Completing(c.r.Context(), id)
+	return c.sender.Completing(c.r.Context(), id)
 }

@@ -10,13 +10,14 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// position is how far the upload of the address has come. One that has all its bytes is completed.
+// position returns the position of the addressed upload and completes it if it has all its bytes;
+// Gone if it was cancelled or expired.
 func (c *call) position() (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	if err != nil {
 		return pos, err
 	}
-	if pos.Joined { // its client may not have heard that the last byte has come
+	if pos.Joined { // the client may not know that its last byte arrived
 		return pos, nil
 	}
 	if pos.State == upload.Reclaiming || pos.State == upload.Gone {
@@ -25,7 +26,7 @@ func (c *call) position() (upload.Position, error) {
 	return c.completeIfFull(c.id, pos)
 }
 
-// head is HEAD.
+// head handles HEAD.
 func (c *call) head() error {
 	pos, err := c.position()
 	if err != nil {
@@ -36,10 +37,10 @@ func (c *call) head() error {
 	switch {
 	case pos.Size != blob.UnknownSize:
 		h.Set("Upload-Length", number(pos.Size))
-	case pos.Kind != upload.Final: // it declares none
+	case pos.Kind != upload.Final: // a final upload declares no length
 		h.Set("Upload-Defer-Length", "1")
 	}
-	if pos.Kind != upload.Final || pos.State == upload.Done { // a final one has no offset before it is put together
+	if pos.Kind != upload.Final || pos.State == upload.Done { // a final upload has no offset before it is joined
 		h.Set("Upload-Offset", number(pos.Offset))
 	}
 	if pos.Metadata != "" {
@@ -53,7 +54,7 @@ func (c *call) head() error {
 	return nil
 }
 
-// concatOf is the Upload-Concat of an upload.
+// concatOf returns the Upload-Concat value of an upload; "" if it has none.
 func (c *call) concatOf(pos upload.Position) string {
 	switch pos.Kind {
 	case upload.Partial:
@@ -69,16 +70,17 @@ func (c *call) concatOf(pos upload.Position) string {
 	return ""
 }
 
-// setExpires says when an upload that is not complete will be deleted unless more comes.
+// setExpires sets Upload-Expires, the time at which an inactive upload is deleted, unless it is
+// complete.
 func (c *call) setExpires(pos upload.Position) {
 	if pos.State == upload.Active || pos.State == upload.Parked {
 		c.w.Header().Set("Upload-Expires", pos.ExpiresAt.Std().UTC().Format(http.TimeFormat))
 	}
 }
 
-// get sends a browser on to the file; before it is there, there is nothing to get.
+// get redirects a browser to the file; NotFound until the upload is done.
 func (c *call) get() error {
-	if c.by != nil { // they send, and read nothing
+	if c.sender != nil { // senders cannot read
 		return drive.Fail(drive.Forbidden)
 	}
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
@@ -94,7 +96,7 @@ func (c *call) get() error {
 	return nil
 }
 
-// delete is DELETE: termination. A file that an upload has become is not deleted by it.
+// delete handles DELETE (termination). It does not delete the file of a finished upload.
 func (c *call) delete() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

@@ -7,24 +7,24 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The statuses of tus that package http does not know.
+// Statuses of tus that package http lacks.
 const (
-	statusLocked           = 423 // RFC 4918 §11.3: another request has the upload; clients come again
+	statusLocked           = 423 // RFC 4918 §11.3: another request holds the upload; clients retry
 	statusChecksumMismatch = 460 // tus 1.0.0 §Checksum
 )
 
-// statusOf is the status of an error where it is not the native API's; zero: it is that one. Every
-// kind has its row.
+// statusOf returns the status that tus requires for an error; zero: the status of the native API.
+// The switch lists every kind.
 func statusOf(err error) int {
-	if _, whole := errors.AsType[*wholeError](err); whole {
-		return 0 // what is wrong with the file is no matter of the request
+	if _, whole := errors.AsType[*completionError](err); whole {
+		return 0 // the file is at fault, not this request
 	}
 	switch drive.KindOf(err) {
 	case drive.DigestMismatch:
 		return statusChecksumMismatch
 	case drive.InProgress:
 		return statusLocked
-	case drive.PartsMissing: // of a partial upload that a final one names: what tusd answers
+	case drive.PartsMissing: // a partial upload named by a final one; tusd answers the same
 		return http.StatusBadRequest
 	case drive.Internal, drive.BadRequest, drive.BadName, drive.PartSize, drive.PartRange, drive.CursorInvalid, drive.Unauthenticated,
 		drive.Forbidden, drive.NotFound, drive.Method, drive.TooSlow, drive.NameTaken, drive.ParentGone, drive.PartDiffers,
@@ -36,7 +36,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// wholeError is what keeps all the bytes of an upload from becoming a file.
-type wholeError struct{ error }
+// completionError is an error that prevents a complete upload from becoming a file.
+type completionError struct{ error }
 
-func (e *wholeError) Unwrap() error { return e.error }
+func (e *completionError) Unwrap() error { return e.error }

@@ -10,65 +10,67 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Version is the one version of the protocol that is spoken.
+// Version is the only supported version of the protocol.
 const Version = "1.0.0"
 
-// Prefix is where uploads are: a client is given Prefix, with or without its last slash, as the
+// Prefix is the path of all uploads. Clients use it, with or without the trailing slash, as their
 // endpoint.
 const Prefix = "/tus/"
 
-// extensions is the Tus-Extension header.
+// extensions is the value of Tus-Extension.
 const extensions = "creation,creation-with-upload,creation-defer-length,termination,checksum,checksum-trailer,expiration," +
 	"concatenation"
 
-// Options are what the head stands on.
+// Options configure New. All fields without a default are required.
 type Options struct {
 	Uploads *upload.Sessions
-	// Caller says who sends a request, and takes one of their places; release gives it back.
+	// Caller authenticates a request and takes a slot of the caller's concurrent requests. The
+	// head must call release.
 	Caller func(r *http.Request) (by Caller, release func(), err error)
-	// Content is the address of a file's content, below the base URL.
+	// Content returns the path of a file's content below the base URL.
 	Content func(file drive.NodeID) string
-	// BaseURL is how the server is reached from outside. Default: as the request came in.
+	// BaseURL is the server's external URL. Default: derived from the request.
 	BaseURL string
 }
 
-// Caller is who sends a request.
+// Caller is the authenticated sender of a request.
 type Caller struct {
 	Who    drive.Who
-	Sender Sender // of a collect link, who uploads into somebody else's account; nil: Who is the account's own user
+	Sender Sender // sender of a collect link; nil: a user of the account itself
 }
 
-// Head answers the requests. It is safe for concurrent use.
+// Head serves the requests of the protocol. It is safe for concurrent use.
 type Head struct{ Options }
 
-// New puts the head together. It does no I/O.
+// New returns a Head. It does no I/O.
 func New(opt Options) *Head { return &Head{opt} }
 
-// Register adds the head's addresses to the mux of all heads. They have no method in their pattern:
-// X-HTTP-Method-Override decides.
+// Register adds the routes of the head to mux. Their patterns have no method, because
+// X-HTTP-Method-Override may replace it.
 func (h *Head) Register(mux *http.ServeMux) {
-	all := h.handler(methods{http.MethodPost: (*call).create})
+	all := h.handler(routeMethods{http.MethodPost: (*call).create})
 	mux.Handle(strings.TrimSuffix(Prefix, "/"), all)
 	mux.Handle(Prefix+"{$}", all)
-	mux.Handle(Prefix+"{id}", h.handler(methods{
+	mux.Handle(Prefix+"{id}", h.handler(routeMethods{
 		http.MethodHead: (*call).head, http.MethodPatch: (*call).patch, http.MethodDelete: (*call).delete, http.MethodGet: (*call).get,
 	}))
 }
 
-// methods are the actions of an address.
-type methods map[string]func(*call) error
+// routeMethods maps the methods of a route to their actions.
+type routeMethods map[string]func(*call) error
 
-// call is one request.
+// call is the state of one request.
 type call struct {
 	*Head
-	w   http.ResponseWriter
-	r   *http.Request
-	who drive.Who
-	by  Sender         // nil: a user
-	id  drive.UploadID // of the address; zero: it has none
+	w      http.ResponseWriter
+	r      *http.Request
+	who    drive.Who
+	sender Sender         // nil: a user
+	id     drive.UploadID // from the path; zero: none
 }
 
-func (h *Head) handler(all methods) http.Handler {
+// handler returns a handler for a route.
+func (h *Head) handler(all routeMethods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Tus-Resumable", Version)
 		c := &call{Head: h, w: w, r: overridden(r)}
@@ -78,8 +80,8 @@ func (h *Head) handler(all methods) http.Handler {
 	})
 }
 
-// overridden is the request as it is meant: some networks know only GET and POST, so a client may
-// say the method in a header.
+// overridden returns the request with the method of X-HTTP-Method-Override, which clients use in
+// networks that pass only GET and POST.
 func overridden(r *http.Request) *http.Request {
 	method := r.Header.Get("X-HTTP-Method-Override")
 	if method == "" {
@@ -90,7 +92,8 @@ func overridden(r *http.Request) *http.Request {
 	return &meant
 }
 
-func (c *call) serve(all methods) error {
+// serve checks the method and version, authenticates the request and runs its action.
+func (c *call) serve(all routeMethods) error {
 	act, ok := all[c.r.Method]
 	switch {
 	case c.r.Method == http.MethodOptions:
@@ -98,7 +101,7 @@ func (c *call) serve(all methods) error {
 		return nil
 	case !ok:
 		return drive.Fail(drive.Method, "method", server.Clip(c.r.Method), "allow", allowed(all))
-	case c.r.Method != http.MethodGet && c.r.Header.Get("Tus-Resumable") != Version: // a browser that looks does not say it
+	case c.r.Method != http.MethodGet && c.r.Header.Get("Tus-Resumable") != Version: // browsers do not send it
 		c.w.Header().Set("Tus-Version", Version)
 		return drive.Fail(drive.Precondition, "field", "Tus-Resumable", "expected", Version)
 	}
@@ -107,12 +110,12 @@ func (c *call) serve(all methods) error {
 		return err
 	}
 	defer release()
-	c.who, c.by = by.Who, by.Sender
-	return c.told(c.enter(act))
+	c.who, c.sender = by.Who, by.Sender
+	return c.redact(c.route(act))
 }
 
-// enter reads the id in the address.
-func (c *call) enter(act func(*call) error) (err error) {
+// route parses the id in the path, checks that the caller owns the upload, and runs act.
+func (c *call) route(act func(*call) error) (err error) {
 	if id := c.r.PathValue("id"); id != "" {
 		if c.id, err = drive.ParseID[drive.UploadID](id); err != nil {
 			return err
@@ -124,8 +127,8 @@ func (c *call) enter(act func(*call) error) (err error) {
 	return act(c)
 }
 
-// allowed lists the methods of an address.
-func allowed(all methods) []string {
+// allowed lists the methods of a route.
+func allowed(all routeMethods) []string {
 	list := []string{http.MethodOptions}
 	for _, m := range []string{http.MethodPost, http.MethodHead, http.MethodPatch, http.MethodDelete, http.MethodGet} {
 		if all[m] != nil {
@@ -135,7 +138,7 @@ func allowed(all methods) []string {
 	return list
 }
 
-// options says what there is; nobody needs to log in for it.
+// options announces version, extensions and limits, without authentication.
 func (c *call) options() {
 	h := c.w.Header()
 	h.Set("Tus-Version", Version)
@@ -145,7 +148,7 @@ func (c *call) options() {
 	c.w.WriteHeader(http.StatusNoContent)
 }
 
-// location is the absolute address of an upload.
+// location returns the absolute URL of an upload.
 func (c *call) location(id drive.UploadID) string {
 	return server.BaseURL(c.BaseURL, c.r) + Prefix + id.String()
 }

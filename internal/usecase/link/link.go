@@ -1,8 +1,8 @@
-// Package link is what links of all kinds have in common: a token that is kept as a hash and sealed
-// for the owner (package vault), an end, a node that they lead to, and an owner who must be
-// somebody who may log in. It makes, finds, lists, changes and ends them. Package share has the
-// links by which one reads, package collect those by which one sends: what these show and let in is
-// theirs, and so are their tables.
+// Package link implements the common parts of share links and collect links: a token that is stored
+// as a hash and sealed for the owner (package vault), an expiry, the node that the link leads to,
+// and an owner who may sign in. It creates, finds, lists, changes and deletes links. Package share
+// adds the links for reading, package collect those for uploading; each owns its tables and decides
+// what its links show and accept.
 package link
 
 import (
@@ -23,10 +23,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Row is a link as the database has it.
+// Row is a link as stored in the database.
 type Row interface{ Made() Made }
 
-// Made is a link, who has made it, and where it leads.
+// Made identifies a link, its creator, and the node that it leads to.
 type Made struct {
 	ID      string
 	By      drive.UserID
@@ -34,44 +34,44 @@ type Made struct {
 	Node    drive.NodeID
 }
 
-// Kind describes links of one kind: rows T, which their owner sees as V.
+// Kind describes a kind of links, with rows T that their owner sees as V.
 type Kind[T Row, V any] struct {
-	Noun  string               // in errors, such as "share"
-	Table string               // of the links, with the columns id, account_id and token, and code if they have Codes
-	Node  string               // the column of the node that a link leads to
-	Texts string               // of what is sealed of them, with the columns Key and sealed
-	Key   string               // the id of the link in Texts
-	Codes bool                 // a link may ask for a code
-	Most  int                  // links of an account
-	Full  func(sent int) error // the refusal of one more than Most
-	Use   access.Use           // what one must be allowed at a node to make a link to it, and for as long as it is used
-	Shows bool                 // a link shows all that is below its node
+	Noun  string               // used in errors, such as "share"
+	Table string               // table of the links; columns id, account_id, token, and code if Codes
+	Node  string               // column with the node that a link leads to
+	Texts string               // table of the sealed tokens; columns Key and sealed
+	Key   string               // column of Texts with the link's id
+	Codes bool                 // a link may require a code
+	Most  int                  // most links per account
+	Full  func(sent int) error // returns the error for more than Most links
+	Use   access.Use           // right at the node that creating the link, and every use of it, requires
+	Shows bool                 // a link shows everything below its node
 
-	Columns string                                                           // what Scan reads, of the links as l and their Texts as t
+	Columns string                                                           // columns that Scan reads; l is the link, t its row in Texts
 	Scan    func(link *T, scan func(...any) error) error                     // reads a row
-	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error)    // says how a link stands
-	ShowAll func(ctx context.Context, q sqldb.Querier, all []T) ([]V, error) // Show of many links; nil: one after the other
+	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error)    // builds the owner's view of a link
+	ShowAll func(ctx context.Context, q sqldb.Querier, all []T) ([]V, error) // Show for many links; nil: Show is called for each
 
-	Created, Changed, Ended activity.Verb // what the activity log calls what is done to one
+	Created, Changed, Ended activity.Verb // verbs in the activity log
 }
 
-// Options configure New. All but Ledger, Access and Log are required.
+// Options configure New. Ledger, Access and Log are optional.
 type Options struct {
 	DB     *sqldb.DB
-	Access *access.Access // who may make links to what is not their own; default: one of the database
+	Access *access.Access // who may create links to nodes of other accounts; default: one over DB
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
-	Vault  *vault.Vault // has the secret that tickets are signed with, and keeps tokens and codes
+	Vault  *vault.Vault // holds the ticket signing secret, tokens and codes
 	Now    func() time.Time
 	Log    *activity.Log
 }
 
-// Links are the links of one kind, whose ids are I. It is safe for concurrent use.
+// Links manages the links of one kind, with ids of type I. It is safe for concurrent use.
 type Links[I ID, T Row, V any] struct {
 	Kind[T, V]
 	opt     Options
-	orphans sqldb.Orphans // links to nodes that were deleted for good
+	orphans sqldb.Orphans // links to deleted nodes
 }
 
 // New returns the links of a kind.
@@ -82,24 +82,24 @@ func New[I ID, T Row, V any](kind Kind[T, V], opt Options) *Links[I, T, V] {
 	return &Links[I, T, V]{kind, opt, sqldb.Orphans{Table: kind.Table, Key: "id", Owner: kind.Node, Of: "nodes"}}
 }
 
-// Now is the time by which links end.
+// Now returns the time that expiries are compared with.
 func (l *Links[I, T, V]) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
 
 const (
-	tokenBytes = 16 // nobody guesses 128 bits
+	tokenBytes = 16 // 128 bits cannot be guessed
 	minLife    = time.Minute
 	maxLife    = 10 * 365 * 24 * time.Hour
 )
 
-// NewToken makes up what a link is found by.
+// NewToken returns a new random link token.
 func NewToken() string {
 	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // does not fail
+	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// End is when a link ends that lives so long from now on; zero: never. BadRequest {expires_in}
-// unless that is a minute to ten years.
+// End returns the expiry of a link that lives for the given time; zero for zero (never). BadRequest
+// {expires_in} unless life is between a minute and ten years.
 func (l *Links[I, T, V]) End(life time.Duration) (drive.Time, error) {
 	switch {
 	case life == 0:
@@ -110,7 +110,7 @@ func (l *Links[I, T, V]) End(life time.Duration) (drive.Time, error) {
 	return l.Now().Add(life), nil
 }
 
-// SigningKey signs the tickets of those whom a link has let in. Each purpose has a key of its own.
+// SigningKey returns the key for signing the tickets of visitors. Each purpose has its own key.
 func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
 	secret, err := l.opt.Vault.Links(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket
 	return ticket.For(secret, purpose), nil
 }
 
-// Write runs fn in a transaction under the lock on the account's ledger.
+// Write runs fn in a transaction that holds the lock on the account's ledger.
 func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := l.opt.Ledger.Lock(ctx, tx, account); err != nil {
@@ -129,9 +129,9 @@ func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn 
 	})
 }
 
-// Enter lets somebody make a link to a node, or change one: it is the account's of the node. A link
-// shows what its maker sees: one to a folder with something below that is hidden from them is
-// Forbidden.
+// Enter checks that who may create or change a link to a node, and returns the node's account. If
+// the kind Shows a subtree, a guest gets Forbidden for a folder that contains something hidden from
+// the guest, because a link shows everything. Errors: NotFound, Forbidden.
 func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
 	if err != nil || !p.Who.Guest || !l.Shows {
@@ -151,8 +151,8 @@ func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.W
 	return p.Who.Account, nil
 }
 
-// manage lets somebody see the links to a node: who may make one, and who manages the node, who
-// ends them also where nobody makes any.
+// manage checks that who may see the links to a node: a user who may create one, or who manages the
+// node and may therefore delete its links. It returns the node's account.
 func (l *Links[I, T, V]) manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	account, err := l.Enter(ctx, q, who, node)
 	if !drive.IsKind(err, drive.Forbidden) {
@@ -162,9 +162,9 @@ func (l *Links[I, T, V]) manage(ctx context.Context, q sqldb.Querier, who drive.
 	return p.Who.Account, err
 }
 
-// may lets somebody see and change a link: whose account it is, who has made it and still may, and
-// who manages the node. For everybody else it is not there.
-func (l *Links[I, T, V]) may(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
+// mayManage checks that who may see and change a link: the account's own user, its creator while
+// still permitted, or a manager of the node. NotFound for everybody else.
+func (l *Links[I, T, V]) mayManage(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
 	if m.Account == who.Account {
 		return nil
 	}
@@ -178,10 +178,9 @@ func (l *Links[I, T, V]) may(ctx context.Context, q sqldb.Querier, who drive.Who
 	return err
 }
 
-// mayLead checks under the lock on the ledger that one more link of the account may lead to a node:
-// that is there, not in the trash, and what fits says it must be. Errors: NotFound, WrongState
-// {state: trashed}, TooManyOpen, and those of fits.
-func (l *Links[I, T, V]) mayLead(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
+// checkTarget checks, under the lock on the ledger, that the account may have one more link to the
+// node. Errors: NotFound, WrongState {state: trashed}, TooManyOpen, and those of fits.
+func (l *Links[I, T, V]) checkTarget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
 	n, err := l.opt.Tree.Find(ctx, tx, account, node)
 	if err == nil {
 		err = fits(n)
@@ -204,8 +203,8 @@ func (l *Links[I, T, V]) mayLead(ctx context.Context, tx *sqldb.Tx, account driv
 	return nil
 }
 
-// Live reports whether a link may be used: its node is not in the trash or gone, and the user who
-// has made it may log in, and may still make it.
+// Live reports whether a link may be used: its node exists outside the trash, and its creator may
+// sign in and still has the right to create it.
 func (l *Links[I, T, V]) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error) {
 	_, live, err := l.opt.Tree.PathOf(ctx, q, m.Node)
 	if err == nil && live {

@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// LiveAll is Live of many links, by id, to nodes that were read before (tree.ByID), also in the
-// trash. It costs some statements for all of them, and of links of guests a check for each guest
-// and node.
+// LiveAll is Live for many links, by id. nodes are the links' nodes, read before with tree.ByID and
+// including trashed ones. It takes a few statements for all links, plus one check per guest and
+// node.
 func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Made) (map[string]bool, error) {
 	spots, err := l.opt.Tree.SpotsOf(ctx, q, slices.Collect(maps.Values(nodes)))
 	if err != nil {
@@ -27,7 +27,7 @@ func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map
 	if err != nil {
 		return nil, err
 	}
-	may := map[Made]bool{} // without the id
+	may := map[Made]bool{} // keys have no ID
 	live := make(map[string]bool, len(all))
 	for _, m := range all {
 		n, there := nodes[m.Node]
@@ -44,7 +44,7 @@ func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map
 	return live, nil
 }
 
-// mayStill reports whether a guest may still make a link that they have made. What was found out is
+// mayStill reports whether a guest who created a link still has the right to. It caches its results
 // in known.
 func (l *Links[I, T, V]) mayStill(ctx context.Context, q sqldb.Querier, maker account.User, m Made, known map[Made]bool) (bool, error) {
 	key := m

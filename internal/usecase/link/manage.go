@@ -13,24 +13,24 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ID is the id of a link of some kind.
+// ID is the id type of a kind of links.
 type ID interface {
 	fmt.Stringer
 	driver.Valuer
 	IsZero() bool
 }
 
-// Wish is a link that is to be made.
+// Wish describes a link to be created.
 type Wish struct {
 	Made
 	Token string
-	Code  string                // empty: none
-	Fits  func(tree.Node) error // what the node must be
+	Code  string                // empty: no code
+	Fits  func(tree.Node) error // checks that the node is suitable
 }
 
-// Create makes a link, which insert writes. hook, unless it is nil, runs at the end of the
-// transaction, so that an idempotency key commits with it; its error undoes all. Errors: those of
-// Enter, mayLead, insert and hook.
+// Create creates a link. insert writes its row. hook (nil: none) runs at the end of the
+// transaction, so that an idempotency key commits with it; its error rolls back. Errors: those of
+// Enter, checkTarget, insert and hook.
 func (l *Links[I, T, V]) Create(
 	ctx context.Context, who drive.Who, n Wish, insert func(context.Context, *sqldb.Tx, vault.Link) (T, error),
 	hook func(context.Context, *sqldb.Tx, V) error,
@@ -39,7 +39,7 @@ func (l *Links[I, T, V]) Create(
 		if _, err := l.Enter(ctx, tx, who, n.Node); err != nil {
 			return err
 		}
-		if err := l.mayLead(ctx, tx, n.Account, n.Node, n.Fits); err != nil {
+		if err := l.checkTarget(ctx, tx, n.Account, n.Node, n.Fits); err != nil {
 			return err
 		}
 		kept, err := l.opt.Vault.NewLink(ctx, tx, n.ID, n.Token, n.Code)
@@ -48,12 +48,12 @@ func (l *Links[I, T, V]) Create(
 		}
 		link, err := insert(ctx, tx, kept)
 		if err == nil {
-			err = l.keep(ctx, tx, kept)
+			err = l.insertSealed(ctx, tx, kept)
 		}
 		if err != nil {
 			return fmt.Errorf("insert %s %s: %w", l.Noun, n.ID, err)
 		}
-		if err := l.told(tx, who, l.Created, n.Made); err != nil {
+		if err := l.logAction(tx, who, l.Created, n.Made); err != nil {
 			return err
 		}
 		if v, err = l.Show(ctx, tx, link); err != nil || hook == nil {
@@ -64,23 +64,25 @@ func (l *Links[I, T, V]) Create(
 	return v, err
 }
 
-// Read reads the link that where says, which names the links l.
+// Read reads the link selected by the SQL condition where, in which l is the link table. NotFound
+// if there is none.
 func (l *Links[I, T, V]) Read(ctx context.Context, q sqldb.Querier, where string, args ...any) (link T, err error) {
-	err = l.Scan(&link, q.QueryRow(ctx, l.selects()+where, args...).Scan)
+	err = l.Scan(&link, q.QueryRow(ctx, l.selectSQL()+where, args...).Scan)
 	return link, err
 }
 
-func (l *Links[I, T, V]) selects() string {
+// selectSQL returns the SELECT statement up to its condition.
+func (l *Links[I, T, V]) selectSQL() string {
 	return "SELECT " + l.Columns + " FROM " + l.Table + " l LEFT JOIN " + l.Texts + " t ON t." + l.Key + " = l.id WHERE "
 }
 
-// ByToken reads the link of a token.
+// ByToken reads the link with a token; NotFound if there is none.
 func (l *Links[I, T, V]) ByToken(ctx context.Context, token string) (T, error) {
 	return l.Read(ctx, l.opt.DB, "l.token IN (?, ?)", vault.Lookup(token)...)
 }
 
-// Mine reads a link that somebody may see and change: one of their account, or of another that is
-// theirs to manage. For everybody else it is NotFound.
+// Mine reads a link that who may see and change; NotFound otherwise. Within a transaction it locks
+// the row.
 func (l *Links[I, T, V]) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, id I) (T, error) {
 	where := "l.id = ?"
 	if tx, writes := q.(*sqldb.Tx); writes {
@@ -88,12 +90,12 @@ func (l *Links[I, T, V]) Mine(ctx context.Context, q sqldb.Querier, who drive.Wh
 	}
 	link, err := l.Read(ctx, q, where, id)
 	if err == nil {
-		err = l.may(ctx, q, who, link.Made())
+		err = l.mayManage(ctx, q, who, link.Made())
 	}
 	return link, err
 }
 
-// Find shows a link of the caller's account, or one of another that is theirs to manage.
+// Find returns a link that who may see and change; NotFound otherwise.
 func (l *Links[I, T, V]) Find(ctx context.Context, who drive.Who, id I) (v V, err error) {
 	link, err := l.Mine(ctx, l.opt.DB, who, id)
 	if err != nil {
@@ -102,15 +104,15 @@ func (l *Links[I, T, V]) Find(ctx context.Context, who drive.Who, id I) (v V, er
 	return l.Show(ctx, l.opt.DB.For(link.Made().Account), link)
 }
 
-// Query selects a page of links, the newest first.
+// Query selects a page of links, newest first.
 type Query[I ID] struct {
-	Node  drive.NodeID // zero: of all nodes of the caller's account; else it may be another's that the caller may give links to
-	In    drive.NodeID // a folder of the caller's account: to what is in it, without what is below that; zero: anywhere
-	After I            // the last one of the page before; zero: from the newest on
+	Node  drive.NodeID // links to this node, which may belong to another account; zero: links of the caller's account
+	In    drive.NodeID // links to the children of this folder of the caller's account; zero: any
+	After I            // cursor: the last link of the previous page; zero: first page
 	Limit int
 }
 
-// List returns a page of the links of the caller's account, or to a node.
+// List returns a page of links. It is empty if the caller may not see the links to in.Node.
 func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) ([]V, error) {
 	at := who.Account
 	if !in.Node.IsZero() {
@@ -118,7 +120,7 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 		switch {
 		case err == nil:
 			at = there
-		case !drive.IsKind(err, drive.NotFound, drive.Forbidden): // else there are none that they may see
+		case !drive.IsKind(err, drive.NotFound, drive.Forbidden): // otherwise the caller may see none
 			return nil, err
 		}
 	}
@@ -126,14 +128,14 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 	if !in.Node.IsZero() {
 		where, args = where+" AND l."+l.Node+" = ?", append(args, in.Node)
 	}
-	if !in.In.IsZero() { // + keeps SQLite from reading all links of the account
+	if !in.In.IsZero() { // "+" keeps SQLite from scanning all links of the account
 		where, args = "+l.account_id = ? AND l."+l.Node+" IN (SELECT n.id FROM nodes n WHERE n.parent_id = ? AND n.trashed_at = 0)", append(args, in.In)
 	}
 	if !in.After.IsZero() {
 		where, args = where+" AND l.id < ?", append(args, in.After)
 	}
 	q := l.opt.DB.For(at)
-	rows, err := q.Query(ctx, l.selects()+where+" ORDER BY l.id DESC LIMIT ?", append(args, in.Limit)...)
+	rows, err := q.Query(ctx, l.selectSQL()+where+" ORDER BY l.id DESC LIMIT ?", append(args, in.Limit)...)
 	all, err := sqldb.Scan(rows, err, l.Scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the %s of account %s: %w", l.Table, at, err)
@@ -150,7 +152,8 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 	return views, nil
 }
 
-// Change changes a link that somebody may change, as change does it.
+// Change runs change on a link that who may change, in a transaction, and returns the new view.
+// NotFound if there is none.
 func (l *Links[I, T, V]) Change(ctx context.Context, who drive.Who, id I, change func(context.Context, *sqldb.Tx, *T) error) (v V, err error) {
 	found, err := l.Mine(ctx, l.opt.DB, who, id)
 	if err != nil {
@@ -164,7 +167,7 @@ func (l *Links[I, T, V]) Change(ctx context.Context, who drive.Who, id I, change
 		if err := change(ctx, tx, &link); err != nil {
 			return err
 		}
-		if err := l.told(tx, who, l.Changed, link.Made()); err != nil {
+		if err := l.logAction(tx, who, l.Changed, link.Made()); err != nil {
 			return err
 		}
 		v, err = l.Show(ctx, tx, link)
@@ -173,13 +176,12 @@ func (l *Links[I, T, V]) Change(ctx context.Context, who drive.Who, id I, change
 	return v, err
 }
 
-// Delete ends a link that Find would show: it is then one that never was. NotFound when there is
-// none.
+// Delete deletes a link that Find would return; NotFound if there is none.
 func (l *Links[I, T, V]) Delete(ctx context.Context, who drive.Who, id I) error {
 	return l.DeleteWith(ctx, who, id, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
-// DeleteWith is Delete, and runs also in the same transaction.
+// DeleteWith is Delete that also runs also in the transaction.
 func (l *Links[I, T, V]) DeleteWith(ctx context.Context, who drive.Who, id I, also func(context.Context, *sqldb.Tx) error) error {
 	found, err := l.Mine(ctx, l.opt.DB, who, id)
 	if err != nil {
@@ -197,7 +199,7 @@ func (l *Links[I, T, V]) DeleteWith(ctx context.Context, who drive.Who, id I, al
 	})
 }
 
-// Remove deletes a link of an account: it is then one that never was. NotFound when there is none.
+// Remove deletes a link of the account within tx; NotFound if there is none.
 func (l *Links[I, T, V]) Remove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id I) error {
 	n, err := tx.Exec(ctx, "DELETE FROM "+l.Table+" WHERE id = ? AND account_id = ?", id, account)
 	if err == nil && n == 0 {
@@ -209,7 +211,7 @@ func (l *Links[I, T, V]) Remove(ctx context.Context, tx *sqldb.Tx, account drive
 	return l.opt.Log.Note(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id.String()})
 }
 
-// RemoveAll ends all links of an account within a transaction.
+// RemoveAll deletes all links of an account within tx.
 func (l *Links[I, T, V]) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	ids, err := l.IDs(ctx, tx, account, math.MaxInt32)
 	for _, id := range ids {
@@ -229,7 +231,7 @@ func (l *Links[I, T, V]) IDs(ctx context.Context, q sqldb.Querier, account drive
 	return sqldb.Scan(rows, err, func(id *I, scan func(...any) error) error { return scan(id) })
 }
 
-// Forget drops the links of an account that is being purged.
+// Forget deletes the links of an account that is being purged, without logging.
 func (l *Links[I, T, V]) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM "+l.Table+" WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget the %s of account %s: %w", l.Table, account, err)
@@ -237,14 +239,14 @@ func (l *Links[I, T, V]) Forget(ctx context.Context, tx *sqldb.Tx, account drive
 	return nil
 }
 
-// Purge drops links to nodes that were deleted for good, some in each call (sqldb.Orphans).
+// Purge deletes links to deleted nodes, a limited number per call (sqldb.Orphans).
 func (l *Links[I, T, V]) Purge(ctx context.Context) error {
 	_, err := l.orphans.Delete(ctx, l.opt.DB)
 	return err
 }
 
-// told notes in the activity log what somebody did to a link. The caller has the lock on the
+// logAction records a change of a link in the activity log. The caller holds the lock on the
 // ledger.
-func (l *Links[I, T, V]) told(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Made) error {
+func (l *Links[I, T, V]) logAction(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Made) error {
 	return l.opt.Log.Note(tx, activity.Entry{Account: m.Account, Verb: verb, By: who, Node: m.Node}, map[string]string{"link": m.ID})
 }

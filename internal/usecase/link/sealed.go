@@ -11,14 +11,14 @@ import (
 
 var _ vault.Links = (*Links[drive.ShareID, Row, any])(nil)
 
-// keep keeps what is sealed of a link that was inserted.
-func (l *Links[I, T, V]) keep(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
+// insertSealed stores the sealed token of a new link.
+func (l *Links[I, T, V]) insertSealed(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
 	_, err := tx.Exec(ctx, "INSERT INTO "+l.Texts+" ("+l.Key+", sealed) VALUES (?, ?)", kept.ID, kept.Sealed)
 	return err
 }
 
-// Seal brings the rows of older versions into the form of this one, and after a rotation all rows
-// under the newest key.
+// Seal seals the rows written by older versions, and re-encrypts all rows with the newest key after
+// a key rotation.
 func (l *Links[I, T, V]) Seal(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
 
 // Name implements vault.Links.
@@ -41,8 +41,9 @@ func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]v
 	return all, nil
 }
 
-// Replace implements vault.Links. It tells by the sealed text whether a row is as it was: each has
-// a nonce of its own. A row without one is in plain.
+// Replace implements vault.Links. It changes nothing if the row has changed since was was read,
+// which the sealed text shows because each has its own nonce. A row without sealed text is stored
+// in plain.
 func (l *Links[I, T, V]) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	if was.Sealed == "" {
 		err = l.replacePlain(ctx, tx, was, now)
@@ -55,6 +56,7 @@ func (l *Links[I, T, V]) Replace(ctx context.Context, tx *sqldb.Tx, was, now vau
 	return nil
 }
 
+// replacePlain replaces a plain token by its hash and inserts the sealed text.
 func (l *Links[I, T, V]) replacePlain(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
 	set, where, args := "token = ?", "id = ? AND token = ?", []any{now.Token, now.ID, was.Token}
 	if l.Codes {
@@ -62,11 +64,12 @@ func (l *Links[I, T, V]) replacePlain(ctx context.Context, tx *sqldb.Tx, was, no
 	}
 	n, err := tx.Exec(ctx, "UPDATE "+l.Table+" SET "+set+" WHERE "+where, args...)
 	if err == nil && n == 1 {
-		err = l.keep(ctx, tx, now)
+		err = l.insertSealed(ctx, tx, now)
 	}
 	return err
 }
 
+// replaceText replaces the sealed text, and the code if it changed.
 func (l *Links[I, T, V]) replaceText(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
 	n, err := tx.Exec(ctx, "UPDATE "+l.Texts+" SET sealed = ? WHERE "+l.Key+" = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)
 	if err == nil && n == 1 && now.Code != was.Code {

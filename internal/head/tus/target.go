@@ -11,26 +11,26 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// nameless is what a file is called whose client does not say. No two are called the same: the next
-// free number of a name that is taken thousands of times costs some twenty look-ups, and two who
-// look at once find the same one.
-func nameless() string {
-	const random = 24 // where an id's last 12 digits begin
+// defaultName returns a unique name for a file without a name. A fixed name would conflict: finding
+// the next free number of a name taken thousands of times costs about twenty look-ups, and
+// concurrent requests would find the same one.
+func defaultName() string {
+	const random = 24 // start of the last 12 digits of an id
 	return "upload-" + drive.NewID[drive.UploadID]().String()[random:]
 }
 
-// readBegin reads what the metadata says of a file:
+// readBegin builds a Begin from the metadata:
 //
-//	path            where it goes, from the root; with a slash at its end it is the folder. //SPACE/path
+//	path            target path from the root; with a trailing slash it is the folder. //SPACE/path
 //	                is a path in a space, //ID/path one in a shared folder
-//	relativePath    of Uppy: the path below the folder that was dropped
-//	filename, name  its name
-//	filetype, type  its media type
-//	conflict        what to do when the name is taken: rename (unless it says so), fail, replace
+//	relativePath    (Uppy) path below the dropped folder
+//	filename, name  file name
+//	filetype, type  media type
+//	conflict        rename (default), fail or replace
 //	blake3, sha256, sm3, sha1, md5
-//	                its digest in hex, verified before the file is there
+//	                digest in hex, verified before the file is visible
 //
-// Folders that are missing are made.
+// Missing folders are created. Errors: BadName, BadRequest.
 func (m metadata) readBegin() (upload.Begin, error) {
 	b := upload.Begin{Protocol: upload.Tus, Parents: true, Mime: mediaType(m.first("filetype", "type"))}
 	at, err := m.path()
@@ -45,6 +45,7 @@ func (m metadata) readBegin() (upload.Begin, error) {
 	return b, err
 }
 
+// path returns the target address.
 func (m metadata) path() (drive.Address, error) {
 	at := m.first("path")
 	if at == "" {
@@ -62,7 +63,7 @@ func (m metadata) path() (drive.Address, error) {
 			}
 		}
 		if below == "" {
-			below = nameless()
+			below = defaultName()
 		}
 		at = folder + "/" + below
 	}
@@ -73,7 +74,7 @@ func (m metadata) path() (drive.Address, error) {
 	return to, err
 }
 
-// mediaType is the type that the client gives; what is none says nothing.
+// mediaType returns s if it is a valid media type, else "".
 func mediaType(s string) string {
 	media, _, err := mime.ParseMediaType(s)
 	major, minor, two := strings.Cut(media, "/")
@@ -85,8 +86,8 @@ func mediaType(s string) string {
 
 const maxMediaType = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
 
-// digests are the declared ones. What is not a digest is refused: its sender would believe that it
-// was verified.
+// digests returns the declared digests. A malformed one is a BadRequest, because the client would
+// believe that it was verified.
 func (m metadata) digests() (digest.Set, error) {
 	set := digest.Set{}
 	for _, algo := range digest.Algos() {
