@@ -6,38 +6,38 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// alone makes a shared staging look like one of this process alone, which it is used as: content
-// whose seal came to nothing is taken away again, for no other instance can have vouched for it.
-type alone struct {
+// exclusiveStaging makes a staging shared between instances behave like one of a single process. No
+// other instance can have confirmed the content of a failed seal, so Unseal deletes it.
+type exclusiveStaging struct {
 	blob.Staging
 	store blob.Store
 }
 
 // Caps implements blob.Staging.
-func (a alone) Caps() blob.Caps {
+func (a exclusiveStaging) Caps() blob.Caps {
 	caps := a.Staging.Caps()
 	caps.Shared = false
 	return caps
 }
 
-// Unseal implements blob.Staging. The parts are there before the content goes; what a crash leaves
-// between the two the next one removes.
-func (a alone) Unseal(ctx context.Context, ref blob.Ref) error {
+// Unseal implements blob.Staging. The parts are restored before the content is deleted. If the
+// process crashes in between, the next Unseal deletes the content.
+func (a exclusiveStaging) Unseal(ctx context.Context, ref blob.Ref) error {
 	if err := a.Staging.Unseal(ctx, ref); err != nil {
 		return err
 	}
 	return a.store.Remove(ctx, ref.ID.String())
 }
 
-// among makes a staging of this process alone look like a shared one.
-type among struct{ blob.Staging }
+// sharedStaging makes a staging of a single process behave like a shared one.
+type sharedStaging struct{ blob.Staging }
 
 // Caps implements blob.Staging.
-func (a among) Caps() blob.Caps {
+func (a sharedStaging) Caps() blob.Caps {
 	caps := a.Staging.Caps()
 	caps.Shared = true
 	return caps
 }
 
-// Adopt implements blob.Staging: a shared staging copies.
-func (a among) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }
+// Adopt implements blob.Staging. It reports false: a shared staging copies.
+func (a sharedStaging) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

@@ -61,7 +61,7 @@ func TestAnUploadBeginsWhileTheFollowerIsAway(t *testing.T) {
 			if err := s.pair.Uploads.Create(t.Context(), ref); err != nil {
 				t.Errorf("side %d leads: %v", lead, err)
 			}
-			s.pair.where.clear()
+			s.pair.uploadSides.clear()
 		}
 		if _, err := s.pair.Uploads.Load(t.Context(), ref); err != nil {
 			t.Errorf("side %d leads, and the upload is not found: %v", lead, err)
@@ -109,7 +109,7 @@ func TestTheFollowerIsAway(t *testing.T) {
 	thereName, there := lay(), begin()
 	s.pair.Lead(First)
 	name, here := lay(), begin()
-	s.pair.where.clear() // as after a restart
+	s.pair.uploadSides.clear() // as after a restart
 
 	gone = true
 	if err := s.pair.Blobs.Settle(t.Context(), []string{name}); err != nil {

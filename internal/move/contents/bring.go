@@ -11,54 +11,54 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// brought is what became of a row of a page.
-type brought struct {
+// pageResult is the outcome of one row of a page.
+type pageResult struct {
 	row row
 	res result
-	err error // it was not brought; res is empty
+	err error // why the content was not copied; res is then empty
 }
 
-// bring syncs a page of rows, some at once. What becomes of one does not concern the others.
-func (c *Copier) bring(ctx context.Context, page []row, deep int) []brought {
-	all := make([]brought, len(page))
+// syncPage syncs the contents of a page concurrently. Each outcome is independent.
+func (c *Copier) syncPage(ctx context.Context, page []row, deep int) []pageResult {
+	all := make([]pageResult, len(page))
 	var jobs sync.WaitGroup
 	free := make(chan struct{}, c.workers())
 	for i, r := range page {
 		free <- struct{}{}
 		jobs.Go(func() {
 			defer func() { <-free }()
-			res, err := c.one(ctx, r, deep)
-			all[i] = brought{r, res, err}
+			res, err := c.syncOne(ctx, r, deep)
+			all[i] = pageResult{r, res, err}
 		})
 	}
 	jobs.Wait()
 	return all
 }
 
-// workers is how many contents are on their way at once.
+// workers returns the number of contents synced concurrently.
 func (c *Copier) workers() int {
 	if c.opt.Workers > 0 {
 		return c.opt.Workers
 	}
-	if c.opt.Pair.Blobs.Caps().Far { // small ones wait for requests nearly all of the time
+	if c.opt.Pair.Blobs.Caps().Far { // small contents mostly wait for requests
 		return 16
 	}
 	return 4
 }
 
-// maxTries is how often in a row a content is tried that cannot be brought although the stores
-// answer: some seconds, in which a store that stumbles has recovered.
+// maxTries is the number of consecutive failed tries after which a content counts as bad although
+// both stores answer. They take some seconds, so that a store can recover.
 const maxTries = 3
 
-// judge finds out whether what could not be brought is the stores' fault or of these contents
-// alone: a file that the disk cannot read, an object that the store has lost. Of the latter nothing
-// waits: they count as bad after some tries. An error says that the page must be done again.
-func (c *Copier) judge(ctx context.Context, page []brought) (again error) {
+// classifyFailures decides whether failures of a page are caused by the stores or by single
+// contents, such as an unreadable file or a lost object. A single content counts as bad after
+// maxTries. If judge returns an error, the caller retries the page.
+func (c *Copier) classifyFailures(ctx context.Context, page []pageResult) (again error) {
 	for _, b := range page {
 		again = errors.Join(again, b.err)
 	}
 	if again != nil {
-		if err := c.answers(ctx); err != nil {
+		if err := c.probeSides(ctx); err != nil {
 			return errors.Join(again, err)
 		}
 	}
@@ -67,11 +67,11 @@ func (c *Copier) judge(ctx context.Context, page []brought) (again error) {
 		if b.err == nil {
 			continue
 		}
-		if c.tries[b.row.id]++; c.tries[b.row.id] < maxTries || !ofContent(b.err) {
+		if c.tries[b.row.id]++; c.tries[b.row.id] < maxTries || !isContentError(b.err) {
 			again = b.err
 			continue
 		}
-		page[i].res, page[i].err = c.wrong(b.row, b.err), nil
+		page[i].res, page[i].err = c.badResult(b.row, b.err), nil
 	}
 	if again == nil {
 		clear(c.tries)
@@ -79,24 +79,24 @@ func (c *Copier) judge(ctx context.Context, page []brought) (again error) {
 	return again
 }
 
-// contentError is an error of the stores about one content.
+// contentError is an error of a store about one content.
 type contentError struct{ error }
 
 func (e contentError) Unwrap() error { return e.error }
 
-// ofContent reports whether it may be the fault of a content that it was not brought. Where the
-// place is full it is not, nor where the database has not answered.
-func ofContent(err error) bool {
+// isContentError reports whether err may be caused by a single content. A full disk and errors of
+// the database are not.
+func isContentError(err error) bool {
 	_, ok := errors.AsType[contentError](err)
 	return ok && !drive.IsKind(err, drive.DiskFull)
 }
 
-// answers asks both sides for something that they do not have, and lets the follower store
-// something.
-func (c *Copier) answers(ctx context.Context) error {
-	s := c.opt.Pair.now.Load()
+// probeSides probes both sides: it stores a small object at the follower, looks for it at the
+// leader, and deletes it.
+func (c *Copier) probeSides(ctx context.Context) error {
+	s := c.opt.Pair.current.Load()
 	if s.follower() == nil {
-		return errStopped
+		return errDropStopped
 	}
 	name, err := putProbe(ctx, s.follower())
 	if err == nil {
@@ -109,7 +109,8 @@ func (c *Copier) answers(ctx context.Context) error {
 	return err
 }
 
-// putProbe puts something small, to be removed again. What a crash leaves of it "admin fsck" finds.
+// putProbe stores a small object, which the caller deletes. After a crash, "admin fsck" finds it as
+// a stray.
 func putProbe(ctx context.Context, at *Side) (name string, err error) {
 	const probe = "probe"
 	name = drive.NewID[drive.UploadID]().String()
@@ -120,50 +121,51 @@ func putProbe(ctx context.Context, at *Side) (name string, err error) {
 	return name, nil
 }
 
-// result is what became of one content.
+// result is the outcome of syncing one content.
 type result struct {
 	copied bool
-	bad    string // what is wrong with it
+	bad    string // why the content is bad; empty: it is not
 }
 
-// one brings one content, and compares its digest on the side that is new where it is among the
-// deep percent.
-func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
+// syncOne syncs one content. If the content is in the sample of deep percent, it also verifies the
+// digest on the new side.
+func (c *Copier) syncOne(ctx context.Context, r row, deep int) (result, error) {
 	if r.bad != "" {
-		return c.wrong(r, errors.New(r.bad)), nil
+		return c.badResult(r, errors.New(r.bad)), nil
 	}
-	deeply := sampled(r.content, deep)
-	outcome, err := c.opt.Pair.Sync(ctx, r.content, deeply, c.pace)
+	deeply := inSample(r.content, deep)
+	outcome, err := c.opt.Pair.Sync(ctx, r.content, deeply, c.waitPace)
 	if err == nil && outcome == Nowhere {
-		return c.nowhere(ctx, r)
+		return c.missingResult(ctx, r)
 	}
-	if err == nil && outcome == There && deeply && c.opt.Pair.now.Load().lead == Second { // else Sync has compared it
-		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.pace)
+	if err == nil && outcome == There && deeply && c.opt.Pair.current.Load().lead == Second { // otherwise Sync has verified it
+		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.waitPace)
 	}
 	if wrong, ok := errors.AsType[*MismatchError](err); ok {
-		return c.wrong(r, wrong), nil
+		return c.badResult(r, wrong), nil
 	}
 	if err != nil {
 		return result{}, contentError{err}
 	}
 	if outcome == Copied {
-		c.note(r.content.Size)
+		c.countCopied(r.content.Size)
 	}
 	return result{copied: outcome == Copied}, nil
 }
 
-// wrong is the result of content that cannot be brought. Of content that is marked as damaged it is
-// known, and there is nothing to be brought.
-func (c *Copier) wrong(r row, why error) result {
+// badResult returns the result for a content that cannot be synced. A content marked as damaged is
+// known already and not bad.
+func (c *Copier) badResult(r row, why error) result {
 	if r.damaged {
 		return result{}
 	}
-	c.opt.Log.Error("content that is not what its row tells of", "file", r.content.Name, "error", why)
+	c.opt.Log.Error("content does not match its row and is not copied; the migration cannot finish before it is repaired", "file", r.content.Name, "error", why)
 	return result{bad: why.Error()}
 }
 
-// nowhere judges content that neither side has: its row has gone by now, or it is lost.
-func (c *Copier) nowhere(ctx context.Context, r row) (result, error) {
+// missingResult returns the result for a content that is on neither side: its row is gone, or the
+// content is lost.
+func (c *Copier) missingResult(ctx context.Context, r row) (result, error) {
 	_, found, err := c.find(ctx, r.content.Name)
 	if err != nil || !found || r.damaged {
 		return result{}, err
@@ -171,8 +173,8 @@ func (c *Copier) nowhere(ctx context.Context, r row) (result, error) {
 	return result{bad: "content " + r.content.Name + " is at neither side"}, nil
 }
 
-// sampled says whether the bytes of content are read again. The last byte of a digest is as good as
-// a die, and the same each time.
-func sampled(c Content, percent int) bool {
+// inSample reports whether a content is in the sample of percent contents whose bytes are read
+// again. The choice depends on the digest, so it is stable.
+func inSample(c Content, percent int) bool {
 	return int(c.Sum[len(c.Sum)-1])*100 < percent*256
 }

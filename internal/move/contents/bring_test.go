@@ -41,7 +41,7 @@ func never(string) error { return nil }
 // breakable puts a store that can be broken in front of a side's.
 func (s *site) breakable(w Which) *broken {
 	b := &broken{s.pair.Side(w).Store, never, never}
-	s.pair.change(func(st *state) {
+	s.pair.update(func(st *pairState) {
 		side := *st.sides[w]
 		side.Store = b
 		st.sides[w] = &side
@@ -66,7 +66,7 @@ func (s *site) struggle() sweep {
 	for range 10 {
 		_, _ = s.runOnce(s.t.Context())
 	}
-	at, err := s.load(s.t.Context())
+	at, err := s.loadSweep(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestACopyGoesOnBesideOneThatFails(t *testing.T) {
 		<-failed
 		return nil
 	}
-	if got := s.bring(t.Context(), all, 0); got[0].err == nil || got[1].err != nil {
+	if got := s.syncPage(t.Context(), all, 0); got[0].err == nil || got[1].err != nil {
 		t.Errorf("%v, %v", got[0].err, got[1].err)
 	}
 	s.wantAt(Second, good, true)
@@ -231,7 +231,7 @@ func TestAProcessThatDiesOftenGetsOn(t *testing.T) {
 	const perLife = 30 // contents
 	progress := func() (int64, bool) {
 		t.Helper()
-		at, err := s.load(t.Context())
+		at, err := s.loadSweep(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -240,7 +240,7 @@ func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
 		s.wantGate(migrate.Second, false)
 		s.run()
 		s.wantGate(migrate.Second, true)
-		if at, err := s.load(t.Context()); err != nil || at.Deep != 100 {
+		if at, err := s.loadSweep(t.Context()); err != nil || at.Deep != 100 {
 			t.Errorf("%d %% of the bytes are compared, %v", at.Deep, err)
 		}
 		after := s.put(uint64(i) + 2)
@@ -265,17 +265,17 @@ func TestVerifyWithinASweep(t *testing.T) {
 		s.put(i)
 	}
 	for _, when := range []string{"in the first page", "in a later one"} {
-		at, err := s.open(t.Context(), s.state)
+		at, err := s.openSweep(t.Context(), s.state)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Verify(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.sweepOn(t.Context(), at); !errors.Is(err, errBegunAgain) {
+		if _, err := s.sweepPage(t.Context(), at); !errors.Is(err, errSweepReplaced) {
 			t.Errorf("%s: %v", when, err)
 		}
-		if now, err := s.load(t.Context()); err != nil || now.Deep != 100 || now.Done != 0 || !now.Armed {
+		if now, err := s.loadSweep(t.Context()); err != nil || now.Deep != 100 || now.Done != 0 || !now.Armed {
 			t.Errorf("%s: %+v, %v", when, now, err)
 		}
 		if _, err := s.runOnce(t.Context()); err != nil {
@@ -283,7 +283,7 @@ func TestVerifyWithinASweep(t *testing.T) {
 		}
 	}
 	s.run()
-	if now, err := s.load(t.Context()); err != nil || now.Deep != 100 || now.Ended == 0 || now.Done != pageSize+20 {
+	if now, err := s.loadSweep(t.Context()); err != nil || now.Deep != 100 || now.Ended == 0 || now.Done != pageSize+20 {
 		t.Errorf("%+v, %v", now, err)
 	}
 }
@@ -379,7 +379,7 @@ func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
 			}
 			alone := s.put(2)
 			if meanwhile == nil {
-				if err := s.arm(t.Context()); err != nil {
+				if err := s.createTriggers(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -387,7 +387,7 @@ func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
 			s.lead(First)
 			s.wantGateBack(false) // nobody has copied since the switch
 			s.state.Paused = true
-			if _, err := s.open(t.Context(), s.state); err != nil { // the sweep has begun, and goes no further
+			if _, err := s.openSweep(t.Context(), s.state); err != nil { // the sweep has begun, and goes no further
 				t.Fatal(err)
 			}
 			s.wantGateBack(false)

@@ -17,75 +17,77 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Options configure NewCopier. DB, Pair and State are required.
+// Options configures NewCopier. DB, Pair and State are required.
 type Options struct {
-	DB   *sqldb.DB // the handle that goes to the primary
+	DB   *sqldb.DB // handle routed to the primary
 	Pair *Pair
-	// State says where the migration stands.
+	// State returns the state of the migration.
 	State func() migrate.State
-	Drop  Drop
-	// Workers is how many contents are on their way at once. Default 4, and 16 where a side is far.
+	// Drop is required only for dropping the old place.
+	Drop Drop
+	// Workers is the number of contents synced concurrently. Default 4, or 16 if a side is remote.
 	Workers int
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Copier is the loop and what it tells. It is safe for concurrent use.
+// Copier copies contents between the sides of a pair. It is safe for concurrent use.
 type Copier struct {
 	opt   Options
-	limit *rate.Limiter // bytes
+	limit *rate.Limiter // in bytes per second
 
-	page      int            // rows between two save points of the sweep; of Run alone
-	drainFrom time.Time      // when the queue is looked at again after it could not be emptied; of Run alone
-	tries     map[string]int // how often in a row a content of the page could not be brought, by id; of Run alone
+	page       int            // rows between two save points of the sweep; used only by Run
+	drainAfter time.Time      // time before which a failed queue is not tried again; used only by Run
+	tries      map[string]int // consecutive failed tries by blob id; used only by Run
 
-	mu    sync.Mutex
-	speed speed
-	paced int64 // what the limit was set to, in bytes a second; 0: none
+	mu      sync.Mutex
+	speed   rateMeter
+	limited int64 // current limit in bytes per second; 0: none
 }
 
 var _ migrate.Contents = (*Copier)(nil)
 
-// NewCopier does no I/O.
+// NewCopier returns a Copier. It does no I/O.
 func NewCopier(o Options) *Copier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB)), page: firstPage, tries: map[string]int{}}
+	return &Copier{opt: o, speed: rateMeter{clock: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB)), page: firstPage, tries: map[string]int{}}
 }
 
 const (
-	// firstPage and pageSize are the fewest and the most rows of blobs between two save points of a
-	// sweep. A process begins with few, and takes twice as many as long as they take less than half
-	// of saveTime: what one that is killed again and again has done counts.
+	// firstPage and pageSize are the minimum and maximum number of rows between two save points of
+	// a sweep. A process starts with firstPage and doubles it while a page takes less than half of
+	// pageTime, so that even a process that is killed repeatedly makes progress.
 	firstPage = 8
 	pageSize  = 100
-	saveTime  = time.Second
+	pageTime  = time.Second
 
-	restTime = 300 * time.Millisecond
-	failTime = 3 * time.Second // a store or database that does not answer is asked again then
+	idlePause = 300 * time.Millisecond
+	failPause = 3 * time.Second // pause after an error of a store or database
 )
 
-// Run copies until ctx is done.
+// Run copies contents until ctx ends. It returns nil then, and errCannotOpenOld if another process
+// must drop the old place.
 func (c *Copier) Run(ctx context.Context) error {
 	for {
 		busy, err := c.runOnce(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it ends because it should
+			return nil //nolint:nilerr // a normal end
 		}
-		if errors.Is(err, errElsewhere) { // give the lease back
+		if errors.Is(err, errCannotOpenOld) { // the caller releases the lease
 			return err
 		}
 		if err != nil {
-			c.opt.Log.WarnContext(ctx, "contents are not copied; it goes on in a moment", "error", err)
+			c.opt.Log.WarnContext(ctx, "copying contents failed; it is retried in a few seconds", "error", err)
 		}
-		pause := restTime
+		pause := idlePause
 		switch {
 		case busy:
 			continue
 		case err != nil:
-			pause = failTime
+			pause = failPause
 		}
 		select {
 		case <-time.After(pause):
@@ -94,57 +96,56 @@ func (c *Copier) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce brings what waits, and a page of the sweep, whatever became of what waits. busy: there is
-// more.
+// runOnce syncs the queue and one page of the sweep, even if the queue failed. busy reports that
+// the sweep has more pages.
 func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 	state := c.opt.State()
 	switch {
 	case state.Dropping:
 		return false, c.dropOnce(ctx, state)
 	case state.Phase == migrate.NewOnly:
-		return false, c.leave(ctx)
+		return false, c.endCapture(ctx)
 	}
 	if _, both := c.opt.Pair.Attached(); !both || state.ID == "" || state.Contents == "" {
 		return false, nil
 	}
-	s, err := c.open(ctx, state)
+	s, err := c.openSweep(ctx, state)
 	if err != nil {
 		return false, err
 	}
-	waiting := c.drainAgain(ctx)
+	waiting := c.drainUnlessFailing(ctx)
 	if s.Ended != 0 || state.Paused {
 		return false, waiting
 	}
-	busy, err = c.sweepOn(ctx, s)
-	if errors.Is(err, errBegunAgain) { // what was done is done
+	busy, err = c.sweepPage(ctx, s)
+	if errors.Is(err, errSweepReplaced) { // another sweep was requested; the work is not lost
 		busy, err = true, nil
 	}
 	return busy, errors.Join(waiting, err)
 }
 
-// drainAgain is drain, unless something that waits could not be brought a moment ago: the sweep
-// goes on meanwhile, and does not try that with each of its pages.
-func (c *Copier) drainAgain(ctx context.Context) error {
+// drainUnlessFailing drains the queue, unless that failed less than failPause ago.
+func (c *Copier) drainUnlessFailing(ctx context.Context) error {
 	now := c.opt.Now()
-	if now.Before(c.drainFrom) {
+	if now.Before(c.drainAfter) {
 		return nil
 	}
 	err := c.drain(ctx)
 	if err != nil {
-		c.drainFrom = now.Add(failTime)
+		c.drainAfter = now.Add(failPause)
 	}
 	return err
 }
 
-// sweepOn brings the next page of the sweep. busy: there is another.
-func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
+// sweepPage syncs the next page of the sweep. busy reports that there are more.
+func (c *Copier) sweepPage(ctx context.Context, s sweep) (busy bool, err error) {
 	began, size := time.Now(), c.page
 	page, err := c.rows(ctx, s.After, s.Last, size)
 	if err != nil {
 		return false, err
 	}
-	all := c.bring(ctx, page, s.Deep)
-	if err := c.judge(ctx, all); err != nil {
+	all := c.syncPage(ctx, page, s.Deep)
+	if err := c.classifyFailures(ctx, all); err != nil {
 		return false, err
 	}
 	for _, b := range all {
@@ -158,27 +159,26 @@ func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
 	}
 	s.Total = max(s.Total, s.Done)
 	c.page = nextPage(size, time.Since(began))
-	return s.Ended == 0, c.save(ctx, &s)
+	return s.Ended == 0, c.saveSweep(ctx, &s)
 }
 
-// nextPage returns how many rows to bring before the next save point, after as many as size have
-// taken so long.
+// nextPage returns the size of the next page, given the size and the duration of the last one.
 func nextPage(size int, took time.Duration) int {
 	switch {
-	case took < saveTime/2:
+	case took < pageTime/2:
 		return min(2*size, pageSize)
-	case took > saveTime:
+	case took > pageTime:
 		return max(size/2, firstPage)
 	}
 	return size
 }
 
-// row is a row of blobs, as far as it says what a copy must be.
+// row is a row of blobs with what a copy must match.
 type row struct {
 	id      string
 	content Content
 	damaged bool
-	bad     string // what is wrong with the row itself, so that nothing can be compared with it; empty: nothing
+	bad     string // defect of the row that prevents any comparison; empty: none
 }
 
 const rowColumns = "id, file, digest, size, part_size, damaged_at"
@@ -198,7 +198,8 @@ func scanRow(r *row, scan func(dest ...any) error) error {
 	return nil
 }
 
-// rows returns up to limit rows behind an id, up to another one; empty: up to the end.
+// rows returns up to limit rows with an id above after and not above last; an empty last means no
+// upper bound.
 func (c *Copier) rows(ctx context.Context, after, last string, limit int) ([]row, error) {
 	query, args := "SELECT "+rowColumns+" FROM blobs WHERE id > ? ORDER BY id LIMIT ?", []any{after, limit}
 	if last != "" {
@@ -212,7 +213,7 @@ func (c *Copier) rows(ctx context.Context, after, last string, limit int) ([]row
 	return page, nil
 }
 
-// find reads the row of a file.
+// find returns the row of a file.
 func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err error) {
 	err = scanRow(&r, c.opt.DB.QueryRow(ctx, "SELECT "+rowColumns+" FROM blobs WHERE file = ?", file).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -221,42 +222,43 @@ func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err 
 	return r, err == nil, err
 }
 
-// pace keeps to what the migration says about bytes. Who waits looks again after patience: the pace
-// may have changed.
-func (c *Copier) pace(ctx context.Context, bytes int) error {
+// waitPace waits until bytes more may be read under the migration's pace. It rereads the pace every
+// patience. If ctx ends, it returns Unavailable.
+func (c *Copier) waitPace(ctx context.Context, bytes int) error {
 	for {
-		if !c.follow(c.opt.State().Pace.Bytes) {
+		if !c.setLimit(c.opt.State().Pace.Bytes) {
 			return nil
 		}
 		turn := c.limit.ReserveN(time.Now(), min(bytes, c.limit.Burst()))
 		left := turn.Delay()
-		if left > patience {
+		if left > paceRecheck {
 			turn.Cancel()
 		}
 		if left <= 0 {
 			return nil
 		}
-		timer := time.NewTimer(min(left, patience))
+		timer := time.NewTimer(min(left, paceRecheck))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return drive.Wrap(ctx.Err(), drive.Unavailable)
 		}
-		if left <= patience {
+		if left <= paceRecheck {
 			return nil
 		}
 	}
 }
 
-const patience = time.Second
+// paceRecheck is the longest wait before the pace is read again.
+const paceRecheck = time.Second
 
-// follow sets the limit to so many bytes a second, and reports whether there is one.
-func (c *Copier) follow(pace int64) bool {
+// setLimit sets the limit in bytes per second and reports whether there is one.
+func (c *Copier) setLimit(pace int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.paced != pace {
-		c.paced = pace
+	if c.limited != pace {
+		c.limited = pace
 		c.limit.SetLimit(rate.Limit(pace))
 	}
 	return pace > 0

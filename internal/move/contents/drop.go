@@ -14,28 +14,29 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Old is the place that was left, open.
+// Old is the open old place of contents. The caller calls Close.
 type Old struct {
 	Side  Side
 	Close func() error
 }
 
-// Drop is what removing contents from the place that was left needs. It is done when the
-// installation runs from the new place alone.
+// Drop configures the deletion of contents at the old place, after the installation uses only the
+// new one.
 type Drop struct {
-	// Open opens the place that was left, as the migration names it, after it has proved that the
-	// place is this installation's. WrongState tells why it cannot: that it is on another machine,
-	// for one.
+	// Open opens the old place, as named by the migration, and verifies that it belongs to this
+	// installation. It returns WrongState with the reason if it cannot, such as a place on another
+	// machine.
 	Open func(ctx context.Context, place string) (Old, error)
-	// Ready and Note are DropReady and NoteContents of the migration.
+	// Ready and Note are DropReady and NoteContents of migrate.Migration.
 	Ready func(ctx context.Context) (bool, error)
 	Note  func(ctx context.Context, change func(*migrate.OldContents)) error
 }
 
-// errElsewhere says that this process cannot open the place that was left; another one may.
-var errElsewhere = errors.New("the old place of contents cannot be opened here")
+// errCannotOpenOld reports that this process cannot open the old place; another process may.
+var errCannotOpenOld = errors.New("the old place of contents cannot be opened here")
 
-// GateDrop implements migrate.Contents.
+// GateDrop implements migrate.Contents: it checks that the old place can be opened and is not the
+// place in use.
 func (c *Copier) GateDrop(ctx context.Context) ([]migrate.Gate, error) {
 	g := migrate.Gate{Name: "old-contents"}
 	state := c.opt.State()
@@ -55,7 +56,7 @@ func (c *Copier) GateDrop(ctx context.Context) ([]migrate.Gate, error) {
 	return []migrate.Gate{g}, old.Close()
 }
 
-// reason is an error without the word for its kind.
+// reason returns the text of an error without its kind.
 func reason(err error) string {
 	if e, ok := errors.AsType[*drive.Error](err); ok && e.Err != nil {
 		return e.Err.Error()
@@ -63,7 +64,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// openOld opens the place that was left, and proves that it is not the one in use.
+// openOld opens the old place and verifies that it is not the place in use.
 func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) {
 	if state.OldContents == "" {
 		return Old{}, drive.Wrap(errors.New("it was not noted where contents were: the migration began with an older release; remove them by hand"), drive.WrongState)
@@ -72,15 +73,15 @@ func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) 
 	if err != nil {
 		return Old{}, err
 	}
-	if err := c.apart(ctx, old.Side); err != nil {
+	if err := c.checkDistinct(ctx, old.Side); err != nil {
 		return Old{}, errors.Join(err, old.Close())
 	}
 	return old, nil
 }
 
-// apart proves that a place is not the one in use, whatever their names say: what is put at one is
-// not seen at the other. Two names may mean one directory (a link, a mount) or one bucket.
-func (c *Copier) apart(ctx context.Context, old Side) error {
+// checkDistinct returns WrongState if a place is the one in use under another name, such as a link,
+// a mount or the same bucket: it stores an object at one and looks for it at the other.
+func (c *Copier) checkDistinct(ctx context.Context, old Side) error {
 	now := c.opt.Pair.Side(First)
 	name, err := putProbe(ctx, now)
 	if err != nil {
@@ -96,10 +97,9 @@ func (c *Copier) apart(ctx context.Context, old Side) error {
 	return errors.Join(err, now.Store.Remove(ctx, name))
 }
 
-// dropOnce goes through all contents at the place that was left, and removes those that the new one
-// has, and those that nobody has any more. Contents that the new place does not have as their rows
-// tell stay, and are counted; so does what does not follow the rules of names, what is staged, and
-// the quarantine. Wherever it stops, the next one finds less.
+// dropOnce deletes the contents at the old place that the new one has or that no row names.
+// Contents that the new place lacks or has differently are kept and counted. Objects with other
+// names, staged uploads and the quarantine stay, too. It is idempotent and can be interrupted.
 func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 	if state.OldGone || state.Contents == "" || state.Paused {
 		return nil
@@ -112,13 +112,13 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 	}
 	old, err := c.openOld(ctx, state)
 	if err != nil {
-		return errors.Join(errElsewhere, err)
+		return errors.Join(errCannotOpenOld, err)
 	}
 	var page []blob.Stray
 	flush := func() error {
 		now := c.opt.State()
 		if now.ID != state.ID || !now.Dropping || now.Paused {
-			return errStopped
+			return errDropStopped
 		}
 		err := c.dropPage(ctx, old.Side, page, state.Deep)
 		page = page[:0]
@@ -139,16 +139,17 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 	if err == nil {
 		err = c.opt.Drop.Note(ctx, func(o *migrate.OldContents) { o.Ended = true })
 	}
-	if errors.Is(err, errStopped) {
+	if errors.Is(err, errDropStopped) {
 		err = nil
 	}
 	return errors.Join(err, old.Close())
 }
 
-var errStopped = errors.New("the migration is paused, or is another")
+// errDropStopped reports that the migration was paused or replaced.
+var errDropStopped = errors.New("the migration is paused, or is another")
 
-// dropPage removes together what may go of a page: contents that follow each other may lie
-// together.
+// dropPage deletes the deletable contents of a page together, because adjacent contents may share a
+// pack.
 func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep int) error {
 	var mu sync.Mutex
 	var did migrate.OldContents
@@ -157,7 +158,7 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 	g.SetLimit(c.workers())
 	for _, s := range page {
 		g.Go(func() error {
-			kept, err := c.keeps(gctx, s, deep)
+			kept, err := c.keepReason(gctx, s, deep)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -191,9 +192,9 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 	}))
 }
 
-// keeps says why content stays at the old place: a row tells of it, and the new place does not have
-// it. Empty: it may go.
-func (c *Copier) keeps(ctx context.Context, s blob.Stray, deep int) (kept string, err error) {
+// keepReason returns why a content must stay at the old place: a row names it and the new place
+// does not have it. Empty: it can be deleted.
+func (c *Copier) keepReason(ctx context.Context, s blob.Stray, deep int) (kept string, err error) {
 	r, found, err := c.find(ctx, s.Name)
 	if err != nil || !found {
 		return "", err
@@ -201,7 +202,7 @@ func (c *Copier) keeps(ctx context.Context, s blob.Stray, deep int) (kept string
 	if r.bad != "" {
 		return r.bad, nil
 	}
-	err = c.opt.Pair.Check(ctx, First, r.content, sampled(r.content, deep), c.pace)
+	err = c.opt.Pair.Check(ctx, First, r.content, inSample(r.content, deep), c.waitPace)
 	if wrong, ok := errors.AsType[*MismatchError](err); ok {
 		return wrong.Error(), nil
 	}

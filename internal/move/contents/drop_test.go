@@ -171,7 +171,7 @@ func TestThePlaceInUseIsNotDropped(t *testing.T) {
 	if err != nil || len(gates) != 1 || gates[0].OK || !strings.Contains(gates[0].Detail, "in use") {
 		t.Errorf("the gate says %+v, %v", gates, err)
 	}
-	if _, err := s.runOnce(t.Context()); !errors.Is(err, errElsewhere) {
+	if _, err := s.runOnce(t.Context()); !errors.Is(err, errCannotOpenOld) {
 		t.Errorf("dropped with %v", err)
 	}
 	s.wantLeft(*s.pair.Side(First), s.files...)
@@ -201,16 +201,16 @@ func TestThePaceOfContentsFollows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.state.Pace.Bytes = 1
-	if err := s.pace(t.Context(), 1<<20); err != nil { // the first is free
+	if err := s.waitPace(t.Context(), 1<<20); err != nil { // the first is free
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.pace(ctx, 1<<20); !drive.IsKind(err, drive.Unavailable) {
+	if err := s.waitPace(ctx, 1<<20); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("a million bytes at one a second: %v", err)
 	}
 	s.state.Pace.Bytes = 0
-	if err := s.pace(ctx, 1<<30); err != nil {
+	if err := s.waitPace(ctx, 1<<30); err != nil {
 		t.Errorf("no bound, and yet %v", err)
 	}
 }

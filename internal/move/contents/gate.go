@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Gate implements migrate.Contents. Until everybody writes to the new side the old one has
-// everything, and reads find it there, so that only a sweep must have come to its end. Before the
-// old side is left, nothing may be there that is not at the new one.
+// Gate implements migrate.Contents. Before phase 4 the old side has all contents, so a completed
+// sweep suffices. Before phase 5, the new side must have all contents, and no upload may be running
+// at the old one.
 func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, error) {
 	state := c.opt.State()
 	if state.Contents == "" || to < migrate.Second {
@@ -19,17 +19,16 @@ func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, er
 	if _, both := c.opt.Pair.Attached(); !both {
 		return []migrate.Gate{notOpened}, nil
 	}
-	swept, err := c.swept(ctx, state)
+	swept, err := c.sweepGate(ctx, state)
 	if err != nil || to < migrate.NewOnly {
 		return []migrate.Gate{swept}, err
 	}
-	return c.all(ctx, swept, Second, First)
+	return c.moveGates(ctx, swept, Second, First)
 }
 
-// GateBack lists what must hold before contents are left where they were at first, and only there.
-// As long as the new side has never led nothing is there alone. Once it has, only a sweep that
-// began when the old side led again proves that everything is back: what was stored before the
-// triggers were made on the new primary is in no queue.
+// GateBack returns the conditions for using only the old place again. If the new side has never
+// led, there are none. Otherwise a sweep must have ended that began after the old side led again:
+// contents stored before the triggers were created on the new primary are in no queue.
 func (c *Copier) GateBack(ctx context.Context) ([]migrate.Gate, error) {
 	state := c.opt.State()
 	if state.Contents == "" || state.Phase == migrate.Freeze || state.Term <= 1 {
@@ -38,24 +37,24 @@ func (c *Copier) GateBack(ctx context.Context) ([]migrate.Gate, error) {
 	if _, both := c.opt.Pair.Attached(); !both {
 		return []migrate.Gate{notOpened}, nil
 	}
-	swept, err := c.swept(ctx, state)
+	swept, err := c.sweepGate(ctx, state)
 	if err != nil {
 		return nil, err
 	}
-	return c.all(ctx, swept, First, Second)
+	return c.moveGates(ctx, swept, First, Second)
 }
 
-// notOpened is the gate of an instance that cannot tell what is at the new place.
+// notOpened is the gate of an instance that cannot read the new place.
 var notOpened = migrate.Gate{Name: "contents", Detail: "this instance has not opened the new place of contents yet"}
 
-// swept is the gate of a sweep that came to its end.
-func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, error) {
+// sweepGate checks that the sweep of the current term has ended without bad contents.
+func (c *Copier) sweepGate(ctx context.Context, state migrate.State) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "contents"}
-	s, err := c.load(ctx)
+	s, err := c.loadSweep(ctx)
 	switch {
 	case err != nil:
 		return g, err
-	case s.Of != nameOf(state) || !s.Armed:
+	case s.Of != termName(state) || !s.Armed:
 		g.Detail = "contents have not been looked through in this direction"
 	case s.Ended == 0:
 		g.Detail = fmt.Sprintf("%d of %d contents looked through", s.Done, s.Total)
@@ -67,27 +66,28 @@ func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, 
 	return g, nil
 }
 
-// all is swept, with everything that has come since, and nothing on its way. Uploads are asked for
-// first: one that ends after that is in the queue.
-func (c *Copier) all(ctx context.Context, swept migrate.Gate, at, leaves Which) ([]migrate.Gate, error) {
-	uploads, err := c.staged(ctx, leaves)
+// moveGates returns the gate swept and the gates for the queue and for uploads. It lists uploads
+// first: an upload that ends later is in the queue.
+func (c *Copier) moveGates(ctx context.Context, swept migrate.Gate, at, leaves Which) ([]migrate.Gate, error) {
+	uploads, err := c.uploadsGate(ctx, leaves)
 	if err != nil {
 		return nil, err
 	}
-	lacks, err := c.behind(ctx, at)
-	return []migrate.Gate{swept, waits(lacks, c.opt.Pair.Side(at).Name), uploads}, err
+	lacks, err := c.lackedBy(ctx, at)
+	return []migrate.Gate{swept, waitingGate(lacks, c.opt.Pair.Side(at).Name), uploads}, err
 }
 
-func waits(lacks []string, place string) migrate.Gate {
+// waitingGate returns the gate for contents in the queue that a place lacks.
+func waitingGate(lacks []string, place string) migrate.Gate {
 	g := migrate.Gate{Name: "contents-waiting", OK: len(lacks) == 0, Detail: "nothing waits to be copied to " + place}
 	if !g.OK {
-		g.Detail = fmt.Sprintf("%d contents wait to be copied to %s: %s", len(lacks), place, some(lacks))
+		g.Detail = fmt.Sprintf("%d contents wait to be copied to %s: %s", len(lacks), place, firstNames(lacks))
 	}
 	return g
 }
 
-// staged is the gate of uploads that have not ended where they must not go on.
-func (c *Copier) staged(ctx context.Context, w Which) (migrate.Gate, error) {
+// uploadsGate checks that no upload is running at a side.
+func (c *Copier) uploadsGate(ctx context.Context, w Which) (migrate.Gate, error) {
 	side, n := c.opt.Pair.Side(w), 0
 	g := migrate.Gate{Name: "uploads"}
 	err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {

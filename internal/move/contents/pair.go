@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Side is one of the two places.
+// Side is one of the two places of contents.
 type Side struct {
-	Name       string // for people: a directory, or s3://host/bucket
+	Name       string // shown to people: a directory, or s3://host/bucket
 	Store      blob.Store
 	Staging    blob.Staging
 	Quarantine blob.Quarantine
@@ -19,7 +19,7 @@ type Side struct {
 // Which names a side.
 type Which int
 
-// The sides: the one that was there first, and the one that was attached.
+// The sides: First is the original place, Second the attached one.
 const (
 	First Which = iota
 	Second
@@ -28,147 +28,146 @@ const (
 // Other returns the other side.
 func (w Which) Other() Which { return 1 - w }
 
-// Pair is the place. It is safe for concurrent use.
+// Pair presents one or two sides as one store. It is safe for concurrent use.
 type Pair struct {
 	Blobs      *Store
 	Uploads    *Uploads
 	Quarantine *Quarantine
 
-	shared bool // what package upload was told of the kind of staging
-	now    atomic.Pointer[state]
-	where  places
-	moving sync.Map // upload ids, as texts, whose staging is that of a copy
+	shared      bool // the kind of staging reported to package upload
+	current     atomic.Pointer[pairState]
+	uploadSides sideCache
+	copying     sync.Map // set of upload ids (as text) that stage copies of contents
 }
 
-// state is what an operation sees from its beginning to its end. It is never changed.
-type state struct {
-	sides    [2]*Side // the second may be nil
-	lead     Which
-	left     bool // the first side, for good
-	percent  int  // of contents that are read at the follower first
-	readable bool // parts can be read before they are sealed; once it is false it stays so
+// pairState is the immutable configuration that one operation uses.
+type pairState struct {
+	sides     [2]*Side // the second may be nil
+	lead      Which
+	firstLeft bool // the first side is not used any more
+	percent   int  // percentage of contents read at the follower first
+	readable  bool // parts can be read before sealing; once false, it stays false
 }
 
-// NewPair returns a pair of which there is only one side.
+// NewPair returns a pair with one side.
 func NewPair(first Side) *Pair {
 	caps := first.Staging.Caps()
 	p := &Pair{shared: caps.Shared}
 	p.Blobs, p.Uploads, p.Quarantine = &Store{p}, &Uploads{p}, &Quarantine{p}
-	p.now.Store(&state{sides: [2]*Side{&first}, readable: caps.ReadableParts})
+	p.current.Store(&pairState{sides: [2]*Side{&first}, readable: caps.ReadableParts})
 	return p
 }
 
-// Attach adds the second side, or replaces it. The first one goes on leading unless Lead says
-// otherwise.
+// Attach adds or replaces the second side. The leader is unchanged.
 func (p *Pair) Attach(second Side) {
 	readable := second.Staging.Caps().ReadableParts
-	second.Staging = p.alike(second)
-	p.change(func(s *state) {
-		s.sides[Second], s.left, s.readable = &second, false, s.readable && readable
+	second.Staging = p.matchKind(second)
+	p.update(func(s *pairState) {
+		s.sides[Second], s.firstLeft, s.readable = &second, false, s.readable && readable
 	})
 }
 
-// alike makes the staging of a second side look like one of the first side's kind.
-func (p *Pair) alike(side Side) blob.Staging {
+// matchKind wraps the staging of a second side if its kind differs from the first side's.
+func (p *Pair) matchKind(side Side) blob.Staging {
 	switch shared := side.Staging.Caps().Shared; {
 	case shared && !p.shared:
-		return alone{side.Staging, side.Store}
+		return exclusiveStaging{side.Staging, side.Store}
 	case !shared && p.shared:
-		return among{side.Staging}
+		return sharedStaging{side.Staging}
 	}
 	return side.Staging
 }
 
-// Detach takes the second side away again; it must not lead. Uploads that began there are not found
-// any more.
+// Detach removes the second side, which must not lead. Uploads that began there are lost.
 func (p *Pair) Detach() {
-	p.change(func(s *state) { s.sides[Second], s.lead, s.left, s.percent = nil, First, false, 0 })
-	p.where.clear()
+	p.update(func(s *pairState) { s.sides[Second], s.lead, s.firstLeft, s.percent = nil, First, false, 0 })
+	p.uploadSides.clear()
 }
 
-// Leave says that everything is at the second side, which leads. The first one stays as it is:
-// nothing is asked of it any more, and nothing goes there or is removed there.
+// Leave makes the second side the only one. The first side is neither read nor changed any more.
 func (p *Pair) Leave() {
-	p.change(func(s *state) { s.lead, s.left, s.percent = Second, true, 0 })
-	p.where.clear()
+	p.update(func(s *pairState) { s.lead, s.firstLeft, s.percent = Second, true, 0 })
+	p.uploadSides.clear()
 }
 
-// Lead says which side new content and new uploads go to.
-func (p *Pair) Lead(w Which) { p.change(func(s *state) { s.lead = w }) }
+// Lead selects the side for new contents and new uploads.
+func (p *Pair) Lead(w Which) { p.update(func(s *pairState) { s.lead = w }) }
 
-// Read says how many percent of contents, always the same ones, are read at the follower if it has
-// them.
-func (p *Pair) Read(percent int) { p.change(func(s *state) { s.percent = percent }) }
+// Read sets the percentage of contents that are read at the follower first, if it has them. The
+// choice per content is stable.
+func (p *Pair) Read(percent int) { p.update(func(s *pairState) { s.percent = percent }) }
 
-func (p *Pair) change(edit func(*state)) {
+// update replaces the state atomically.
+func (p *Pair) update(edit func(*pairState)) {
 	for {
-		was := p.now.Load()
+		was := p.current.Load()
 		next := *was
 		edit(&next)
-		if p.now.CompareAndSwap(was, &next) {
+		if p.current.CompareAndSwap(was, &next) {
 			return
 		}
 	}
 }
 
-// Attached reports whether there are two sides, and which one leads.
+// Attached returns the leader, and whether there are two sides.
 func (p *Pair) Attached() (lead Which, both bool) {
-	s := p.now.Load()
+	s := p.current.Load()
 	return s.lead, s.sides[Second] != nil
 }
 
-// Side returns a side; nil: there is none.
-func (p *Pair) Side(w Which) *Side { return p.now.Load().sides[w] }
+// Side returns a side, or nil.
+func (p *Pair) Side(w Which) *Side { return p.current.Load().sides[w] }
 
-func (s *state) leader() *Side { return s.sides[s.lead] }
+// leader returns the leading side.
+func (s *pairState) leader() *Side { return s.sides[s.lead] }
 
-// follower may be nil.
-func (s *state) follower() *Side {
-	if s.left {
+// follower returns the other side, or nil.
+func (s *pairState) follower() *Side {
+	if s.firstLeft {
 		return nil
 	}
 	return s.sides[s.lead.Other()]
 }
 
-// order returns the sides that there are, the leader first.
-func (s *state) order() []*Side {
+// order returns the existing sides, leader first.
+func (s *pairState) order() []*Side {
 	if f := s.follower(); f != nil {
 		return []*Side{s.leader(), f}
 	}
 	return []*Side{s.leader()}
 }
 
-// places remembers where uploads are staged, to spare the asking.
-type places struct {
+// sideCache caches the sides of staged uploads.
+type sideCache struct {
 	mu  sync.Mutex
 	all map[drive.UploadID]*Side
 }
 
-// maxPlaces bounds the memory; beyond it everything is asked again.
-const maxPlaces = 100_000
+// maxCachedSides limits the cache; above it, the cache is cleared.
+const maxCachedSides = 100_000
 
-func (p *places) find(id drive.UploadID) *Side {
+func (p *sideCache) get(id drive.UploadID) *Side {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all[id]
 }
 
-func (p *places) note(id drive.UploadID, at *Side) {
+func (p *sideCache) put(id drive.UploadID, at *Side) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all == nil || len(p.all) >= maxPlaces {
+	if p.all == nil || len(p.all) >= maxCachedSides {
 		p.all = map[drive.UploadID]*Side{}
 	}
 	p.all[id] = at
 }
 
-func (p *places) forget(id drive.UploadID) {
+func (p *sideCache) remove(id drive.UploadID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, id)
 }
 
-func (p *places) clear() {
+func (p *sideCache) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.all)

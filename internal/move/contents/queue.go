@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The triggers write the file of each new or changed row of blobs into copies. They keep still
-// where package migrate brings rows: it brings those of copies, too. Where nothing moves any more,
-// on a side that was given up, they do nothing.
+// triggers are the statements by trigger name. They insert the file of each new or changed row of
+// blobs into copies. They ignore rows written by package migrate, which also replicates copies, and
+// do nothing on a side without a migration.
 var triggers = map[string]map[sqldb.Dialect]string{
 	"copies_ins_blobs": {
 		sqldb.SQLite: `CREATE TRIGGER copies_ins_blobs AFTER INSERT ON blobs WHEN EXISTS (SELECT 1 FROM migration_side WHERE contents <> '' AND applying = 0)
@@ -30,18 +30,19 @@ var triggers = map[string]map[sqldb.Dialect]string{
 	},
 }
 
-// arm makes the triggers on the primary. To make one waits for the transactions that have used the
-// table.
-func (c *Copier) arm(ctx context.Context) error {
-	return c.change(ctx, func(ctx context.Context, tx *sqldb.Tx, name string) error {
+// createTriggers creates the triggers on the primary. Each statement waits for transactions that
+// have used the table.
+func (c *Copier) createTriggers(ctx context.Context) error {
+	return c.replaceTriggers(ctx, func(ctx context.Context, tx *sqldb.Tx, name string) error {
 		_, err := tx.Exec(ctx, triggers[name][tx.Dialect()])
 		return err
 	})
 }
 
-// Disarm drops the triggers and the queue from the primary: contents move no more.
+// Disarm drops the triggers, the queue and the sweep state on the primary, when contents move no
+// more.
 func (c *Copier) Disarm(ctx context.Context) error {
-	if err := c.disarm(ctx); err != nil {
+	if err := c.dropCapture(ctx); err != nil {
 		return err
 	}
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -53,13 +54,13 @@ func (c *Copier) Disarm(ctx context.Context) error {
 	})
 }
 
-// disarm drops the triggers, and empties the queue: on MySQL some rows at a time, since millions
-// take longer than a transaction may last. SQLite gives up the pages of a whole table at once.
-func (c *Copier) disarm(ctx context.Context) error {
-	if err := c.change(ctx, func(context.Context, *sqldb.Tx, string) error { return nil }); err != nil {
+// dropCapture drops the triggers and empties the queue, on MySQL in short transactions. SQLite
+// empties a whole table quickly.
+func (c *Copier) dropCapture(ctx context.Context) error {
+	if err := c.replaceTriggers(ctx, func(context.Context, *sqldb.Tx, string) error { return nil }); err != nil {
 		return err
 	}
-	const some = 5000 // of one transaction
+	const some = 5000 // per transaction
 	query, args := "DELETE FROM copies LIMIT ?", []any{some}
 	if c.opt.DB.Dialect() == sqldb.SQLite {
 		query, args = "DELETE FROM copies", nil
@@ -76,9 +77,9 @@ func (c *Copier) disarm(ctx context.Context) error {
 	return nil
 }
 
-// change drops each trigger and does something in its place. MySQL commits each of these statements
-// by itself; they can be repeated.
-func (c *Copier) change(ctx context.Context, then func(ctx context.Context, tx *sqldb.Tx, name string) error) error {
+// replaceTriggers drops each trigger and calls then in the same transaction. It is idempotent,
+// because MySQL commits each of these statements separately.
+func (c *Copier) replaceTriggers(ctx context.Context, then func(ctx context.Context, tx *sqldb.Tx, name string) error) error {
 	for name := range triggers {
 		err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if _, err := tx.Exec(ctx, "DROP TRIGGER IF EXISTS "+name); err != nil {
@@ -93,7 +94,7 @@ func (c *Copier) change(ctx context.Context, then func(ctx context.Context, tx *
 	return nil
 }
 
-// queued lists what waits, from a file on.
+// queued returns the next files in the queue after the given one.
 func (c *Copier) queued(ctx context.Context, after string) ([]string, error) {
 	rows, err := c.opt.DB.Query(ctx, "SELECT file FROM copies WHERE file > ? ORDER BY file LIMIT ?", after, pageSize)
 	files, err := sqldb.Scan(rows, err, func(file *string, scan func(...any) error) error { return scan(file) })
@@ -103,7 +104,7 @@ func (c *Copier) queued(ctx context.Context, after string) ([]string, error) {
 	return files, nil
 }
 
-// Waiting counts what is to be brought to the other side and was not yet.
+// Waiting returns the number of files in the queue.
 func (c *Copier) Waiting(ctx context.Context) (n int64, err error) {
 	if err = c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM copies").Scan(&n); err != nil {
 		return 0, fmt.Errorf("count what is to be copied: %w", err)
@@ -111,18 +112,18 @@ func (c *Copier) Waiting(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// drain brings everything that waits. What fails waits on, and keeps nobody else from being
-// brought.
+// drain syncs all contents in the queue. Failed contents stay and block no others; drain returns
+// the last failure.
 func (c *Copier) drain(ctx context.Context) error {
 	var failed error
-	size := firstPage // rows between two save points, as in the sweep
+	size := firstPage // rows between two deletions from the queue, adapted as in the sweep
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)
 		if err != nil {
 			return err
 		}
 		var page []row
-		var done []string // there is nothing to be brought any more
+		var done []string // rows that are gone need no copy
 		for _, file := range files {
 			r, found, err := c.find(ctx, file)
 			if err != nil {
@@ -134,13 +135,13 @@ func (c *Copier) drain(ctx context.Context) error {
 				done = append(done, file)
 			}
 		}
-		if err := c.forget(ctx, done); err != nil {
+		if err := c.dequeue(ctx, done); err != nil {
 			return err
 		}
 		for len(page) > 0 {
 			var done []string
 			n, began := min(size, len(page)), time.Now()
-			for _, b := range c.bring(ctx, page[:n], 0) {
+			for _, b := range c.syncPage(ctx, page[:n], 0) {
 				switch {
 				case b.err != nil:
 					failed = b.err
@@ -150,7 +151,7 @@ func (c *Copier) drain(ctx context.Context) error {
 					done = append(done, b.row.content.Name)
 				}
 			}
-			if err := c.forget(ctx, done); err != nil {
+			if err := c.dequeue(ctx, done); err != nil {
 				return err
 			}
 			page, size = page[n:], nextPage(size, time.Since(began))
@@ -162,7 +163,8 @@ func (c *Copier) drain(ctx context.Context) error {
 	}
 }
 
-func (c *Copier) forget(ctx context.Context, files []string) error {
+// dequeue deletes files from the queue.
+func (c *Copier) dequeue(ctx context.Context, files []string) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -179,8 +181,8 @@ func (c *Copier) forget(ctx context.Context, files []string) error {
 	})
 }
 
-// behind lists, of what waits, what a side lacks.
-func (c *Copier) behind(ctx context.Context, w Which) (lacks []string, err error) {
+// lackedBy returns the queued files that a side lacks, at least the first pageSize of them.
+func (c *Copier) lackedBy(ctx context.Context, w Which) (lacks []string, err error) {
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)
 		if err != nil {
@@ -204,8 +206,8 @@ func (c *Copier) behind(ctx context.Context, w Which) (lacks []string, err error
 	}
 }
 
-// some names a few of many.
-func some(all []string) string {
+// firstNames returns the first three names as text.
+func firstNames(all []string) string {
 	if len(all) > 3 {
 		return strings.Join(all[:3], ", ") + ", ..."
 	}

@@ -17,11 +17,11 @@ type Store struct{ p *Pair }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store. Over two sides nobody makes links: a link is made without asking
-// whether the content is there.
+// Caps implements blob.Store. With two sides, links are disabled: presigning a link does not check
+// where the content is.
 func (s *Store) Caps() (caps blob.StoreCaps) {
-	order := s.p.now.Load().order()
-	caps.Little = order[0].Store.Caps().Little // of the one that takes contents
+	order := s.p.current.Load().order()
+	caps.Little = order[0].Store.Caps().Little // of the side that receives contents
 	for _, at := range order {
 		one := at.Store.Caps()
 		caps.Bounded = caps.Bounded || one.Bounded
@@ -32,10 +32,10 @@ func (s *Store) Caps() (caps blob.StoreCaps) {
 	return caps
 }
 
-// Free implements blob.Store: the least of the sides that know.
+// Free implements blob.Store. It returns the smallest free space of the bounded sides.
 func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
 	least, err = 0, errUnbounded
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		if !at.Store.Caps().Bounded {
 			continue
 		}
@@ -50,32 +50,33 @@ func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
 	return least, err
 }
 
+// errUnbounded is returned by Free if no side is bounded.
 var errUnbounded = errors.New("no side tells how much room it has")
 
 // Presign implements blob.Store.
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
-	return s.p.now.Load().leader().Store.Presign(ctx, name, l)
+	return s.p.current.Load().leader().Store.Presign(ctx, name, l)
 }
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.p.now.Load().leader().Store.Put(ctx, name, body)
+	return s.p.current.Load().leader().Store.Put(ctx, name, body)
 }
 
-// Name implements blob.Store. Who leads may change before the content is laid.
+// Name implements blob.Store. The leader may change before the content is stored.
 func (s *Store) Name(own string, size drive.ByteSize) string {
-	return s.p.now.Load().leader().Store.Name(own, size)
+	return s.p.current.Load().leader().Store.Name(own, size)
 }
 
 // Lay implements blob.Store.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool) (blob.Part, error) {
-	return s.p.now.Load().leader().Store.Lay(ctx, name, body, many)
+	return s.p.current.Load().leader().Store.Lay(ctx, name, body, many)
 }
 
-// Settle implements blob.Store. Who leads may have changed since the content was laid: what the
-// side that leads does not have is settled at the other one, which is asked for nothing else.
+// Settle implements blob.Store. Contents that the leader lacks are settled at the follower, because
+// the leader may have changed since Lay.
 func (s *Store) Settle(ctx context.Context, names []string) error {
-	order := s.p.now.Load().order()
+	order := s.p.current.Load().order()
 	if len(order) == 1 {
 		return order[0].Store.Settle(ctx, names)
 	}
@@ -103,22 +104,22 @@ func (s *Store) Settle(ctx context.Context, names []string) error {
 
 // Receive implements blob.Store.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.p.now.Load().leader().Store.Receive(ctx, name, body)
+	return s.p.current.Load().leader().Store.Receive(ctx, name, body)
 }
 
-// Open implements blob.Store. Where one side cannot be asked, the other one may do.
+// Open implements blob.Store. If one side fails, it tries the other.
 func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
-	return first(s.p.now.Load().readers(name), func(at *Side) (blob.Object, error) { return at.Store.Open(ctx, name) })
+	return firstAnswer(s.p.current.Load().readers(name), func(at *Side) (blob.Object, error) { return at.Store.Open(ctx, name) })
 }
 
 // Stat implements blob.Store.
 func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
-	return first(s.p.now.Load().readers(name), func(at *Side) (drive.ByteSize, error) { return at.Store.Stat(ctx, name) })
+	return firstAnswer(s.p.current.Load().readers(name), func(at *Side) (drive.ByteSize, error) { return at.Store.Stat(ctx, name) })
 }
 
-// first asks one side after the other. Content is missing only where both say so: of two errors the
-// graver one is returned.
-func first[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err error) {
+// firstAnswer returns the first successful answer. If both sides fail, an error other than NotFound
+// wins, so NotFound means that both sides lack the content.
+func firstAnswer[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err error) {
 	var refusal error
 	for _, at := range sides {
 		if v, err = ask(at); err == nil {
@@ -131,38 +132,39 @@ func first[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err error) {
 	return v, refusal
 }
 
-// readers returns who is asked for content, in order.
-func (s *state) readers(name string) []*Side {
+// readers returns the sides to read a content from, in order.
+func (s *pairState) readers(name string) []*Side {
 	order := s.order()
-	if len(order) == 2 && s.percent > 0 && share(name) < s.percent {
+	if len(order) == 2 && s.percent > 0 && percentile(name) < s.percent {
 		order[0], order[1] = order[1], order[0]
 	}
 	return order
 }
 
-// share is from 0 to 99, and always the same for a name: whose content is read where does not flip.
-func share(name string) int {
+// percentile maps a name to a stable number from 0 to 99.
+func percentile(name string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return int(h.Sum32() % 100)
 }
 
-// Remove implements blob.Store. An error of either side is one: who removes does it again.
+// Remove implements blob.Store. If either side fails, it returns an error, and the caller must
+// retry.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	var errs []error
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		errs = append(errs, at.Store.Remove(ctx, name))
 	}
 	return errors.Join(errs...)
 }
 
-// RemoveAll implements blob.Store. What has not gone where it leads stays at the follower,
-// too.
+// RemoveAll implements blob.Store. Contents that the leader could not delete also stay at the
+// follower.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.RemoveAll(ctx, names) })
 }
 
-// Reclaim implements blob.Store, as RemoveAll.
+// Reclaim implements blob.Store, like RemoveAll.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.Reclaim(ctx, names) })
 }
@@ -170,7 +172,7 @@ func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err
 func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]string, error)) (gone []string, err error) {
 	gone = names
 	var errs []error
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		if gone, err = remove(at.Store, gone); err != nil {
 			errs = append(errs, fmt.Errorf("at %s: %w", at.Name, err))
 		}
@@ -180,7 +182,7 @@ func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]s
 
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		if err := at.Store.List(ctx, fn); err != nil {
 			return err
 		}
@@ -188,11 +190,11 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return nil
 }
 
-// ListPage implements blob.Store: what lies at both sides is there twice, so a page may have twice
-// as many entries.
+// ListPage implements blob.Store. Contents on both sides are listed twice, so a page may have twice
+// the limit.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
-	end := "" // beyond it a side has more than it has shown
-	for _, at := range s.p.now.Load().order() {
+	end := "" // listings beyond it are incomplete
+	for _, at := range s.p.current.Load().order() {
 		some, cut, err := at.Store.ListPage(ctx, shard, after, limit)
 		if err != nil {
 			return nil, false, err
@@ -211,7 +213,7 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 
 // ListOdd implements blob.Store.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		if err := at.Store.ListOdd(ctx, fn); err != nil {
 			return err
 		}
@@ -219,26 +221,26 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	return nil
 }
 
-// Quarantine implements blob.Store: what is in neither place is gone already.
+// Quarantine implements blob.Store.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	var errs []error
-	for _, at := range s.p.now.Load().order() {
+	for _, at := range s.p.current.Load().order() {
 		errs = append(errs, at.Store.Quarantine(ctx, stray))
 	}
 	return errors.Join(errs...)
 }
 
-// Quarantine is the quarantine of both sides. Where something lies is told by its name.
+// Quarantine is the quarantine of both sides.
 type Quarantine struct{ p *Pair }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
 
-// followerMark begins the names of what lies in the quarantine of the follower.
+// followerMark prefixes the names of items in the follower's quarantine.
 const followerMark = "follower:"
 
 // List implements blob.Quarantine.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
-	s := q.p.now.Load()
+	s := q.p.current.Load()
 	if err := s.leader().Quarantine.List(ctx, fn); err != nil || s.follower() == nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 
 // Purge implements blob.Quarantine.
 func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
-	s := q.p.now.Load()
+	s := q.p.current.Load()
 	at := s.leader()
 	if name, there := strings.CutPrefix(item.Name, followerMark); there && s.follower() != nil {
 		at, item.Name = s.follower(), name

@@ -13,26 +13,27 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// sweep is how far the rows have been gone through: the save point, in the table meta, which moves
-// with the rows.
+// sweep is the save point of a sweep, stored in the table meta, which is replicated like other
+// rows.
 type sweep struct {
-	Of     string         `json:"of"`    // the migration and its term: another switch, another sweep
-	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
+	Of     string         `json:"of"`    // migration and term; a new term needs a new sweep
+	Armed  bool           `json:"armed"` // the triggers were created before the sweep began, so it misses nothing
 	After  string         `json:"after"`
-	Last   string         `json:"last"` // the greatest id when it began: rows that came since are in the queue; empty: none is known
+	Last   string         `json:"last"` // greatest id at the start; newer rows are in the queue; empty: no rows
 	Done   int64          `json:"done"`
-	Total  int64          `json:"total"` // rows when it began, about
+	Total  int64          `json:"total"` // approximate number of rows at the start
 	Copied int64          `json:"copied"`
-	Bytes  drive.ByteSize `json:"bytes"` // of what was copied
-	Bad    int64          `json:"bad"`   // contents whose bytes are not what their row tells of
+	Bytes  drive.ByteSize `json:"bytes"` // copied bytes
+	Bad    int64          `json:"bad"`   // contents that do not match their rows
 	Worst  string         `json:"worst,omitempty"`
-	Deep   int            `json:"deep"` // percent of contents whose digest is compared on the side that is new
+	Deep   int            `json:"deep"` // percentage of contents whose digest is verified on the new side
 	Begun  drive.Time     `json:"begun"`
-	Ended  drive.Time     `json:"ended"` // zero: it runs
+	Ended  drive.Time     `json:"ended"` // zero: running
 
-	stored string // it, as it was read; empty: there was none
+	stored string // the stored JSON when it was read; empty: not stored
 }
 
+// add counts the result of a row.
 func (s *sweep) add(r row, res result) {
 	s.Done++
 	if res.copied {
@@ -45,53 +46,54 @@ func (s *sweep) add(r row, res result) {
 	}
 }
 
-// metaSweep is its name in the table meta.
+// metaSweep is the name of the save point in the table meta.
 const metaSweep = "contents-sweep"
 
-func nameOf(state migrate.State) string { return fmt.Sprintf("%s/%d", state.ID, state.Term) }
+// termName returns the migration and term as sweep.Of.
+func termName(state migrate.State) string { return fmt.Sprintf("%s/%d", state.ID, state.Term) }
 
-// open returns the sweep of where the migration stands, or begins it, after the triggers were made:
-// also where Verify has asked for it before anybody had made them.
-func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
-	s, err := c.load(ctx)
-	if err != nil || s.Of == nameOf(state) && s.Armed {
+// openSweep returns the sweep of the current term. If there is none, or it began before the
+// triggers existed, open creates the triggers and begins a new sweep.
+func (c *Copier) openSweep(ctx context.Context, state migrate.State) (sweep, error) {
+	s, err := c.loadSweep(ctx)
+	if err != nil || s.Of == termName(state) && s.Armed {
 		return s, err
 	}
-	if err := c.arm(ctx); err != nil {
+	if err := c.createTriggers(ctx); err != nil {
 		return sweep{}, err
 	}
-	begun := sweep{Of: nameOf(state), Armed: true}
+	begun := sweep{Of: termName(state), Armed: true}
 	if s.Of == begun.Of {
 		begun.Deep = s.Deep
 	}
-	if begun, err = c.fresh(ctx, begun); err != nil {
+	if begun, err = c.newSweep(ctx, begun); err != nil {
 		return sweep{}, err
 	}
 	begun.stored = s.stored
-	err = c.save(ctx, &begun)
-	if errors.Is(err, errBegunAgain) {
-		return c.open(ctx, state)
+	err = c.saveSweep(ctx, &begun)
+	if errors.Is(err, errSweepReplaced) {
+		return c.openSweep(ctx, state)
 	}
 	return begun, err
 }
 
-// leave ends the capture once the old place was left: nobody brings what is captured any more. What
-// is known of the sweep stays, for people to see.
-func (c *Copier) leave(ctx context.Context) error {
-	s, err := c.load(ctx)
+// endCapture drops the triggers and the queue after the old place was left. The result of the sweep
+// is kept for display.
+func (c *Copier) endCapture(ctx context.Context) error {
+	s, err := c.loadSweep(ctx)
 	if err != nil || !s.Armed {
 		return err
 	}
-	if err := c.disarm(ctx); err != nil {
+	if err := c.dropCapture(ctx); err != nil {
 		return err
 	}
 	s.Armed = false
-	return c.save(ctx, &s)
+	return c.saveSweep(ctx, &s)
 }
 
-// fresh is a sweep that begins now. It ends with the rows that there are: to go on for as long as
-// others come might take for ever.
-func (c *Copier) fresh(ctx context.Context, s sweep) (sweep, error) {
+// newSweep sets the start of a sweep. The sweep ends at the last row that exists now; otherwise it
+// might never end.
+func (c *Copier) newSweep(ctx context.Context, s sweep) (sweep, error) {
 	s.Begun = drive.TimeOf(c.opt.Now())
 	s.Total = migrate.Count(ctx, c.opt.DB, "blobs")
 	if err := c.opt.DB.QueryRow(ctx, "SELECT COALESCE(MAX(id), '') FROM blobs").Scan(&s.Last); err != nil {
@@ -100,7 +102,8 @@ func (c *Copier) fresh(ctx context.Context, s sweep) (sweep, error) {
 	return s, nil
 }
 
-func (c *Copier) load(ctx context.Context) (s sweep, err error) {
+// loadSweep reads the stored sweep; the zero sweep if there is none.
+func (c *Copier) loadSweep(ctx context.Context) (s sweep, err error) {
 	text, err := meta.Find(ctx, c.opt.DB, metaSweep)
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &s)
@@ -112,11 +115,12 @@ func (c *Copier) load(ctx context.Context) (s sweep, err error) {
 	return s, nil
 }
 
-// errBegunAgain says that somebody has asked for another sweep meanwhile, which is to be made now.
-var errBegunAgain = errors.New("contents are looked through once more")
+// errSweepReplaced reports that another sweep was requested meanwhile.
+var errSweepReplaced = errors.New("contents are looked through once more")
 
-// save writes a sweep in the place of what it was read as.
-func (c *Copier) save(ctx context.Context, s *sweep) error {
+// saveSweep stores a sweep if the stored one is unchanged since it was read (compare-and-set), or
+// returns errSweepReplaced.
+func (c *Copier) saveSweep(ctx context.Context, s *sweep) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -129,7 +133,7 @@ func (c *Copier) save(ctx context.Context, s *sweep) error {
 			saved, err = meta.Swap(ctx, tx, metaSweep, s.stored, string(text))
 		}
 		if err == nil && !saved {
-			err = errBegunAgain
+			err = errSweepReplaced
 		}
 		return err
 	})
@@ -140,18 +144,18 @@ func (c *Copier) save(ctx context.Context, s *sweep) error {
 	return nil
 }
 
-// Verify goes through all contents once more, and compares the digests of some percent of them by
-// reading them on the side that is new. Run does it.
+// Verify requests another sweep by Run, which also reads the contents of percent of the rows on the
+// new side and verifies their digests.
 func (c *Copier) Verify(ctx context.Context, percent int) error {
 	state := c.opt.State()
 	if state.ID == "" || state.Contents == "" {
 		return nil
 	}
-	was, err := c.load(ctx)
+	was, err := c.loadSweep(ctx)
 	if err != nil {
 		return err
 	}
-	s, err := c.fresh(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	s, err := c.newSweep(ctx, sweep{Of: termName(state), Armed: was.Armed && was.Of == termName(state), Deep: percent})
 	if err != nil {
 		return err
 	}
@@ -168,36 +172,37 @@ func (c *Copier) Progress(ctx context.Context) (migrate.ContentsProgress, error)
 	if state.ID == "" || state.Contents == "" {
 		return migrate.ContentsProgress{}, nil
 	}
-	s, err := c.load(ctx)
-	if err != nil || s.Of != nameOf(state) {
+	s, err := c.loadSweep(ctx)
+	if err != nil || s.Of != termName(state) {
 		return migrate.ContentsProgress{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return migrate.ContentsProgress{Done: s.Done, Total: s.Total, Bytes: int64(s.Bytes), Rate: c.speed.of()}, nil
+	return migrate.ContentsProgress{Done: s.Done, Total: s.Total, Bytes: int64(s.Bytes), Rate: c.speed.perSecond()}, nil
 }
 
-// speed is how fast bytes have come of late.
-type speed struct {
-	now   func() time.Time
+// rateMeter measures the recent rate of copied bytes.
+type rateMeter struct {
+	clock func() time.Time
 	since time.Time
 	bytes drive.ByteSize
 	last  float64
 }
 
-// speedWindow is how long bytes are counted for one figure.
+// speedWindow is the period of one measurement.
 const speedWindow = 5 * time.Second
 
-func (c *Copier) note(n drive.ByteSize) {
+// countCopied counts copied bytes.
+func (c *Copier) countCopied(n drive.ByteSize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.speed.of()
+	c.speed.perSecond()
 	c.speed.bytes += n
 }
 
-// of returns bytes a second.
-func (s *speed) of() float64 {
-	now := s.now()
+// perSecond returns the rate in bytes per second.
+func (s *rateMeter) perSecond() float64 {
+	now := s.clock()
 	if s.since.IsZero() {
 		s.since = now
 	}

@@ -12,25 +12,25 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Content is what rows know of content: enough to tell whether a copy of it is one.
+// Content is what rows say about a content; a copy must match it.
 type Content struct {
 	Name     string
 	Sum      digest.Sum // BLAKE3
 	Size     drive.ByteSize
-	PartSize drive.ByteSize // of the upload that brought it
+	PartSize drive.ByteSize // part size of the original upload
 }
 
-// Outcome says what Sync found.
+// Outcome is the result of Sync.
 type Outcome int
 
-// The outcomes.
+// Outcomes of Sync.
 const (
-	Nowhere Outcome = iota // neither side has it: it was removed, or is lost
-	There                  // both sides had it
-	Copied                 // the other side has it now, too
+	Nowhere Outcome = iota // on neither side: removed or lost
+	There                  // on both sides already
+	Copied                 // copied to the side that lacked it
 )
 
-// MismatchError says that the bytes of a side are not those that the rows tell of.
+// MismatchError reports that the bytes on a side do not match the row.
 type MismatchError struct {
 	Content Content
 	At      string // name of the side
@@ -41,28 +41,27 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("content %s at %s: %s", e.Content.Name, e.At, e.Found)
 }
 
-// Pace is asked before bytes are read, and waits as long as they must wait.
+// Pace is called before reading bytes and waits as long as necessary. An error aborts the read.
 type Pace func(ctx context.Context, bytes int) error
 
-// Sync sees to it that both sides have content of which a row tells, and says what there was to do.
-// What arrives is compared with the digest before it is seen under its name, so that whoever finds
-// content at a side finds all of it. It may be repeated at any time, and dies without leaving
-// anything that the next one does not repair.
+// Sync copies a content to the side that lacks it and returns what it found. A copy is verified
+// before it is visible under its name, so a content on a side is always complete. Sync is
+// idempotent and can be interrupted.
 //
-// If both sides have the content, deep compares the bytes of the follower with the digest, too, and
-// replaces other bytes.
+// If both sides have the content and deep is set, Sync also verifies the follower's bytes and
+// replaces wrong ones. Wrong bytes at the leader are a *MismatchError.
 //
-// One call at a time syncs a name, in all processes; package migrate does it under a lease.
-// Somebody may remove the content meanwhile, first where it leads: Sync looks there again after it
-// has copied, and takes the copy away; of the two the later one sees the other.
+// At most one process may call Sync, under the lease of package migrate. The content may be removed
+// concurrently, first at the leader. So after copying, Sync checks the source again and deletes the
+// copy if the source is gone.
 func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outcome, error) {
-	s := p.now.Load()
+	s := p.current.Load()
 	if s.follower() == nil {
 		return There, nil
 	}
 	var have [2]bool
 	for i, at := range s.order() {
-		ok, err := has(ctx, at, c, i == 1)
+		ok, err := hasContent(ctx, at, c, i == 1)
 		if err != nil {
 			return Nowhere, err
 		}
@@ -83,7 +82,7 @@ func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outco
 		return There, nil
 	case !have[0] && !have[1]:
 		return Nowhere, nil
-	case have[1]: // it was stored when the other side led
+	case have[1]: // stored when the other side led
 		from, to = to, from
 	}
 	if err := p.copy(ctx, from, to, c, pace); err != nil {
@@ -95,9 +94,9 @@ func (p *Pair) Sync(ctx context.Context, c Content, deep bool, pace Pace) (Outco
 	return Copied, nil
 }
 
-// has reports whether a side has all of the content. A follower that has something else gets it
-// again; where it leads nobody may judge.
-func has(ctx context.Context, at *Side, c Content, repair bool) (bool, error) {
+// hasContent reports whether a side has the content in its full size. With repair, content of
+// another size is removed and reported as missing; otherwise it is a *MismatchError.
+func hasContent(ctx context.Context, at *Side, c Content, repair bool) (bool, error) {
 	size, err := at.Store.Stat(ctx, c.Name)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -112,10 +111,11 @@ func has(ctx context.Context, at *Side, c Content, repair bool) (bool, error) {
 	return false, &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
 }
 
-// largestPut is the longest content that is sent in one request, in bytes: S3 takes 5 GiB, and a
-// broken connection, or a process that dies, costs all of it. It takes some seconds.
+// largestPut is the largest content sent in one request, in bytes. S3 allows 5 GiB, but a broken
+// connection or a crash would lose all of it.
 const largestPut = 64 * drive.MiB
 
+// copy copies a content, large ones in parts if the target supports it.
 func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) error {
 	src, err := from.Store.Open(ctx, c.Name)
 	if err != nil {
@@ -124,23 +124,24 @@ func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) e
 	if src.Size() != c.Size {
 		err = &MismatchError{Content: c, At: from.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
 	} else if id, err2 := drive.ParseID[drive.UploadID](c.Name); err2 == nil && c.Size > largestPut && to.Staging.Caps().MinPart > 0 {
-		err = p.copyParts(ctx, reading{src, pace}, from, to, c, id)
+		err = p.copyParts(ctx, pacedReader{src, pace}, from, to, c, id)
 	} else {
-		err = copyWhole(ctx, reading{src, pace}, from, to, c)
+		err = copyWhole(ctx, pacedReader{src, pace}, from, to, c)
 	}
 	return errors.Join(err, src.Close())
 }
 
-// reading reads content at the pace that is allowed.
-type reading struct {
+// pacedReader reads a content at the allowed pace.
+type pacedReader struct {
 	from blob.Object
 	pace Pace
 }
 
-// ahead is how much is read at once, in bytes: what a store answers in one piece at full speed.
-const ahead = 1 << 20
+// readSize is the read size in bytes: what a store returns in one request at full speed.
+const readSize = 1 << 20
 
-func (r reading) section(ctx context.Context, off, size drive.ByteSize) io.Reader {
+// section returns a paced reader for a range of the content.
+func (r pacedReader) section(ctx context.Context, off, size drive.ByteSize) io.Reader {
 	in := io.NewSectionReader(r.from, int64(off), int64(size))
 	return bufio.NewReaderSize(readerFunc(func(b []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
@@ -154,31 +155,33 @@ func (r reading) section(ctx context.Context, off, size drive.ByteSize) io.Reade
 			}
 		}
 		return n, err
-	}), int(min(ahead, max(size, 1))))
+	}), int(min(readSize, max(size, 1))))
 }
 
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-func copyWhole(ctx context.Context, r reading, from, to *Side, c Content) error {
-	body := expected{blob.NewBody(r.section(ctx, 0, c.Size), blob.BodyOptions{Size: c.Size}), c, from.Name}
+// copyWhole copies a content in one request.
+func copyWhole(ctx context.Context, r pacedReader, from, to *Side, c Content) error {
+	body := verifiedBody{blob.NewBody(r.section(ctx, 0, c.Size), blob.BodyOptions{Size: c.Size}), c, from.Name}
 	_, err := to.Store.Receive(ctx, c.Name, body)
 	return err
 }
 
-// expected is a body that must have the digest that the rows tell of; else nothing of it stays.
-type expected struct {
+// verifiedBody is a Body whose Finish fails with a *MismatchError unless the digest matches, so
+// that the store discards it.
+type verifiedBody struct {
 	blob.Body
 	content Content
 	at      string
 }
 
 // Size implements blob.Body.
-func (e expected) Size() drive.ByteSize { return e.content.Size }
+func (e verifiedBody) Size() drive.ByteSize { return e.content.Size }
 
 // Finish implements blob.Body.
-func (e expected) Finish() (blob.Part, error) {
+func (e verifiedBody) Finish() (blob.Part, error) {
 	part, err := e.Body.Finish()
 	if err == nil && part.Root != e.content.Sum {
 		err = &MismatchError{Content: e.content, At: e.at, Found: "digest " + part.Root.String()}
@@ -186,20 +189,20 @@ func (e expected) Finish() (blob.Part, error) {
 	return part, err
 }
 
-// copyGen is the gen under which parts of a copy are written. Nobody else writes them.
+// copyGen is the generation of parts written for a copy. Nothing else writes these parts.
 const copyGen = 1
 
-// maxParts is how many parts a copy has at most.
+// maxParts is the maximum number of parts of a copy.
 const maxParts = 10_000
 
-// copyParts is a copy by way of a staging, in parts: it goes on where one before it has stopped.
-func (p *Pair) copyParts(ctx context.Context, r reading, from, to *Side, c Content, id drive.UploadID) error {
+// copyParts copies a content in staged parts and resumes an interrupted copy.
+func (p *Pair) copyParts(ctx context.Context, r pacedReader, from, to *Side, c Content, id drive.UploadID) error {
 	ref := blob.Ref{ID: id, PartSize: max(c.PartSize, drive.MiB), Size: c.Size}
 	for least := to.Staging.Caps().MinPart; ref.PartSize < least || c.Size > maxParts*ref.PartSize; {
 		ref.PartSize *= 2
 	}
-	p.moving.Store(c.Name, true)
-	defer p.moving.Delete(c.Name)
+	p.copying.Store(c.Name, true)
+	defer p.copying.Delete(c.Name)
 	if err := to.Staging.Create(ctx, ref); err != nil {
 		return err
 	}
@@ -232,20 +235,20 @@ func (p *Pair) copyParts(ctx context.Context, r reading, from, to *Side, c Conte
 		err = to.Staging.Seal(ctx, ref, c.Size)
 	}
 	var mismatch *MismatchError
-	if err == nil || errors.As(err, &mismatch) { // else the parts stay for the next attempt
+	if err == nil || errors.As(err, &mismatch) { // otherwise the parts stay for the next attempt
 		err = errors.Join(err, to.Staging.Remove(ctx, ref))
 	}
 	return err
 }
 
-func copyPart(ctx context.Context, r reading, to *Side, ref blob.Ref, n int, size drive.ByteSize) (blob.Part, error) {
+func copyPart(ctx context.Context, r pacedReader, to *Side, ref blob.Ref, n int, size drive.ByteSize) (blob.Part, error) {
 	off := drive.ByteSize(n) * ref.PartSize
 	body := blob.NewBody(r.section(ctx, off, size), blob.BodyOptions{N: n, Offset: off, Size: size})
 	return to.Staging.Write(ctx, ref, blob.Write{N: n, Gen: copyGen, Size: size}, body)
 }
 
-// Check compares the content of a side with what a row tells: its size, and its digest when deep is
-// set.
+// Check compares the size of a content on a side with its row, and its digest if deep is set. A
+// difference is a *MismatchError.
 func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pace) error {
 	at := p.Side(w)
 	if at == nil {
@@ -256,18 +259,18 @@ func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pa
 		if err == nil && size != c.Size {
 			err = &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
 		}
-		return missingAt(err, at, c)
+		return missingError(err, at, c)
 	}
 	return compare(ctx, at, c, pace)
 }
 
-// compare reads the content at a side and compares it with its size and digest.
+// compare reads a content on a side and verifies size and digest.
 func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 	src, err := at.Store.Open(ctx, c.Name)
 	if err != nil {
-		return missingAt(err, at, c)
+		return missingError(err, at, c)
 	}
-	body := expected{blob.NewBody(reading{src, pace}.section(ctx, 0, src.Size()), blob.BodyOptions{Size: c.Size}), c, at.Name}
+	body := verifiedBody{blob.NewBody(pacedReader{src, pace}.section(ctx, 0, src.Size()), blob.BodyOptions{Size: c.Size}), c, at.Name}
 	_, err = io.Copy(io.Discard, body)
 	if err == nil {
 		_, err = body.Finish()
@@ -278,7 +281,8 @@ func compare(ctx context.Context, at *Side, c Content, pace Pace) error {
 	return errors.Join(err, src.Close())
 }
 
-func missingAt(err error, at *Side, c Content) error {
+// missingError converts NotFound to a *MismatchError.
+func missingError(err error, at *Side, c Content) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return &MismatchError{Content: c, At: at.Name, Found: "nothing"}
 	}

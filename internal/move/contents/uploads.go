@@ -15,28 +15,27 @@ type Uploads struct{ p *Pair }
 
 var _ blob.Staging = (*Uploads)(nil)
 
-// Caps implements blob.Staging. MinPart is what a new upload must keep to, and moves with who
-// leads.
+// Caps implements blob.Staging. MinPart is that of the leader.
 func (u *Uploads) Caps() blob.Caps {
-	s := u.p.now.Load()
+	s := u.p.current.Load()
 	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: s.leader().Staging.Caps().MinPart}
 }
 
-// side finds the side where an upload began. An answer other than NotFound decides: where a side
-// cannot be asked the other one must not be taken for it, unless it has it.
-func (u *Uploads) side(ctx context.Context, ref blob.Ref) (*Side, error) {
-	s := u.p.now.Load()
+// findSide returns the side where an upload began, or NotFound. If a side cannot be asked and the
+// other does not have the upload, it returns that side's error.
+func (u *Uploads) findSide(ctx context.Context, ref blob.Ref) (*Side, error) {
+	s := u.p.current.Load()
 	if s.follower() == nil {
 		return s.leader(), nil
 	}
-	if at := u.p.where.find(ref.ID); at != nil {
+	if at := u.p.uploadSides.get(ref.ID); at != nil {
 		return at, nil
 	}
 	var refusal error = drive.Fail(drive.NotFound)
 	for _, at := range s.askingOrder() {
 		_, err := at.Staging.Load(ctx, ref)
 		if err == nil {
-			u.p.where.note(ref.ID, at)
+			u.p.uploadSides.put(ref.ID, at)
 			return at, nil
 		}
 		if !drive.IsKind(err, drive.NotFound) {
@@ -46,8 +45,8 @@ func (u *Uploads) side(ctx context.Context, ref blob.Ref) (*Side, error) {
 	return nil, refusal
 }
 
-// askingOrder begins with the side that is quick to say no: a directory.
-func (s *state) askingOrder() []*Side {
+// askingOrder returns the sides, the one with the cheaper lookup first: a directory.
+func (s *pairState) askingOrder() []*Side {
 	order := s.order()
 	if len(order) == 2 && order[0].Staging.Caps().MinPart > order[1].Staging.Caps().MinPart {
 		order[0], order[1] = order[1], order[0]
@@ -55,55 +54,54 @@ func (s *state) askingOrder() []*Side {
 	return order
 }
 
-// sealedSide is side for what answers for sealed content too, also when nothing is staged any more.
+// sealedSide is side, and also finds a sealed content whose staging is gone.
 func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
-	side, err := u.side(ctx, ref)
+	side, err := u.findSide(ctx, ref)
 	if !drive.IsKind(err, drive.NotFound) {
 		return side, err
 	}
-	return first(u.p.now.Load().order(), func(at *Side) (*Side, error) {
+	return firstAnswer(u.p.current.Load().order(), func(at *Side) (*Side, error) {
 		_, err := at.Store.Stat(ctx, ref.ID.String())
 		return at, err
 	})
 }
 
-// staging is the one that has the upload. Where there is one side only that costs a load of a
-// pointer.
+// staging returns the staging that has the upload. With one side this costs one atomic load.
 func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, error) {
-	side, err := u.side(ctx, ref)
+	side, err := u.findSide(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	return side.Staging, nil
 }
 
-// Create implements blob.Staging. One that exists stays where it is.
+// Create implements blob.Staging. An existing upload stays at its side.
 func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
-	s := u.p.now.Load()
+	s := u.p.current.Load()
 	if s.follower() == nil {
 		return s.leader().Staging.Create(ctx, ref)
 	}
-	side, err := u.place(ctx, s, ref)
+	side, err := u.sideFor(ctx, s, ref)
 	if err == nil {
 		err = side.Staging.Create(ctx, ref)
 	}
 	if err == nil {
-		u.p.where.note(ref.ID, side)
+		u.p.uploadSides.put(ref.ID, side)
 	}
 	return err
 }
 
-// askTime is how long a side is asked whether it has an upload that is about to begin.
-const askTime = 2 * time.Second
+// askTimeout is the timeout for asking whether a side has an upload that is about to begin.
+const askTimeout = 2 * time.Second
 
-// place is where an upload is, or is to begin: at the side that leads, unless that cannot take it,
-// because the upload was planned when the other one led. If the follower cannot be asked, it is
-// enough that the leader does not have the upload: each new upload has an id of its own and is
+// sideFor returns the side of an existing upload, or the side for a new one: the leader, unless the
+// part size is too small for it because the upload was planned under the other leader. If the
+// follower cannot be asked, the leader's answer suffices: each new upload has a unique id and is
 // created once.
-func (u *Uploads) place(ctx context.Context, s *state, ref blob.Ref) (*Side, error) {
-	asking, stop := context.WithTimeout(ctx, askTime)
+func (u *Uploads) sideFor(ctx context.Context, s *pairState, ref blob.Ref) (*Side, error) {
+	asking, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
-	side, err := u.side(asking, ref)
+	side, err := u.findSide(asking, ref)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		side = s.leader()
 		_, err = side.Staging.Load(ctx, ref)
@@ -144,21 +142,20 @@ func (u *Uploads) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return s.Load(ctx, ref)
 }
 
-// Fence implements blob.Staging. That ctx has ended must not keep the fence from standing.
+// Fence implements blob.Staging. It ignores the end of ctx: the fence must be set.
 func (u *Uploads) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	side, err := u.side(context.WithoutCancel(ctx), ref)
+	side, err := u.findSide(context.WithoutCancel(ctx), ref)
 	if err != nil {
 		return blob.Staged{}, err
 	}
 	return side.Staging.Fence(ctx, ref, gen)
 }
 
-// Remove implements blob.Staging. Where nobody knows where it is it is removed at both. A follower
-// that does not answer is not waited for if the upload is at the side that leads: it is at one side
-// only.
+// Remove implements blob.Staging. If the side is unknown, it removes the upload at both. An error
+// of the follower is ignored if the leader has the upload, because an upload is at one side only.
 func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
-	s := u.p.now.Load()
-	at, away := u.p.where.find(ref.ID), error(nil)
+	s := u.p.current.Load()
+	at, away := u.p.uploadSides.get(ref.ID), error(nil)
 	if at == nil {
 		at = s.leader()
 		if s.follower() != nil {
@@ -172,7 +169,7 @@ func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
 	}
 	err := errors.Join(at.Staging.Remove(ctx, ref), away)
 	if err == nil {
-		u.p.where.forget(ref.ID)
+		u.p.uploadSides.remove(ref.ID)
 	}
 	return err
 }
@@ -195,14 +192,14 @@ func (u *Uploads) Unseal(ctx context.Context, ref blob.Ref) error {
 	return s.Unseal(ctx, ref)
 }
 
-// Adopt implements blob.Staging. Bytes change hands where they lie, so both uploads are at one
-// side. One that is nowhere was adopted by an earlier call, or is lost.
+// Adopt implements blob.Staging. It reports false if the uploads are at different sides, or if from
+// is gone: adopted by an earlier call, or lost.
 func (u *Uploads) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
-	to, err := u.side(ctx, ref)
+	to, err := u.findSide(ctx, ref)
 	if err != nil {
 		return false, err
 	}
-	at, err := u.side(ctx, from)
+	at, err := u.findSide(ctx, from)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return false, nil
@@ -230,11 +227,11 @@ func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return s.Verify(ctx, ref, gen)
 }
 
-// ListStaged implements blob.Staging. What is staged for a copy of content is not an upload.
+// ListStaged implements blob.Staging. Staged copies of contents are skipped.
 func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
-	for _, side := range u.p.now.Load().order() {
+	for _, side := range u.p.current.Load().order() {
 		err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {
-			if _, copied := u.p.moving.Load(s.Name); copied {
+			if _, copied := u.p.copying.Load(s.Name); copied {
 				return nil
 			}
 			return fn(s)
@@ -249,7 +246,7 @@ func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 // QuarantineStaged implements blob.Staging.
 func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	var errs []error
-	for _, side := range u.p.now.Load().order() {
+	for _, side := range u.p.current.Load().order() {
 		errs = append(errs, side.Staging.QuarantineStaged(ctx, stray))
 	}
 	return errors.Join(errs...)
