@@ -67,10 +67,11 @@ func (s *Stream) foreign(m *kgo.Record) (*kgo.Record, error) {
 }
 
 // hopeless reports whether a message can never be sent where it is to go, so that it must not hold
-// up those behind it: its topic is gone, or, somebody else's topic does not take it.
+// up the messages behind it: its topic is unknown to the brokers and to this process, or the topic
+// of another producer refuses the message.
 func (s *Stream) hopeless(m *kgo.Record, err error) bool {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return true
+		return !s.wasDeleted(m.Topic)
 	}
 	return slices.Contains(s.opt.Targets, m.Topic) && (errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
 		errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.TopicAuthorizationFailed))

@@ -96,7 +96,10 @@ func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
 	defer w.show(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var fetching sync.WaitGroup
-	fetching.Go(func() { w.fetch(ctx) })
+	fetching.Go(func() {
+		defer cancel()
+		w.fetch(ctx)
+	})
 	_ = w.s.loop(ctx, "forward", w.forwardOnce, func(ctx context.Context) { pause(ctx, w.wake, w.wait()) })
 	cancel()
 	fetching.Wait()
@@ -120,13 +123,13 @@ func (w *waiters) show(on bool) {
 	}
 }
 
-// fetch fetches until ctx is done. A level that cannot be read, as the broker forbids it or has it
-// no more, says so with each poll, and at once: after that the others wait a while, too.
+// fetch fetches until ctx is done, or until a level was deleted. While the broker forbids reading
+// one level, each poll fails at once; fetch then pauses, and the other levels wait as well.
 func (w *waiters) fetch(ctx context.Context) {
 	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
 		fetches := w.cl.PollRecords(ctx, maxHeld)
-		err := w.hold(fetches)
+		err, deleted := w.hold(fetches)
 		w.cl.AllowRebalance()
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -137,14 +140,18 @@ func (w *waiters) fetch(ctx context.Context) {
 		w.s.counters.Errors.Add(1)
 		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "error", err)
 		pause(ctx, nil, bound)
+		if deleted {
+			return
+		}
 		bound, failed = min(2*bound, lastPause), time.Now()
 	}
 }
 
-// hold keeps what was fetched, and returns an error of a partition. Rebalances wait until it is
-// done.
-func (w *waiters) hold(fetches kgo.Fetches) (failed error) {
+// hold keeps what was fetched. It returns an error of a partition, and whether a topic is missing.
+// Rebalances wait until it is done.
+func (w *waiters) hold(fetches kgo.Fetches) (failed error, deleted bool) {
 	fetches.EachError(func(topic string, partition int32, err error) {
+		deleted = w.s.noteMissing(topic, err) || deleted
 		if failed == nil {
 			failed = fmt.Errorf("partition %d of %s: %w", partition, topic, err)
 		}
@@ -163,7 +170,7 @@ func (w *waiters) hold(fetches kgo.Fetches) (failed error) {
 		}
 	}
 	w.signal()
-	return failed
+	return failed, deleted
 }
 
 func (w *waiters) signal() {
@@ -281,6 +288,9 @@ func (w *waiters) forwardOnce(ctx context.Context) (more bool, err error) {
 }
 
 func (w *waiters) forward(ctx context.Context, b batch) error {
+	if err := w.s.recreate(ctx); err != nil {
+		return err
+	}
 	errs := make([]error, len(b.messages))
 	var ours, others []int
 	for i, m := range b.messages {

@@ -181,7 +181,10 @@ func (r *relay) mark(ctx context.Context) (err error) {
 		delete(r.flying, idOf(l.Unsent))
 		if l.err == nil {
 			sent = append(sent, l.Unsent)
-		} else if err == nil {
+			continue
+		}
+		r.s.noteMissing(r.s.target(l.Unsent).name, l.err)
+		if err == nil {
 			err = fmt.Errorf("send a record of %s: %w", l.Topic, classify(l.err))
 		}
 	}

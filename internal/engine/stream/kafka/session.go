@@ -133,6 +133,7 @@ func (one *session) fail(topic string, partition int32, err error) {
 		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "error", err)
 		return
 	}
+	one.s.noteMissing(topic, err)
 	if one.failed == nil {
 		one.failed = fmt.Errorf("fetch %s: %w", topic, classify(err))
 	}

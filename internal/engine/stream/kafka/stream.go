@@ -92,9 +92,10 @@ type Stream struct {
 	counters Counters
 	levels   levelState
 
-	mu    sync.Mutex
-	known map[string]bool // topics that exist
-	open  map[*session]struct{}
+	mu      sync.Mutex
+	known   map[string]spec // topics that exist, by name
+	deleted map[string]spec // topics that were known and are to be created again, by name
+	open    map[*session]struct{}
 }
 
 var (
@@ -124,7 +125,7 @@ func New(opt Options) (*Stream, error) {
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
+	s := &Stream{opt: opt, known: map[string]spec{}, deleted: map[string]spec{}, open: map[*session]struct{}{}}
 	cl, err := s.producer()
 	if err != nil {
 		return nil, err
@@ -249,6 +250,7 @@ func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo
 		select {
 		case r := <-results:
 			errs[r.i] = r.err
+			s.noteMissing(messages[r.i].Topic, r.err)
 		case <-ctx.Done():
 			return errs
 		}

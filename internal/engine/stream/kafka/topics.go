@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,7 +113,7 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	var missing []spec
 	s.mu.Lock()
 	for _, t := range topics {
-		if !s.known[t.name] {
+		if _, known := s.known[t.name]; !known {
 			missing = append(missing, t)
 		}
 	}
@@ -131,6 +133,9 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("create topic %s: %w", t.name, classify(err))
 		}
+		if err == nil && s.wasDeleted(t.name) {
+			s.opt.Log.ErrorContext(ctx, "a Kafka topic was deleted; it is created again, and the records it held are lost", "topic", t.name)
+		}
 	}
 	if err := s.await(ctx, missing); err != nil {
 		return err
@@ -138,9 +143,46 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range missing {
-		s.known[t.name] = true
+		s.known[t.name] = t
+		delete(s.deleted, t.name)
 	}
 	return nil
+}
+
+// noteMissing reports whether err says that the topic was deleted, and perhaps created again: the
+// brokers do not know its name or its id. The next ensure creates the topic unless it exists, and
+// the producer looks up its new id.
+func (s *Stream) noteMissing(topic string, err error) bool {
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID) {
+		return false
+	}
+	s.mu.Lock()
+	was, known := s.known[topic]
+	if known {
+		delete(s.known, topic)
+		s.deleted[topic] = was
+	}
+	s.mu.Unlock()
+	if known {
+		s.cl.PurgeTopicsFromProducing(topic)
+	}
+	return true
+}
+
+// wasDeleted reports whether a topic that this process knew was deleted and is not created again.
+func (s *Stream) wasDeleted(topic string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, was := s.deleted[topic]
+	return was
+}
+
+// recreate creates the topics that noteMissing has noted.
+func (s *Stream) recreate(ctx context.Context) error {
+	s.mu.Lock()
+	topics := slices.Collect(maps.Values(s.deleted))
+	s.mu.Unlock()
+	return s.ensure(ctx, topics...)
 }
 
 // spread is how long the brokers may take to hear of a new topic: one that makes a thousand
