@@ -23,14 +23,14 @@ import (
 // parallel is how many members of a bundle are copied at once.
 const parallel = 4
 
-// outcome is what forward did with a bundle.
-type outcome int
+// result is what forward did with a bundle.
+type result int
 
 const (
-	unsealed  outcome = iota // it has no meta.json
-	waiting                  // members are missing
-	there                    // the server has this meta.json
-	forwarded                // copied
+	notSealed    result = iota // it has no meta.json
+	incomplete                 // members are missing
+	alreadyThere               // the server has this meta.json
+	forwarded                  // copied
 )
 
 var (
@@ -38,33 +38,33 @@ var (
 	errTooLarge = fmt.Errorf("%s is larger than %d bytes", bundle.MetaName, bundle.MaxSize)
 )
 
-// job is one bundle: what the bucket and the drive have of it, by name. The time of a file in the
-// drive is that of its object, in milliseconds, which tells a replaced object from the first.
-type job struct {
+// copyJob is the copying of one bundle. A file in the drive has the mtime of its object, in
+// milliseconds, so that a replaced object is detected.
+type copyJob struct {
 	*Forwarder
-	to      string // the folder in the drive
-	objects map[string]minio.ObjectInfo
-	files   map[string]client.Node
+	to      string                      // the folder in the drive
+	objects map[string]minio.ObjectInfo // objects of the bundle in the bucket, by name
+	files   map[string]client.Node      // files of the bundle in the drive, by name
 }
 
-// forward copies a bundle unless the server has its meta.json already.
+// forward copies a bundle unless the server has its current meta.json.
 //
-// If members are missing it waits until meta.json is 15 minutes old, and then copies the others:
-// the server rejects the bundle and names what is missing.
-func (f *Forwarder) forward(ctx context.Context, source, id string) (outcome, error) {
-	j := job{f, bundle.Folder(source, id).String(), map[string]minio.ObjectInfo{}, map[string]client.Node{}}
-	if err := j.look(ctx, f.prefix+source+"/"+id+"/"); err != nil {
-		return unsealed, err
+// If members are missing, it returns incomplete until meta.json is 15 minutes old, and then copies
+// the bundle without them: the server rejects the bundle and names the missing members.
+func (f *Forwarder) forward(ctx context.Context, source, id string) (result, error) {
+	j := copyJob{f, bundle.Folder(source, id).String(), map[string]minio.ObjectInfo{}, map[string]client.Node{}}
+	if err := j.list(ctx, f.prefix+source+"/"+id+"/"); err != nil {
+		return notSealed, err
 	}
 	meta, sealed := j.objects[string(bundle.MetaName)]
 	if !sealed {
-		return unsealed, nil
+		return notSealed, nil
 	}
-	did, err := there, error(nil)
-	if !j.has(meta) {
+	did, err := alreadyThere, error(nil)
+	if !j.hasFile(meta) {
 		did, err = j.copy(ctx, meta)
 	}
-	if err == nil && did != waiting {
+	if err == nil && did != incomplete {
 		if f.known[source] == nil {
 			f.known[source] = map[string]struct{}{}
 		}
@@ -73,8 +73,8 @@ func (f *Forwarder) forward(ctx context.Context, source, id string) (outcome, er
 	return did, err
 }
 
-// look lists what the bucket has below a prefix, and, of a sealed bundle, what the drive has.
-func (j *job) look(ctx context.Context, from string) error {
+// list lists the objects below a prefix, and the files in the drive if the bundle is sealed.
+func (j *copyJob) list(ctx context.Context, from string) error {
 	for o := range j.api.ListObjectsIter(ctx, j.opt.Bucket.Bucket, minio.ListObjectsOptions{Prefix: from}) {
 		if o.Err != nil {
 			return fmt.Errorf("list %s: %w", from, o.Err)
@@ -100,20 +100,20 @@ func (j *job) look(ctx context.Context, from string) error {
 	return nil
 }
 
-// has reports whether the drive has an object as a file.
-func (j *job) has(o minio.ObjectInfo) bool {
+// hasFile reports whether the drive has the object's current content, by size and mtime.
+func (j *copyJob) hasFile(o minio.ObjectInfo) bool {
 	n, ok := j.files[path.Base(o.Key)]
 	return ok && n.Size == o.Size && n.Mtime.UnixMilli() == o.LastModified.UnixMilli()
 }
 
-// copy copies the members, and then meta.json.
-func (j *job) copy(ctx context.Context, meta minio.ObjectInfo) (outcome, error) {
+// copy copies the members and then meta.json.
+func (j *copyJob) copy(ctx context.Context, meta minio.ObjectInfo) (result, error) {
 	if meta.Size > bundle.MaxSize {
-		return unsealed, errTooLarge
+		return notSealed, errTooLarge
 	}
 	raw, err := j.read(ctx, meta)
 	if err != nil {
-		return unsealed, err
+		return notSealed, err
 	}
 	manifest, err := bundle.Decode(bytes.NewReader(raw))
 	if err != nil {
@@ -121,14 +121,14 @@ func (j *job) copy(ctx context.Context, meta minio.ObjectInfo) (outcome, error) 
 	}
 	missing, err := j.copyMembers(ctx, manifest)
 	if err != nil {
-		return unsealed, err
+		return notSealed, err
 	}
-	if missing && time.Since(meta.LastModified) < lateBy {
-		return waiting, nil
+	if missing && time.Since(meta.LastModified) < memberGrace {
+		return incomplete, nil
 	}
 	err = j.put(ctx, client.Source{
 		Name: string(bundle.MetaName), Size: int64(len(raw)), Mtime: meta.LastModified,
-		Open: func() (client.ReadAtCloser, error) { return content{bytes.NewReader(raw)}, nil },
+		Open: func() (client.ReadAtCloser, error) { return memoryFile{bytes.NewReader(raw)}, nil },
 	}, "")
 	if err == nil {
 		j.opt.Log.Info("bundle forwarded", "folder", j.to, "members", len(manifest.Members), "bytes", manifest.Size())
@@ -136,7 +136,9 @@ func (j *job) copy(ctx context.Context, meta minio.ObjectInfo) (outcome, error) 
 	return forwarded, err
 }
 
-func (j *job) copyMembers(ctx context.Context, manifest *bundle.Manifest) (missing bool, err error) {
+// copyMembers copies the members that the drive lacks. missing reports that the bucket lacks
+// members or has them in another size.
+func (j *copyJob) copyMembers(ctx context.Context, manifest *bundle.Manifest) (missing bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, m := range manifest.Members {
@@ -145,7 +147,7 @@ func (j *job) copyMembers(ctx context.Context, manifest *bundle.Manifest) (missi
 			missing = true
 			continue
 		}
-		if j.has(o) {
+		if j.hasFile(o) {
 			continue
 		}
 		g.Go(func() error {
@@ -158,13 +160,14 @@ func (j *job) copyMembers(ctx context.Context, manifest *bundle.Manifest) (missi
 	return missing, g.Wait()
 }
 
-// copyMember copies an object through a temporary file, whose SHA-256 it compares first.
-func (j *job) copyMember(ctx context.Context, o minio.ObjectInfo, m bundle.Member) (err error) {
+// copyMember copies an object through a temporary file. It fails with errDiffers if size or SHA-256
+// differ from the manifest.
+func (j *copyJob) copyMember(ctx context.Context, o minio.ObjectInfo, m bundle.Member) (err error) {
 	r, err := j.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer letGo(r)
+	defer closeQuietly(r)
 	spool, err := os.CreateTemp("", "smartdrive-bucket-*")
 	if err != nil {
 		return err
@@ -183,13 +186,14 @@ func (j *job) copyMember(ctx context.Context, o minio.ObjectInfo, m bundle.Membe
 	}, m.Type)
 }
 
-func (j *job) put(ctx context.Context, src client.Source, mime string) error {
+// put uploads a file into the bundle's folder, replacing an existing one.
+func (j *copyJob) put(ctx context.Context, src client.Source, mime string) error {
 	_, err := j.up.Put(ctx, src, path.Join(j.to, src.Name), client.PutOptions{Conflict: client.Replace, Parents: true, MIME: mime})
 	return err
 }
 
-// open reads an object as it was listed. A read fails if it was replaced since.
-func (j *job) open(ctx context.Context, o minio.ObjectInfo) (io.ReadCloser, error) {
+// open opens an object. Reading fails if the object was replaced since it was listed.
+func (j *copyJob) open(ctx context.Context, o minio.ObjectInfo) (io.ReadCloser, error) {
 	var get minio.GetObjectOptions
 	if err := get.SetMatchETag(o.ETag); err != nil {
 		return nil, err
@@ -201,12 +205,13 @@ func (j *job) open(ctx context.Context, o minio.ObjectInfo) (io.ReadCloser, erro
 	return r, nil
 }
 
-func (j *job) read(ctx context.Context, o minio.ObjectInfo) ([]byte, error) {
+// read returns the content of an object.
+func (j *copyJob) read(ctx context.Context, o minio.ObjectInfo) ([]byte, error) {
 	r, err := j.open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	defer letGo(r)
+	defer closeQuietly(r)
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Key, err)
@@ -214,10 +219,10 @@ func (j *job) read(ctx context.Context, o minio.ObjectInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// content is a file in memory.
-type content struct{ *bytes.Reader }
+// memoryFile is a file in memory.
+type memoryFile struct{ *bytes.Reader }
 
-func (content) Close() error { return nil }
+func (memoryFile) Close() error { return nil }
 
-// letGo closes what was only read.
-func letGo(c io.Closer) { _ = c.Close() }
+// closeQuietly closes a reader and ignores the error.
+func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -22,7 +22,7 @@ type notification struct {
 				Name string `json:"name"`
 			} `json:"bucket"`
 			Object struct {
-				Key string `json:"key"` // encoded as in a query
+				Key string `json:"key"` // URL query encoding
 			} `json:"object"`
 		} `json:"s3"`
 	}
@@ -51,16 +51,17 @@ func (f *Forwarder) subscribe(ctx context.Context) (keys <-chan string, stop fun
 	}, nil
 }
 
+// consume sends the keys of created objects to out until ctx ends.
 func (f *Forwarder) consume(ctx context.Context, consumer *kgo.Client, out chan<- string) {
 	for ctx.Err() == nil {
 		fetches := consumer.PollFetches(ctx)
 		fetches.EachError(func(topic string, _ int32, err error) {
 			if ctx.Err() == nil {
-				f.opt.Log.Warn("events cannot be read; the listing goes on", "topic", topic, "error", err)
+				f.opt.Log.Warn("cannot read bucket events; bundles are still found by listing", "topic", topic, "error", err)
 			}
 		})
 		fetches.EachRecord(func(r *kgo.Record) {
-			for _, key := range created(r.Value, f.opt.Bucket.Bucket) {
+			for _, key := range createdKeys(r.Value, f.opt.Bucket.Bucket) {
 				select {
 				case out <- key:
 				case <-ctx.Done():
@@ -70,9 +71,9 @@ func (f *Forwarder) consume(ctx context.Context, consumer *kgo.Client, out chan<
 	}
 }
 
-// created returns the keys of the objects that a notification says were created in a bucket.
-// Anything else in the topic is skipped.
-func created(value []byte, bucketName string) (keys []string) {
+// createdKeys returns the keys of the objects that a notification reports as created in the bucket.
+// Other messages of the topic yield none.
+func createdKeys(value []byte, bucketName string) (keys []string) {
 	var n notification
 	if json.Unmarshal(value, &n) != nil {
 		return nil
@@ -87,7 +88,7 @@ func created(value []byte, bucketName string) (keys []string) {
 	return keys
 }
 
-// forwardKey forwards the bundle that an object seals; other objects seal none.
+// forwardKey forwards the bundle sealed by an object. Objects other than meta.json are ignored.
 func (f *Forwarder) forwardKey(ctx context.Context, key string) {
 	rest, ok := strings.CutPrefix(key, f.prefix)
 	parts := strings.Split(rest, "/")
@@ -95,6 +96,6 @@ func (f *Forwarder) forwardKey(ctx context.Context, key string) {
 		return
 	}
 	if _, err := f.forward(ctx, parts[0], parts[1]); err != nil && ctx.Err() == nil {
-		f.opt.Log.Warn("a bundle could not be forwarded; the next pass tries again", "source", parts[0], "bundle", parts[1], "error", err)
+		f.opt.Log.Warn("cannot forward a bundle; the next pass tries again", "source", parts[0], "bundle", parts[1], "error", err)
 	}
 }

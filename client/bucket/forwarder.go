@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	recent    = 48 * time.Hour   // age of ids that each pass lists
-	fullEvery = time.Hour        // between passes over all ids
-	lateBy    = 15 * time.Minute // how long a sealed bundle waits for members, as on the server
+	recentAge   = 48 * time.Hour   // age of ids that each pass lists
+	fullEvery   = time.Hour        // between passes over all ids
+	memberGrace = 15 * time.Minute // how long a sealed bundle waits for members, as on the server
 )
 
 // Options configure New. Client, Bucket and Log are required.
@@ -42,15 +42,15 @@ type Options struct {
 
 // Forwarder copies sealed bundles from a bucket to a server. One goroutine uses it.
 type Forwarder struct {
-	opt    Options
-	api    *minio.Client
-	up     *client.Uploader
-	prefix string                         // of all keys: empty, or with a slash at its end
-	known  map[string]map[string]struct{} // ids that the server has, by source
-	full   time.Time                      // when all ids were last listed
+	opt      Options
+	api      *minio.Client
+	up       *client.Uploader
+	prefix   string                         // prefix of all keys: empty, or ending with a slash
+	known    map[string]map[string]struct{} // ids that the server has, by source
+	lastFull time.Time                      // when all ids were last listed
 }
 
-// Counts are what a pass came to.
+// Counts are the results of a pass.
 type Counts struct {
 	Forwarded int `json:"forwarded"` // bundles copied
 	Waiting   int `json:"waiting"`   // sealed bundles whose members are not all there
@@ -78,8 +78,9 @@ func New(opt Options) (*Forwarder, error) {
 	return f, nil
 }
 
-// Run passes over the bucket until ctx is done, and forwards at once what events name. An error of
-// a pass is logged; the next pass repeats it.
+// Run passes over the bucket until ctx is done, and then returns nil. It forwards bundles named by
+// events at once. An error of a pass is logged; the next pass repeats it. Run fails only if it
+// cannot subscribe to the topic.
 func (f *Forwarder) Run(ctx context.Context) error {
 	events, stop, err := f.subscribe(ctx)
 	if err != nil {
@@ -92,9 +93,9 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			f.opt.Log.Warn("the bucket could not be forwarded; the next pass tries again", "bucket", f.opt.Bucket.Bucket, "in", f.opt.Every, "error", err)
+			f.opt.Log.Warn("cannot forward the bucket; the next pass tries again", "bucket", f.opt.Bucket.Bucket, "in", f.opt.Every, "error", err)
 		} else if counts != (Counts{}) {
-			f.opt.Log.Info("pass over the bucket", "forwarded", counts.Forwarded, "waiting", counts.Waiting, "failed", counts.Failed)
+			f.opt.Log.Info("bucket pass finished", "forwarded", counts.Forwarded, "waiting", counts.Waiting, "failed", counts.Failed)
 		}
 		next := time.After(f.opt.Every)
 		for waits := true; waits; {
@@ -110,14 +111,14 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-// Pass forwards each sealed bundle that the server does not have: of the ids of the last 48 hours,
-// and once an hour of all ids. Once an hour it also forwards a rejected bundle again whose
+// Pass forwards each sealed bundle that the server lacks: bundles with ids of the last 48 hours,
+// and once an hour all bundles. Once an hour it also forwards rejected bundles again whose
 // meta.json was replaced. A bundle that fails is logged and counted, and does not stop the others.
 //
-// Errors: the bucket or the server does not answer, or refuses the credentials.
+// It fails if the bucket or the server does not answer or refuses the credentials.
 func (f *Forwarder) Pass(ctx context.Context) (counts Counts, err error) {
 	began := time.Now()
-	full := began.Sub(f.full) >= fullEvery
+	full := began.Sub(f.lastFull) >= fullEvery
 	for source, err := range f.folders(ctx, f.prefix, "") {
 		if err != nil {
 			return counts, err
@@ -130,11 +131,12 @@ func (f *Forwarder) Pass(ctx context.Context) (counts Counts, err error) {
 		}
 	}
 	if full {
-		f.full = began
+		f.lastFull = began
 	}
 	return counts, nil
 }
 
+// passSource forwards the bundles of one source.
 func (f *Forwarder) passSource(ctx context.Context, source string, full bool, counts *Counts) error {
 	known, err := f.knownOf(ctx, source, full, counts)
 	if err != nil {
@@ -142,7 +144,7 @@ func (f *Forwarder) passSource(ctx context.Context, source string, full bool, co
 	}
 	above, after := f.prefix+source+"/", ""
 	if !full {
-		after = above + firstID(time.Now().Add(-recent))
+		after = above + firstID(time.Now().Add(-recentAge))
 	}
 	for id, err := range f.folders(ctx, above, after) {
 		if err != nil {
@@ -158,8 +160,8 @@ func (f *Forwarder) passSource(ctx context.Context, source string, full bool, co
 	return nil
 }
 
-// knownOf returns the ids of a source that the server has. With full it asks the server for all of
-// them, and looks at those it has rejected.
+// knownOf returns the ids of the source's bundles that the server has. With full set it asks the
+// server for all of them and forwards rejected ones again.
 func (f *Forwarder) knownOf(ctx context.Context, source string, full bool, counts *Counts) (map[string]struct{}, error) {
 	if known := f.known[source]; known != nil && !full {
 		return known, nil
@@ -184,26 +186,26 @@ func (f *Forwarder) knownOf(ctx context.Context, source string, full bool, count
 	return known, nil
 }
 
-// count forwards a bundle and counts the outcome. Its error ends the pass.
+// count forwards a bundle and counts the result. The error ends the pass.
 func (f *Forwarder) count(ctx context.Context, source, id string, counts *Counts) error {
 	did, err := f.forward(ctx, source, id)
 	switch {
 	case err == nil && did == forwarded:
 		counts.Forwarded++
-	case err == nil && did == waiting:
+	case err == nil && did == incomplete:
 		counts.Waiting++
 	case err == nil:
-	case ctx.Err() != nil || away(err):
+	case ctx.Err() != nil || failsAll(err):
 		return err
 	default:
 		counts.Failed++
-		f.opt.Log.Warn("a bundle could not be forwarded; the next pass tries again", "source", source, "bundle", id, "error", err)
+		f.opt.Log.Warn("cannot forward a bundle; the next pass tries again", "source", source, "bundle", id, "error", err)
 	}
 	return nil
 }
 
-// away reports whether an error concerns all bundles: no answer, or credentials that are refused.
-func away(err error) bool {
+// failsAll reports whether an error affects all bundles: no reply, or refused credentials.
+func failsAll(err error) bool {
 	if s3 := minio.ToErrorResponse(err); s3.StatusCode != 0 {
 		return s3.StatusCode == http.StatusForbidden || s3.StatusCode >= http.StatusInternalServerError || s3.Code == minio.NoSuchBucket
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TakesBatches says whether the server takes batches from now on, and gives many files in one
-// stream: docs/formats/batch.md. A new server does neither.
+// TakesBatches enables or disables batches and streams of files (docs/formats/batch.md). A new
+// server supports neither.
 func (s *Server) TakesBatches(able bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -21,21 +21,22 @@ func (s *Server) TakesBatches(able bool) {
 	}
 }
 
-// IgnorePreferences makes it a server that knows no short answers.
+// IgnorePreferences makes the server ignore "Prefer: return=minimal", as an older server does.
 func (s *Server) IgnorePreferences() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.verbose = true
 }
 
-// RefuseItems has items of batches refused by their path; a status of 0 does not.
+// RefuseItems makes the server call refuse for each batch item; a status other than 0 refuses the
+// item.
 func (s *Server) RefuseItems(refuse func(path string) (status int, code string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse = refuse
 }
 
-// Items returns how many items of an op have come in batches; "" is all of them.
+// Items returns the number of received batch items with an operation; "" counts all.
 func (s *Server) Items(op string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *Server) Items(op string) (n int) {
 	return n
 }
 
-// line is the answer to an item.
+// line is the answer to a batch item.
 type line struct {
 	N       *int            `json:"n,omitempty"`
 	Status  int             `json:"status"`
@@ -57,6 +58,7 @@ type line struct {
 	Problem json.RawMessage `json:"problem,omitempty"`
 }
 
+// batchItem is a batch item as the API encodes it.
 type batchItem struct {
 	N                  int
 	Op, Path, Conflict string
@@ -75,9 +77,11 @@ func (s *Server) batchRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/batch/contents", b.contents)
 }
 
-// batches does what comes in batches, as the requests that it stands for.
+// batches implements the batch endpoints.
 type batches struct{ *Server }
 
+// batch executes a batch, item by item. Items answered before under the same idempotency key are
+// not executed again.
 func (s batches) batch(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if s.batches[key] == nil {
@@ -108,29 +112,29 @@ func (s batches) batch(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(line{Status: http.StatusOK})
 }
 
-// item does an item as the request of its own that it stands for.
+// item executes one item.
 func (s batches) item(item batchItem, content []byte) line {
 	s.items = append(s.items, item.Op)
 	got := httptest.NewRecorder()
 	p := item.Path
 	if s.refuse != nil {
 		if status, code := s.refuse(p); status != 0 {
-			fail(got, status, code, nil)
+			replyProblem(got, status, code, nil)
 			return line{Status: got.Code, Problem: got.Body.Bytes()}
 		}
 	}
 	if item.Op == "claim" {
 		var there bool
-		if content, there = s.held(item.Digests["blake3"]); !there {
-			fail(got, http.StatusNotFound, "not-found", map[string]any{"field": "digests"})
+		if content, there = s.findContent(item.Digests["blake3"]); !there {
+			replyProblem(got, http.StatusNotFound, "not-found", map[string]any{"field": "digests"})
 			return line{Status: got.Code, Problem: got.Body.Bytes()}
 		}
 	}
 	if item.Op == "folder" {
-		if p = s.place(got, p, "fail", item.Parents); p != "" {
+		if p = s.targetPath(got, p, "fail", item.Parents); p != "" {
 			s.nodes[p] = &node{ID: newID(), Path: p, Name: path.Base(p), Type: "folder"}
 		}
-	} else if p = s.place(got, p, item.Conflict, item.Parents); p != "" {
+	} else if p = s.targetPath(got, p, item.Conflict, item.Parents); p != "" {
 		s.store(p, content, item.Mtime)
 	}
 	if p == "" {
@@ -139,8 +143,8 @@ func (s batches) item(item batchItem, content []byte) line {
 	return line{Status: http.StatusCreated, Node: s.nodes[p]}
 }
 
-// held is content that the account has.
-func (s batches) held(sum string) (content []byte, there bool) {
+// findContent returns the content with a digest. there reports whether a file has it.
+func (s batches) findContent(sum string) (content []byte, there bool) {
 	for _, n := range s.nodes {
 		if n.Type == "file" && n.Digests["blake3"] == sum {
 			return n.content, true
@@ -149,6 +153,7 @@ func (s batches) held(sum string) (content []byte, there bool) {
 	return nil, false
 }
 
+// contents replies with many files in one stream.
 func (s batches) contents(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Nodes []string }
 	decode(r, &in)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// export is a batch that is sealed when it is looked at for the first time.
+// export is an export that becomes sealed when it is first read.
 type export struct {
 	view   map[string]any
 	zip    []byte
@@ -21,8 +21,8 @@ type export struct {
 	jobs   []map[string]any
 }
 
-// exportRoutes serve exports of one folder or of a CSV list of paths, schedules, and jobs that are
-// done when they are listed.
+// exportRoutes registers exports of one folder or of a CSV list of paths, schedules, and jobs,
+// which become done when listed.
 func (s *Server) exportRoutes(mux *http.ServeMux) {
 	const at = "/api/v1/exports"
 	mux.HandleFunc("POST "+at, s.makeExport)
@@ -42,7 +42,7 @@ func (s *Server) exportRoutes(mux *http.ServeMux) {
 					return
 				}
 			}
-			fail(w, http.StatusNotFound, "not-found", nil)
+			replyProblem(w, http.StatusNotFound, "not-found", nil)
 		})
 	}
 	list := func(items func(x *export) []map[string]any) func(http.ResponseWriter, *http.Request, *export) {
@@ -76,6 +76,7 @@ func (s *Server) exportRoutes(mux *http.ServeMux) {
 	s.scheduleRoutes(mux)
 }
 
+// addExport creates an export of files, with failures for the missing ones, and replies with it.
 func (s *Server) addExport(w http.ResponseWriter, name string, revision int, files map[string][]byte, missing []map[string]any) {
 	var raw bytes.Buffer
 	z := zip.NewWriter(&raw)
@@ -112,13 +113,13 @@ func (s *Server) makeExport(w http.ResponseWriter, r *http.Request) {
 		s.addExport(w, folder.Name, 1, files, nil)
 		return
 	}
-	fail(w, http.StatusNotFound, "not-found", nil)
+	replyProblem(w, http.StatusNotFound, "not-found", nil)
 }
 
 func (s *Server) makeExportOf(w http.ResponseWriter, r *http.Request) {
 	rows, err := csv.NewReader(bytes.NewReader(bodyOf(r))).ReadAll()
 	if err != nil || len(rows) < 2 || !slices.Equal(rows[0], []string{"id", "path"}) {
-		fail(w, http.StatusBadRequest, "bad-request", nil)
+		replyProblem(w, http.StatusBadRequest, "bad-request", nil)
 		return
 	}
 	files, missing := map[string][]byte{}, []map[string]any{}
@@ -132,7 +133,7 @@ func (s *Server) makeExportOf(w http.ResponseWriter, r *http.Request) {
 	s.addExport(w, r.URL.Query().Get("name"), 1, files, missing)
 }
 
-// supplementExport has what the items name by path.
+// supplementExport creates the next revision from the items' paths.
 func (s *Server) supplementExport(w http.ResponseWriter, r *http.Request, x *export) {
 	var in struct {
 		Mode  string
@@ -140,7 +141,7 @@ func (s *Server) supplementExport(w http.ResponseWriter, r *http.Request, x *exp
 	}
 	decode(r, &in)
 	if len(x.errors) == 0 || in.Mode != "alone" && in.Mode != "complete" {
-		fail(w, http.StatusConflict, "wrong-state", nil)
+		replyProblem(w, http.StatusConflict, "wrong-state", nil)
 		return
 	}
 	files := map[string][]byte{}
@@ -189,7 +190,7 @@ func (s *Server) scheduleRoutes(mux *http.ServeMux) {
 		before := len(s.schedules)
 		s.schedules = slices.DeleteFunc(s.schedules, func(m map[string]any) bool { return m["id"] == r.PathValue("id") })
 		if len(s.schedules) == before {
-			fail(w, http.StatusNotFound, "not-found", nil)
+			replyProblem(w, http.StatusNotFound, "not-found", nil)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// linkRoutes serve shares and collect links as things to be made, listed and ended; nobody can
-// follow one.
+// linkRoutes registers creating, listing and deleting shares and collect links. The links
+// themselves do not work.
 func (s *Server) linkRoutes(mux *http.ServeMux) {
 	for _, kind := range []string{"shares", "collects"} {
 		at := "/api/v1/" + kind
@@ -17,7 +17,7 @@ func (s *Server) linkRoutes(mux *http.ServeMux) {
 			before := len(s.links)
 			s.links = slices.DeleteFunc(s.links, func(l map[string]any) bool { return l["id"] == r.PathValue("id") })
 			if len(s.links) == before {
-				fail(w, http.StatusNotFound, "not-found", nil)
+				replyProblem(w, http.StatusNotFound, "not-found", nil)
 				return
 			}
 			w.WriteHeader(http.StatusNoContent)

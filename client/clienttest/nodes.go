@@ -16,20 +16,21 @@ import (
 	"lukechampine.com/blake3"
 )
 
+// node is a file or folder.
 type node struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Path      string            `json:"path"`
-	Type      string            `json:"type"`
-	Size      int64             `json:"size"`
-	Mtime     time.Time         `json:"mtime"`
-	Rev       int64             `json:"rev"`
-	Digests   map[string]string `json:"digests"`
-	TrashedAt *time.Time        `json:"trashed_at"`
-	content   []byte
-	versions  int
-	had       []map[string]string // digests of the versions, the oldest first
-	starred   bool
+	ID             string            `json:"id"`
+	Name           string            `json:"name"`
+	Path           string            `json:"path"`
+	Type           string            `json:"type"`
+	Size           int64             `json:"size"`
+	Mtime          time.Time         `json:"mtime"`
+	Rev            int64             `json:"rev"`
+	Digests        map[string]string `json:"digests"`
+	TrashedAt      *time.Time        `json:"trashed_at"`
+	content        []byte
+	versions       int
+	versionDigests []map[string]string // digests of all versions, oldest first
+	starred        bool
 }
 
 func (n *node) star(w http.ResponseWriter, on bool) {
@@ -37,7 +38,7 @@ func (n *node) star(w http.ResponseWriter, on bool) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// bodyOf reads the body, once; it has come in full before the handler is called.
+// bodyOf returns the request body. It may be called once.
 func bodyOf(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
 	return body
@@ -45,13 +46,13 @@ func bodyOf(r *http.Request) []byte {
 
 func decode(r *http.Request, v any) { _ = json.Unmarshal(bodyOf(r), v) } // what does not fit stays zero
 
-// DigestOf returns the BLAKE3 of content in hex.
+// DigestOf returns the BLAKE3 digest of content in hex.
 func DigestOf(content []byte) string {
 	sum := blake3.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// File returns the content at a path, nil when there is none, and how many versions it had.
+// File returns the content at a path and the number of its versions; nil and 0 if there is none.
 func (s *Server) File(path string) (content []byte, versions int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,21 +69,22 @@ func (s *Server) Paths() []string {
 	return slices.Sorted(maps.Keys(s.nodes))
 }
 
-// Redirect sends downloads on to where elsewhere says that content is.
+// Redirect makes downloads redirect to the URL that elsewhere returns for the content.
 func (s *Server) Redirect(elsewhere func(content []byte) (url string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.elsewhere = elsewhere
+	s.storeURL = elsewhere
 }
 
-// Store puts a file there without a request.
+// Store creates or replaces a file without a request.
 func (s *Server) Store(path string, content []byte, mtime time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parents(path)
+	s.makeParents(path)
 	s.store(path, content, mtime)
 }
 
+// store creates a file, or adds a version to it.
 func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	n := s.nodes[p]
 	if n == nil {
@@ -91,26 +93,28 @@ func (s *Server) store(p string, content []byte, mtime time.Time) *node {
 	}
 	n.content, n.Size, n.Mtime = content, int64(len(content)), mtime.UTC().Truncate(time.Millisecond)
 	n.Digests = map[string]string{"blake3": DigestOf(content)}
-	n.had = append(n.had, n.Digests)
+	n.versionDigests = append(n.versionDigests, n.Digests)
 	n.versions++
 	n.Rev++
 	return n
 }
 
-func (s *Server) parents(p string) {
+// makeParents creates the missing folders above a path.
+func (s *Server) makeParents(p string) {
 	for dir := path.Dir(p); s.nodes[dir] == nil; dir = path.Dir(dir) {
 		s.nodes[dir] = &node{ID: newID(), Path: dir, Name: path.Base(dir), Type: "folder"}
 	}
 }
 
-// place settles conflicts; an empty path means that fail was called.
-func (s *Server) place(w http.ResponseWriter, p, conflict string, parents bool) string {
+// targetPath applies the conflict policy and returns the path to write to. It returns "" after
+// replying with a problem.
+func (s *Server) targetPath(w http.ResponseWriter, p, conflict string, parents bool) string {
 	if s.nodes[path.Dir(p)] == nil {
 		if !parents {
-			fail(w, http.StatusNotFound, "not-found", nil)
+			replyProblem(w, http.StatusNotFound, "not-found", nil)
 			return ""
 		}
-		s.parents(p)
+		s.makeParents(p)
 	}
 	switch n := s.nodes[p]; {
 	case n == nil, conflict == "replace" && n.Type == "file":
@@ -123,7 +127,7 @@ func (s *Server) place(w http.ResponseWriter, p, conflict string, parents bool) 
 			}
 		}
 	}
-	fail(w, http.StatusConflict, "name-taken", nil)
+	replyProblem(w, http.StatusConflict, "name-taken", nil)
 	return ""
 }
 
@@ -131,29 +135,29 @@ func (s *Server) nodeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /api/v1/files/{path...}", s.putFile)
 	mux.HandleFunc("GET /api/v1/nodes", s.nodeAt)
 	mux.HandleFunc("POST /api/v1/nodes", s.makeFolder)
-	mux.HandleFunc("GET /api/v1/nodes/{id}", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { reply(w, http.StatusOK, n) }))
-	mux.HandleFunc("GET /api/v1/nodes/{id}/children", s.with(s.children))
-	mux.HandleFunc("GET /api/v1/nodes/{id}/content", s.with(s.content))
-	mux.HandleFunc("GET /api/v1/nodes/{id}/versions", s.with(showVersions))
-	mux.HandleFunc("PATCH /api/v1/nodes/{id}", s.with(s.move))
-	mux.HandleFunc("POST /api/v1/nodes/{id}/copy", s.with(s.copy))
-	mux.HandleFunc("DELETE /api/v1/nodes/{id}", s.with(s.trash))
-	mux.HandleFunc("POST /api/v1/nodes/{id}/restore", s.with(s.restore))
-	mux.HandleFunc("PUT /api/v1/nodes/{id}/star", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, true) }))
-	mux.HandleFunc("DELETE /api/v1/nodes/{id}/star", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, false) }))
+	mux.HandleFunc("GET /api/v1/nodes/{id}", s.withNode(func(w http.ResponseWriter, _ *http.Request, n *node) { reply(w, http.StatusOK, n) }))
+	mux.HandleFunc("GET /api/v1/nodes/{id}/children", s.withNode(s.children))
+	mux.HandleFunc("GET /api/v1/nodes/{id}/content", s.withNode(s.content))
+	mux.HandleFunc("GET /api/v1/nodes/{id}/versions", s.withNode(showVersions))
+	mux.HandleFunc("PATCH /api/v1/nodes/{id}", s.withNode(s.move))
+	mux.HandleFunc("POST /api/v1/nodes/{id}/copy", s.withNode(s.copy))
+	mux.HandleFunc("DELETE /api/v1/nodes/{id}", s.withNode(s.trash))
+	mux.HandleFunc("POST /api/v1/nodes/{id}/restore", s.withNode(s.restore))
+	mux.HandleFunc("PUT /api/v1/nodes/{id}/star", s.withNode(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, true) }))
+	mux.HandleFunc("DELETE /api/v1/nodes/{id}/star", s.withNode(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, false) }))
 	mux.HandleFunc("GET /api/v1/starred", func(w http.ResponseWriter, _ *http.Request) {
-		s.list(w, func(n *node) bool { return n.starred && n.TrashedAt == nil })
+		s.replyNodes(w, func(n *node) bool { return n.starred && n.TrashedAt == nil })
 	})
 	mux.HandleFunc("GET /api/v1/recent", func(w http.ResponseWriter, _ *http.Request) {
-		s.list(w, func(n *node) bool { return n.Type == "file" && n.TrashedAt == nil })
+		s.replyNodes(w, func(n *node) bool { return n.Type == "file" && n.TrashedAt == nil })
 	})
 	mux.HandleFunc("GET /api/v1/trash", func(w http.ResponseWriter, _ *http.Request) {
-		s.list(w, func(n *node) bool { return n.TrashedAt != nil })
+		s.replyNodes(w, func(n *node) bool { return n.TrashedAt != nil })
 	})
 }
 
-// with finds the node that a request is about.
-func (s *Server) with(do func(http.ResponseWriter, *http.Request, *node)) http.HandlerFunc {
+// withNode looks up the node of a request before calling do; it replies 404 if there is none.
+func (s *Server) withNode(do func(http.ResponseWriter, *http.Request, *node)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, n := range s.nodes {
 			if n.ID == r.PathValue("id") {
@@ -161,13 +165,13 @@ func (s *Server) with(do func(http.ResponseWriter, *http.Request, *node)) http.H
 				return
 			}
 		}
-		fail(w, http.StatusNotFound, "not-found", nil)
+		replyProblem(w, http.StatusNotFound, "not-found", nil)
 	}
 }
 
 func (s *Server) putFile(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	p := s.place(w, "/"+r.PathValue("path"), q.Get("conflict"), q.Get("parents") == "true")
+	p := s.targetPath(w, "/"+r.PathValue("path"), q.Get("conflict"), q.Get("parents") == "true")
 	if p == "" {
 		return
 	}
@@ -180,7 +184,7 @@ func (s *Server) nodeAt(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, n)
 		return
 	}
-	fail(w, http.StatusNotFound, "not-found", nil)
+	replyProblem(w, http.StatusNotFound, "not-found", nil)
 }
 
 func (s *Server) makeFolder(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +193,7 @@ func (s *Server) makeFolder(w http.ResponseWriter, r *http.Request) {
 		Parents bool
 	}
 	decode(r, &in)
-	if in.Path = s.place(w, in.Path, "fail", in.Parents); in.Path == "" {
+	if in.Path = s.targetPath(w, in.Path, "fail", in.Parents); in.Path == "" {
 		return
 	}
 	s.nodes[in.Path] = &node{ID: newID(), Path: in.Path, Name: path.Base(in.Path), Type: "folder"}
@@ -197,10 +201,11 @@ func (s *Server) makeFolder(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) children(w http.ResponseWriter, _ *http.Request, dir *node) {
-	s.list(w, func(n *node) bool { return n != dir && n.TrashedAt == nil && path.Dir(n.Path) == dir.Path })
+	s.replyNodes(w, func(n *node) bool { return n != dir && n.TrashedAt == nil && path.Dir(n.Path) == dir.Path })
 }
 
-func (s *Server) list(w http.ResponseWriter, which func(*node) bool) {
+// replyNodes replies with the nodes that which accepts, sorted by path.
+func (s *Server) replyNodes(w http.ResponseWriter, which func(*node) bool) {
 	items := []*node{}
 	for _, p := range slices.Sorted(maps.Keys(s.nodes)) {
 		if which(s.nodes[p]) {
@@ -212,8 +217,8 @@ func (s *Server) list(w http.ResponseWriter, which func(*node) bool) {
 
 func (s *Server) content(w http.ResponseWriter, r *http.Request, n *node) {
 	w.Header().Set("ETag", `"b3-`+n.Digests["blake3"]+`"`)
-	if s.elsewhere != nil {
-		w.Header().Set("Location", s.elsewhere(n.content))
+	if s.storeURL != nil {
+		w.Header().Set("Location", s.storeURL(n.content))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return
 	}
@@ -223,13 +228,14 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, n *node) {
 
 func showVersions(w http.ResponseWriter, _ *http.Request, n *node) {
 	items := []map[string]any{}
-	for i, digests := range slices.Backward(n.had) {
-		items = append(items, map[string]any{"id": strconv.Itoa(i), "digests": digests, "current": i == len(n.had)-1})
+	for i, digests := range slices.Backward(n.versionDigests) {
+		items = append(items, map[string]any{"id": strconv.Itoa(i), "digests": digests, "current": i == len(n.versionDigests)-1})
 	}
 	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
 }
 
-// relocate reads where a node is to go; the fake moves files and empty folders only.
+// relocate returns the target path of a move or copy, "" after replying with a problem. Only files
+// and empty folders can be moved.
 func (s *Server) relocate(w http.ResponseWriter, r *http.Request, n *node) string {
 	var in struct{ Parent, Name, Conflict string }
 	decode(r, &in)
@@ -242,7 +248,7 @@ func (s *Server) relocate(w http.ResponseWriter, r *http.Request, n *node) strin
 	if in.Name != "" {
 		name = in.Name
 	}
-	return s.place(w, path.Join(dir, name), in.Conflict, false)
+	return s.targetPath(w, path.Join(dir, name), in.Conflict, false)
 }
 
 func (s *Server) move(w http.ResponseWriter, r *http.Request, n *node) {

@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 )
 
-// operation is work on many nodes; the fake is done with it at once.
+// operation is work on many nodes. The server finishes it at once.
 type operation struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -44,11 +44,12 @@ func (s *Server) operationRoutes(mux *http.ServeMux) {
 				return
 			}
 		}
-		fail(w, http.StatusNotFound, "not-found", nil)
+		replyProblem(w, http.StatusNotFound, "not-found", nil)
 	})
 }
 
-// operate does to one node what its own route does; it returns the code of the problem.
+// operate applies an operation to one node by calling the handler of the single request. It returns
+// the problem's code, "" on success.
 func (s *Server) operate(ctx context.Context, kind, id string, in map[string]string) (code string) {
 	var n *node
 	for _, one := range s.nodes {
@@ -59,7 +60,7 @@ func (s *Server) operate(ctx context.Context, kind, id string, in map[string]str
 	if n == nil {
 		return "not-found"
 	}
-	raw, _ := json.Marshal(in) // of texts
+	raw, _ := json.Marshal(in) // strings never fail
 	target := "/"
 	if kind == "delete" {
 		target = "/?permanent=true"
@@ -75,7 +76,7 @@ func (s *Server) operate(ctx context.Context, kind, id string, in map[string]str
 	}
 	var said struct{ Code string }
 	if w.Code >= http.StatusBadRequest {
-		_ = json.Unmarshal(w.Body.Bytes(), &said) // what fail has written
+		_ = json.Unmarshal(w.Body.Bytes(), &said) // a problem document
 	}
 	return said.Code
 }

@@ -1,8 +1,8 @@
-// Package clienttest is a server in memory that speaks the native API well enough to test the
-// client against, and misbehaves on demand: it loses replies, cuts bodies, answers as a proxy
-// would, and goes away and comes back on the same port.
+// Package clienttest is an in-memory server for testing the client. It implements enough of the
+// native API and injects faults: lost replies, cut bodies, replies of a proxy, restarts on the same
+// port.
 //
-// It is not SmartDrive: no ledger, no users, nothing on disk.
+// It is not SmartDrive: it has no ledger and no users, and stores nothing on disk.
 package clienttest
 
 import (
@@ -23,80 +23,81 @@ import (
 	"smartdrive/test/process"
 )
 
-// Token is the only one that is let in; Password gets it.
+// Token is the only accepted token. A login with Password returns it.
 const (
 	Token    = "secret-token"
 	Password = "secret-password"
 )
 
-// Fault is how a request is to go wrong.
+// Fault is a way for a request to fail.
 type Fault int
 
 // The faults.
 const (
 	None       Fault = iota
-	LoseReply        // the request is carried out, the connection is cut instead of the reply
-	CutBody          // the connection is cut in the middle of the request's body
-	Refuse           // the connection is cut before the request is read
-	CutReply         // the connection is cut after some of the body of the reply
-	BadGateway       // a proxy's page, the request is not carried out
-	TimeOut          // a proxy's page, the request is carried out
-	TooLarge         // a proxy's page
-	Stopping         // SmartDrive's own 503, with Retry-After
+	LoseReply        // executes the request and closes the connection without a reply
+	CutBody          // closes the connection in the middle of the request body
+	Refuse           // closes the connection before reading the request
+	CutReply         // closes the connection after 70,000 bytes of the reply
+	BadGateway       // replies with a proxy's 502 page without executing the request
+	TimeOut          // executes the request and replies with a proxy's 504 page
+	TooLarge         // replies with a proxy's 413 page without executing the request
+	Stopping         // replies 503 with code stopping and Retry-After: 0
 )
 
-// Server is the server.
+// Server is an HTTP server for tests. Its methods may be called concurrently with requests.
 type Server struct {
 	addr string
 	http *http.Server
 	done chan struct{}
 
-	mu       sync.Mutex
-	nodes    map[string]*node // by path
-	uploads  map[string]*upload
-	requests []string // method and path
-	faults   func(r *http.Request) Fault
-	offer    map[string][]byte
-	links    []map[string]any // shares and collect links, the newest first
-	exports  []*export
-	batches  map[string]map[int]line // by key, then item; nil: the server takes none
-	items    []string                // ops of what came in batches
-	owed     int64                   // bytes that were deleted for good
-	verbose  bool                    // preferences for short answers mean nothing
-	refuse   func(path string) (status int, code string)
+	mu        sync.Mutex
+	nodes     map[string]*node // by path
+	uploads   map[string]*upload
+	requests  []string // method and path
+	faults    func(r *http.Request) Fault
+	claimable map[string][]byte
+	links     []map[string]any // shares and collect links, newest first
+	exports   []*export
+	batches   map[string]map[int]line // idempotency key -> item -> answer; nil: batches are not supported
+	items     []string                // operations of all batch items
+	owed      int64                   // permanently deleted bytes
+	verbose   bool                    // ignore "Prefer: return=minimal"
+	refuse    func(path string) (status int, code string)
 
 	operations []*operation
 
 	schedules []map[string]any
 
-	elsewhere func(content []byte) (url string) // nil: nowhere
+	storeURL func(content []byte) (url string) // returns the store's URL of content; nil: no redirects
 }
 
-// New starts a server that ends with the test.
+// New starts a server that stops at the end of the test.
 func New(t testing.TB) *Server {
-	s := &Server{addr: process.Address(t), nodes: map[string]*node{}, uploads: map[string]*upload{}, offer: map[string][]byte{}}
+	s := &Server{addr: process.Address(t), nodes: map[string]*node{}, uploads: map[string]*upload{}, claimable: map[string][]byte{}}
 	s.nodes["/"] = &node{ID: "root", Path: "/", Type: "folder"}
 	s.Start(t)
 	t.Cleanup(s.Stop)
 	return s
 }
 
-// URL returns the address.
+// URL returns the server's base URL.
 func (s *Server) URL() string { return "http://" + s.addr }
 
-// Inject makes the server ask faults about every request that comes from now on; nil ends it.
+// Inject makes the server call faults for each later request and fail as it returns; nil stops
+// this.
 func (s *Server) Inject(faults func(r *http.Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = faults
 }
 
-// Start opens the port, the one it had before if it was open already.
+// Start listens on the server's port; after Stop, on the same port again.
 func (s *Server) Start(t testing.TB) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", s.addr)
 	for tries := 1; errors.Is(err, syscall.EADDRINUSE) && tries < 1000; tries++ {
-		<-time.After(10 * time.Millisecond) // somebody's connection goes out from that port, and ends
+		<-time.After(10 * time.Millisecond) // the port is in use by another outgoing connection
 		l, err = lc.Listen(t.Context(), "tcp", s.addr)
 	}
 	if err != nil {
@@ -110,13 +111,13 @@ func (s *Server) Start(t testing.TB) {
 	}(s.http, s.done)
 }
 
-// Stop closes the port and cuts every connection, as a crash does.
+// Stop closes the port and all connections, as a crash does.
 func (s *Server) Stop() {
 	_ = s.http.Close()
 	<-s.done
 }
 
-// Requests returns how many requests of a method came whose path holds part.
+// Requests returns the number of received requests that match accepts.
 func (s *Server) Requests(match func(method, path string) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,52 +149,53 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyN(io.Discard, r.Body, max(1, r.ContentLength/2))
 		panic(http.ErrAbortHandler)
 	case BadGateway:
-		page(w, http.StatusBadGateway)
+		replyProxyPage(w, http.StatusBadGateway)
 		return
 	case TooLarge:
-		page(w, http.StatusRequestEntityTooLarge)
+		replyProxyPage(w, http.StatusRequestEntityTooLarge)
 		return
 	case Stopping:
 		w.Header().Set("Retry-After", "0")
-		fail(w, http.StatusServiceUnavailable, "stopping", nil)
+		replyProblem(w, http.StatusServiceUnavailable, "stopping", nil)
 		return
 	case LoseReply, TimeOut:
-		s.serve(&deaf{w.Header().Clone()}, r)
+		s.serve(&discardWriter{w.Header().Clone()}, r)
 		if fault == TimeOut {
-			page(w, http.StatusGatewayTimeout)
+			replyProxyPage(w, http.StatusGatewayTimeout)
 			return
 		}
 		panic(http.ErrAbortHandler)
 	case CutReply:
-		s.serve(&torn{w, 70_000}, r)
+		s.serve(&truncatedWriter{w, 70_000}, r)
 	default:
 		s.serve(w, r)
 	}
 }
 
-// torn is a ResponseWriter that is cut off after some bytes.
-type torn struct {
+// truncatedWriter is a ResponseWriter that closes the connection after limit bytes.
+type truncatedWriter struct {
 	http.ResponseWriter
-	left int
+	limit int
 }
 
-func (c *torn) Write(b []byte) (int, error) {
-	if c.left < len(b) {
-		_, _ = c.ResponseWriter.Write(b[:c.left])
-		_ = http.NewResponseController(c.ResponseWriter).Flush()
+func (t *truncatedWriter) Write(b []byte) (int, error) {
+	if t.limit < len(b) {
+		_, _ = t.ResponseWriter.Write(b[:t.limit])
+		_ = http.NewResponseController(t.ResponseWriter).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	c.left -= len(b)
-	return c.ResponseWriter.Write(b)
+	t.limit -= len(b)
+	return t.ResponseWriter.Write(b)
 }
 
-// deaf is a ResponseWriter whose reply nobody gets.
-type deaf struct{ h http.Header }
+// discardWriter is a ResponseWriter that discards the reply.
+type discardWriter struct{ h http.Header }
 
-func (d *deaf) Header() http.Header         { return d.h }
-func (d *deaf) Write(b []byte) (int, error) { return len(b), nil }
-func (d *deaf) WriteHeader(int)             {}
+func (d *discardWriter) Header() http.Header         { return d.h }
+func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardWriter) WriteHeader(int)             {}
 
+// serve executes a request, one at a time, after checking its token.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/sessions", s.login)
@@ -209,7 +211,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if r.Header.Get("Authorization") != "Bearer "+Token && r.URL.Path != "/api/v1/sessions" {
-		fail(w, http.StatusUnauthorized, "unauthenticated", nil)
+		replyProblem(w, http.StatusUnauthorized, "unauthenticated", nil)
 		return
 	}
 	s.mu.Lock()
@@ -222,7 +224,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Name, Password string }
 	decode(r, &in)
 	if in.Password != Password {
-		fail(w, http.StatusUnauthorized, "unauthenticated", nil)
+		replyProblem(w, http.StatusUnauthorized, "unauthenticated", nil)
 		return
 	}
 	reply(w, http.StatusCreated, map[string]any{"token": Token, "expires_at": "2030-01-01T00:00:00.000Z"})
@@ -239,20 +241,23 @@ func (s *Server) me(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-func page(w http.ResponseWriter, status int) {
+// replyProxyPage writes an HTML error page as nginx does.
+func replyProxyPage(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html")
 	w.Header().Set("Server", "nginx/1.26.0")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, "<html><h1>%d %s</h1></html>", status, http.StatusText(status))
 }
 
+// reply writes v as JSON.
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // to memory or a client that has gone
 }
 
-func fail(w http.ResponseWriter, status int, code string, args map[string]any) {
+// replyProblem writes a problem document with extra members.
+func replyProblem(w http.ResponseWriter, status int, code string, args map[string]any) {
 	doc := map[string]any{"type": "/problems/" + code, "status": status, "code": code, "title": code, "detail": "It is " + code + "."}
 	maps.Copy(doc, args)
 	w.Header().Set("Content-Type", "application/problem+json")

@@ -13,6 +13,7 @@ import (
 	"lukechampine.com/blake3"
 )
 
+// upload is an upload in parts.
 type upload struct {
 	ID          string     `json:"id"`
 	State       string     `json:"state"`
@@ -26,22 +27,23 @@ type upload struct {
 	Node        *node      `json:"node,omitempty"`
 	ExpiresAt   time.Time  `json:"expires_at"`
 	fingerprint string
-	base        int // versions that were there when it was said what to do about them
+	base        int // versions at the path when the conflict policy was set
 	mtime       time.Time
 	parts       map[int64][]byte
 	polls       int
 }
 
+// challenge is a challenge as the API encodes it.
 type challenge struct {
 	Nonce  string     `json:"nonce"`
 	Ranges [][2]int64 `json:"ranges"`
 }
 
-// Offer makes content known, so that a claim of its digest is answered with a challenge.
+// Offer makes content claimable: a claim of its digest gets a challenge.
 func (s *Server) Offer(content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offer[DigestOf(content)] = content
+	s.claimable[DigestOf(content)] = content
 }
 
 // Open returns the ids of the open uploads.
@@ -57,7 +59,7 @@ func (s *Server) Open() []string {
 	return ids
 }
 
-// Received returns how many parts of open uploads are there.
+// Received returns the number of parts in open uploads.
 func (s *Server) Received() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +72,7 @@ func (s *Server) Received() int {
 	return n
 }
 
-// Damage changes a byte of a received part, of every open upload, behind everybody's back.
+// Damage flips a bit of part n of every open upload.
 func (s *Server) Damage(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +83,7 @@ func (s *Server) Damage(n int64) {
 	}
 }
 
-// Forget drops all uploads, as a reclaim does.
+// Forget deletes all uploads, as the server's reclaim does.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,35 +96,37 @@ func (s *Server) uploadRoutes(mux *http.ServeMux) {
 		items := []*upload{}
 		for _, u := range s.uploads {
 			if u.State != "done" {
-				items = append(items, u.seen())
+				items = append(items, u.view())
 			}
 		}
 		reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
 	})
-	mux.HandleFunc("GET /api/v1/uploads/{id}", s.of(func(w http.ResponseWriter, _ *http.Request, u *upload) { reply(w, http.StatusOK, u.seen()) }))
-	mux.HandleFunc("PATCH /api/v1/uploads/{id}", s.of(s.amend))
-	mux.HandleFunc("DELETE /api/v1/uploads/{id}", s.of(func(w http.ResponseWriter, _ *http.Request, u *upload) {
+	mux.HandleFunc("GET /api/v1/uploads/{id}", s.withUpload(func(w http.ResponseWriter, _ *http.Request, u *upload) { reply(w, http.StatusOK, u.view()) }))
+	mux.HandleFunc("PATCH /api/v1/uploads/{id}", s.withUpload(s.amend))
+	mux.HandleFunc("DELETE /api/v1/uploads/{id}", s.withUpload(func(w http.ResponseWriter, _ *http.Request, u *upload) {
 		delete(s.uploads, u.ID)
 		w.WriteHeader(http.StatusNoContent)
 	}))
-	mux.HandleFunc("GET /api/v1/uploads/{id}/parts", s.of(listParts))
-	mux.HandleFunc("PUT /api/v1/uploads/{id}/parts/{n}", s.of(putPart))
-	mux.HandleFunc("DELETE /api/v1/uploads/{id}/parts/{n}", s.of(dropPart))
-	mux.HandleFunc("POST /api/v1/uploads/{id}/proof", s.of(s.prove))
-	mux.HandleFunc("POST /api/v1/uploads/{id}/complete", s.of(s.complete))
+	mux.HandleFunc("GET /api/v1/uploads/{id}/parts", s.withUpload(listParts))
+	mux.HandleFunc("PUT /api/v1/uploads/{id}/parts/{n}", s.withUpload(putPart))
+	mux.HandleFunc("DELETE /api/v1/uploads/{id}/parts/{n}", s.withUpload(dropPart))
+	mux.HandleFunc("POST /api/v1/uploads/{id}/proof", s.withUpload(s.prove))
+	mux.HandleFunc("POST /api/v1/uploads/{id}/complete", s.withUpload(s.complete))
 }
 
-func (s *Server) of(do func(http.ResponseWriter, *http.Request, *upload)) http.HandlerFunc {
+// withUpload looks up the upload of a request before calling do; it replies 404 if there is none.
+func (s *Server) withUpload(do func(http.ResponseWriter, *http.Request, *upload)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if u := s.uploads[r.PathValue("id")]; u != nil {
 			do(w, r, u)
 			return
 		}
-		fail(w, http.StatusNotFound, "not-found", nil)
+		replyProblem(w, http.StatusNotFound, "not-found", nil)
 	}
 }
 
-func (u *upload) seen() *upload {
+// view updates Received and returns u.
+func (u *upload) view() *upload {
 	u.Received = [][2]int64{}
 	for n := range u.Parts {
 		if u.parts[n] != nil {
@@ -132,7 +136,8 @@ func (u *upload) seen() *upload {
 	return u
 }
 
-type amendment struct {
+// uploadRequest is the body of requests that begin, amend or complete an upload.
+type uploadRequest struct {
 	Path, Fingerprint, Conflict string
 	Size                        int64
 	Part                        int64 `json:"part_size"`
@@ -142,17 +147,17 @@ type amendment struct {
 }
 
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
-	var in amendment
+	var in uploadRequest
 	decode(r, &in)
 	for _, u := range s.uploads {
 		if u.State != "done" && u.Path == in.Path && u.Size == in.Size && u.fingerprint == in.Fingerprint {
-			short := *u // as a reply that is older than the parts
+			short := *u // simulates a stale reply from before the parts arrived
 			short.Received = [][2]int64{}
 			reply(w, http.StatusOK, &short)
 			return
 		}
 	}
-	if s.place(w, in.Path, in.Conflict, in.Parents) == "" {
+	if s.targetPath(w, in.Path, in.Conflict, in.Parents) == "" {
 		return
 	}
 	u := &upload{
@@ -161,26 +166,28 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	s.uploads[u.ID] = u
 	s.challenge(u, in.Digests["blake3"])
-	reply(w, http.StatusCreated, u.seen())
+	reply(w, http.StatusCreated, u.view())
 }
 
+// challenge adds a challenge to u if the digest's content is claimable.
 func (s *Server) challenge(u *upload, digest string) {
-	if content := s.offer[digest]; content != nil && int64(len(content)) == u.Size {
+	if content := s.claimable[digest]; content != nil && int64(len(content)) == u.Size {
 		nonce := blake3.Sum256([]byte(u.ID))
 		u.Challenge = &challenge{hex.EncodeToString(nonce[:]), [][2]int64{{0, 4096}, {u.Size - 100, 100}, {u.Size / 2, 77}}}
 	}
 }
 
 func (s *Server) amend(w http.ResponseWriter, r *http.Request, u *upload) {
-	var in amendment
+	var in uploadRequest
 	decode(r, &in)
 	if in.Conflict != "" {
 		u.Conflict, u.base = in.Conflict, s.versions(u.Path)
 	}
 	s.challenge(u, in.Digests["blake3"])
-	reply(w, http.StatusOK, u.seen())
+	reply(w, http.StatusOK, u.view())
 }
 
+// versions returns the number of versions at a path.
 func (s *Server) versions(p string) int {
 	if n := s.nodes[p]; n != nil {
 		return n.versions
@@ -192,21 +199,22 @@ func (s *Server) prove(w http.ResponseWriter, r *http.Request, u *upload) {
 	var in struct{ Alg, Answer string }
 	decode(r, &in)
 	if u.State != "active" {
-		fail(w, http.StatusConflict, "state", map[string]any{"state": u.State})
+		replyProblem(w, http.StatusConflict, "state", map[string]any{"state": u.State})
 		return
 	}
-	for _, content := range s.offer {
+	for _, content := range s.claimable {
 		if u.Challenge == nil || int64(len(content)) != u.Size || u.answer(content) != in.Answer {
 			continue
 		}
 		u.State, u.Node = "done", s.store(u.Path, content, u.mtime)
-		reply(w, http.StatusCreated, u.seen())
+		reply(w, http.StatusCreated, u.view())
 		return
 	}
 	u.Challenge = nil
-	reply(w, http.StatusOK, u.seen())
+	reply(w, http.StatusOK, u.view())
 }
 
+// answer returns the right answer to the upload's challenge for content.
 func (u *upload) answer(content []byte) string {
 	key, _ := hex.DecodeString(u.Challenge.Nonce) // made here
 	h := blake3.New(32, key)
@@ -233,11 +241,11 @@ func putPart(w http.ResponseWriter, r *http.Request, u *upload) {
 	want := min(u.PartSize, u.Size-n*u.PartSize)
 	switch body := bodyOf(r); {
 	case u.State != "active":
-		fail(w, http.StatusConflict, "state", map[string]any{"state": u.State})
+		replyProblem(w, http.StatusConflict, "state", map[string]any{"state": u.State})
 	case err != nil || n >= u.Parts || int64(len(body)) != want:
-		fail(w, http.StatusBadRequest, "part-size", map[string]any{"limit": want, "sent": len(body)})
+		replyProblem(w, http.StatusBadRequest, "part-size", map[string]any{"limit": want, "sent": len(body)})
 	case u.parts[n] != nil && !bytes.Equal(u.parts[n], body):
-		fail(w, http.StatusConflict, "part-differs", nil)
+		replyProblem(w, http.StatusConflict, "part-differs", nil)
 	default:
 		u.parts[n] = body
 		w.WriteHeader(http.StatusNoContent)
@@ -245,16 +253,16 @@ func putPart(w http.ResponseWriter, r *http.Request, u *upload) {
 }
 
 func dropPart(w http.ResponseWriter, r *http.Request, u *upload) {
-	n, _ := strconv.ParseInt(r.PathValue("n"), 10, 64) // 0 is as good as any
+	n, _ := strconv.ParseInt(r.PathValue("n"), 10, 64) // an invalid number counts as 0
 	delete(u.parts, n)
 	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
-	var in amendment
+	var in uploadRequest
 	decode(r, &in)
 	if u.State == "done" {
-		reply(w, http.StatusOK, u.seen())
+		reply(w, http.StatusOK, u.view())
 		return
 	}
 	missing, content := [][2]int64{}, []byte{}
@@ -266,10 +274,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
 	}
 	switch {
 	case len(missing) > 0:
-		fail(w, http.StatusConflict, "parts-missing", map[string]any{"missing": missing})
+		replyProblem(w, http.StatusConflict, "parts-missing", map[string]any{"missing": missing})
 		return
 	case in.Digests["blake3"] != DigestOf(content):
-		fail(w, http.StatusUnprocessableEntity, "digest-mismatch", nil)
+		replyProblem(w, http.StatusUnprocessableEntity, "digest-mismatch", nil)
 		return
 	}
 	if u.polls++; u.polls == 1 {
@@ -282,14 +290,14 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
 	}
 	if u.Conflict == "replace" && s.versions(u.Path) != u.base {
 		u.State = "active"
-		fail(w, http.StatusConflict, "version-changed", nil)
+		replyProblem(w, http.StatusConflict, "version-changed", nil)
 		return
 	}
-	p := s.place(w, u.Path, u.Conflict, false)
+	p := s.targetPath(w, u.Path, u.Conflict, false)
 	if p == "" {
 		u.State = "active"
 		return
 	}
 	u.State, u.Node = "done", s.store(p, content, u.mtime)
-	reply(w, http.StatusCreated, u.seen())
+	reply(w, http.StatusCreated, u.view())
 }

@@ -1,5 +1,5 @@
-// Package doctor looks at a SmartDrive from outside, through whatever stands before it, and says
-// what is wrong there and which line of which proxy to change.
+// Package doctor checks a SmartDrive server from the client's side, through all proxies in front of
+// it. It reports what is wrong and which line of the proxy's configuration to change.
 package doctor
 
 import (
@@ -14,38 +14,39 @@ import (
 	"time"
 )
 
-// Options say what is looked at.
+// Options configure Run. BaseURL and Token are required.
 type Options struct {
 	BaseURL string // such as https://drive.example.org or https://example.org/drive
-	Token   string // an access token of anybody
-	// Wait is how long an answer is waited for that the server gives late on purpose, to see
-	// whether a proxy gives up before: at most 90 s. Zero: that is not looked at.
+	Token   string // access token of any user; the mail check needs an administrator's
+	// Wait is how long the server delays one reply, to test the timeouts of proxies: at most 90
+	// s. Zero: no such test.
 	Wait time.Duration
-	// HTTP makes the requests. Default: a client with HTTP/1.1.
+	// HTTP sends the requests. Default: an HTTP/1.1 client.
 	HTTP *http.Client
 	Now  func() time.Time // default time.Now
 }
 
-// Level says how bad something is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
 const (
 	OK      Level = "ok"
-	Warning Level = "warning" // some clients, or some files, suffer from it
+	Warning Level = "warning" // affects some clients or some files
 	Failure Level = "failure"
-	Unknown Level = "unknown" // it could not be looked at
+	Unknown Level = "unknown" // the check could not be made
 )
 
-// Finding is what came of one check.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string            `json:"check"`
 	Level  Level             `json:"level"`
 	Says   string            `json:"says"`
-	Change map[string]string `json:"change,omitempty"` // the line to change, by proxy
+	Change map[string]string `json:"change,omitempty"` // proxy name -> configuration line to change
 }
 
-// Run makes all checks, one after the other but for the slow one.
+// Run makes all checks and returns a finding for each. The checks run one after the other, except
+// the slow reply. If the server cannot be reached, Run returns only that finding.
 func Run(ctx context.Context, o Options) []Finding {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -59,13 +60,13 @@ func Run(ctx context.Context, o Options) []Finding {
 	careful.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &careful
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
-	x := &examination{Options: o}
+	x := &doctor{Options: o}
 	reached := x.reach(ctx)
 	if reached.Level == Failure {
 		return []Finding{reached}
 	}
 	late := make(chan Finding, 1)
-	go func() { late <- x.late(ctx) }()
+	go func() { late <- x.slowReply(ctx) }()
 	all := []Finding{reached}
 	for _, check := range []func(context.Context) Finding{
 		x.tls, x.hsts, x.address, x.clock, x.disk, x.mail, x.bodySize, x.requestBuffering, x.chunked, x.responseBuffering, x.methods, x.headers, x.ranges, x.paths, x.login,
@@ -75,17 +76,17 @@ func Run(ctx context.Context, o Options) []Finding {
 	return append(all, <-late)
 }
 
-// examination is one run.
-type examination struct {
+// doctor is the state of one Run.
+type doctor struct {
 	Options
 
-	first http.Header // of the first answer
-	state *tls.ConnectionState
-	seen  seen // of the first request
+	firstHeader http.Header // header of the first reply
+	tlsState    *tls.ConnectionState
+	firstEcho   echoReply // the server's view of the first request
 }
 
-// seen is what the server says of a request.
-type seen struct {
+// echoReply is the server's description of a request that it received.
+type echoReply struct {
 	Method  string    `json:"method"`
 	Headers []string  `json:"headers"`
 	Host    string    `json:"host"`
@@ -96,19 +97,21 @@ type seen struct {
 	SpanMS  int64     `json:"span_ms"`
 	Now     time.Time `json:"now"`
 
-	answer answer
+	reply reply
 }
 
+// ok returns a finding of level OK.
 func ok(check, says string, args ...any) Finding {
 	return Finding{Check: check, Level: OK, Says: fmt.Sprintf(says, args...)}
 }
 
-func failed(check string, err error) Finding {
+// unknown returns a finding of level Unknown for a check that failed with err.
+func unknown(check string, err error) Finding {
 	return Finding{Check: check, Level: Unknown, Says: "could not be looked at: " + err.Error()}
 }
 
-// answer is what came back of a request.
-type answer struct {
+// reply is the HTTP reply to a probe.
+type reply struct {
 	code   int
 	status string
 	header http.Header
@@ -116,44 +119,46 @@ type answer struct {
 	body   []byte
 }
 
-// ask sends a request to a probe.
-func (x *examination) ask(ctx context.Context, method, path string, body io.Reader, header map[string]string) (answer, error) {
-	return x.askAt(ctx, method, "probe/"+path, body, header)
+// probe sends a request to one of the server's probe endpoints, below /api/v1/probe/.
+func (d *doctor) probe(ctx context.Context, method, path string, body io.Reader, header map[string]string) (reply, error) {
+	return d.requestAPI(ctx, method, "probe/"+path, body, header)
 }
 
-// askAt is ask of any address of the API.
-func (x *examination) askAt(ctx context.Context, method, path string, body io.Reader, header map[string]string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, x.BaseURL+"/api/v1/"+path, body)
+// requestAPI sends a request to a path below /api/v1/. It reads at most 1 MiB of the reply.
+func (d *doctor) requestAPI(ctx context.Context, method, path string, body io.Reader, header map[string]string) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, method, d.BaseURL+"/api/v1/"+path, body)
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
-	req.Header.Set("Authorization", "Bearer "+x.Token)
+	req.Header.Set("Authorization", "Bearer "+d.Token)
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
-	resp, err := x.HTTP.Do(req)
+	resp, err := d.HTTP.Do(req)
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	defer resp.Body.Close()
-	const most = 1 << 20 // bytes: far more than a probe says
+	const most = 1 << 20 // bytes: far more than any probe replies
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	return answer{resp.StatusCode, resp.Status, resp.Header, resp.TLS, raw}, err
+	return reply{resp.StatusCode, resp.Status, resp.Header, resp.TLS, raw}, err
 }
 
-// echo is ask of the echo: what the server has seen.
-func (x *examination) echo(ctx context.Context, method string, body io.Reader, header map[string]string) (s seen, err error) {
-	a, err := x.ask(ctx, method, "echo", body, header)
+// echo sends a request to the echo probe, which replies with what the server received. A status
+// other than 200 is an error.
+func (d *doctor) echo(ctx context.Context, method string, body io.Reader, header map[string]string) (s echoReply, err error) {
+	a, err := d.probe(ctx, method, "echo", body, header)
 	if err != nil {
 		return s, err
 	}
-	s.answer = a
+	s.reply = a
 	if a.code != http.StatusOK {
 		return s, fmt.Errorf("%s answered %s", orUnknown(a.header.Get("Server")), a.status)
 	}
 	return s, json.Unmarshal(a.body, &s)
 }
 
+// orUnknown returns the name of the replying server for a message.
 func orUnknown(server string) string {
 	if server == "" {
 		return "something"
@@ -161,84 +166,88 @@ func orUnknown(server string) string {
 	return server
 }
 
-func (x *examination) reach(ctx context.Context) Finding {
-	s, err := x.echo(ctx, http.MethodGet, nil, nil)
+// reach checks that the server answers and accepts the token.
+func (d *doctor) reach(ctx context.Context) Finding {
+	s, err := d.echo(ctx, http.MethodGet, nil, nil)
 	switch {
-	case s.answer.code == http.StatusUnauthorized:
+	case s.reply.code == http.StatusUnauthorized:
 		return Finding{
 			Check: "reach", Level: Failure,
 			Says:   "the server does not take the token: log in, or give another --token. If the token is right, a proxy drops the header Authorization",
-			Change: change("", "", "CGIPassAuth On  # and no AuthType of Apache's own before the drive", ""),
+			Change: configLines("", "", "CGIPassAuth On  # and no AuthType of Apache's own before the drive", ""),
 		}
-	case s.answer.code != 0 && err != nil:
+	case s.reply.code != 0 && err != nil:
 		return Finding{Check: "reach", Level: Failure, Says: err.Error() + ": is the address right, does the proxy point to SmartDrive, and is SmartDrive of this version?"}
 	case err != nil:
 		return Finding{Check: "reach", Level: Failure, Says: err.Error()}
 	}
-	x.seen, x.first, x.state = s, s.answer.header, s.answer.state
+	d.firstEcho, d.firstHeader, d.tlsState = s, s.reply.header, s.reply.state
 	via := ""
-	if server := s.answer.header.Get("Server"); server != "" {
+	if server := s.reply.header.Get("Server"); server != "" {
 		via = " through " + server
 	}
-	return ok("reach", "the server answers at %s%s", x.BaseURL, via)
+	return ok("reach", "the server answers at %s%s", d.BaseURL, via)
 }
 
-func (x *examination) tls(context.Context) Finding {
-	if x.state == nil {
+// tls checks the TLS version and the certificate's expiry.
+func (d *doctor) tls(context.Context) Finding {
+	if d.tlsState == nil {
 		return Finding{Check: "tls", Level: Warning, Says: "the address is not encrypted (http): passwords and files can be read on the way, and some clients refuse it"}
 	}
-	left := x.state.PeerCertificates[0].NotAfter.Sub(x.Now())
+	left := d.tlsState.PeerCertificates[0].NotAfter.Sub(d.Now())
 	switch {
-	case x.state.Version < tls.VersionTLS12:
+	case d.tlsState.Version < tls.VersionTLS12:
 		return Finding{
-			Check: "tls", Level: Warning, Says: "the connection uses " + tls.VersionName(x.state.Version),
-			Change: change("ssl_protocols TLSv1.2 TLSv1.3;", "", "SSLProtocol -all +TLSv1.2 +TLSv1.3", "minVersion: VersionTLS12"),
+			Check: "tls", Level: Warning, Says: "the connection uses " + tls.VersionName(d.tlsState.Version),
+			Change: configLines("ssl_protocols TLSv1.2 TLSv1.3;", "", "SSLProtocol -all +TLSv1.2 +TLSv1.3", "minVersion: VersionTLS12"),
 		}
 	case left < 14*24*time.Hour:
 		return Finding{Check: "tls", Level: Warning, Says: fmt.Sprintf("the certificate ends in %d days", int(left.Hours()/24))}
 	}
-	return ok("tls", "%s, the certificate is good for %d days", tls.VersionName(x.state.Version), int(left.Hours()/24))
+	return ok("tls", "%s, the certificate is good for %d days", tls.VersionName(d.tlsState.Version), int(left.Hours()/24))
 }
 
-func (x *examination) hsts(context.Context) Finding {
-	if x.state != nil && x.first.Get("Strict-Transport-Security") == "" {
+// hsts checks that an encrypted server sends Strict-Transport-Security.
+func (d *doctor) hsts(context.Context) Finding {
+	if d.tlsState != nil && d.firstHeader.Get("Strict-Transport-Security") == "" {
 		return Finding{
 			Check: "hsts", Level: Warning, Says: "Strict-Transport-Security is not sent: a browser may be led to http",
-			Change: change(`add_header Strict-Transport-Security "max-age=31536000" always;`, `header Strict-Transport-Security "max-age=31536000"`,
+			Change: configLines(`add_header Strict-Transport-Security "max-age=31536000" always;`, `header Strict-Transport-Security "max-age=31536000"`,
 				`Header always set Strict-Transport-Security "max-age=31536000"`, "headers.stsSeconds: 31536000"),
 		}
 	}
 	return ok("hsts", "as it should be")
 }
 
-// address checks that the server knows how people reach it.
-func (x *examination) address(context.Context) Finding {
-	u, err := url.Parse(x.BaseURL)
+// address checks that the server sees the scheme and host that its users use.
+func (d *doctor) address(context.Context) Finding {
+	u, err := url.Parse(d.BaseURL)
 	if err != nil {
-		return failed("address", err)
+		return unknown("address", err)
 	}
-	if x.seen.Scheme == u.Scheme && strings.EqualFold(x.seen.Host, u.Host) {
-		return ok("address", "the server knows its address as %s://%s, and the client's as %s", x.seen.Scheme, x.seen.Host, x.seen.Client)
+	if d.firstEcho.Scheme == u.Scheme && strings.EqualFold(d.firstEcho.Host, u.Host) {
+		return ok("address", "the server knows its address as %s://%s, and the client's as %s", d.firstEcho.Scheme, d.firstEcho.Host, d.firstEcho.Client)
 	}
 	return Finding{
 		Check: "address", Level: Warning,
-		Says: fmt.Sprintf("the server thinks that its address is %s://%s: start it with --base-url %s and --trusted-proxies ADDRESS-OF-THE-PROXY, and let the proxy pass on the client's address", x.seen.Scheme, x.seen.Host, x.BaseURL),
-		Change: change("proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
+		Says: fmt.Sprintf("the server thinks that its address is %s://%s: start it with --base-url %s and --trusted-proxies ADDRESS-OF-THE-PROXY, and let the proxy pass on the client's address", d.firstEcho.Scheme, d.firstEcho.Host, d.BaseURL),
+		Change: configLines("proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
 			"(Caddy does so by itself)", `ProxyPreserveHost On  and  RequestHeader set X-Forwarded-Proto "https"`, "(Traefik does so by itself)"),
 	}
 }
 
-func (x *examination) clock(context.Context) Finding {
-	off := x.Now().Sub(x.seen.Now).Round(time.Second)
+// clock checks that the clocks of this computer and the server differ by at most 2 minutes.
+func (d *doctor) clock(context.Context) Finding {
+	off := d.Now().Sub(d.firstEcho.Now).Round(time.Second)
 	if off.Abs() > 2*time.Minute {
 		return Finding{Check: "clock", Level: Warning, Says: fmt.Sprintf("the clocks of this computer and the server differ by %s: signed links and logins by time fail", off.Abs())}
 	}
 	return ok("clock", "the clocks agree")
 }
 
-// disk asks the server whether it has room: not how much, which is not everybody's to know.
-func (x *examination) disk(ctx context.Context) Finding {
-	a, err := x.ask(ctx, http.MethodGet, "disk", nil, nil)
+// disk checks that the server has disk space. The probe does not reveal how much.
+func (d *doctor) disk(ctx context.Context) Finding {
+	a, err := d.probe(ctx, http.MethodGet, "disk", nil, nil)
 	if err == nil && a.code != http.StatusOK {
 		err = fmt.Errorf("%s answered %s", orUnknown(a.header.Get("Server")), a.status)
 	}
@@ -247,7 +256,7 @@ func (x *examination) disk(ctx context.Context) Finding {
 		err = json.Unmarshal(a.body, &says)
 	}
 	if err != nil {
-		return failed("disk", err)
+		return unknown("disk", err)
 	}
 	switch says.Disk {
 	case "full":
@@ -260,10 +269,10 @@ func (x *examination) disk(ctx context.Context) Finding {
 	return ok("disk", "the server has room")
 }
 
-// mail has the server ask its mail server whether it would take a mail. That is for administrators:
-// the answer names the server, and each question is a login.
-func (x *examination) mail(ctx context.Context) Finding {
-	a, err := x.askAt(ctx, http.MethodGet, "admin/mail", nil, nil)
+// mail makes the server check, without sending, that its mail server accepts mail. It requires an
+// administrator, because the reply names the mail server and each check is a login there.
+func (d *doctor) mail(ctx context.Context) Finding {
+	a, err := d.requestAPI(ctx, http.MethodGet, "admin/mail", nil, nil)
 	switch {
 	case err != nil:
 	case a.code == http.StatusForbidden:
@@ -279,7 +288,7 @@ func (x *examination) mail(ctx context.Context) Finding {
 		err = json.Unmarshal(a.body, &report)
 	}
 	if err != nil {
-		return failed("mail", err)
+		return unknown("mail", err)
 	}
 	wrong := map[string]string{
 		"reach":  "the mail server %[1]s does not answer (%[3]s): is --mail right, and may this machine connect to that port?",
@@ -293,15 +302,16 @@ func (x *examination) mail(ctx context.Context) Finding {
 	case report.State == "none":
 		return ok("mail", "no mail is sent: the server was started without --mail")
 	case report.State != "ok":
-		return failed("mail", fmt.Errorf("the server says %q", report.State))
+		return unknown("mail", fmt.Errorf("the server says %q", report.State))
 	case report.Encrypted:
 		return ok("mail", "the mail server %s would take mail from %s, encrypted", report.Server, report.From)
 	}
 	return ok("mail", "the mail server %s, on the same machine, would take mail from %s", report.Server, report.From)
 }
 
-// change is the line to change, for each proxy that has one.
-func change(nginx, caddy, apache, traefik string) map[string]string {
+// configLines returns the configuration line to change for each proxy; "" means none for that
+// proxy.
+func configLines(nginx, caddy, apache, traefik string) map[string]string {
 	all := map[string]string{}
 	for name, line := range map[string]string{"nginx": nginx, "Caddy": caddy, "Apache": apache, "Traefik": traefik} {
 		if line != "" {

@@ -36,7 +36,7 @@ func TestMail(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}))
-		x := &examination{Options: Options{BaseURL: site.URL, Token: "t", HTTP: site.Client()}}
+		x := &doctor{Options: Options{BaseURL: site.URL, Token: "t", HTTP: site.Client()}}
 		if f := x.mail(t.Context()); f.Check != "mail" || f.Level != c.level || !strings.Contains(f.Says, c.says) || strings.Contains(f.Says, "%!") {
 			t.Errorf("%d %s: %+v", c.status, c.body, f)
 		}
