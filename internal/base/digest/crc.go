@@ -20,8 +20,9 @@ func CRC32C(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 // castagnoli is the table of CRC-32C.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A CRC-32 is a polynomial over GF(2) of degree below 32, taken modulo crc32.IEEE. Bits are
-// reversed: the highest bit is the coefficient of x^0, the lowest that of x^31.
+// crcOne is the polynomial 1. A CRC-32 is a polynomial over GF(2) of degree below 32, taken modulo
+// crc32.IEEE. Bits are reversed: the highest bit is the coefficient of x^0, the lowest that of
+// x^31.
 const crcOne uint32 = 1 << 31
 
 // CombineCRC32 returns the CRC-32 of A followed by B from the CRC-32 of each and the length of B in

@@ -2,7 +2,8 @@ package s3
 
 import "github.com/redis/go-redis/v9"
 
-// Every script works on the two keys of one upload, which share a hash tag and thus a slot:
+// prelude is the code shared by all scripts. Every script works on the two keys of one upload,
+// which share a hash tag and thus a slot:
 //
 //	KEYS[1]  <namespace>:{u:<upload id>}:j   HASH, the journal
 //	KEYS[2]  <namespace>:{u:<upload id>}:l   HASH, leases of parts that are being written
