@@ -21,9 +21,13 @@ type flagValue struct {
 	list, set  bool
 }
 
+// String returns the value as it was written.
 func (v *flagValue) String() string { return v.text }
-func (v *flagValue) Type() string   { return v.form }
 
+// Type returns the form of a value, for the help.
+func (v *flagValue) Type() string { return v.form }
+
+// Set sets the value; a list that was set before is extended.
 func (v *flagValue) Set(s string) error {
 	if v.list && v.set {
 		s = v.text + "," + s

@@ -17,7 +17,7 @@ import (
 // text.
 type Secret string
 
-// String implements fmt.Stringer.
+// String returns "***", or "" for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -25,7 +25,7 @@ func (s Secret) String() string {
 	return "***"
 }
 
-// GoString implements fmt.GoStringer.
+// GoString returns String in quotes.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
 // MarshalText implements encoding.TextMarshaler, for JSON and slog.

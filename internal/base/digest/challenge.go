@@ -25,12 +25,12 @@ type Range struct {
 	Length uint32
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON returns [offset, length].
 func (r Range) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]int64{r.Offset, int64(r.Length)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON parses [offset, length]; negative numbers and overflows are errors.
 func (r *Range) UnmarshalJSON(b []byte) error {
 	var pair []int64
 	if err := json.Unmarshal(b, &pair); err != nil {
@@ -46,7 +46,7 @@ func (r *Range) UnmarshalJSON(b []byte) error {
 // Nonce is the random key of one challenge. Its text form is 64 lower-case hex digits.
 type Nonce [32]byte
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns 64 lower-case hex digits.
 func (n Nonce) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(n[:])), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.

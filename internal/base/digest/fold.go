@@ -68,6 +68,7 @@ func (t *tree) close(n guts.Node) guts.Node {
 	return n
 }
 
+// toWords decodes a chaining value.
 func toWords(b [Size]byte) (w words) {
 	for i := range w {
 		w[i] = binary.LittleEndian.Uint32(b[4*i:])
@@ -75,6 +76,7 @@ func toWords(b [Size]byte) (w words) {
 	return w
 }
 
+// toBytes encodes a chaining value.
 func toBytes(w words) (b [Size]byte) {
 	for i, v := range w {
 		binary.LittleEndian.PutUint32(b[4*i:], v)

@@ -82,7 +82,7 @@ func (s Set) Hex() map[string]string {
 	return m
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON returns an object of hex digests by algorithm.
 func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.Hex()) }
 
 // UnmarshalJSON implements json.Unmarshaler by the rules of ParseSet; null is the empty Set.

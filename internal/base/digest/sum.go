@@ -31,7 +31,7 @@ func (s Sum) IsZero() bool { return s == Sum{} }
 // String returns the text form.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns 64 lower-case hex digits.
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.
@@ -43,7 +43,7 @@ func (c CV) IsZero() bool { return c == CV{} }
 // String returns the text form.
 func (c CV) String() string { return hex.EncodeToString(c[:]) }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns 64 lower-case hex digits.
 func (c CV) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.

@@ -80,10 +80,10 @@ func (id ID[Of]) IsZero() bool { return id == ID[Of]{} }
 // String returns the text form, also for the zero ID.
 func (id ID[Of]) String() string { return uuid.UUID(id).String() }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns the 36 characters of the text form.
 func (id ID[Of]) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText parses the text form; anything else is NotFound.
 func (id *ID[Of]) UnmarshalText(b []byte) error {
 	v, err := ParseID[ID[Of]](string(b))
 	if err != nil {

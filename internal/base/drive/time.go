@@ -39,7 +39,7 @@ func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Milli
 // String returns RFC 3339 with milliseconds.
 func (t Time) String() string { return t.Std().Format(timeLayout) }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText returns RFC 3339 with milliseconds.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. It accepts any RFC 3339 time.

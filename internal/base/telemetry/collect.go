@@ -54,17 +54,17 @@ func (m *Metrics) collect(name, help string, labels []string, f func(*prometheus
 	m.registry.MustRegister(&collector{desc: prometheus.NewDesc("smartdrive_"+name, help, labels, nil), f: f})
 }
 
-// collector implements prometheus.Collector.
+// collector implements prometheus.Collector with a function.
 type collector struct {
 	desc *prometheus.Desc
 	f    func(*prometheus.Desc, chan<- prometheus.Metric)
 	mu   sync.Mutex // serializes concurrent scrapes, so that f need not be safe for concurrent use
 }
 
-// Describe implements prometheus.Collector.
+// Describe sends the description of the metric.
 func (c *collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect implements prometheus.Collector.
+// Collect sends the current values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

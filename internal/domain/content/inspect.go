@@ -45,6 +45,7 @@ type BadError struct {
 	Found   string // description of the stored bytes
 }
 
+// Error returns a text for the log.
 func (e *BadError) Error() string { return fmt.Sprintf("the content of blob %s: %s", e.Blob, e.Found) }
 
 // Prepare inspects the blobs that contents would be attached to. If the bytes of a blob are

@@ -80,7 +80,8 @@ type verifyingObject struct {
 	known           []PartSum // checksums read from the database
 }
 
-// ReadAt implements blob.Object.
+// ReadAt reads bytes and verifies the parts that they complete; a mismatch or an unreadable disk is
+// an Internal error.
 func (v *verifyingObject) ReadAt(p []byte, off int64) (int, error) {
 	n, err := v.Object.ReadAt(p, off)
 	if Unreadable(err) {

@@ -77,7 +77,7 @@ func NewBody(r io.Reader, o BodyOptions) Body {
 // hashers pools digest.Parts, because each has 18 KiB and every small file needs one.
 var hashers = sync.Pool{New: func() any { return digest.NewPart(0) }}
 
-// body implements Body.
+// body implements Body over an io.Reader.
 type body struct {
 	r     io.Reader
 	o     BodyOptions
@@ -89,7 +89,7 @@ type body struct {
 	err   error          // returned by every further Read; io.EOF after success
 }
 
-// Read implements io.Reader.
+// Read reads and hashes the next bytes, and checks the length against BodyOptions.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -114,10 +114,10 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Size implements Body.
+// Size returns the declared length, or UnknownSize.
 func (b *body) Size() drive.ByteSize { return b.o.Size }
 
-// Sources implements Body.
+// Sources returns the existing objects that contain the bytes; nil: none.
 func (b *body) Sources() []Source { return b.o.Sources }
 
 // add hashes p.

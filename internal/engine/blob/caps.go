@@ -39,6 +39,7 @@ type Caps struct {
 // instance.
 type ThereError struct{ Part Part }
 
+// Error returns a text for the log.
 func (e *ThereError) Error() string { return fmt.Sprintf("part %d is there already", e.Part.N) }
 
 // Unwrap returns the PartDiffers error that is shown to a client that sent different bytes.

@@ -12,7 +12,7 @@ type InMemory []byte
 
 var _ Object = InMemory(nil)
 
-// ReadAt implements Object.
+// ReadAt implements io.ReaderAt on the bytes; a negative offset is an error.
 func (c InMemory) ReadAt(b []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errors.New("read content: negative offset")
@@ -26,8 +26,8 @@ func (c InMemory) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Close implements Object.
+// Close does nothing.
 func (InMemory) Close() error { return nil }
 
-// Size implements Object.
+// Size returns the number of bytes.
 func (c InMemory) Size() drive.ByteSize { return drive.ByteSize(len(c)) }

@@ -56,11 +56,15 @@ func newBuffers(budget int64) *buffers {
 }
 
 // getSmall borrows a small buffer; the caller returns it with putSmall.
-func (b *buffers) getSmall() *[smallBuffer]byte  { return b.small.Get().(*[smallBuffer]byte) }
+func (b *buffers) getSmall() *[smallBuffer]byte { return b.small.Get().(*[smallBuffer]byte) }
+
+// putSmall returns a small buffer to the pool.
 func (b *buffers) putSmall(s *[smallBuffer]byte) { b.small.Put(s) }
 
 // getFrame borrows a buffer for content in packs; the caller returns it with putFrame.
-func (b *buffers) getFrame() *[frameBuffer]byte  { return b.frame.Get().(*[frameBuffer]byte) }
+func (b *buffers) getFrame() *[frameBuffer]byte { return b.frame.Get().(*[frameBuffer]byte) }
+
+// putFrame returns a frame buffer to the pool.
 func (b *buffers) putFrame(s *[frameBuffer]byte) { b.frame.Put(s) }
 
 // borrow borrows a large buffer for a stream of up to want more bytes; the caller returns it with

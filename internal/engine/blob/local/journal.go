@@ -147,8 +147,11 @@ func (j *journal) entry(n int) (e entry, ok bool) {
 	return e, ok
 }
 
+// isUnsynced reports whether e was not synced since it was accepted.
 func isUnsynced(e entry) bool { return e.unsynced }
-func isSuspect(e entry) bool  { return e.suspect }
+
+// isSuspect reports whether bytes of e may be missing.
+func isSuspect(e entry) bool { return e.suspect }
 
 // sortedParts returns the entries as blob.Parts, ordered by N.
 func sortedParts(entries map[int]entry) []blob.Part {

@@ -81,7 +81,7 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, many bool)
 	})
 }
 
-// Settle implements blob.Store.
+// Settle makes contents stored by Lay durable (blob.Store).
 func (s *Store) Settle(ctx context.Context, names []string) error {
 	err := s.settle(ctx, names)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// List implements blob.Store.
+// List calls fn for every entry below blobs, including unexpected ones (blob.Store).
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.d.readDir(ctx, blobsDir, func(shard fs.DirEntry) error {
 		place := path.Join(blobsDir, shard.Name())
@@ -115,7 +115,7 @@ func greatestName(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListOdd implements blob.Store.
+// ListOdd calls fn for every entry of blobs that is not a shard (blob.Store).
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.d.readDir(ctx, blobsDir, func(e fs.DirEntry) error {
 		if isShard(e) {
@@ -125,7 +125,7 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	})
 }
 
-// ListStaged implements blob.Staging.
+// ListStaged calls fn for every staged upload and unexpected entry below staging (blob.Staging).
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.listDates(ctx, stagingDir, 0, fn)
 }
@@ -208,7 +208,7 @@ func (d *Dir) report(place, name string, fn func(blob.Stray) error) error {
 	return fn(blob.Stray{Place: place, Name: name, Size: drive.ByteSize(size)})
 }
 
-// Quarantine implements blob.Store.
+// Quarantine moves an entry of a listing to the quarantine (blob.Store).
 func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	if at, ok := blob.SlotOf(stray.Name); ok {
 		err := s.quarantineSlot(at, func() (string, error) { return s.d.quarantinePlace(stray.Place) })
@@ -225,7 +225,7 @@ func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	return s.d.wal.Forget(stray.Name)
 }
 
-// QuarantineStaged implements blob.Staging.
+// QuarantineStaged moves an entry below staging to the quarantine (blob.Staging).
 func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
 	return s.d.quarantine(stagingDir, stray.Place)
 }

@@ -19,15 +19,15 @@ type packDisk struct{ d *Dir }
 
 var _ pack.Disk = packDisk{}
 
-// Place implements pack.Disk.
+// Place returns the path of the file called name in a shard.
 func (p packDisk) Place(shard, name string) string {
 	return filepath.Join(p.d.root, blobsDir, shard, name)
 }
 
-// MakeDir implements pack.Disk.
+// MakeDir durably makes the shard that path is in.
 func (p packDisk) MakeDir(path string) error { return p.d.makeShard(path) }
 
-// SyncName implements pack.Disk.
+// SyncName makes the name of a new file durable, unless syncing the file does that.
 func (p packDisk) SyncName(f *os.File) error {
 	if p.d.syncCoversName {
 		return nil
@@ -35,22 +35,23 @@ func (p packDisk) SyncName(f *os.File) error {
 	return p.d.syncShard(filepath.Dir(f.Name()))
 }
 
-// SyncData implements pack.Disk.
+// SyncData makes the bytes and length of a file durable.
 func (packDisk) SyncData(f *os.File) error { return syncData(f) }
 
-// SyncFreed implements pack.Disk.
+// SyncFreed makes freed ranges of a file durable.
 func (packDisk) SyncFreed(f *os.File) error { return f.Sync() }
 
-// SyncDir implements pack.Disk.
+// SyncDir makes the entries of a shard durable.
 func (p packDisk) SyncDir(dir string) error { return p.d.syncShard(dir) }
 
-// Free implements pack.Disk.
+// Free frees a range of a file, which then reads as zeros.
 func (packDisk) Free(f *os.File, off, n int64) error { return free(f, off, n) }
 
-// Data implements pack.Disk.
+// Data returns the offset of the next bytes that may not be zeros, or io.EOF.
 func (packDisk) Data(f *os.File, off int64) (int64, error) { return nextData(f, off) }
 
-// Name implements blob.Store.
+// Name reserves a slot for new content if it is small and packs are used; else it returns own
+// (blob.Store).
 func (s *Store) Name(own string, size drive.ByteSize) string {
 	if !s.d.usePacks {
 		return own

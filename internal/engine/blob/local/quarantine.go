@@ -63,7 +63,7 @@ func treeSize(fsys fs.FS, name string) (size drive.ByteSize, err error) {
 	return size, err
 }
 
-// Purge implements blob.Quarantine.
+// Purge deletes one entry of the quarantine; a missing one is not an error (blob.Quarantine).
 func (q *Quarantine) Purge(_ context.Context, item blob.Quarantined) error {
 	if item.Name != path.Base(item.Name) || item.Name == "." || item.Name == ".." {
 		return fmt.Errorf("purge %q: not in the quarantine", item.Name)

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Staging.
+// Seal moves the complete data file of an upload to the blobs, durably (blob.Staging).
 func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
 	moved, err := s.isSealed(ref, size)
 	if err != nil {
@@ -156,7 +156,7 @@ func (u *upload) endMove() {
 	u.active.Store(false)
 }
 
-// Unseal implements blob.Staging.
+// Unseal moves the content of a sealed upload back to its staging directory (blob.Staging).
 func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	moved, err := s.isSealed(ref, blob.UnknownSize)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	return s.syncMove(ref)
 }
 
-// OpenStaged implements blob.Staging.
+// OpenStaged opens the data file, or the content if the upload is sealed (blob.Staging).
 func (s *Staging) OpenStaged(_ context.Context, ref blob.Ref) (blob.Object, error) {
 	o, err := openObject(filepath.Join(s.d.stagedDir(ref), dataFile))
 	if drive.IsKind(err, drive.NotFound) {

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging implements blob.Staging.
+// Staging implements blob.Staging in the directory staging.
 type Staging struct {
 	d *Dir
 
@@ -23,7 +23,7 @@ type Staging struct {
 
 var _ blob.Staging = (*Staging)(nil)
 
-// Caps implements blob.Staging.
+// Caps reports that staged parts can be read before Seal (blob.Staging).
 func (s *Staging) Caps() blob.Caps { return blob.Caps{ReadableParts: true} }
 
 // acquire returns the upload of ref with its journal loaded. The caller must call release. It fails
@@ -86,7 +86,8 @@ func (s *Staging) stopAll() {
 // deleted as empty.
 const createAttempts = 100
 
-// Create implements blob.Staging.
+// Create durably makes directory, data file and journal of an upload; existing ones stay
+// (blob.Staging).
 func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	if ref.PartSize < drive.MiB || ref.PartSize&(ref.PartSize-1) != 0 {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least 1 MiB", ref.PartSize)
@@ -152,7 +153,7 @@ func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
 	return syncData(j)
 }
 
-// Drop implements blob.Staging.
+// Drop removes part n from the journal and frees its bytes (blob.Staging).
 func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error 
 	return u.free(n, 0)
 }
 
-// Load implements blob.Staging.
+// Load returns the accepted parts and tails of an upload (blob.Staging).
 func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	u, err := s.acquire(ref)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Store implements blob.Store.
+// Store implements blob.Store in the directory blobs.
 type Store struct{ d *Dir }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store.
+// Caps reports that the free space is known, and which contents Lay handles well (blob.Store).
 func (s *Store) Caps() blob.StoreCaps {
 	caps := blob.StoreCaps{Bounded: true}
 	if s.d.usePacks || s.d.fs.usable() {
@@ -114,7 +114,7 @@ type object struct {
 	size drive.ByteSize
 }
 
-// Size implements blob.Object.
+// Size returns the size that the file had when it was opened.
 func (o object) Size() drive.ByteSize { return o.size }
 
 // openObject opens a regular file; others are NotFound.
@@ -133,7 +133,7 @@ func openObject(path string) (blob.Object, error) {
 	return object{f, drive.ByteSize(info.Size())}, nil
 }
 
-// Stat implements blob.Store.
+// Stat returns the size of content; missing content is NotFound (blob.Store).
 func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Free implements blob.Store.
+// Free returns the free bytes of the file system (blob.Store).
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return Free(s.d.root)
 }

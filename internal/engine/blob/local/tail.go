@@ -25,7 +25,7 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.part, w.Enter(ctx)
 }
 
-// Withhold implements blob.Staging.
+// Withhold writes a piece after the tail without journaling it (blob.Staging).
 func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	w, err := s.withhold(ctx, ref, e, body)
 	if err != nil {
@@ -68,10 +68,10 @@ type withheld struct {
 	failedSyncs int // number of failed syncs before it began
 }
 
-// Part implements blob.Withheld.
+// Part returns the part that results from the piece.
 func (w *withheld) Part() blob.Part { return w.part }
 
-// Enter implements blob.Withheld.
+// Enter journals the longer tail or the complete part. On an error the piece is discarded.
 func (w *withheld) Enter(ctx context.Context) error {
 	if w.part.Size == w.e.At && w.part.Size != w.e.Whole { // the body was empty
 		w.finish()
@@ -89,7 +89,7 @@ func (w *withheld) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Discard implements blob.Withheld.
+// Discard frees the bytes of the piece.
 func (w *withheld) Discard(context.Context) {
 	w.u.freeFailedTail(w.e)
 	w.finish()
@@ -162,7 +162,7 @@ func (u *upload) freeFailedTail(e blob.Extend) {
 	}
 }
 
-// OpenTail implements blob.Staging.
+// OpenTail returns a reader of the tail of part n; NotFound if there is none (blob.Staging).
 func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -196,7 +196,7 @@ type tailReader struct {
 	file    *os.File
 }
 
-// Read implements io.Reader.
+// Read reads the next bytes of the tail.
 func (r *tailReader) Read(p []byte) (int, error) {
 	n, err := r.section.Read(p)
 	if at, _ := r.section.Seek(0, io.SeekCurrent); err == io.EOF && at < r.section.Size() {
@@ -205,5 +205,5 @@ func (r *tailReader) Read(p []byte) (int, error) {
 	return n, classify(err)
 }
 
-// Close implements io.Closer.
+// Close closes the file.
 func (r *tailReader) Close() error { return r.file.Close() }

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Verify implements blob.Staging.
+// Verify reads suspect parts back and drops those with wrong bytes (blob.Staging).
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	u, err := s.acquire(ref)
 	if err != nil {

@@ -43,7 +43,7 @@ func (l walContents) Settle(names []string) error {
 	return nil
 }
 
-// Restore implements wal.Contents.
+// Restore writes the file of a content, without a sync. It ignores invalid names.
 func (l walContents) Restore(name string, content []byte) error {
 	path, err := l.d.blobPath(name)
 	if err != nil {
@@ -64,11 +64,11 @@ func (l walContents) Restore(name string, content []byte) error {
 	return classify(errors.Join(err, f.Close()))
 }
 
-// Reserve implements wal.Contents.
+// Reserve allocates disk space for a range of a file.
 func (walContents) Reserve(f *os.File, off, n int64) error { return classify(reserve(f, off, n)) }
 
-// SyncData implements wal.Contents.
+// SyncData makes the bytes and length of a file durable.
 func (walContents) SyncData(f *os.File) error { return syncData(f) }
 
-// SyncDir implements wal.Contents.
+// SyncDir makes the entries of a directory durable.
 func (walContents) SyncDir(dir string) error { return syncDir(dir) }

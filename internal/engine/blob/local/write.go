@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Write implements blob.Staging.
+// Write writes part w.N to its place in the data file and journals it (blob.Staging).
 func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
 	if err := ref.Admits(w); err != nil {
 		return blob.Part{}, err
@@ -151,6 +151,7 @@ func (u *upload) free(n int, at drive.ByteSize) error {
 // discardWriter discards writes of bytes that are in place already.
 type discardWriter struct{}
 
+// WriteAt returns len(p) and does nothing.
 func (discardWriter) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // fastFill is the longest time to fill a large buffer for a stream to count as fast: 1 MiB in 50 ms

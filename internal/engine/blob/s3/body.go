@@ -36,7 +36,7 @@ type verifyingReader struct {
 	err         error // returned by every further Read; io.EOF when all bytes have been returned
 }
 
-// Read implements io.Reader.
+// Read returns bytes of the body. An error, io.EOF included, is permanent.
 func (v *verifyingReader) Read(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,6 +53,7 @@ func (v *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readLocked is Read without the permanent error.
 func (v *verifyingReader) readLocked(p []byte) (int, error) {
 	if v.received < v.size {
 		n, err := v.fillLocked(p)
@@ -235,7 +236,10 @@ func (b *Bucket) sendBuffered(ctx context.Context, o outgoing, v *verifyingReade
 // storeError marks an error of the store, as opposed to one of the body.
 type storeError struct{ err error }
 
+// Error returns the text of the wrapped error.
 func (e *storeError) Error() string { return e.err.Error() }
+
+// Unwrap returns the wrapped error.
 func (e *storeError) Unwrap() error { return e.err }
 
 // asStoreError classifies err and wraps it in a storeError; nil stays nil.

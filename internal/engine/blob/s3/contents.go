@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/blob/s3/pack"
 )
 
-// List implements blob.Store.
+// List calls fn for every object below blobs/, with the contents of packs one by one (blob.Store).
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	var packs []blob.Stray // objects of packs, grouped by pack
 	flush := func() error {

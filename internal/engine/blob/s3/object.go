@@ -68,8 +68,10 @@ type stream struct {
 	window int64 // size of the window
 }
 
+// Size returns the size of the object.
 func (o *object) Size() drive.ByteSize { return drive.ByteSize(o.size) }
 
+// Close cancels running reads and closes the stream.
 func (o *object) Close() error {
 	o.cancel()
 	o.mu.Lock()
@@ -78,7 +80,7 @@ func (o *object) Close() error {
 	return nil
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt reads from the kept stream, or through a request of its own while the stream is in use.
 func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errors.New("read content: negative offset")

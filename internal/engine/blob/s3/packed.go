@@ -33,7 +33,7 @@ func (p packObjects) key(object string) string {
 	return p.b.key(blob.PlaceIn(shard, object))
 }
 
-// Create implements pack.Objects.
+// Create stores a new object; it fails if the object exists (pack.Objects).
 func (p packObjects) Create(ctx context.Context, object string, b []byte) error {
 	return wrapError("put a pack", p.b.create(ctx, p.key(object), b))
 }
@@ -80,7 +80,7 @@ func (p packObjects) readOnce(ctx context.Context, object string, off, n int64) 
 	return b, classify(err)
 }
 
-// Find implements pack.Objects.
+// Find returns the names of the objects with that prefix (pack.Objects).
 func (p packObjects) Find(ctx context.Context, prefix string) (objects []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,12 +93,12 @@ func (p packObjects) Find(ctx context.Context, prefix string) (objects []string,
 	return objects, ctx.Err()
 }
 
-// Delete implements pack.Objects.
+// Delete deletes an object; a missing one is not an error (pack.Objects).
 func (p packObjects) Delete(ctx context.Context, object string) error {
 	return wrapError("delete a pack", p.b.remove(ctx, p.key(object)))
 }
 
-// Name implements blob.Store.
+// Name reserves a slot in a pack for small content; else it returns own (blob.Store).
 func (s *Store) Name(own string, size drive.ByteSize) string { return s.packs.Name(own, int64(size)) }
 
 // Lay implements blob.Store. Content with a slot in a pack of this process stays in memory. If the
@@ -128,7 +128,7 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (b
 	return part, wrapError("lay", err)
 }
 
-// Settle implements blob.Store.
+// Settle makes contents durable that Lay keeps in memory (blob.Store).
 func (s *Store) Settle(ctx context.Context, names []string) error {
 	return wrapError("settle", s.packs.Settle(ctx, names))
 }

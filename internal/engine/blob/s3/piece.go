@@ -43,6 +43,7 @@ func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []sto
 	return &pieceReader{open: open, left: pieces}
 }
 
+// Read returns the next bytes, opening one piece after the other.
 func (r *pieceReader) Read(p []byte) (int, error) {
 	for len(r.left) > 0 {
 		if r.body == nil {
@@ -71,6 +72,7 @@ func (r *pieceReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
+// close closes the piece being read.
 func (r *pieceReader) close() {
 	if r.body != nil {
 		_ = r.body.Close()

@@ -17,7 +17,7 @@ type Quarantine struct{ b *Bucket }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
 
-// List implements blob.Quarantine.
+// List calls fn for every object in the quarantine (blob.Quarantine).
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,7 +48,7 @@ func quarantinedAt(place string) blob.Quarantined {
 	return blob.Quarantined{Date: date, Name: name}
 }
 
-// Purge implements blob.Quarantine.
+// Purge deletes one object of the quarantine; a missing one is not an error (blob.Quarantine).
 func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
 	place := item.Name
 	if item.Date != "" {

@@ -31,7 +31,7 @@ const (
 	maxParts = 10_000
 )
 
-// Caps implements blob.Staging.
+// Caps reports a shared staging with S3's minimum part size (blob.Staging).
 func (s *Staging) Caps() blob.Caps {
 	return blob.Caps{Shared: true, MinPart: minPart}
 }
@@ -71,7 +71,7 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Load implements blob.Staging.
+// Load returns the accepted parts and tails of an upload (blob.Staging).
 func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {

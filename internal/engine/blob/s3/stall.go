@@ -25,7 +25,7 @@ type stallConn struct {
 	stall time.Duration
 }
 
-// Write implements net.Conn.
+// Write writes p; it fails once the peer accepts no byte for the time stall.
 func (c *stallConn) Write(p []byte) (n int, err error) {
 	for {
 		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
@@ -72,7 +72,7 @@ type stallBody struct {
 	cause  func() error // of the request's cancellation
 }
 
-// Read implements io.Reader.
+// Read reads from the body; it fails if no byte arrives for the time stall.
 func (b *stallBody) Read(p []byte) (int, error) {
 	late := time.AfterFunc(b.stall, func() { b.cancel(fmt.Errorf("the store has sent nothing for %v: %w", b.stall, os.ErrDeadlineExceeded)) })
 	n, err := b.ReadCloser.Read(p)
@@ -83,7 +83,7 @@ func (b *stallBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
+// Close closes the body and releases the request's context.
 func (b *stallBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)

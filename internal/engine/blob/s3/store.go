@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/blob/s3/pack"
 )
 
-// Store implements blob.Store.
+// Store implements blob.Store on the objects below blobs/.
 type Store struct {
 	b     *Bucket
 	packs *pack.Packs
@@ -142,7 +142,7 @@ func (b *Bucket) checkAbsent(ctx context.Context, key string) error {
 	}
 }
 
-// Open implements blob.Store.
+// Open opens the content called name; missing content is NotFound (blob.Store).
 func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
 	return s.b.open(ctx, key)
 }
 
-// Stat implements blob.Store.
+// Stat returns the size of content; missing content is NotFound (blob.Store).
 func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -180,7 +180,7 @@ func wrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Remove implements blob.Store.
+// Remove deletes content; missing content is not an error (blob.Store).
 func (s *Store) Remove(ctx context.Context, name string) error {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -277,7 +277,7 @@ func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 	return "", fmt.Errorf("%d things of one name in one day", maxSameName)
 }
 
-// Presign implements blob.Store.
+// Presign returns a presigned GET URL, or "" for content in a pack (blob.Store).
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
 	if _, ok := blob.SlotOf(name); ok {
 		return "", nil

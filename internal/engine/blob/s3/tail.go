@@ -186,10 +186,10 @@ func (x *extension) run(ctx context.Context, body blob.Body) error {
 	return err
 }
 
-// Part implements blob.Withheld.
+// Part returns the part that results from the piece.
 func (x *extension) Part() blob.Part { return x.part }
 
-// Enter implements blob.Withheld.
+// Enter journals the longer tail or the complete part. On an error the piece is not in the journal.
 func (x *extension) Enter(ctx context.Context) error {
 	if x.commit == nil {
 		x.Discard(ctx)
@@ -207,7 +207,7 @@ func (x *extension) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Discard implements blob.Withheld.
+// Discard deletes the stored bytes and releases the lease.
 func (x *extension) Discard(ctx context.Context) {
 	defer x.unreserve()
 	x.stopRenewal()
@@ -334,7 +334,7 @@ func (x *extension) commitPiece(ctx context.Context, t tail, merged []storedPiec
 	return err
 }
 
-// OpenTail implements blob.Staging.
+// OpenTail returns a reader of the tail of part n; NotFound if there is none (blob.Staging).
 func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {
@@ -353,6 +353,7 @@ func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadClo
 
 type closerFunc func() error
 
+// Close calls f.
 func (f closerFunc) Close() error { return f() }
 
 // dropTailPieces deletes the pieces of the encoded tail raw, which was replaced.
@@ -381,6 +382,7 @@ func (b *Bucket) newSpool() (*spoolFile, error) {
 // reader returns a reader of the whole file.
 func (f *spoolFile) reader() io.Reader { return io.NewSectionReader(f.File, 0, f.size) }
 
+// close closes the file and removes it where it still has a name.
 func (f *spoolFile) close() {
 	_ = f.Close()
 	_ = os.Remove(f.Name())

@@ -61,7 +61,7 @@ func newHTTPTransport(header, stall time.Duration) *http.Transport {
 	}
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip sends r, and once more if the store misread it and its body can be repeated.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	send := t.fast.RoundTrip
 	if isSlow(r) {
