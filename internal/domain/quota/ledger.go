@@ -1,18 +1,19 @@
-// Package quota keeps the ledger: for each account how many bytes it may have and how many it has.
+// Package quota implements the ledger: how many bytes each account may use and how many it uses.
 //
-// The row is the only usage counter; nothing caches it. Its three sums, by the invariants of
-// docs/invariants.md:
+// The ledger row is the only usage counter; nothing caches it. It has three sums, defined by the
+// invariants of docs/invariants.md:
 //
 //	finished    Q1  sizes of the account's versions, trash included
 //	reserved    Q2  declared bytes (or the grant) of uploads in active and sealing
 //	unfinished  Q3  held bytes of uploads in parked and reclaiming
 //
-// Q6: together with what the account has deleted and the disk still holds (owed), a commit that
-// grows the sum leaves at most twice the total: who empties the trash has room at once, and who
-// puts and deletes again and again waits until the disk is rid of it.
+// Q4: no commit that increases finished + unfinished + reserved leaves the sum above total. A Move
+// that does not increase the sum always succeeds, even if an administrator has set total below the
+// usage.
 //
-// Q4: no commit that grows finished + unfinished + reserved leaves it above total. A Move that does
-// not grow the sum always succeeds, also when an administrator has set total below what is there.
+// Q6: no commit that increases the sum leaves it, together with the deleted bytes still on disk
+// (owed), above twice the total. So emptying the trash frees space at once, but a client that
+// stores and deletes repeatedly must wait until the disk space is freed.
 package quota
 
 import (
@@ -24,7 +25,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Ledger moves bytes between the columns of ledger rows. The zero value is ready.
+// Ledger reads and changes ledger rows. The zero value is ready to use.
 type Ledger struct{}
 
 // Balance is a ledger row.
@@ -33,14 +34,15 @@ type Balance struct {
 	Finished   drive.ByteSize
 	Unfinished drive.ByteSize
 	Reserved   drive.ByteSize
-	Owed       drive.ByteSize // deleted and still on the disk (Q6)
-	Version    int64          // grows with every move
+	Owed       drive.ByteSize // bytes deleted by the account and still on disk (Q6)
+	Version    int64          // increases with each change
 }
 
 // Used returns the sum that Q4 bounds.
 func (b Balance) Used() drive.ByteSize { return b.Finished + b.Unfinished + b.Reserved }
 
-// Available returns what may still be added, never negative; unlimited is drive.MaxFileSize.
+// Available returns the bytes that may still be added, never negative; drive.MaxFileSize if
+// unlimited.
 func (b Balance) Available() drive.ByteSize {
 	if b.Total == nil {
 		return drive.MaxFileSize
@@ -49,8 +51,8 @@ func (b Balance) Available() drive.ByteSize {
 	return max(0, min(left, left+*b.Total-b.Owed))
 }
 
-// Refused is the error about growth that does not fit: Quota {needed, available}, and owed where it
-// would fit if what was deleted were gone from the disk.
+// Refused returns the Quota error for growth that does not fit: {needed, available}, and owed if it
+// would fit once deleted bytes have left the disk.
 func (b Balance) Refused(growth drive.ByteSize) error {
 	if b.Total != nil && b.Used()+growth <= *b.Total {
 		return drive.Fail(drive.Quota, "needed", growth, "available", b.Available(), "owed", b.Owed)
@@ -58,13 +60,14 @@ func (b Balance) Refused(growth drive.ByteSize) error {
 	return drive.Fail(drive.Quota, "needed", growth, "available", b.Available())
 }
 
-// Move is a change of the three columns in bytes; negative takes away.
+// Move is a change of the three sums in bytes; negative values decrease them.
 type Move struct{ Finished, Unfinished, Reserved drive.ByteSize }
 
+// growth returns the change of the total sum.
 func (m Move) growth() drive.ByteSize { return m.Finished + m.Unfinished + m.Reserved }
 
-// Create makes the row of an account, with total nil for unlimited. It may run any number of times:
-// the row that is there is read back and must agree (insert if absent, read back, verify: I2).
+// Create creates the ledger row of an account; nil total means unlimited. It is idempotent, but
+// fails if the row exists with another total (I2).
 func (Ledger) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, total *drive.ByteSize) error {
 	if _, err := tx.InsertNew(ctx, `INSERT INTO ledgers (account_id, total) VALUES (?, ?)`, account, total); err != nil {
 		return fmt.Errorf("create a ledger: %w", err)
@@ -79,10 +82,10 @@ func (Ledger) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return nil
 }
 
-// Lock takes the row lock of the account, until the end of the transaction: whatever belongs to an
-// account (its uploads, its tree, its operations) is changed under it, so that one who read it and
-// then writes finds what was read. It is the first statement of such a transaction, or Apply is.
-// SQLite has one writer and takes no lock; an account without a ledger has none.
+// Lock locks the ledger row of the account until the end of the transaction. Uploads, tree and
+// operations of an account are changed only under this lock, so that they stay as read. Lock or
+// Apply is the first statement of such a transaction. Lock does nothing on SQLite, which has a
+// single writer, and for an account without a ledger.
 func (Ledger) Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if tx.Dialect() == sqldb.SQLite {
 		return nil
@@ -95,11 +98,11 @@ func (Ledger) Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) e
 	return nil
 }
 
-// owed is, within a statement about ledgers, what the account has deleted and the disk still holds.
-// Package content writes it.
+// owed is an SQL expression, for statements on ledgers, of the bytes that the account has deleted
+// and that are still on disk. Package content maintains them.
 const owed = `COALESCE((SELECT owed.size FROM owed WHERE owed.account_id = ledgers.account_id), 0)`
 
-// Get reads a balance; NotFound when the account has none.
+// Get returns the balance of an account; NotFound if it has no ledger.
 func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID) (Balance, error) {
 	var b Balance
 	err := q.QueryRow(ctx, `SELECT total, finished, unfinished, reserved, `+owed+`, version FROM ledgers WHERE account_id = ?`, account).
@@ -110,9 +113,9 @@ func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID)
 	return b, nil
 }
 
-const getAtOnce = 500 // balances that one statement reads
+const getAtOnce = 500 // balances per statement
 
-// GetMany reads balances, by account. Accounts that have none are not in the map.
+// GetMany returns balances by account. Accounts without a ledger are missing in the map.
 func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.AccountID) (map[drive.AccountID]Balance, error) {
 	type entry struct {
 		account drive.AccountID
@@ -135,9 +138,9 @@ func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.Ac
 	return found, nil
 }
 
-// Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of
-// the sum that does not fit is Quota (Balance.Refused); a column that would become negative is a
-// broken invariant and fails as Internal, leaving the row alone.
+// Apply makes a move and locks the row as Lock does, even for an empty move. If growth does not fit
+// it returns Quota (Balance.Refused). If a sum would become negative, an invariant is broken: it
+// returns Internal and changes nothing.
 func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, m Move) error {
 	if m == (Move{}) {
 		return l.Lock(ctx, tx, account)
@@ -161,8 +164,8 @@ func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return b.Refused(growth)
 }
 
-// Grant moves up to want bytes into reserved, cut to what is left but not below least, and returns
-// how many it took.
+// Grant moves up to want bytes into reserved, limited to the available bytes but at least least,
+// and returns how many. Quota if least does not fit.
 func (l Ledger) Grant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	if err := l.Lock(ctx, tx, account); err != nil {
 		return 0, err
@@ -175,7 +178,7 @@ func (l Ledger) Grant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return take, l.Apply(ctx, tx, account, Move{Reserved: take})
 }
 
-// Delete removes the row of an account that has nothing left; one that has is an error.
+// Delete deletes the ledger of an account; WrongState {not-empty} unless all sums are zero.
 func (Ledger) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	n, err := tx.Exec(ctx, `DELETE FROM ledgers WHERE account_id = ? AND finished = 0 AND unfinished = 0 AND reserved = 0`, account)
 	if err == nil && n == 0 {
@@ -187,7 +190,8 @@ func (Ledger) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountID)
 	return nil
 }
 
-// SetTotal changes the limit; nil is unlimited. It may go below what is used.
+// SetTotal changes the quota of an account; nil is unlimited. It may be below the usage. NotFound
+// if the account has no ledger.
 func (Ledger) SetTotal(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, total *drive.ByteSize) error {
 	n, err := tx.Exec(ctx, `UPDATE ledgers SET total = ?, version = version + 1 WHERE account_id = ?`, total, account)
 	if err != nil {

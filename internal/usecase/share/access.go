@@ -9,13 +9,13 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// AccessLife is how long an access is good. A download that has begun goes on beyond it.
+// AccessLife is how long an access is valid. A download that has begun continues after that.
 const AccessLife = time.Hour
 
-// entry is what a visitor may do for a while. Its text is a ticket of
+// entry is the content of an access, which authorizes a visitor. Its text is a signed ticket of
 //
 //	16 share | 16 visit | 8 epoch | 8 expiry, Unix ms
-type entry struct {
+type accessTicket struct {
 	share   drive.ShareID
 	visit   drive.VisitID
 	epoch   int64
@@ -23,42 +23,43 @@ type entry struct {
 }
 
 const (
-	accessSize = 2*16 + 2*8
-	signs      = "share access" // the purpose of the key
+	ticketSize = 2*16 + 2*8
+	keyPurpose = "share access" // purpose of the signing key
 )
 
-func (a entry) text(key ticket.Key) string {
+// text returns the signed access.
+func (a accessTicket) text(key ticket.Key) string {
 	return key.Sign(ticket.Put(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
 }
 
-// parseAccess reads an access that was signed with the key.
-func parseAccess(text string, key ticket.Key) (entry, bool) {
-	b, ok := key.Open(text, accessSize, accessSize)
+// parseAccess returns the content of an access; false if it is malformed or its signature is wrong.
+func parseAccess(text string, key ticket.Key) (accessTicket, bool) {
+	b, ok := key.Open(text, ticketSize, ticketSize)
 	if !ok {
-		return entry{}, false
+		return accessTicket{}, false
 	}
-	return entry{
+	return accessTicket{
 		share: drive.ShareID(b[:16]), visit: drive.VisitID(b[16:32]),
 		epoch: ticket.Number[int64](b[32:]), expires: ticket.Number[drive.Time](b[40:]),
 	}, true
 }
 
-// valid checks an access to a share. The error is Unauthenticated with the reason missing, invalid
-// or expired.
-func (s *Shares) valid(ctx context.Context, sh Share, text string) (entry, error) {
+// checkAccess checks an access to a share: Unauthenticated {reason: missing, invalid or expired} if
+// it is not valid.
+func (s *Shares) checkAccess(ctx context.Context, sh Share, text string) (accessTicket, error) {
 	if text == "" {
-		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
+		return accessTicket{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
 	}
-	key, err := s.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
-		return entry{}, err
+		return accessTicket{}, err
 	}
 	t, ok := parseAccess(text, key)
 	switch {
 	case !ok || t.share != sh.ID || t.epoch != sh.Epoch:
-		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
+		return accessTicket{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	case s.Now() >= t.expires:
-		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
+		return accessTicket{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
 	}
 	return t, nil
 }

@@ -13,36 +13,35 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Codes are tried by people who mistype, and by programs. Each attempt counts, before it is known
-// whether the code is right, under three subjects: the share and the address together, the share
-// and the network of the address, and the share alone. The right code takes its attempt back. The
-// counts are rows, so that they hold for all instances together and survive a restart; a row holds
-// the attempts of one window, which begins with its first.
+// Each attempt to enter a code counts before the code is compared, under three subjects: share and
+// address, share and network, and share. A right code uncounts its attempt. The counts are stored
+// in the database, so they hold for all instances and across restarts. A row counts the attempts of
+// one window, which begins with the first attempt.
 //
-// Others' wrong codes never keep a visitor out: an address that has not tried yet gets its attempt.
-// They do take its further ones away. When a share has had so many attempts that a program must be
-// at work, an address waits between two attempts, each time twice as long: of 15 minutes it gets 4
-// attempts in place of 10.
+// Wrong codes of others never lock out a visitor: an address without an attempt always gets one.
+// They do reduce its further attempts: once a share has had so many attempts that a program must be
+// at work, an address must wait between attempts, twice as long each time. It then has 4 attempts
+// in 15 minutes instead of 10.
 const (
 	attemptWindow = 15 * time.Minute
-	maxByAddress  = 10     // attempts a window of one address at one share
-	maxByNetwork  = 60     // of an IPv4 /24 or an IPv6 /48
-	manyByShare   = 300    // of all addresses; from then on an address waits between two
-	maxByShare    = 50_000 // of all addresses; more would only be more rows
-	firstWait     = time.Minute
+	maxByAddress  = 10          // attempts per window of one address at one share
+	maxByNetwork  = 60          // per IPv4 /24 or IPv6 /48
+	manyByShare   = 300         // by all addresses; beyond it an address must wait between attempts
+	maxByShare    = 50_000      // by all addresses
+	firstWait     = time.Minute // wait after the first attempt beyond manyByShare; doubles
 )
 
-// attempt counts one; Rate when there were too many.
+// attempt counts an attempt of a client; Rate {retry_after} if it has made too many.
 func (s *Shares) attempt(ctx context.Context, id drive.ShareID, client netip.Addr) error {
 	now := s.Now()
 	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		subjects := subjectsOf(id, client)
-		limit, err := patience(ctx, tx, subjects, now)
+		limit, err := attemptLimit(ctx, tx, subjects, now)
 		if err != nil {
 			return err
 		}
 		for i, limit := range [...]int{limit, maxByNetwork, maxByShare} {
-			if err := take(ctx, tx, subjects[i], limit, now); err != nil {
+			if err := count(ctx, tx, subjects[i], limit, now); err != nil {
 				return err
 			}
 		}
@@ -50,9 +49,9 @@ func (s *Shares) attempt(ctx context.Context, id drive.ShareID, client netip.Add
 	})
 }
 
-// subjectsOf returns what an attempt counts under, in the order in which they are locked: its
-// address, its network, the share. An IPv6 client owns its /64, so that is one address, and its
-// provider may have given it a /48; local sockets have none.
+// subjectsOf returns the subjects of an attempt in locking order: address, network, share. An IPv6
+// client owns its /64, which counts as one address, and may own a /48, which counts as its network.
+// Unix socket clients share the zero address.
 func subjectsOf(id drive.ShareID, client netip.Addr) [3]string {
 	client = client.Unmap().WithZone("")
 	bits, network := client.BitLen(), 24
@@ -67,9 +66,9 @@ func subjectsOf(id drive.ShareID, client netip.Addr) [3]string {
 	return [3]string{by(bits), by(network), id.String()}
 }
 
-// patience returns how many attempts the address may have made by now, this one included. Rate: it
-// has to wait.
-func patience(ctx context.Context, tx *sqldb.Tx, subjects [3]string, now drive.Time) (limit int, err error) {
+// attemptLimit returns how many attempts the address may have made in its window, including this
+// one. Rate if it has to wait first.
+func attemptLimit(ctx context.Context, tx *sqldb.Tx, subjects [3]string, now drive.Time) (limit int, err error) {
 	all, _, err := tried(ctx, tx, subjects[2], now)
 	if err != nil || all < manyByShare {
 		return maxByAddress, err
@@ -79,14 +78,15 @@ func patience(ctx context.Context, tx *sqldb.Tx, subjects [3]string, now drive.T
 		return 0, err
 	}
 	n = min(n, maxByAddress)
-	waits := min(firstWait*time.Duration(1<<n-1), attemptWindow) // 0, 1, 3, 7 minutes from the first on
+	waits := min(firstWait*time.Duration(1<<n-1), attemptWindow) // 0, 1, 3, 7 minutes after the first attempt
 	if left := began.Add(waits).Sub(now); n > 0 && left > 0 {
-		return 0, mustWait(left)
+		return 0, errMustWait(left)
 	}
 	return n + 1, nil
 }
 
-// tried returns how many attempts a subject has made in its window, and when that began.
+// tried returns the number of attempts of a subject in its current window, and the window's start;
+// zero if there is none.
 func tried(ctx context.Context, tx *sqldb.Tx, subject string, now drive.Time) (n int, began drive.Time, err error) {
 	err = tx.QueryRow(ctx, "SELECT tries, started_at FROM share_attempts WHERE subject = ? AND started_at > ? AND started_at <= ?",
 		subject, now.Add(-attemptWindow), now.Add(attemptWindow)).Scan(&n, &began)
@@ -96,13 +96,17 @@ func tried(ctx context.Context, tx *sqldb.Tx, subject string, now drive.Time) (n
 	return n, began, wrap(err, subject)
 }
 
-func mustWait(wait time.Duration) error {
+// errMustWait returns the Rate error with the remaining wait.
+func errMustWait(wait time.Duration) error {
 	return drive.Fail(drive.Rate, "retry_after", int(math.Ceil(max(wait, time.Second).Seconds())))
 }
 
-func take(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now drive.Time) error {
-	before, ahead := now.Add(-attemptWindow), now.Add(attemptWindow) // a window that begins later was begun by a clock that was ahead
-	// tries stands first: MySQL computes from the left, with what it has assigned.
+// count adds an attempt to a subject, starting a new window if needed; Rate if the subject has made
+// limit attempts.
+func count(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now drive.Time) error {
+	before, ahead := now.Add(-attemptWindow), now.Add(attemptWindow) // a later start was written by a clock that ran ahead
+	// tries must come first: MySQL evaluates assignments from left to right with the new
+	// values.
 	n, err := tx.Exec(ctx, `UPDATE share_attempts SET tries = CASE WHEN started_at <= ? OR started_at > ? THEN 1 ELSE tries + 1 END,
 		started_at = CASE WHEN started_at <= ? OR started_at > ? THEN ? ELSE started_at END
 		WHERE subject = ? AND (tries < ? OR started_at <= ? OR started_at > ?)`,
@@ -113,7 +117,7 @@ func take(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now driv
 	var started drive.Time
 	err = tx.QueryRow(ctx, "SELECT started_at FROM share_attempts WHERE subject = ?", subject).Scan(&started)
 	if err == nil {
-		return mustWait(started.Add(attemptWindow).Sub(now))
+		return errMustWait(started.Add(attemptWindow).Sub(now))
 	}
 	if !drive.IsKind(err, drive.NotFound) {
 		return wrap(err, subject)
@@ -125,6 +129,7 @@ func take(ctx context.Context, tx *sqldb.Tx, subject string, limit int, now driv
 	return wrap(err, subject)
 }
 
+// wrap adds the subject to a non-nil error.
 func wrap(err error, subject string) error {
 	if err != nil {
 		return fmt.Errorf("count an attempt of %s: %w", subject, err)
@@ -132,8 +137,8 @@ func wrap(err error, subject string) error {
 	return nil
 }
 
-// pardon takes an attempt back that had the right code, in the order in which attempt locks.
-func pardon(ctx context.Context, tx *sqldb.Tx, id drive.ShareID, client netip.Addr) error {
+// uncount takes back the attempt of a right code, in the locking order of attempt.
+func uncount(ctx context.Context, tx *sqldb.Tx, id drive.ShareID, client netip.Addr) error {
 	for _, subject := range subjectsOf(id, client) {
 		if _, err := tx.Exec(ctx, "UPDATE share_attempts SET tries = tries - 1 WHERE subject = ? AND tries > 0", subject); err != nil {
 			return wrap(err, subject)

@@ -8,9 +8,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Count is called before content of a file is sent. A request that begins at the first byte is a
-// download and is counted; any other is part of one that this visit has begun, or it is counted and
-// begins one, whose first byte is free then. Beyond the limit it is Gone {reason: used-up}.
+// Count must be called before content of a file is sent. A request from the first byte is a
+// download and is counted. Any other request belongs to a download that this visit has begun, or
+// else is counted as a new one, whose first byte is then free. Count does nothing for partial
+// requests of a share without a limit. Gone {reason: used-up} beyond the limit.
 func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
 	if !fromStart && !v.Limited() {
 		return nil
@@ -21,7 +22,7 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 				return err
 			}
 		}
-		return v.begin(ctx, tx, file, fromStart, s.Now())
+		return v.countNew(ctx, tx, file, fromStart, s.Now())
 	})
 	if err != nil && !drive.IsKind(err, drive.Gone) {
 		err = fmt.Errorf("count a download of share %s: %w", v.share.ID, err)
@@ -29,9 +30,9 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 	return err
 }
 
-// Admit is called before an answer that Count is not asked about: a look at the first byte or two,
-// a HEAD, "not modified". Of a share that is used up it is Gone {reason: used-up}, unless the visit
-// has begun a download of the file.
+// Admit must be called before a response that Count does not count: the first byte or two, HEAD, or
+// "not modified". Gone {reason: used-up} if the share is used up, unless the visit has begun a
+// download of the file.
 func (s *Shares) Admit(ctx context.Context, v Visit, file drive.NodeID) error {
 	if !v.Limited() {
 		return nil
@@ -43,13 +44,13 @@ func (s *Shares) Admit(ctx context.Context, v Visit, file drive.NodeID) error {
 		return fmt.Errorf("look for a download of share %s: %w", v.share.ID, err)
 	}
 	if !may {
-		return closed(UsedUp)
+		return errClosed(UsedUp)
 	}
 	return nil
 }
 
-// hasBegun reports whether a request belongs to a download that was counted. Pieces that are
-// fetched at the same time come in any order, and take turns here.
+// hasBegun reports whether a request belongs to a counted download. Concurrent range requests may
+// arrive in any order; a lock on the share's row serializes them.
 func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool) (yes bool, err error) {
 	var n int64
 	err = tx.QueryRow(ctx, "SELECT 1 FROM shares WHERE id = ?"+tx.ForUpdate(), v.share.ID).Scan(&n)
@@ -64,15 +65,15 @@ func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fr
 	return n == 1, err
 }
 
-// begin counts one more download, if there may be one more.
-func (v Visit) begin(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool, now drive.Time) error {
+// countNew counts a new download; Gone {reason: used-up} if the limit is reached.
+func (v Visit) countNew(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, fromStart bool, now drive.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE shares SET downloads = downloads + 1
 		WHERE id = ? AND epoch = ? AND (max_downloads IS NULL OR downloads < max_downloads)`, v.share.ID, v.share.Epoch)
 	switch {
 	case err != nil:
 		return err
 	case n == 0:
-		return closed(UsedUp)
+		return errClosed(UsedUp)
 	case !v.Limited():
 		return nil
 	}

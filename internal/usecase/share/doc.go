@@ -1,30 +1,30 @@
-// Package share keeps links by which anybody can list and download one node and what is below it.
+// Package share manages public links by which anybody can list and download a node and its subtree.
 //
-// A share has a token, which is its address, and perhaps an extraction code. Whoever opens it, with
-// the code, gets an access: a signed ticket that is good for an hour. Nothing is stored for a
-// visitor until a download is counted.
+// A share has a token, which is part of its URL, and optionally a code. Opening a share, with its
+// code, returns an access: a signed ticket that is valid for an hour. Nothing is stored per visitor
+// until a download is counted.
 //
-//	token ── Look ──► what it is      (its name only where no code is asked for, or with an access)
+//	token ── Look ──► what it shows   (the name only if no code is required, or with an access)
 //	   └──── Open ──► access ── Enter ──► Visit ── Reach ──► a node below the shared one
 //	                                        └───── Count ──► its content may be sent
 //
-// # What closes a share
+// # Closing a share
 //
-// It has expired; it was downloaded as often as its owner allowed; the node lies in the trash or is
-// gone; the user who made it was disabled or deleted, or may not make it any more. All of that is
-// looked up at each request: nothing has to be told to a share. A new code voids every access. What
-// visitors see is always the current version, and only what lies below the node now.
+// A share is closed if it has expired, its download limit is reached, its node is trashed or
+// deleted, or its creator is disabled, deleted or no longer permitted to create it. Each request
+// checks these conditions, so no event has to reach the share. A new code invalidates every access.
+// Visitors see current versions and the current subtree.
 //
 // # Codes
 //
-// The owner reads the code again, so it is kept sealed, as the token is (package vault). What
-// protects it from being guessed is the count of attempts, which is in the database and so holds
-// for all instances together (attempts.go).
+// The owner can read the code again, so it is stored sealed, like the token (package vault). The
+// limit on attempts protects it from guessing. Attempts are counted in the database, so the limit
+// holds for all instances together (attempts.go).
 //
 // # Downloads
 //
-// A download begins with a request for a file's first byte, and is counted before that byte is
-// sent, by one conditional UPDATE: a crash in between has counted one that nobody got, never the
-// other way round. Of a share with a limit the other ranges of a file are given only to the visit
-// that has begun it; a request for them without one is counted then.
+// A download begins with a request for a file's first byte, and one conditional UPDATE counts it
+// before that byte is sent. After a crash in between, a download may have been counted that nobody
+// received, but never the reverse. If a share has a limit, other ranges of a file are sent only to
+// the visit that has begun the download; without one, the request counts as a new download.
 package share

@@ -12,20 +12,20 @@ import (
 	"smartdrive/internal/usecase/link"
 )
 
-// Request describes a share to be made.
+// Request describes a share to create.
 type Request struct {
 	Node         drive.NodeID
-	Code         string        // as given, or AutoCode, or none
-	Life         time.Duration // zero: for ever
+	Code         string        // the code, AutoCode, or "" for none
+	Life         time.Duration // zero: never expires
 	MaxDownloads *int64
 }
 
-// Hook runs at the end of the transaction that makes a share, so that an idempotency key commits
-// with it. Nil does nothing; an error undoes all.
+// Hook runs at the end of the transaction that creates a share, so that an idempotency key commits
+// with it. nil: nothing to run. Its error rolls back.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create makes a share of a live node, other than a root, that the caller may give links to. At
-// most 10,000 an account: TooManyOpen.
+// Create creates a share of a node that is neither a root nor in the trash. The caller needs the
+// right to create links to it (NotFound, Forbidden). TooManyOpen beyond 10,000 shares per account.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	at, err := s.Links.Enter(ctx, s.opt.DB, who, in.Node)
 	if err != nil {
@@ -51,6 +51,7 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	}, hook)
 }
 
+// mayBeShared returns BadRequest for a root.
 func mayBeShared(n tree.Node) error {
 	if n.IsRoot() {
 		return drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
@@ -58,6 +59,7 @@ func mayBeShared(n tree.Node) error {
 	return nil
 }
 
+// insert inserts the row of a share.
 func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	_, err := tx.Exec(ctx, `INSERT INTO shares
 		(id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at)
@@ -66,6 +68,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	return err
 }
 
+// checkMax returns BadRequest unless limit is nil or between 1 and MaxDownloads.
 func checkMax(limit *int64) error {
 	if limit != nil && (*limit < 1 || *limit > MaxDownloads) {
 		return drive.Bad("max_downloads", drive.OutOfRange, "min", 1, "max", MaxDownloads, "sent", *limit)
@@ -73,17 +76,18 @@ func checkMax(limit *int64) error {
 	return nil
 }
 
-// Query selects a page of shares, the newest first.
+// Query selects a page of shares, newest first.
 type Query = link.Query[drive.ShareID]
 
-// Change is a change of a share; nil stays as it is.
+// Change is a change of a share; nil fields stay unchanged.
 type Change struct {
-	Code         *string        // empty: none from now on
-	Life         *time.Duration // from now on; zero: for ever
-	MaxDownloads **int64        // of all downloads, those that were included
+	Code         *string        // empty: remove the code
+	Life         *time.Duration // from now on; zero: never expires
+	MaxDownloads **int64        // total, including downloads already counted
 }
 
-// Change changes a share. A new code, or none, voids every access that was given.
+// Change changes a share; NotFound if the caller has no such share. A changed or removed code
+// invalidates every access.
 func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in Change) (v View, err error) {
 	code := ""
 	if in.Code != nil {
@@ -115,7 +119,8 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 	})
 }
 
-// recode gives a share another code, or none, and voids what was opened with the one before.
+// recode sets or removes the code of a share and increments its epoch, which invalidates every
+// access. It does nothing if the code is unchanged.
 func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code string) error {
 	if err := s.reveal(ctx, tx, sh); err != nil || sh.Code == code && sh.AsksCode() == (code != "") {
 		return err

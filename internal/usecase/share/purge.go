@@ -8,26 +8,27 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-const purgeBatch = 500 // rows a transaction, well within its 50 ms
+const purgeBatch = 500 // rows per transaction, to stay below 50 ms
 
-// Purge drops what no longer means anything: shares of nodes that were deleted for good, downloads
-// whose access is over, attempts of past windows. It works in short transactions and may stop
-// anywhere. Of the shares it looks at some in each call (sqldb.Orphans): until one is found it is
-// shown as gone, and opens nothing.
+// Purge deletes shares of deleted nodes, downloads whose access has expired, and attempts of past
+// windows. It works in short transactions and may be interrupted. Each call checks a limited number
+// of shares (sqldb.Orphans); until its deletion, such a share is shown as gone and cannot be
+// opened.
 func (s *Shares) Purge(ctx context.Context) error {
 	now := drive.TimeOf(s.opt.Kept())
 	for _, b := range []sqldb.Batch{
 		{Table: "share_downloads", Key: "visit_id", Where: "begun_at < ?", Args: []any{now.Add(-2 * AccessLife)}},
 		{Table: "share_attempts", Key: "subject", Where: "started_at < ?", Args: []any{now.Add(-attemptWindow)}},
 	} {
-		if err := s.drop(ctx, b); err != nil {
+		if err := s.deleteAll(ctx, b); err != nil {
 			return fmt.Errorf("purge %s: %w", b.Table, err)
 		}
 	}
 	return s.Links.Purge(ctx)
 }
 
-func (s *Shares) drop(ctx context.Context, b sqldb.Batch) error {
+// deleteAll deletes all rows selected by b, in batches.
+func (s *Shares) deleteAll(ctx context.Context, b sqldb.Batch) error {
 	b.Limit = purgeBatch
 	for {
 		var n int64

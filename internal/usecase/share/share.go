@@ -16,17 +16,17 @@ import (
 	"smartdrive/internal/usecase/link"
 )
 
-// Share is a link to a node.
+// Share is a public link to a node.
 type Share struct {
 	ID           drive.ShareID
 	Account      drive.AccountID
-	User         drive.UserID // who made it
+	User         drive.UserID // its creator
 	Node         drive.NodeID
-	Token        string // empty: the key that has sealed it is lost
-	Code         string // empty: none, or the key that has sealed it is lost
-	Epoch        int64  // grows when the code changes
+	Token        string // empty: the key that sealed it is lost
+	Code         string // empty: no code, or the key that sealed it is lost
+	Epoch        int64  // incremented when the code changes; invalidates older accesses
 	ExpiresAt    drive.Time
-	MaxDownloads *int64 // nil: any number
+	MaxDownloads *int64 // nil: unlimited
 	Downloads    int64
 	Views        int64
 	CreatedAt    drive.Time
@@ -39,42 +39,41 @@ func (s Share) Made() link.Made {
 	return link.Made{ID: s.ID.String(), By: s.User, Account: s.Account, Node: s.Node}
 }
 
-// AsksCode reports whether one needs a code.
+// AsksCode reports whether visitors need a code.
 func (s Share) AsksCode() bool { return s.kept.AsksCode() }
 
-// State is how a share stands.
+// State is the state of a share.
 type State string
 
-// The states.
 const (
 	Open    State = "open"
 	Expired State = "expired"
-	UsedUp  State = "used-up" // it was downloaded as often as allowed
-	Gone    State = "gone"    // its node is in the trash or gone, or its owner is
+	UsedUp  State = "used-up" // the download limit is reached
+	Gone    State = "gone"    // its node is trashed or deleted, or its owner is gone
 )
 
 // View is a share as its owner sees it.
 type View struct {
 	Share
 	State State
-	Item  tree.Node // the node; its name, type and size also while it is in the trash; zero: it is gone
+	Item  tree.Node // the node, also while it is in the trash; zero: deleted
 }
 
-// Options configure New. All but Access, Ledger, Now and Kept are required.
+// Options configure New. Access, Ledger, Now and Kept are optional.
 type Options struct {
 	DB     *sqldb.DB
-	Access *access.Access // default: one of the database
+	Access *access.Access // default: one over DB
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
-	// Vault has the secret that accesses are signed with, and keeps tokens and codes.
+	// Vault holds the signing secret of accesses, and tokens and codes.
 	Vault *vault.Vault
 	Now   func() time.Time // default: time.Now
-	Log   *activity.Log    // what is done to shares is noted there
-	Kept  func() time.Time // that says for how long something was kept, see package retention; default: Now
+	Log   *activity.Log    // records changes of shares
+	Kept  func() time.Time // retention clock, see package retention; default: Now
 }
 
-// Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
+// Shares creates, shows and ends shares, and admits visitors. It is safe for concurrent use.
 type Shares struct {
 	*link.Links[drive.ShareID, Share, View]
 	opt Options
@@ -97,19 +96,21 @@ func New(opt Options) *Shares {
 	return s
 }
 
+// tooMany returns the TooManyOpen error for more than maxShares shares.
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", sent)
 }
 
 const (
-	maxShares = 10_000 // an account
-	// MaxDownloads is the largest limit of downloads.
+	maxShares = 10_000 // per account
+	// MaxDownloads is the largest download limit.
 	MaxDownloads = 1_000_000
 )
 
 const columns = `l.id, l.account_id, l.user_id, l.node_id, l.token, l.code, COALESCE(t.sealed, ''), l.epoch, l.expires_at,
 	l.max_downloads, l.downloads, l.views, l.created_at`
 
+// scan reads a row of columns.
 func scan(s *Share, scan func(...any) error) error {
 	err := scan(&s.ID, &s.Account, &s.User, &s.Node, &s.kept.Token, &s.kept.Code, &s.kept.Sealed, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads,
 		&s.Downloads, &s.Views, &s.CreatedAt)
@@ -117,13 +118,13 @@ func scan(s *Share, scan func(...any) error) error {
 	return err
 }
 
-// reveal reads what is sealed.
+// reveal decrypts the token and the code of a share.
 func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
 	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
 	return err
 }
 
-// view adds to a share how it stands.
+// view returns a share with its state and node.
 func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, error) {
 	if err := s.reveal(ctx, q, &sh); err != nil {
 		return View{}, err
@@ -145,7 +146,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 	return v, err
 }
 
-// views is view of many shares of an account: some statements for all of them.
+// views is view for many shares of one account, with a few statements for all.
 func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
 	ids, made := make([]drive.NodeID, len(all)), make([]link.Made, len(all))
 	for i, sh := range all {
@@ -172,7 +173,7 @@ func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]Vie
 	return views, nil
 }
 
-// stateByItself is the state as far as the row tells it.
+// stateByItself returns the state as far as the share's row determines it.
 func (s *Shares) stateByItself(sh Share) State {
 	switch {
 	case sh.ExpiresAt != 0 && s.Now() >= sh.ExpiresAt:

@@ -10,23 +10,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Public is what a visitor is told of a share.
+// Public is what a visitor may see of a share.
 type Public struct {
-	NeedsCode bool // and no access was shown
+	NeedsCode bool // a code is required and no valid access was given
 	Item      tree.Node
-	Owner     string // their name
+	Owner     string // the owner's name
 	ExpiresAt drive.Time
 }
 
-// Look says what a token leads to. A token that is nobody's is NotFound, a share that is closed
-// Gone {reason: expired, used-up or withdrawn}. An access that is not good counts as none.
+// Look returns what a token's share shows. An invalid access counts as none. NotFound for an
+// unknown token; Gone {reason: expired, used-up or withdrawn} for a closed share.
 func (s *Shares) Look(ctx context.Context, token, access string) (Public, error) {
-	sh, item, err := s.arrive(ctx, token)
+	sh, item, err := s.openShare(ctx, token)
 	if err != nil {
 		return Public{}, err
 	}
 	if state := s.stateByItself(sh); state != Open {
-		return Public{}, closed(state)
+		return Public{}, errClosed(state)
 	}
 	owner, err := s.opt.Users.Find(ctx, s.opt.DB, sh.User)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Shares) Look(ctx context.Context, token, access string) (Public, error)
 	}
 	p := Public{NeedsCode: sh.AsksCode(), Item: item, Owner: owner.Name, ExpiresAt: sh.ExpiresAt}
 	if p.NeedsCode {
-		switch _, err := s.valid(ctx, sh, access); {
+		switch _, err := s.checkAccess(ctx, sh, access); {
 		case err == nil:
 			p.NeedsCode = false
 		case !drive.IsKind(err, drive.Unauthenticated):
@@ -44,43 +44,45 @@ func (s *Shares) Look(ctx context.Context, token, access string) (Public, error)
 	return p, nil
 }
 
-func closed(state State) error {
+// errClosed returns the Gone error for a share in the given state.
+func errClosed(state State) error {
 	reason := string(state)
 	if state == Gone {
-		reason = "withdrawn" // why is nobody's business
+		reason = "withdrawn" // visitors must not learn why
 	}
 	return drive.Fail(drive.Gone, "reason", reason)
 }
 
-// arrive reads the share of a token and its node, unless it is closed by something other than the
-// number of its downloads.
-func (s *Shares) arrive(ctx context.Context, token string) (Share, tree.Node, error) {
+// openShare returns the share of a token and its node. Gone if the share is closed, except if only
+// its downloads are used up.
+func (s *Shares) openShare(ctx context.Context, token string) (Share, tree.Node, error) {
 	sh, err := s.ByToken(ctx, token)
 	if err != nil {
 		return Share{}, tree.Node{}, err
 	}
 	v, err := s.view(ctx, s.opt.DB, sh)
 	if err == nil && (v.State == Gone || v.State == Expired) {
-		err = closed(v.State)
+		err = errClosed(v.State)
 	}
 	return v.Share, v.Item, err
 }
 
-// Access lets somebody in until it expires.
+// Access is a signed access and its expiry.
 type Access struct {
 	Access    string
 	ExpiresAt drive.Time
 }
 
-// Open lets a visitor in who has the code, and counts them. A wrong code is WrongCode; too many of
-// them are Rate with retry_after in seconds, whatever the code then is.
+// Open returns an access to a visitor with the right code and counts the view. Errors: NotFound;
+// Gone; WrongCode; Rate {retry_after} in seconds after too many attempts, even if the code is
+// right.
 func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr) (Access, error) {
-	sh, _, err := s.arrive(ctx, token)
+	sh, _, err := s.openShare(ctx, token)
 	if err != nil {
 		return Access{}, err
 	}
 	if state := s.stateByItself(sh); state != Open {
-		return Access{}, closed(state)
+		return Access{}, errClosed(state)
 	}
 	if sh.AsksCode() {
 		if err := s.attempt(ctx, sh.ID, client); err != nil {
@@ -90,13 +92,13 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 			return Access{}, drive.Fail(drive.WrongCode)
 		}
 	}
-	key, err := s.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, keyPurpose)
 	if err != nil {
 		return Access{}, err
 	}
 	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if sh.AsksCode() {
-			if err := pardon(ctx, tx, sh.ID, client); err != nil {
+			if err := uncount(ctx, tx, sh.ID, client); err != nil {
 				return err
 			}
 		}
@@ -106,51 +108,51 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 	if err != nil {
 		return Access{}, fmt.Errorf("open share %s: %w", sh.ID, err)
 	}
-	t := entry{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.Now().Add(AccessLife)}
+	t := accessTicket{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.Now().Add(AccessLife)}
 	if sh.ExpiresAt != 0 {
 		t.expires = min(t.expires, sh.ExpiresAt)
 	}
 	return Access{t.text(key), t.expires}, nil
 }
 
-// Visit is somebody who was let in.
+// Visit is an admitted visitor's use of a share.
 type Visit struct {
 	share Share
 	id    drive.VisitID
 	item  tree.Node
 }
 
-// Who acts for a visitor: the owner's account, to read. Only what Reach has returned may be read as
-// them.
+// Who returns the identity that acts for the visitor: the owner's account, read-only. The caller
+// must read only nodes that Reach has returned.
 func (v Visit) Who() drive.Who {
 	return drive.Who{User: v.share.User, Account: v.share.Account, Scopes: drive.ScopeRead, Head: drive.LinkHead}
 }
 
-// Item is the node that is shared.
+// Item returns the shared node.
 func (v Visit) Item() tree.Node { return v.item }
 
-// ExpiresAt is when the share ends; zero: never.
+// ExpiresAt returns when the share expires; zero: never.
 func (v Visit) ExpiresAt() drive.Time { return v.share.ExpiresAt }
 
-// Limited reports whether the number of downloads is.
+// Limited reports whether the share has a download limit.
 func (v Visit) Limited() bool { return v.share.MaxDownloads != nil }
 
-// Enter checks an access. A share that is used up still lets in whom it has let in: what they have
-// begun to download they may end. Errors: NotFound, Gone, Unauthenticated.
+// Enter checks an access and returns the visit. It also admits visitors of a used-up share, so that
+// they can finish downloads. Errors: NotFound, Gone, Unauthenticated.
 func (s *Shares) Enter(ctx context.Context, token, access string) (Visit, error) {
-	sh, item, err := s.arrive(ctx, token)
+	sh, item, err := s.openShare(ctx, token)
 	if err != nil {
 		return Visit{}, err
 	}
-	t, err := s.valid(ctx, sh, access)
+	t, err := s.checkAccess(ctx, sh, access)
 	if err != nil {
 		return Visit{}, err
 	}
 	return Visit{share: sh, id: t.visit, item: item}, nil
 }
 
-// Reach returns a live node that is shared, and its path below the node of the share, which is
-// empty for that itself. Everything else is NotFound.
+// Reach returns a node within the share's subtree and outside the trash, and its path relative to
+// the shared node (empty for that itself). NotFound otherwise.
 func (s *Shares) Reach(ctx context.Context, v Visit, id drive.NodeID) (tree.Node, drive.Path, error) {
 	return s.opt.Tree.Within(ctx, s.opt.DB, v.share.Account, v.share.Node, id)
 }

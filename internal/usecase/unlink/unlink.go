@@ -1,5 +1,5 @@
-// Package unlink deletes the files of contents that nobody has any more, when their grace is over.
-// Package content says which, and hands each to one instance at a time.
+// Package unlink deletes the files of contents without references after a grace period. Package
+// content selects them and leases each to one instance at a time.
 package unlink
 
 import (
@@ -21,40 +21,40 @@ import (
 )
 
 const (
-	// unlinkers is how many batches an instance works on at the same time: while one waits for the
-	// store another is at the database.
-	unlinkers = 2
-	// minHold and maxHold bound for how long nobody else gets a batch, which is as long
-	// as released files are kept anyway. A batch takes a second, or minutes at a store that is
-	// throttled; who dies in the middle of it leaves its files for so long.
+	// workers is the number of batches an instance processes concurrently: while one waits
+	// for the store, another uses the database.
+	workers = 2
+	// minHold and maxHold bound the lease of a batch, which otherwise equals the grace period.
+	// A batch takes a second, or minutes with a throttled store. If an instance dies, its batch
+	// waits for the end of the lease.
 	minHold = 30 * time.Second
 	maxHold = 10 * time.Minute
-	// longestPause is the longest pause between two looks for what is due: other instances release
-	// files, too. A look is one row of an index.
+	// longestPause is the longest pause between two checks, because other instances release
+	// files too. A check reads one index row.
 	longestPause = time.Minute
 )
 
-// Unlinked counts what became of released files since the start.
+// Unlinked counts the results for released files since the start.
 type Unlinked struct {
 	Files    atomic.Int64
 	Bytes    atomic.Int64
-	Failed   atomic.Int64 // deletions that will be tried again
-	Deferred atomic.Int64 // stayed, because their packs are not worth rewriting yet
+	Failed   atomic.Int64 // failed deletions, to be retried
+	Deferred atomic.Int64 // kept because rewriting their packs is not worthwhile yet
 }
 
-// Parts that an Unlinker is put together from.
+// Parts are the services that an Unlinker uses.
 type Parts struct {
 	DB      *sqldb.DB
 	Store   blob.Store
 	Content content.Content
 }
 
-// Options are what an operator may set. The zero value of each field is its default.
+// Options configure an Unlinker. A zero field selects its default.
 type Options struct {
-	Grace    time.Duration // how long a released file stays; default 15 min
-	Restored bool          // a backup was restored and not checked yet: nothing is deleted
-	// Damaged reports whether the database is known to be damaged: then its rows may not show all
-	// who use a file, and nothing is deleted. nil: it is not.
+	Grace    time.Duration // grace period of a released file; default 15 min
+	Restored bool          // a restored backup is not checked yet: nothing is deleted
+	// Damaged reports whether the database is known to be damaged. Then its rows may miss
+	// references to a file, and nothing is deleted. nil: never damaged.
 	Damaged func() bool
 	Log     *slog.Logger
 }
@@ -66,33 +66,33 @@ type Unlinker struct {
 	opt      Options
 }
 
-// New puts an Unlinker together. Nothing runs until Run is called.
+// New returns an Unlinker; Run starts its work.
 func New(parts Parts, opt Options) *Unlinker {
 	opt.Grace = cmp.Or(opt.Grace, 15*time.Minute)
 	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Unlinker{parts: parts, opt: opt}
 }
 
-// hold is for how long nobody else gets a batch.
+// hold returns the lease time of a batch.
 func (u *Unlinker) hold() time.Duration {
 	return min(max(u.opt.Grace, minHold), maxHold)
 }
 
-// Run deletes released files when their grace is over, until ctx is done. Each instance that
-// works does so, and they share what there is to do: see package content. What fails is logged and
-// tried again, for as long as it takes.
+// Run deletes released files after their grace period until ctx ends. Every instance runs it, and
+// package content divides the work. Failures are logged and retried without limit. It returns nil.
 func (u *Unlinker) Run(ctx context.Context) error {
 	var all errgroup.Group
-	for range unlinkers {
+	for range workers {
 		all.Go(func() error {
-			u.keep(ctx)
+			u.loop(ctx)
 			return nil
 		})
 	}
 	return all.Wait()
 }
 
-func (u *Unlinker) keep(ctx context.Context) {
+// loop calls Unlink until ctx ends, with exponential backoff after failures.
+func (u *Unlinker) loop(ctx context.Context) {
 	failures := 0
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
@@ -103,7 +103,7 @@ func (u *Unlinker) keep(ctx context.Context) {
 			next = min(time.Second<<min(failures, 6), longestPause)
 		}
 		outage.Note(ctx, u.opt.Log, "released files were not deleted and will be tried again", err)
-		wake := time.NewTimer(next + rand.N(next/4+1)) // instances that look at the same moment find the same rows
+		wake := time.NewTimer(next + rand.N(next/4+1)) // jitter: instances that check at the same moment find the same rows
 		select {
 		case <-wake.C:
 		case <-ctx.Done():
@@ -112,27 +112,27 @@ func (u *Unlinker) keep(ctx context.Context) {
 	}
 }
 
-// Unlink deletes what is due, and returns after how long to look again. After an error some of it
-// may be deleted.
+// Unlink deletes all files that are due and returns the time until the next check. After an error
+// some of them may be deleted.
 func (u *Unlinker) Unlink(ctx context.Context) (next time.Duration, err error) {
 	if u.opt.Restored || u.opt.Damaged != nil && u.opt.Damaged() {
 		return longestPause, nil
 	}
 	for {
-		n, err := u.some(ctx)
+		n, err := u.deleteBatch(ctx)
 		if err != nil {
 			return 0, err
 		}
 		if n == 0 {
-			return u.next(ctx)
+			return u.untilNext(ctx)
 		}
 	}
 }
 
-// next is when the next file is due, but not so soon that looking is all there is to do, nor
-// so late that what others release in between waits for long. What is due and was not taken is in
-// the hands of somebody else.
-func (u *Unlinker) next(ctx context.Context) (time.Duration, error) {
+// untilNext returns the time until the next file is due, at least a second to avoid busy polling,
+// and at most longestPause, because other instances release files meanwhile. Files that are due and
+// leased belong to another instance.
+func (u *Unlinker) untilNext(ctx context.Context) (time.Duration, error) {
 	most := min(max(u.opt.Grace, time.Second), longestPause)
 	in, waits, err := u.parts.Content.NextReleased(ctx, u.parts.DB, u.opt.Grace)
 	if err != nil {
@@ -144,10 +144,10 @@ func (u *Unlinker) next(ctx context.Context) (time.Duration, error) {
 	return min(max(in, time.Second), most), nil
 }
 
-// some deletes one batch and returns how many rows it has dealt with. Files that the store
-// cannot delete stay claimed, so that they are not in the way of the others; it is an error when
-// that is all of them.
-func (u *Unlinker) some(ctx context.Context) (int, error) {
+// deleteBatch deletes one batch and returns the number of rows processed. Files that the store
+// cannot delete stay leased, so that they do not block others; it returns an error if no file could
+// be deleted.
+func (u *Unlinker) deleteBatch(ctx context.Context) (int, error) {
 	batch, used, err := u.claim(ctx)
 	if err != nil || len(batch) == 0 {
 		return used, err
@@ -156,7 +156,7 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 	for i, r := range batch {
 		names[i] = r.File
 	}
-	storeCtx, cancel := context.WithTimeout(ctx, u.hold()*9/10) // it ends before somebody else gets it
+	storeCtx, cancel := context.WithTimeout(ctx, u.hold()*9/10) // ends before the lease does
 	gone, err := u.parts.Store.Reclaim(storeCtx, names)
 	cancel()
 	left := leftOf(names, gone)
@@ -168,10 +168,10 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 		return len(batch), err
 	}
 	if err != nil {
-		left = nil // they are tried again as after any failure
-		u.opt.Log.WarnContext(ctx, "released files stay for a while", "error", err)
+		left = nil // retried like after any failure
+		u.opt.Log.WarnContext(ctx, "some released files could not be deleted and will be tried again", "error", err)
 	}
-	// What is gone is gone, also when this process is told to stop.
+	// The files are deleted, so record it even if this process is stopping.
 	forgetCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.hold()/10)
 	defer cancel()
 	err = u.parts.DB.Write(forgetCtx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -189,7 +189,7 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 	return len(batch), nil
 }
 
-// claim takes a batch. used is how many rows turned out to be of files that stay.
+// claim leases a batch. used is the number of rows of files that turned out to be in use.
 func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used int, err error) {
 	var names []string
 	err = u.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -200,12 +200,12 @@ func (u *Unlinker) claim(ctx context.Context) (batch []content.Released, used in
 		return nil, 0, err
 	}
 	for _, file := range names {
-		u.opt.Log.ErrorContext(ctx, "a file that a blob names was to be deleted; it stays", "file", file)
+		u.opt.Log.ErrorContext(ctx, "released file is still referenced by a content and is kept; run fsck", "file", file)
 	}
 	return batch, len(names), nil
 }
 
-// leftOf returns the names that are not among those that are gone.
+// leftOf returns the names that are not in gone.
 func leftOf(names, gone []string) (left []string) {
 	went := make(map[string]bool, len(gone))
 	for _, name := range gone {
@@ -214,7 +214,7 @@ func leftOf(names, gone []string) (left []string) {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return went[name] })
 }
 
-// sizeOf adds up what the files that are gone had.
+// sizeOf returns the total size of the files in gone.
 func sizeOf(batch []content.Released, gone []string) (sum int64) {
 	sizes := make(map[string]int64, len(batch))
 	for _, r := range batch {
