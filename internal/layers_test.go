@@ -106,6 +106,7 @@ var modules = map[string]string{
 	"github.com/pressly/goose/v3":         "migrations",
 	"github.com/prometheus/client_golang": "metrics",
 	"github.com/redis/go-redis/v9":        "Redis",
+	"github.com/rabbitmq/amqp091-go":      "test/compare: RabbitMQ",
 	"github.com/rogpeppe/go-internal":     "tests of the command line",
 	"github.com/rs/zerolog":               "tests: toxiproxy asks for its logger",
 	"github.com/spf13/cobra":              "the command line",

@@ -35,6 +35,7 @@ type comparison struct {
 var comparisons = []comparison{
 	structures,
 	places,
+	architectures,
 	writes,
 	buckets,
 	schemas,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,8 +21,7 @@ const docs = "../../docs"
 // TestMain runs the child of a comparison where this program is started as one.
 func TestMain(m *testing.M) {
 	if what := os.Getenv(childVariable); what != "" {
-		fmt.Fprintln(os.Stderr, "compare:", beChild(context.Background(), what))
-		os.Exit(1)
+		os.Exit(beChild(context.Background(), what))
 	}
 	m.Run()
 }
@@ -92,6 +90,25 @@ var claims = map[string]func(t *testing.T, table *table){
 			r := table.rows[i]
 			if tasks := r[4].(int); !want.lost(tasks, r[5].(int)) || !want.forgotten(tasks, r[6].(int)) {
 				t.Errorf("%v: of %d tasks %d are lost, and %d push-backs", r[0], tasks, r[5], r[6])
+			}
+		}
+	},
+	"architectures": func(t *testing.T, table *table) {
+		t.Helper()
+		for _, r := range table.rows {
+			name, killed, lost := r[0].(text).en, r[1] != nil, r[8].(int)
+			if lost > 0 {
+				t.Errorf("%s: %d uploads are lost", name, lost)
+			}
+			if killed {
+				continue
+			}
+			least := 2.0 // the beginning and the end
+			if strings.HasPrefix(name, "database directly") {
+				least = 11 // and each part
+			}
+			if n := r[3].(float64); n < least || n >= least+1 { // more where a slow machine lets an upload come due early
+				t.Errorf("%s: %v write transactions for each upload, want %v", name, n, least)
 			}
 		}
 	},

@@ -1,6 +1,6 @@
 // Command compare repeats, with numbers, the comparisons that the articles behind SmartDrive make
-// (docs/sources.md, C1-C7): structures that hold delayed tasks, where tasks live, what an upload
-// costs the database, and how a row is made once. Each prints one table.
+// (docs/sources.md, C1-C7): structures that hold delayed tasks, where tasks live, architectures
+// around them, what an upload costs the database, and how a row is made once. Each prints one table.
 //
 //	go run ./test/compare                  all of them
 //	go run ./test/compare structures --fast
@@ -27,8 +27,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	if what := os.Getenv(childVariable); what != "" {
-		fmt.Fprintln(os.Stderr, "compare:", beChild(ctx, what))
-		os.Exit(1)
+		os.Exit(beChild(ctx, what))
 	}
 	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

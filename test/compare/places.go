@@ -455,8 +455,23 @@ func killChild(ctx context.Context, b *bench, kind, path string, tasks int, due 
 	return p, err
 }
 
-// beChild is what the program does when it is started as a child: it returns only for an error.
-func beChild(ctx context.Context, what string) error {
+// beChild is what the program does when it is started as a child. It returns the exit code.
+func beChild(ctx context.Context, what string) int {
+	var err error
+	if raw, ok := strings.CutPrefix(what, childArchitecture); ok {
+		err = work(ctx, raw)
+	} else {
+		err = holdTasks(ctx, what)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		return 1
+	}
+	return 0
+}
+
+// holdTasks makes tasks and pushes them back; it returns only for an error.
+func holdTasks(ctx context.Context, what string) error {
 	words := strings.Split(what, ":")
 	kind, path := words[0], words[1]
 	tasks, err := strconv.Atoi(words[2])

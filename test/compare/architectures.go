@@ -1,0 +1,612 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/test/services"
+)
+
+var architectures = comparison{
+	name:  "architectures",
+	id:    "C3",
+	title: text{"Five architectures on one workload", "五种架构跑同一负载"},
+	columns: []text{
+		{"architecture", "架构"},
+		{"killed in the middle", "中途杀死"},
+		{"uploads", "上传数"},
+		{"write transactions per upload", "每次上传的写事务"},
+		{"late p50 ms", "延迟 p50 ms"},
+		{"late p99 ms", "延迟 p99 ms"},
+		{"processor ms per upload, program", "每次上传的 CPU ms，程序"},
+		{"processor ms per upload, servers", "每次上传的 CPU ms，服务"},
+		{"uploads lost", "丢失的上传"},
+		{"charged twice without a check", "不检查就会重复扣费"},
+	},
+	needs: []string{"mysql", "redis", "kafka"},
+	run:   runArchitectures,
+}
+
+// The components that are killed. The others are names of servers.
+const (
+	noKill      = ""
+	killProcess = "process"
+)
+
+// architecture is a line of the table: a kind of taskRunner, and which components are killed.
+type architecture struct {
+	kind  string
+	name  text
+	kills []string // noKill is the measured run
+}
+
+var architectureList = []architecture{
+	{"kafka", text{"Redis ZSET and Kafka", "Redis ZSET + Kafka"}, []string{noKill, "redis", "kafka", killProcess}},
+	{"redis", text{"Redis ZSET alone", "只用 Redis ZSET"}, []string{noKill, "redis", killProcess}},
+	{"rows", text{"database directly: an indexed due time, which each part updates", "直接用数据库：带索引的到期时间，每个分片更新"}, []string{noKill, "mysql", killProcess}},
+	{"heap", text{"scheduler in the process: a heap, built again from rows", "进程内调度器：堆，由行重建"}, []string{noKill, killProcess}},
+	{rabbit, text{"RabbitMQ: TTL and dead-letter exchange, acknowledged after the write", "RabbitMQ：TTL + 死信交换机，写库之后确认"}, []string{noKill, rabbit, killProcess}},
+	{rabbitEarly, text{"RabbitMQ: the same, acknowledged on delivery", "RabbitMQ：同上，送达即确认"}, []string{rabbit, killProcess}},
+	{"smartdrive", text{"SmartDrive: its timer engine on Redis", "SmartDrive：它的定时引擎，用 Redis"}, []string{noKill, "redis", killProcess}},
+}
+
+const (
+	rabbit      = "rabbitmq"
+	rabbitEarly = "rabbitmq-early"
+)
+
+// workload is one run: what a child process of this program is told.
+type workload struct {
+	Kind, Name string            // of the architecture; of its keys, topics and queues
+	Addresses  map[string]string // of services
+	Uploads    int
+	Window     int // uploads that a client sends at a time, part by part
+	Rate       int // parts per second; 0 is as fast as possible
+	Idle       time.Duration
+	AllStop    bool // no upload is completed, else four in five
+	Resume     bool // the uploads have begun: only wait for those that are due
+}
+
+const (
+	partsOfUpload = 10
+	partsOfStop   = 5 // parts of an abandoned upload
+)
+
+func (w *workload) stops(upload int) bool { return w.AllStop || upload%5 == 0 }
+
+// arena has the services of all runs.
+type arena struct {
+	bench     *bench
+	db        *sql.DB
+	addresses map[string]string
+	servers   map[string]*services.Server // none of them in a fast run
+}
+
+func runArchitectures(ctx context.Context, b *bench, t *table) error {
+	a := &arena{bench: b, addresses: map[string]string{}, servers: map[string]*services.Server{}}
+	if err := a.open(ctx, t); err != nil {
+		return err
+	}
+	idle, rate, quiet := pick(b, 5*time.Second, 500*time.Millisecond), pick(b, 2000, 4000), pick(b, 15*time.Second, 2*time.Second)
+	t.set(
+		text{
+			fmt.Sprintf("uploads of %d parts from %d clients, %d parts per second in all; one upload in five stops after %d parts; the idle limit is %v, and each part pushes it back; completion or expiry is one transaction that ends the row and adds to the ledger", partsOfUpload, pushers, rate, partsOfStop, idle),
+			fmt.Sprintf("每次上传 %d 片，%d 个客户端，合计每秒 %d 片；五分之一的上传在第 %d 片之后停止；静默上限 %v，由每个分片推后；完成或到期是一个事务：结束该行并记入账本", partsOfUpload, pushers, rate, partsOfStop, idle),
+		},
+		text{
+			"late: from the time of the last part plus the idle limit to the write of the ledger; schedulers look every 5 ms; 16 ledger writes at a time",
+			"延迟：从最后一个分片的时间加静默上限，到写入账本为止；调度器每 5 毫秒查一次；同时写账本至多 16 个",
+		},
+		text{
+			"killed: the uploads of such a row all stop and come due together; the component is killed (kill -9) when a quarter of them are in the ledger, and started again on its files; Redis has its default snapshots, MariaDB syncs at each commit",
+			"中途杀死：这些行的上传全部停止并同时到期；账本记到四分之一时杀死该组件（kill -9），再用原来的文件启动；Redis 用默认快照，MariaDB 每次提交都同步",
+		},
+		text{
+			fmt.Sprintf("lost: not in the ledger when nothing has been added for %v; charged twice: expiries that came again, which a consumer that only adds would charge again; all here check the row in the same transaction, so that no upload was", quiet),
+			fmt.Sprintf("丢失：账本已有 %v 没有新记录，而上传仍不在其中；重复扣费：同一上传再次到期的次数，只做加法的消费者会再扣一次；这里都在同一事务中检查行的状态，因此没有真正重复", quiet),
+		},
+	)
+	for _, arch := range architectureList {
+		for _, kill := range arch.kills {
+			w := workload{Kind: arch.kind, Uploads: pick(b, 10_000, 200), Window: 32, Rate: rate, Idle: idle}
+			if kill != noKill {
+				w.Uploads = pick(b, 1000, 200)
+				w.Window, w.Rate, w.AllStop = w.Uploads, 0, true
+			}
+			if !a.has(arch, kill) {
+				continue
+			}
+			b.say("  %s, killed: %s", arch.name.en, cmpOr(kill, "none"))
+			o, err := a.measure(ctx, w, kill, quiet)
+			if err != nil {
+				return fmt.Errorf("%s, killed: %s: %w", arch.name.en, cmpOr(kill, "none"), err)
+			}
+			o.addTo(t, arch, kill, w.Uploads)
+		}
+	}
+	return nil
+}
+
+// open starts servers of this comparison alone, as they are killed; a fast run has the shared ones.
+func (a *arena) open(ctx context.Context, t *table) error {
+	b := a.bench
+	if b.fast {
+		address, err := b.mysqlDatabase(ctx)
+		if err != nil {
+			return err
+		}
+		a.addresses = map[string]string{"mysql": address, "redis": b.address["redis"], "kafka": b.address["kafka"]}
+		t.warn(text{"NO RABBITMQ IN A FAST RUN, and one kill only", "快速运行不含 RABBITMQ，只杀死一次"})
+	} else if err := a.start(ctx, t); err != nil {
+		return err
+	}
+	cfg, err := mysqlConfig(a.addresses["mysql"])
+	if err != nil {
+		return err
+	}
+	if a.db, err = openMySQL(cfg, 2); err != nil {
+		return err
+	}
+	b.later(a.db.Close)
+	mysql, err := mysqlVersion(ctx, a.db)
+	if err != nil {
+		return err
+	}
+	o, err := redis.ParseURL(a.addresses["redis"])
+	if err != nil {
+		return err
+	}
+	r := redis.NewClient(o)
+	defer r.Close()
+	versions := []string{mysql, redisVersion(ctx, r)}
+	if !b.fast {
+		versions = append(versions, "Apache Kafka "+services.KafkaVersion)
+	}
+	if address := a.addresses[rabbit]; address != "" {
+		v, err := rabbitVersion(address)
+		if err != nil {
+			return err
+		}
+		versions = append(versions, "RabbitMQ "+v)
+	}
+	t.set(same(strings.Join(versions, ", ")))
+	return nil
+}
+
+func (a *arena) start(ctx context.Context, t *table) error {
+	root, err := services.Checkout()
+	if err != nil {
+		return err
+	}
+	tools := services.Open(root, nil)
+	start := func(name, program string, o services.Options, find func(context.Context, string, services.Options) (*services.Server, error)) error {
+		o.Bound = true
+		s, err := a.bench.server(ctx, program, o, find)
+		if err == nil {
+			a.servers[name], a.addresses[name] = s, s.URL()
+		}
+		return err
+	}
+	if err := errors.Join(
+		start("mysql", "mariadbd", services.Options{Durable: true}, tools.MySQL),
+		start("redis", "redis-server", services.Options{Snapshots: true}, tools.Redis),
+		start("kafka", "kafka", services.Options{}, tools.Kafka),
+	); err != nil {
+		return err
+	}
+	a.addresses["mysql"] += "smartdrive"
+	err = start("epmd", "epmd", services.Options{}, tools.Epmd)
+	if err == nil {
+		err = start(rabbit, "rabbitmq-server", services.Options{}, tools.RabbitMQ(a.servers["epmd"]))
+	}
+	if errors.Is(err, errSkipped) {
+		t.warn(text{"NO RABBITMQ: its rows are missing; apt-get install rabbitmq-server", "缺少 RABBITMQ：没有它的行；apt-get install rabbitmq-server"})
+		a.bench.say("\n!! NO RABBITMQ: %v\n", err)
+		return nil
+	}
+	return err
+}
+
+// has reports whether a run is possible here. A fast run kills the process of the heap only.
+func (a *arena) has(arch architecture, kill string) bool {
+	if strings.HasPrefix(arch.kind, rabbit) && a.addresses[rabbit] == "" {
+		return false
+	}
+	return !a.bench.fast || kill == noKill || arch.kind == "heap"
+}
+
+// outcome is what a run has shown.
+type outcome struct {
+	writes           int
+	late             []time.Duration
+	program, servers time.Duration // of processors; servers is -1 where it cannot be read
+	lost, twice      int
+}
+
+func (o *outcome) addTo(t *table, arch architecture, kill string, uploads int) {
+	if kill != noKill {
+		killed := same(map[string]string{"redis": "Redis", "kafka": "Kafka", "mysql": "MariaDB", rabbit: "RabbitMQ"}[kill])
+		if kill == killProcess {
+			killed = text{"the program", "程序"}
+		}
+		t.row(arch.name, killed, uploads, nil, nil, nil, nil, nil, o.lost, o.twice)
+		return
+	}
+	n := float64(uploads)
+	var servers any
+	if o.servers >= 0 {
+		servers = milliseconds(o.servers) / n
+	}
+	t.row(arch.name, nil, uploads, float64(o.writes)/n, milliseconds(percentile(o.late, 50)), milliseconds(percentile(o.late, 99)),
+		milliseconds(o.program)/n, servers, o.lost, o.twice)
+}
+
+// measure lets a child process do the work, kills one component on the way, and looks at the
+// ledger.
+func (a *arena) measure(ctx context.Context, w workload, kill string, quiet time.Duration) (*outcome, error) {
+	if err := execAll(ctx, a.db,
+		"DROP TABLE IF EXISTS uploads, ledger",
+		"CREATE TABLE uploads (id INT PRIMARY KEY, due BIGINT NOT NULL, ended BOOLEAN NOT NULL, KEY (ended, due))",
+		"CREATE TABLE ledger (id INT AUTO_INCREMENT PRIMARY KEY, upload INT NOT NULL, due BIGINT NOT NULL, written BIGINT NOT NULL, counted BOOLEAN NOT NULL)"); err != nil {
+		return nil, err
+	}
+	if kill == "redis" { // an empty one has no snapshot of earlier runs
+		if err := errors.Join(a.servers[kill].Wipe(ctx), a.servers[kill].Start(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	w.Name, w.Addresses = unique(), a.addresses
+	before := a.serverTime()
+	c, err := startWorker(ctx, w, a.bench.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { c.kill() }()
+	if kill == noKill {
+		err = a.await(ctx, w.Uploads, true, quiet)
+	} else if err = a.await(ctx, w.Uploads/4, false, time.Minute); err == nil {
+		if kill == killProcess {
+			c.kill()
+			w.Resume = true
+			c, err = startWorker(ctx, w, a.bench.log)
+		} else {
+			err = errors.Join(a.servers[kill].Kill(ctx), a.servers[kill].Start(ctx))
+		}
+		if err == nil {
+			err = a.await(ctx, math.MaxInt, false, quiet)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &outcome{servers: a.serverTime() - before}
+	if before < 0 {
+		o.servers = -1
+	}
+	if o.writes, err = c.stop(); err != nil && kill == noKill {
+		return nil, err
+	}
+	o.program = c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+	if err := a.readLedger(ctx, w, o); err != nil {
+		return nil, err
+	}
+	if kill == noKill && o.lost > 0 {
+		return nil, fmt.Errorf("%d uploads have not ended although nothing was killed", o.lost)
+	}
+	return o, nil
+}
+
+// await returns when the ledger has n entries, and every upload has ended if that is asked, or when
+// nothing was added for so long.
+func (a *arena) await(ctx context.Context, n int, allEnded bool, quiet time.Duration) error {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	last, changed := 0, time.Now()
+	for {
+		entries, open := 0, 0
+		err := a.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM ledger").Scan(&entries)
+		if err == nil && entries >= n && allEnded {
+			err = a.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM uploads WHERE ended = 0").Scan(&open)
+		}
+		if err == nil && entries >= n && open == 0 {
+			return nil
+		}
+		if err == nil && entries != last {
+			last, changed = entries, time.Now()
+		}
+		if time.Since(changed) > quiet {
+			if n == math.MaxInt || allEnded {
+				return nil
+			}
+			return fmt.Errorf("the ledger stays at %d entries: %w", entries, err)
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (a *arena) readLedger(ctx context.Context, w workload, o *outcome) (err error) {
+	var counted, entries int
+	err = a.db.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM(counted), 0) FROM ledger").Scan(&entries, &counted)
+	if err != nil {
+		return err
+	}
+	o.lost, o.twice = w.Uploads-counted, entries-counted
+	rows, err := a.db.QueryContext(ctx, "SELECT written - due FROM ledger WHERE counted AND due > 0")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var ms int64
+		if err := rows.Scan(&ms); err != nil {
+			return err
+		}
+		o.late = append(o.late, time.Duration(ms)*time.Millisecond)
+	}
+	return rows.Err()
+}
+
+// serverTime returns the processor time of the servers of this comparison, -1 where it cannot be
+// read.
+func (a *arena) serverTime() time.Duration {
+	if len(a.servers) == 0 {
+		return -1
+	}
+	var all time.Duration
+	for _, s := range a.servers {
+		used, ok := processTime(s.PID())
+		if !ok {
+			return -1
+		}
+		all += used
+	}
+	return all
+}
+
+// processTime returns the processor time of a process, as Linux tells it.
+func processTime(pid int) (time.Duration, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // behind the name
+	if err != nil || len(fields) < 13 {
+		return 0, false
+	}
+	var ticks time.Duration
+	for _, f := range fields[11:13] { // user, system; in hundredths of a second
+		n, _ := strconv.Atoi(f) // digits
+		ticks += time.Duration(n)
+	}
+	return ticks * 10 * time.Millisecond, true
+}
+
+// worker is a child process that does the work of a run until its standard input is closed.
+type worker struct {
+	cmd  *exec.Cmd
+	in   io.Closer
+	out  bytes.Buffer
+	done bool
+}
+
+const childArchitecture = "architecture:"
+
+func startWorker(ctx context.Context, w workload, log io.Writer) (*worker, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	c := &worker{cmd: exec.CommandContext(ctx, program)}
+	c.cmd.Env = append(os.Environ(), childVariable+"="+childArchitecture+string(raw))
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, log
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return c, c.cmd.Start()
+}
+
+// kill ends the process at once, unless it has ended.
+func (c *worker) kill() {
+	if !c.done {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // it was killed
+		c.done = true
+	}
+}
+
+// stop lets the process end and returns how many transactions have written.
+func (c *worker) stop() (writes int, err error) {
+	c.done = true
+	hung := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
+	defer hung.Stop()
+	if err := errors.Join(c.in.Close(), c.cmd.Wait()); err != nil {
+		return 0, err
+	}
+	return writes, json.Unmarshal(c.out.Bytes(), &writes)
+}
+
+// work is the child process: it sends the uploads, ends those that are due, and prints the number
+// of its write transactions when its input is closed.
+func work(ctx context.Context, raw string) error {
+	var w workload
+	if err := json.Unmarshal([]byte(raw), &w); err != nil {
+		return err
+	}
+	cfg, err := mysqlConfig(w.Addresses["mysql"])
+	if err != nil {
+		return err
+	}
+	db, err := openMySQL(cfg, 2*pushers)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	l := &ledger{db: db, workload: w, due: make([]atomic.Int64, w.Uploads)}
+	tasks, err := newTaskRunner(ctx, l)
+	if err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
+		stop()
+	}()
+	all, working := errgroup.WithContext(working)
+	all.Go(func() error { return tasks.run(working) })
+	if !w.Resume {
+		all.Go(func() error { return l.send(working, tasks) })
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(l.writes.Load())
+}
+
+// ledger is what all architectures share: the clients, a row for each upload, and the entries of
+// those that ended.
+type ledger struct {
+	workload
+
+	db     *sql.DB
+	writes atomic.Int64
+	due    []atomic.Int64 // when each upload is due, as its client knows; 0 for those of an earlier process
+}
+
+// completed is the due time of an upload that is no longer waited for.
+const completed = math.MaxInt64
+
+// send is the clients.
+func (l *ledger) send(ctx context.Context, tasks taskRunner) error {
+	return parallel(ctx, pushers, func(ctx context.Context, client int) error {
+		var mine []int
+		for u := client; u < l.Uploads; u += pushers {
+			mine = append(mine, u)
+		}
+		pace := time.NewTicker(time.Second * pushers / time.Duration(max(l.Rate, 1)))
+		defer pace.Stop()
+		for group := range slices.Chunk(mine, l.Window) {
+			for part := range partsOfUpload {
+				for _, u := range group {
+					if part >= partsOfStop && l.stops(u) {
+						continue
+					}
+					if l.Rate > 0 {
+						select {
+						case <-pace.C:
+						case <-ctx.Done():
+							return nil
+						}
+					}
+					if err := again(ctx, func() error { return l.part(ctx, tasks, u, part) }); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// part is what a part costs, with the beginning before the first one and the completion after the
+// last.
+func (l *ledger) part(ctx context.Context, tasks taskRunner, upload, part int) error {
+	due := time.Now().Add(l.Idle).UnixMilli()
+	l.due[upload].Store(due)
+	if part == 0 {
+		l.writes.Add(1)
+		_, err := l.db.ExecContext(ctx, "INSERT IGNORE INTO uploads (id, due, ended) VALUES (?, ?, 0)", upload, due)
+		if err != nil {
+			return err
+		}
+		if err := tasks.add(ctx, upload, due); err != nil {
+			return err
+		}
+	}
+	if err := tasks.pushBack(ctx, upload, due); err != nil || part < partsOfUpload-1 {
+		return err
+	}
+	l.due[upload].Store(completed)
+	if err := tasks.drop(ctx, upload); err != nil {
+		return err
+	}
+	return l.end(ctx, upload)
+}
+
+// end ends the row of an upload and adds to the ledger, in one transaction. An upload that has ended
+// gets an entry that does not count.
+func (l *ledger) end(ctx context.Context, upload int) error {
+	l.writes.Add(1)
+	return transaction(ctx, l.db, func(tx *sql.Tx) error {
+		ended, err := tx.ExecContext(ctx, "UPDATE uploads SET ended = 1 WHERE id = ? AND ended = 0", upload)
+		if err != nil {
+			return err
+		}
+		n, err := ended.RowsAffected()
+		if err != nil {
+			return err
+		}
+		due := l.due[upload].Load()
+		if due == completed {
+			due = 0
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO ledger (upload, due, written, counted) VALUES (?, ?, ?, ?)", upload, due, time.Now().UnixMilli(), n == 1)
+		return err
+	})
+}
+
+// endAll ends uploads, some at a time, and tries until it succeeds.
+func (l *ledger) endAll(ctx context.Context, uploads []int) error {
+	var all errgroup.Group
+	all.SetLimit(pushers)
+	for _, u := range uploads {
+		all.Go(func() error { return again(ctx, func() error { return l.end(ctx, u) }) })
+	}
+	return all.Wait()
+}
+
+// open returns the uploads that have not ended.
+func (l *ledger) open(ctx context.Context) (map[int]int64, error) {
+	return readTasks(ctx, l.db, "SELECT id, due FROM uploads WHERE ended = 0")
+}
+
+// again tries until it succeeds; when ctx is done it returns nil. What fails for long is reported.
+func again(ctx context.Context, do func() error) error {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for try := 0; ; try++ {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if try == 500 {
+			fmt.Fprintln(os.Stderr, "compare: still failing:", err)
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
