@@ -71,7 +71,7 @@ const (
 	rabbitEarly = "rabbitmq-early"
 )
 
-// workload is one run: what a child process of this program is told.
+// workload describes one run to the child process that does it.
 type workload struct {
 	Kind, Name string            // of the architecture; of its keys, topics and queues
 	Addresses  map[string]string // of services
@@ -90,8 +90,8 @@ const (
 
 func (w *workload) stops(upload int) bool { return w.AllStop || upload%5 == 0 }
 
-// arena has the services of all runs.
-type arena struct {
+// environment has the services of all runs.
+type environment struct {
 	bench     *bench
 	db        *sql.DB
 	addresses map[string]string
@@ -99,8 +99,8 @@ type arena struct {
 }
 
 func runArchitectures(ctx context.Context, b *bench, t *table) error {
-	a := &arena{bench: b, addresses: map[string]string{}, servers: map[string]*services.Server{}}
-	if err := a.open(ctx, t); err != nil {
+	e := &environment{bench: b, addresses: map[string]string{}, servers: map[string]*services.Server{}}
+	if err := e.open(ctx, t); err != nil {
 		return err
 	}
 	idle, rate, quiet := pick(b, 5*time.Second, 500*time.Millisecond), pick(b, 2000, 4000), pick(b, 15*time.Second, 2*time.Second)
@@ -129,11 +129,11 @@ func runArchitectures(ctx context.Context, b *bench, t *table) error {
 				w.Uploads = pick(b, 1000, 200)
 				w.Window, w.Rate, w.AllStop = w.Uploads, 0, true
 			}
-			if !a.has(arch, kill) {
+			if !e.has(arch, kill) {
 				continue
 			}
 			b.say("  %s, killed: %s", arch.name.en, cmpOr(kill, "none"))
-			o, err := a.measure(ctx, w, kill, quiet)
+			o, err := e.measure(ctx, w, kill, quiet)
 			if err != nil {
 				return fmt.Errorf("%s, killed: %s: %w", arch.name.en, cmpOr(kill, "none"), err)
 			}
@@ -144,31 +144,31 @@ func runArchitectures(ctx context.Context, b *bench, t *table) error {
 }
 
 // open starts servers of this comparison alone, as they are killed; a fast run has the shared ones.
-func (a *arena) open(ctx context.Context, t *table) error {
-	b := a.bench
+func (e *environment) open(ctx context.Context, t *table) error {
+	b := e.bench
 	if b.fast {
 		address, err := b.mysqlDatabase(ctx)
 		if err != nil {
 			return err
 		}
-		a.addresses = map[string]string{"mysql": address, "redis": b.address["redis"], "kafka": b.address["kafka"]}
+		e.addresses = map[string]string{"mysql": address, "redis": b.address["redis"], "kafka": b.address["kafka"]}
 		t.warn(text{"NO RABBITMQ IN A FAST RUN, and one kill only", "快速运行不含 RABBITMQ，只杀死一次"})
-	} else if err := a.start(ctx, t); err != nil {
+	} else if err := e.start(ctx, t); err != nil {
 		return err
 	}
-	cfg, err := mysqlConfig(a.addresses["mysql"])
+	cfg, err := mysqlConfig(e.addresses["mysql"])
 	if err != nil {
 		return err
 	}
-	if a.db, err = openMySQL(cfg, 2); err != nil {
+	if e.db, err = openMySQL(cfg, 2); err != nil {
 		return err
 	}
-	b.later(a.db.Close)
-	mysql, err := mysqlVersion(ctx, a.db)
+	b.later(e.db.Close)
+	mysql, err := mysqlVersion(ctx, e.db)
 	if err != nil {
 		return err
 	}
-	o, err := redis.ParseURL(a.addresses["redis"])
+	o, err := redis.ParseURL(e.addresses["redis"])
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (a *arena) open(ctx context.Context, t *table) error {
 	if !b.fast {
 		versions = append(versions, "Apache Kafka "+services.KafkaVersion)
 	}
-	if address := a.addresses[rabbit]; address != "" {
+	if address := e.addresses[rabbit]; address != "" {
 		v, err := rabbitVersion(address)
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (a *arena) open(ctx context.Context, t *table) error {
 	return nil
 }
 
-func (a *arena) start(ctx context.Context, t *table) error {
+func (e *environment) start(ctx context.Context, t *table) error {
 	root, err := services.Checkout()
 	if err != nil {
 		return err
@@ -197,9 +197,9 @@ func (a *arena) start(ctx context.Context, t *table) error {
 	tools := services.Open(root, nil)
 	start := func(name, program string, o services.Options, find func(context.Context, string, services.Options) (*services.Server, error)) error {
 		o.Bound = true
-		s, err := a.bench.server(ctx, program, o, find)
+		s, err := e.bench.server(ctx, program, o, find)
 		if err == nil {
-			a.servers[name], a.addresses[name] = s, s.URL()
+			e.servers[name], e.addresses[name] = s, s.URL()
 		}
 		return err
 	}
@@ -210,28 +210,28 @@ func (a *arena) start(ctx context.Context, t *table) error {
 	); err != nil {
 		return err
 	}
-	a.addresses["mysql"] += "smartdrive"
+	e.addresses["mysql"] += "smartdrive"
 	err = start("epmd", "epmd", services.Options{}, tools.Epmd)
 	if err == nil {
-		err = start(rabbit, "rabbitmq-server", services.Options{}, tools.RabbitMQ(a.servers["epmd"]))
+		err = start(rabbit, "rabbitmq-server", services.Options{}, tools.RabbitMQ(e.servers["epmd"]))
 	}
 	if errors.Is(err, errSkipped) {
 		t.warn(text{"NO RABBITMQ: its rows are missing; apt-get install rabbitmq-server", "缺少 RABBITMQ：没有它的行；apt-get install rabbitmq-server"})
-		a.bench.say("\n!! NO RABBITMQ: %v\n", err)
+		e.bench.say("\n!! NO RABBITMQ: %v\n", err)
 		return nil
 	}
 	return err
 }
 
 // has reports whether a run is possible here. A fast run kills the process of the heap only.
-func (a *arena) has(arch architecture, kill string) bool {
-	if strings.HasPrefix(arch.kind, rabbit) && a.addresses[rabbit] == "" {
+func (e *environment) has(arch architecture, kill string) bool {
+	if strings.HasPrefix(arch.kind, rabbit) && e.addresses[rabbit] == "" {
 		return false
 	}
-	return !a.bench.fast || kill == noKill || arch.kind == "heap"
+	return !e.bench.fast || kill == noKill || arch.kind == "heap"
 }
 
-// outcome is what a run has shown.
+// outcome holds the figures of a run.
 type outcome struct {
 	writes           int
 	late             []time.Duration
@@ -259,43 +259,45 @@ func (o *outcome) addTo(t *table, arch architecture, kill string, uploads int) {
 
 // measure lets a child process do the work, kills one component on the way, and looks at the
 // ledger.
-func (a *arena) measure(ctx context.Context, w workload, kill string, quiet time.Duration) (*outcome, error) {
-	if err := execAll(ctx, a.db,
+func (e *environment) measure(ctx context.Context, w workload, kill string, quiet time.Duration) (*outcome, error) {
+	if err := execAll(ctx, e.db,
 		"DROP TABLE IF EXISTS uploads, ledger",
 		"CREATE TABLE uploads (id INT PRIMARY KEY, due BIGINT NOT NULL, ended BOOLEAN NOT NULL, KEY (ended, due))",
 		"CREATE TABLE ledger (id INT AUTO_INCREMENT PRIMARY KEY, upload INT NOT NULL, due BIGINT NOT NULL, written BIGINT NOT NULL, counted BOOLEAN NOT NULL)"); err != nil {
 		return nil, err
 	}
 	if kill == "redis" { // an empty one has no snapshot of earlier runs
-		if err := errors.Join(a.servers[kill].Wipe(ctx), a.servers[kill].Start(ctx)); err != nil {
+		if err := errors.Join(e.servers[kill].Wipe(ctx), e.servers[kill].Start(ctx)); err != nil {
 			return nil, err
 		}
 	}
-	w.Name, w.Addresses = unique(), a.addresses
-	before := a.serverTime()
-	c, err := startWorker(ctx, w, a.bench.log)
+	w.Name, w.Addresses = unique(), e.addresses
+	before := e.serverTime()
+	c, err := startWorker(ctx, w, e.bench.log)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { c.kill() }()
+	defer func() { c.kill() }() // or the one that took its place
 	if kill == noKill {
-		err = a.await(ctx, w.Uploads, true, quiet)
-	} else if err = a.await(ctx, w.Uploads/4, false, time.Minute); err == nil {
+		err = e.await(ctx, w.Uploads, true, quiet)
+	} else if err = e.await(ctx, w.Uploads/4, false, time.Minute); err == nil {
 		if kill == killProcess {
 			c.kill()
 			w.Resume = true
-			c, err = startWorker(ctx, w, a.bench.log)
+			if c, err = startWorker(ctx, w, e.bench.log); err != nil {
+				return nil, err
+			}
 		} else {
-			err = errors.Join(a.servers[kill].Kill(ctx), a.servers[kill].Start(ctx))
+			err = errors.Join(e.servers[kill].Kill(ctx), e.servers[kill].Start(ctx))
 		}
 		if err == nil {
-			err = a.await(ctx, math.MaxInt, false, quiet)
+			err = e.await(ctx, math.MaxInt, false, quiet)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	o := &outcome{servers: a.serverTime() - before}
+	o := &outcome{servers: e.serverTime() - before}
 	if before < 0 {
 		o.servers = -1
 	}
@@ -303,7 +305,7 @@ func (a *arena) measure(ctx context.Context, w workload, kill string, quiet time
 		return nil, err
 	}
 	o.program = c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
-	if err := a.readLedger(ctx, w, o); err != nil {
+	if err := e.readLedger(ctx, w, o); err != nil {
 		return nil, err
 	}
 	if kill == noKill && o.lost > 0 {
@@ -312,17 +314,18 @@ func (a *arena) measure(ctx context.Context, w workload, kill string, quiet time
 	return o, nil
 }
 
-// await returns when the ledger has n entries, and every upload has ended if that is asked, or when
-// nothing was added for so long.
-func (a *arena) await(ctx context.Context, n int, allEnded bool, quiet time.Duration) error {
+// await returns when the ledger has n entries and, with allEnded, no upload is open. It also
+// returns when nothing was added for as long as quiet; that is an error for a caller that waits for
+// n only.
+func (e *environment) await(ctx context.Context, n int, allEnded bool, quiet time.Duration) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	last, changed := 0, time.Now()
 	for {
 		entries, open := 0, 0
-		err := a.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM ledger").Scan(&entries)
+		err := e.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM ledger").Scan(&entries)
 		if err == nil && entries >= n && allEnded {
-			err = a.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM uploads WHERE ended = 0").Scan(&open)
+			err = e.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM uploads WHERE ended = 0").Scan(&open)
 		}
 		if err == nil && entries >= n && open == 0 {
 			return nil
@@ -344,14 +347,14 @@ func (a *arena) await(ctx context.Context, n int, allEnded bool, quiet time.Dura
 	}
 }
 
-func (a *arena) readLedger(ctx context.Context, w workload, o *outcome) (err error) {
+func (e *environment) readLedger(ctx context.Context, w workload, o *outcome) (err error) {
 	var counted, entries int
-	err = a.db.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM(counted), 0) FROM ledger").Scan(&entries, &counted)
+	err = e.db.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM(counted), 0) FROM ledger").Scan(&entries, &counted)
 	if err != nil {
 		return err
 	}
 	o.lost, o.twice = w.Uploads-counted, entries-counted
-	rows, err := a.db.QueryContext(ctx, "SELECT written - due FROM ledger WHERE counted AND due > 0")
+	rows, err := e.db.QueryContext(ctx, "SELECT written - due FROM ledger WHERE counted AND due > 0")
 	if err != nil {
 		return err
 	}
@@ -368,12 +371,12 @@ func (a *arena) readLedger(ctx context.Context, w workload, o *outcome) (err err
 
 // serverTime returns the processor time of the servers of this comparison, -1 where it cannot be
 // read.
-func (a *arena) serverTime() time.Duration {
-	if len(a.servers) == 0 {
+func (e *environment) serverTime() time.Duration {
+	if len(e.servers) == 0 {
 		return -1
 	}
 	var all time.Duration
-	for _, s := range a.servers {
+	for _, s := range e.servers {
 		used, ok := processTime(s.PID())
 		if !ok {
 			return -1
@@ -390,12 +393,12 @@ func processTime(pid int) (time.Duration, bool) {
 	if err != nil || len(fields) < 13 {
 		return 0, false
 	}
-	var ticks time.Duration
+	ticks := 0
 	for _, f := range fields[11:13] { // user, system; in hundredths of a second
 		n, _ := strconv.Atoi(f) // digits
-		ticks += time.Duration(n)
+		ticks += n
 	}
-	return ticks * 10 * time.Millisecond, true
+	return time.Duration(10*ticks) * time.Millisecond, true
 }
 
 // worker is a child process that does the work of a run until its standard input is closed.
@@ -423,12 +426,15 @@ func startWorker(ctx context.Context, w workload, log io.Writer) (*worker, error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	return c, c.cmd.Start()
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// kill ends the process at once, unless it has ended.
+// kill ends the process at once, if one runs.
 func (c *worker) kill() {
-	if !c.done {
+	if c != nil && !c.done {
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait() // it was killed
 		c.done = true
@@ -438,16 +444,16 @@ func (c *worker) kill() {
 // stop lets the process end and returns how many transactions have written.
 func (c *worker) stop() (writes int, err error) {
 	c.done = true
-	hung := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
-	defer hung.Stop()
+	timeout := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
+	defer timeout.Stop()
 	if err := errors.Join(c.in.Close(), c.cmd.Wait()); err != nil {
 		return 0, err
 	}
 	return writes, json.Unmarshal(c.out.Bytes(), &writes)
 }
 
-// work is the child process: it sends the uploads, ends those that are due, and prints the number
-// of its write transactions when its input is closed.
+// work runs in the child process: it sends the uploads, ends those that are due, and prints the
+// number of its write transactions when its input is closed.
 func work(ctx context.Context, raw string) error {
 	var w workload
 	if err := json.Unmarshal([]byte(raw), &w); err != nil {
@@ -484,8 +490,8 @@ func work(ctx context.Context, raw string) error {
 	return json.NewEncoder(os.Stdout).Encode(l.writes.Load())
 }
 
-// ledger is what all architectures share: the clients, a row for each upload, and the entries of
-// those that ended.
+// ledger is the part that all architectures share: clients, a row for each upload, and an entry for
+// each that has ended.
 type ledger struct {
 	workload
 
@@ -497,7 +503,7 @@ type ledger struct {
 // completed is the due time of an upload that is no longer waited for.
 const completed = math.MaxInt64
 
-// send is the clients.
+// send acts as the clients: it begins the uploads, sends their parts and completes four in five.
 func (l *ledger) send(ctx context.Context, tasks taskRunner) error {
 	return parallel(ctx, pushers, func(ctx context.Context, client int) error {
 		var mine []int
@@ -519,7 +525,7 @@ func (l *ledger) send(ctx context.Context, tasks taskRunner) error {
 							return nil
 						}
 					}
-					if err := again(ctx, func() error { return l.part(ctx, tasks, u, part) }); err != nil {
+					if err := retry(ctx, func() error { return l.part(ctx, tasks, u, part) }); err != nil {
 						return err
 					}
 				}
@@ -529,8 +535,8 @@ func (l *ledger) send(ctx context.Context, tasks taskRunner) error {
 	})
 }
 
-// part is what a part costs, with the beginning before the first one and the completion after the
-// last.
+// part pushes the task of an upload back. The first part begins the upload, the last one completes
+// it.
 func (l *ledger) part(ctx context.Context, tasks taskRunner, upload, part int) error {
 	due := time.Now().Add(l.Idle).UnixMilli()
 	l.due[upload].Store(due)
@@ -554,8 +560,8 @@ func (l *ledger) part(ctx context.Context, tasks taskRunner, upload, part int) e
 	return l.end(ctx, upload)
 }
 
-// end ends the row of an upload and adds to the ledger, in one transaction. An upload that has ended
-// gets an entry that does not count.
+// end ends the row of an upload and adds to the ledger, in one transaction. An upload that has
+// ended gets an entry that does not count.
 func (l *ledger) end(ctx context.Context, upload int) error {
 	l.writes.Add(1)
 	return transaction(ctx, l.db, func(tx *sql.Tx) error {
@@ -581,7 +587,7 @@ func (l *ledger) endAll(ctx context.Context, uploads []int) error {
 	var all errgroup.Group
 	all.SetLimit(pushers)
 	for _, u := range uploads {
-		all.Go(func() error { return again(ctx, func() error { return l.end(ctx, u) }) })
+		all.Go(func() error { return retry(ctx, func() error { return l.end(ctx, u) }) })
 	}
 	return all.Wait()
 }
@@ -591,8 +597,8 @@ func (l *ledger) open(ctx context.Context) (map[int]int64, error) {
 	return readTasks(ctx, l.db, "SELECT id, due FROM uploads WHERE ended = 0")
 }
 
-// again tries until it succeeds; when ctx is done it returns nil. What fails for long is reported.
-func again(ctx context.Context, do func() error) error {
+// retry tries until it succeeds; when ctx is done it returns nil. What fails for long is reported.
+func retry(ctx context.Context, do func() error) error {
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for try := 0; ; try++ {

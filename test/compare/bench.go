@@ -205,6 +205,7 @@ func mysqlConfig(address string) (*mysql.Config, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", at.Host, at.User.Username(), strings.Trim(at.Path, "/")
 	cfg.Passwd, _ = at.User.Password()
+	cfg.Logger = &mysql.NopLogger{} // errors are returned
 	cfg.InterpolateParams, cfg.ClientFoundRows, cfg.MultiStatements = true, true, false
 	return cfg, nil
 }

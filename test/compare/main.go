@@ -1,6 +1,7 @@
 // Command compare repeats, with numbers, the comparisons that the articles behind SmartDrive make
 // (docs/sources.md, C1-C7): structures that hold delayed tasks, where tasks live, architectures
-// around them, what an upload costs the database, and how a row is made once. Each prints one table.
+// around them, what an upload costs the database, and how a row is made once. Each prints one
+// table.
 //
 //	go run ./test/compare                  all of them
 //	go run ./test/compare structures --fast

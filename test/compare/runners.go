@@ -21,8 +21,8 @@ import (
 	timers "smartdrive/internal/engine/timer/redis"
 )
 
-// taskRunner is an architecture: it has a delayed task for each upload that is waited for. A due
-// time is in milliseconds.
+// taskRunner is an architecture: it keeps a delayed task for each open upload. Due times are
+// milliseconds of the clock.
 type taskRunner interface {
 	add(ctx context.Context, upload int, due int64) error
 	pushBack(ctx context.Context, upload int, due int64) error
@@ -55,14 +55,14 @@ func newTaskRunner(ctx context.Context, l *ledger) (taskRunner, error) {
 	return z, nil
 }
 
-// poll takes due uploads every 5 ms and hands them on.
-func poll(ctx context.Context, take func(ctx context.Context, now int64) ([]int, error), hand func(ctx context.Context, due []int) error) error {
+// poll looks for due uploads every 5 ms and passes them to handle.
+func poll(ctx context.Context, take func(ctx context.Context, now int64) ([]int, error), handle func(ctx context.Context, due []int) error) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for ctx.Err() == nil {
 		due, err := take(ctx, time.Now().UnixMilli())
 		if err == nil && len(due) > 0 {
-			if err := hand(ctx, due); err != nil {
+			if err := handle(ctx, due); err != nil {
 				return err
 			}
 			continue
@@ -132,10 +132,10 @@ func (h *heapTasks) take(_ context.Context, now int64) (due []int, err error) {
 	return due, nil
 }
 
-// run begins with the rows of an earlier process, whose push-backs nobody knows: they count from
-// now.
+// run first adds the uploads of an earlier process from their rows. Their push-backs are lost, so
+// they are due after a full idle limit.
 func (h *heapTasks) run(ctx context.Context) error {
-	if err := again(ctx, func() error {
+	if err := retry(ctx, func() error {
 		rows, err := h.open(ctx)
 		for u := range rows {
 			err = errors.Join(err, h.pushBack(ctx, u, time.Now().Add(h.Idle).UnixMilli()))
@@ -181,7 +181,7 @@ func (z zsetTasks) take(ctx context.Context, now int64) ([]int, error) {
 
 func (z zsetTasks) run(ctx context.Context) error { return poll(ctx, z.take, z.endAll) }
 
-// kafkaTasks hands what is due to a topic, whose consumer ends the uploads and commits then.
+// kafkaTasks sends due uploads to a topic. Its consumer ends them and then commits its offsets.
 type kafkaTasks struct {
 	zsetTasks
 
@@ -208,7 +208,7 @@ func (k kafkaTasks) produce(ctx context.Context, due []int) error {
 	for i, u := range due {
 		records[i] = kgo.StringRecord(strconv.Itoa(u))
 	}
-	return again(ctx, k.kafka.ProduceSync(ctx, records...).FirstErr)
+	return retry(ctx, k.kafka.ProduceSync(ctx, records...).FirstErr)
 }
 
 func (k kafkaTasks) consume(ctx context.Context) error {
@@ -240,9 +240,9 @@ func (k kafkaTasks) run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// delayQueue is a queue of RabbitMQ whose messages live for the idle limit and then go to another
-// one. A message cannot be moved or removed: each part sends one, and the consumer drops those that
-// are not the last, as far as this process knows.
+// delayQueue is a queue of RabbitMQ whose messages expire after the idle limit and are
+// dead-lettered to a second queue. A message can be neither moved nor removed, so each part sends
+// another one. The consumer drops a message if this process knows of a later part.
 type delayQueue struct {
 	*ledger
 
@@ -313,7 +313,7 @@ func (*delayQueue) drop(context.Context, int) error       { return nil }
 
 func (q *delayQueue) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := again(ctx, func() error { return q.consume(ctx) }); err != nil {
+		if err := retry(ctx, func() error { return q.consume(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -350,7 +350,7 @@ func (q *delayQueue) consume(ctx context.Context) error {
 				return err
 			}
 			if due >= q.due[upload].Load() {
-				if err := again(ctx, func() error { return q.end(ctx, upload) }); err != nil {
+				if err := retry(ctx, func() error { return q.end(ctx, upload) }); err != nil {
 					return err
 				}
 			}
@@ -418,7 +418,7 @@ func (o *ownTasks) run(ctx context.Context) error {
 	defer o.queue.Close()
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return o.queue.Run(ctx) })
-	all.Go(func() error { return again(ctx, func() error { return o.arm(ctx) }) })
+	all.Go(func() error { return retry(ctx, func() error { return o.arm(ctx) }) })
 	all.Go(func() error { return o.engine.Run(ctx) })
 	return all.Wait()
 }
