@@ -118,7 +118,12 @@ func (h *heapTasks) add(ctx context.Context, upload int, due int64) error {
 	return h.pushBack(ctx, upload, due)
 }
 
-func (h *heapTasks) drop(context.Context, int) error { return nil }
+func (h *heapTasks) drop(_ context.Context, upload int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.due[upload] = 0
+	return nil
+}
 
 func (h *heapTasks) take(_ context.Context, now int64) (due []int, err error) {
 	h.mu.Lock()
@@ -342,7 +347,7 @@ func (q *delayQueue) consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return parallel(ctx, pushers, func(ctx context.Context, _ int) error {
+	return parallel(ctx, expiries, func(ctx context.Context, _ int) error {
 		for m := range messages {
 			var upload int
 			var due int64
@@ -377,9 +382,10 @@ func newOwnTasks(l *ledger, address string) *ownTasks {
 		o.uploads[timerKey(int32(u))] = u
 	}
 	o.engine = timer.New(timer.Options{
-		Queue:    o.queue,
-		Handlers: map[timer.Kind]timer.Handler{timer.Park: func(ctx context.Context, f timer.Fired) error { return o.end(ctx, o.uploads[f.Key]) }},
-		Lost:     o.arm,
+		Queue:       o.queue,
+		Handlers:    map[timer.Kind]timer.Handler{timer.Park: func(ctx context.Context, f timer.Fired) error { return o.end(ctx, o.uploads[f.Key]) }},
+		Concurrency: map[timer.Kind]int{timer.Park: expiries},
+		Lost:        o.arm,
 	})
 	return o
 }
