@@ -1,7 +1,7 @@
-// Package probe answers "smartdrive doctor", which looks at an installation from outside: it tells
-// what of a request has arrived, and how, so that one can see what a proxy in between does to it.
-// It reads and changes nothing of anybody's. Only who has logged in may ask, a few at a time, and
-// within narrow limits.
+// Package probe answers "smartdrive doctor", which examines an installation from outside: it
+// reports
+// how a request arrived, so that doctor sees what a proxy in between changes. It neither reads nor
+// changes users' data. Only authenticated users may use it, a few at a time, within narrow limits.
 //
 //	/api/v1/probe/echo     any method: what has arrived
 //	/api/v1/probe/stream   an event stream: three events, half a second apart
@@ -27,59 +27,59 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// Prefix is where the probes are.
+// Prefix is the path prefix of the probes.
 const Prefix = "/api/v1/probe/"
 
 const (
-	maxBody    = 64 << 20         // bytes that echo takes in
-	maxSlow    = 90 * time.Second // longer than common proxies wait
-	atOnce     = 16               // requests of all users together
-	events     = 3
-	eventEvery = 500 * time.Millisecond
+	maxBody       = 64 << 20         // largest body of echo in bytes
+	maxSlow       = 90 * time.Second // longer than common proxies wait
+	maxConcurrent = 16               // concurrent requests of all users
+	events        = 3
+	eventEvery    = 500 * time.Millisecond
 )
 
-// Options are what the head stands on.
+// Options are the dependencies of the head.
 type Options struct {
-	// Caller says who sends a request; release gives their place back.
+	// Caller authenticates a request and takes a slot of its user. The head calls release after the
+	// response.
 	Caller func(r *http.Request) (release func(), err error)
-	// Disk tells how much room there is. Default: Boundless.
+	// Disk returns the state of the disk. Default: Boundless.
 	Disk func(ctx context.Context) (Disk, error)
 	Now  func() time.Time // default time.Now
 }
 
-// Disk says whether there is room where the contents lie. How much it is, is not everybody's to
-// know.
+// Disk tells whether the disk of the contents has space left. The amount is not disclosed.
 type Disk string
 
 // The states of a disk.
 const (
-	Boundless Disk = "boundless" // the store has no end that anybody knows of
+	Boundless Disk = "boundless" // the store has no known limit
 	Roomy     Disk = "roomy"
-	Low       Disk = "low"  // lowTimes of what is kept free, or less
+	Low       Disk = "low"  // less than lowFactor times the reserve is free
 	Full      Disk = "full" // uploads are refused
 )
 
-// lowTimes is how many times of what is kept free are little.
-const lowTimes = 10
+// lowFactor is the multiple of the reserve below which free space is low.
+const lowFactor = 10
 
-// DiskOf says what free bytes mean on a disk on which so many are kept free.
+// DiskOf returns the state of a disk with so many free bytes, of which uploads leave least free.
 func DiskOf(free, least drive.ByteSize) Disk {
 	switch {
 	case free <= least:
 		return Full
-	case free/lowTimes <= least:
+	case free/lowFactor <= least:
 		return Low
 	}
 	return Roomy
 }
 
-// Head answers the requests. It is safe for concurrent use.
+// Head serves the probes. It is safe for concurrent use.
 type Head struct {
-	opt  Options
-	room chan struct{}
+	opt   Options
+	slots chan struct{}
 }
 
-// New puts the head together. It does no I/O.
+// New returns a head. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -87,11 +87,10 @@ func New(opt Options) *Head {
 	if opt.Disk == nil {
 		opt.Disk = func(context.Context) (Disk, error) { return Boundless, nil }
 	}
-	return &Head{opt: opt, room: make(chan struct{}, atOnce)}
+	return &Head{opt: opt, slots: make(chan struct{}, maxConcurrent)}
 }
 
-// Register adds the head's addresses to the mux of all heads. They have no method: it is one of the
-// things that are looked at.
+// Register adds the head's routes to mux, for all methods, because doctor also tests methods.
 func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle(Prefix+"echo", h.handler(h.echo))
 	mux.Handle(Prefix+"stream", h.handler(stream))
@@ -115,25 +114,25 @@ func (h *Head) serve(w http.ResponseWriter, r *http.Request, act func(http.Respo
 	}
 	defer release()
 	select {
-	case h.room <- struct{}{}:
+	case h.slots <- struct{}{}:
 	default:
 		return drive.Fail(drive.Rate, "retry_after", 10)
 	}
-	defer func() { <-h.room }()
+	defer func() { <-h.slots }()
 	w.Header().Set("Cache-Control", "no-store")
 	return act(w, r)
 }
 
-// Seen is what has arrived of a request.
+// Seen describes a request as it arrived.
 type Seen struct {
 	Method  string    `json:"method"`
-	Headers []string  `json:"headers"` // their names, sorted; no values: they may be secret
+	Headers []string  `json:"headers"` // sorted names without values, which may be secret
 	Host    string    `json:"host"`
 	Scheme  string    `json:"scheme"`
-	Client  string    `json:"client"` // the address that the server takes for the client's
-	Bytes   int64     `json:"bytes"`  // of the body
+	Client  string    `json:"client"` // address that the server takes for the client's
+	Bytes   int64     `json:"bytes"`  // length of the body
 	Chunked bool      `json:"chunked"`
-	SpanMS  int64     `json:"span_ms"` // from the first byte of the body to the last
+	SpanMS  int64     `json:"span_ms"` // time from the first to the last byte of the body
 	Now     time.Time `json:"now"`
 }
 
@@ -199,7 +198,7 @@ func stream(w http.ResponseWriter, r *http.Request) error {
 			err = http.NewResponseController(w).Flush()
 		}
 		if err != nil {
-			return nil //nolint:nilerr // the client is gone
+			return nil //nolint:nilerr // the client is disconnected
 		}
 		select {
 		case <-tick.C:
@@ -211,7 +210,7 @@ func stream(w http.ResponseWriter, r *http.Request) error {
 }
 
 func sample(w http.ResponseWriter, r *http.Request) error {
-	const size = 1000 // bytes: each tells where it is
+	const size = 1000 // bytes, each of which shows its position
 	content := make([]byte, size)
 	for i := range content {
 		content[i] = byte('0' + i%10)

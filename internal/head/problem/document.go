@@ -10,26 +10,26 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Document is an RFC 9457 problem document. In JSON, Args are members beside the others.
+// Document is an RFC 9457 problem document. In JSON, Args are additional members.
 type Document struct {
-	Type      string     // "/problems/<code>": the page about it
-	Title     string     // what every problem of this kind has in common
-	Status    int        // the HTTP status
+	Type      string     // "/problems/<code>": path of the page about it
+	Title     string     // summary of the kind
+	Status    int        // HTTP status
 	Detail    string     // what happened this time, for people
 	Code      string     // the kind, for programs
-	RequestID string     // under which the server's log knows it; may be empty
-	Args      drive.Args // the facts, for programs; for the keys see API.md
+	RequestID string     // id of the request in the server's log; may be empty
+	Args      drive.Args // facts for programs; API.md lists the keys
 
 	kind  drive.Kind
-	retry int // seconds
+	retry int // Retry-After in seconds; 0: none
 	lang  Lang
 }
 
-// From renders err. What is not a drive.Error is Internal, but for the errors by which package http
-// says that a body is too large. Of an Internal error nothing is shown: it may hold paths, SQL or
-// secrets.
+// From renders err in a language. An error that is no drive.Error is Internal, except package
+// http's error for a body that is too large. Details of an Internal error are omitted, because they
+// may hold paths, SQL or secrets.
 func From(err error, l Lang, requestID string) Document {
-	kind, args := facts(err)
+	kind, args := kindAndArgs(err)
 	r := rowOf(kind)
 	d := Document{
 		Type:      Path(kind),
@@ -49,13 +49,13 @@ func From(err error, l Lang, requestID string) Document {
 	return d
 }
 
-// Path returns the path of the page about a kind, which is also the type of its problems.
+// Path returns the path of the page about a kind, which is also its problem type.
 func Path(kind drive.Kind) string { return "/problems/" + kind.String() }
 
 // Status returns the HTTP status of a kind.
 func Status(kind drive.Kind) int { return rowOf(kind).status }
 
-func facts(err error) (drive.Kind, drive.Args) {
+func kindAndArgs(err error) (drive.Kind, drive.Args) {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return drive.TooLarge, drive.Args{"limit": tooLarge.Limit}
 	}
@@ -69,7 +69,7 @@ func facts(err error) (drive.Kind, drive.Args) {
 	return e.Kind, e.Args
 }
 
-// seconds reads the arg retry_after: whole seconds, at least 1.
+// seconds converts the arg retry_after to whole seconds, at least 1. ok is false without one.
 func seconds(v any) (int, bool) {
 	switch n := v.(type) {
 	case int:
@@ -86,11 +86,10 @@ func rowOf(kind drive.Kind) *row {
 			return &rows[i]
 		}
 	}
-	return &rows[0] // Internal; a test fails when a kind has no row of its own
+	return &rows[0] // Internal; a test verifies that every kind has a row
 }
 
-// MarshalJSON implements json.Marshaler. An arg never takes the place of a member that RFC 9457
-// defines.
+// MarshalJSON implements json.Marshaler. Args never replace the members that RFC 9457 defines.
 func (d Document) MarshalJSON() ([]byte, error) {
 	members := make(map[string]any, len(d.Args)+6)
 	maps.Copy(members, d.Args)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Lang is a language that every text exists in.
+// Lang is a language of all texts.
 type Lang uint8
 
 // The languages.
@@ -23,7 +23,7 @@ func (l Lang) Tag() string {
 	return "en"
 }
 
-// text is one sentence in every language.
+// text is a sentence in every language.
 type text struct{ en, zh string }
 
 func (t text) in(l Lang) string {
@@ -33,26 +33,25 @@ func (t text) in(l Lang) string {
 	return t.en
 }
 
-// maxAcceptLanguage is how many bytes of an Accept-Language header are looked at: browsers send
-// under 100.
+// maxAcceptLanguage bounds the parsed bytes of Accept-Language. Browsers send under 100.
 const maxAcceptLanguage = 256
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// Negotiate chooses the language for an Accept-Language header (RFC 9110 §12.5.4). Every kind of
-// Chinese gets Chinese; what cannot be read, or names neither language, gets English.
+// Negotiate returns the language for an Accept-Language header (RFC 9110 §12.5.4). Every variant of
+// Chinese gives Chinese. Invalid headers and other languages give English.
 func Negotiate(header string) Lang {
 	if len(header) > maxAcceptLanguage {
 		end := strings.LastIndexByte(header[:maxAcceptLanguage], ',')
 		header = header[:max(end, 0)]
 	}
-	wanted, weights, err := language.ParseAcceptLanguage(header) // the heaviest first
+	wanted, weights, err := language.ParseAcceptLanguage(header) // ordered by weight, highest first
 	if err != nil || len(wanted) == 0 || !(weights[0] <= 1) {
 		return English
 	}
 	for _, tag := range wanted {
 		if base, _ := tag.Base(); base.String() == "zh" {
-			// Before the matcher, for which traditional Chinese is too far from simplified.
+			// Checked before the matcher, which does not match traditional to simplified Chinese.
 			return Chinese
 		}
 		if _, i, confidence := matcher.Match(tag); confidence >= language.Low {

@@ -12,13 +12,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// style is the whole look of the pages; the policy allows this text and nothing else.
+// style is the style sheet of the pages. The policy allows only this text.
 const style = `body{max-width:40rem;margin:3rem auto;padding:0 1rem;font:1rem/1.6 system-ui,sans-serif;color:#222}
 code{background:#eee;padding:.1em .3em;border-radius:3px}a{color:#06c}dt{font-weight:600}dd{margin:0 0 .8em}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}code{background:#333}a{color:#6af}}`
 
-// pageText is the source of page.html: one page for a single problem, or the list of all where
-// there is no Problem.
+// pageText is the template of a page about one problem, or about all if there is no Problem.
 //
 //go:embed page.html
 var pageText string
@@ -33,12 +32,12 @@ func styleHash() string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// view is what page.html shows.
+// view is the data of page.html.
 type view struct {
-	Lang, Other string       // tags
-	OtherName   string       // what the other language calls itself
-	Style       template.CSS // our own constant, so not escaped
-	Back        string       // to the list
+	Lang, Other string       // BCP 47 tags
+	OtherName   string       // name of the other language in that language
+	Style       template.CSS // a constant, so not escaped
+	Back        string       // label of the link to the list
 	Heading     string
 	Problem     *entry // nil on the list
 	DoHeading   string
@@ -50,8 +49,8 @@ type entry struct {
 	Status                       int
 }
 
-// ServePage answers GET /problems/{code} with what the problem means and what to do, and GET
-// /problems with the list. The language is that of ?lang=en|zh-CN, else of Accept-Language.
+// ServePage serves GET /problems/{code}, which explains a problem, and GET /problems, the list. The
+// language is ?lang=en|zh-CN, else that of Accept-Language.
 func ServePage(w http.ResponseWriter, r *http.Request) {
 	l := Negotiate(r.Header.Get("Accept-Language"))
 	if chosen := r.URL.Query().Get("lang"); chosen != "" {
@@ -81,7 +80,7 @@ func ServePage(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
-	_, _ = w.Write(b.Bytes()) // fails only when the reader is gone
+	_, _ = w.Write(b.Bytes()) // fails only if the client is disconnected
 }
 
 func newView(l Lang) view {

@@ -2,8 +2,8 @@ package problem
 
 import "smartdrive/internal/base/drive"
 
-// fieldReasons has a sentence for each drive.Reason. Where the args of one are not complete, the
-// row's says are used.
+// fieldReasons holds a sentence for each drive.Reason. If the args of one are incomplete, the row's
+// says are used.
 var fieldReasons = map[string]text{
 	string(drive.Required): {"{field} is missing.", "缺少 {field}。"},
 	string(drive.Unknown):  {"{field} is not known here.", "无法识别字段 {field}。"},
@@ -33,7 +33,7 @@ var fieldReasons = map[string]text{
 	},
 }
 
-// nameReasons has a sentence for each reason of drive.ParseName, drive.ParsePath and
+// nameReasons holds a sentence for each reason of drive.ParseName, drive.ParsePath and
 // drive.ParseSegments.
 var nameReasons = map[string]text{
 	"not-utf8":      {"The name is not valid UTF-8.", "名称不是有效的 UTF-8。"},
@@ -49,8 +49,8 @@ var nameReasons = map[string]text{
 	"escape":        {"The path contains an invalid percent-encoding.", "路径中的百分号编码有误。"},
 }
 
-// states has a sentence for each state that is not one of the thing itself, but of what is around
-// it.
+// states holds sentences for values of "state" that describe the environment instead of the object
+// itself.
 var states = map[string]text{
 	"last-admin":   {"No other active administrator would be left.", "这样就没有其他可用的管理员了。"},
 	"connected":    {"One of the two is connected with somebody else already.", "其中一方已与他人关联。"},
@@ -59,7 +59,7 @@ var states = map[string]text{
 	"unchanged":    {"Nothing has changed since the last export.", "自上次导出以来没有变化。"},
 }
 
-// goneReasons has a sentence for each way in which an upload, a prepared id, a share or a collect
+// goneReasons holds a sentence for each way in which an upload, a prepared id, a share or a collect
 // link ends.
 var goneReasons = map[string]text{
 	"cancelled": {"The upload was cancelled.", "该上传已取消。"},
@@ -77,8 +77,7 @@ var goneReasons = map[string]text{
 	},
 }
 
-// openReasons has a sentence for each thing but uploads of which there can only be so many at a
-// time.
+// openReasons holds a sentence for each limit on the number of things other than uploads.
 var openReasons = map[string]text{
 	"exports":         {"At most {limit} exports can be kept at a time. End one that is not needed any more, or wait until one expires.", "最多只能同时保留 {limit} 个导出。请结束不再需要的导出，或等待其到期。"},
 	"export-jobs":     {"At most {limit} zips can be on their way into the drive or the bucket, or lie in the bucket, at a time.", "最多只能同时有 {limit} 个压缩包正在写入网盘或存储桶，或存放于存储桶中。"},
@@ -100,8 +99,8 @@ var openReasons = map[string]text{
 	"tokens":          {"At most {limit} tokens are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个令牌。请删除不再需要的令牌。"},
 }
 
-// sizeReasons has a sentence for each limit that is a number of things and not of bytes, and for
-// what is one of several texts together.
+// sizeReasons holds a sentence for each limit that counts things instead of bytes, or that has a
+// text of its own.
 var sizeReasons = map[string]text{
 	"properties":    {"The properties that programs have given the file, or all files of the account, are more than is kept.", "程序为该文件或该账户所有文件设置的属性超过了可保存的上限。"},
 	"entries":       {"At most {limit} entries are possible in one list. Split it into several.", "一个列表最多 {limit} 项，请拆分为多个。"},

@@ -10,11 +10,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxShown is how many bytes of one arg a sentence shows; the member of the document has it whole.
+// maxShown bounds an arg in a sentence, in bytes. The document's member has the full value.
 const maxShown = 200
 
-// sentence returns what to say about an error: the sentence of its reason, state or field, or the
-// first of the row's whose args are all there.
+// sentence returns the text about an error: that of its reason, state or field, else the first of
+// the row's says whose args are complete, else the title.
 func (r *row) sentence(args drive.Args, l Lang) string {
 	for _, of := range []struct {
 		arg   string
@@ -38,8 +38,8 @@ func (r *row) sentence(args drive.Args, l Lang) string {
 	return r.title.in(l)
 }
 
-// fill puts args into the {places} of a template; ok is false when one is missing or empty, so that
-// no reader ever sees a brace or a gap.
+// fill replaces the {places} of a template by args. ok is false if an arg is missing or empty, so
+// that no text has gaps.
 func fill(template string, args drive.Args) (s string, ok bool) {
 	var b strings.Builder
 	for {
@@ -63,7 +63,7 @@ func fill(template string, args drive.Args) (s string, ok bool) {
 	}
 }
 
-// show writes one arg for people. The format "size" turns a number of bytes into "8MiB".
+// show formats an arg for people. The format "size" renders a number of bytes as in "8MiB".
 func show(value any, format string) string {
 	v := reflect.ValueOf(value)
 	switch {

@@ -7,25 +7,25 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// row is everything that is said about one kind.
+// row holds everything about one kind.
 type row struct {
 	kind    drive.Kind
 	status  int
 	title   text
-	reasons map[string]text // a sentence for each value of the arg "reason"; tried before says
-	states  map[string]text // a sentence for some values of the arg "state"; tried before says
-	fields  map[string]text // a sentence for each value of the arg "field"; tried before says
-	says    []text          // the first one whose {args} are all there is used; the last has none and explains the kind
+	reasons map[string]text // sentences by the arg "reason"; tried before says
+	states  map[string]text // sentences by the arg "state"; tried before says
+	fields  map[string]text // sentences by the arg "field"; tried before says
+	says    []text          // the first one with complete {args} is used; the last has no args and explains the kind
 	advice  text            // what to do, for the page
-	retry   int             // Retry-After in seconds, where the error does not say; 0 = none
+	retry   int             // default Retry-After in seconds; 0: none
 }
 
-// rows has one row for each kind; TestEveryKindHasARow fails when one is missing. {name} stands for
-// an arg, {name:size} for an arg that is a number of bytes and reads better as "8MiB".
+// rows has a row for each kind; TestEveryKindHasARow verifies that. {name} is replaced by an arg,
+// {name:size} by an arg in bytes formatted as in "8MiB".
 var rows = slices.Concat(requestRows, stateRows, serverRows)
 
-// requestRows are about a request that is refused whatever the state of things. The first row is
-// for what has none.
+// requestRows are for requests that are refused regardless of the server's state. The first row is
+// the fallback.
 var requestRows = []row{
 	{
 		kind: drive.Internal, status: http.StatusInternalServerError,

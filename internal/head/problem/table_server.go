@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// serverRows are about what the server lacks at the moment.
+// serverRows are for a temporary lack of resources.
 var serverRows = []row{
 	{
 		kind: drive.Stopping, status: http.StatusServiceUnavailable, retry: 5,

@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// stateRows are about a request that another state of things would let through.
+// stateRows are for requests that another state of their object would allow.
 var stateRows = []row{
 	{
 		kind: drive.NameTaken, status: http.StatusConflict,

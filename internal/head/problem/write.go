@@ -13,34 +13,34 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Noter is a ResponseWriter, or one that it wraps, that wants to know which error became the
-// response: the access log says it, because the client is not told.
+// Noter is implemented by a ResponseWriter, or one that it wraps, to receive the error behind a
+// response for the access log.
 type Noter interface{ NoteError(err error) }
 
-// Translator is a ResponseWriter, or one that it wraps, that maps the error of a handler to the
-// error that becomes the response.
+// Translator is implemented by a ResponseWriter, or one that it wraps, to replace the error of a
+// handler before it is rendered.
 type Translator interface{ TranslateError(err error) error }
 
 // Write answers r with err as application/problem+json. The language comes from Accept-Language,
-// the request id from the response header X-Request-Id, where the server's middleware has put it.
-// Nothing may have been written before.
+// the request id from the response header X-Request-Id, which the server's middleware sets. Nothing
+// may have been written before.
 //
-// The response has a Content-Length, so that a client has all of it as soon as it is flushed, even
-// while the server still takes in the rest of a rejected body.
+// The response has a Content-Length, so that the client has all of it once it is flushed, even
+// while the server still reads the rest of a rejected body.
 func Write(w http.ResponseWriter, r *http.Request, err error) { WriteAs(w, r, err, Dialect{}) }
 
-// Dialect is how a protocol other than the native API says a problem. What is zero stays as it is.
+// Dialect adapts a problem to a protocol other than the native API. Zero fields change nothing.
 type Dialect struct {
 	Status int
 	Type   string
-	Args   drive.Args // members besides those of the error
-	// Challenge is the WWW-Authenticate of who has not logged in.
+	Args   drive.Args // additional members
+	// Challenge is the WWW-Authenticate header for Unauthenticated.
 	Challenge string
-	// Render makes the body. Nil: JSON.
+	// Render returns the body. Nil: JSON.
 	Render func(Document) (contentType string, body []byte)
 }
 
-// WriteAs is Write in another protocol's words.
+// WriteAs is Write with the changes of a Dialect.
 func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	if t, ok := find[Translator](w); ok {
 		err = t.TranslateError(err)
@@ -48,12 +48,12 @@ func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	note(w, err)
 	h := w.Header()
 	d := From(err, Negotiate(r.Header.Get("Accept-Language")), h.Get("X-Request-Id"))
-	d.say(as)
+	d.apply(as)
 	body, jsonErr := json.Marshal(d)
-	if jsonErr != nil { // an arg that is no JSON value: a fault of ours
+	if jsonErr != nil { // a programming error: an arg has no JSON form
 		note(w, fmt.Errorf("render problem %s: %w", d.Code, jsonErr))
 		d = From(nil, d.lang, d.RequestID)
-		body, _ = json.Marshal(d) // strings and numbers only
+		body, _ = json.Marshal(d) // strings and numbers always encode
 	}
 	d.setHeaders(h)
 	if as.Render != nil {
@@ -66,11 +66,11 @@ func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(d.Status)
-	// A failed write means that the client is gone: there is nobody left to tell.
+	// A failed write means that the client is disconnected.
 	_, _ = w.Write(body)
 }
 
-func (d *Document) say(as Dialect) {
+func (d *Document) apply(as Dialect) {
 	d.Status, d.Type = cmp.Or(as.Status, d.Status), cmp.Or(as.Type, d.Type)
 	if len(as.Args) > 0 {
 		args := make(drive.Args, len(d.Args)+len(as.Args))
@@ -80,17 +80,17 @@ func (d *Document) say(as Dialect) {
 	}
 }
 
-// Note tells the access log of an error that did not become the response as a whole.
+// Note passes an error that did not become the whole response to the access log.
 func Note(w http.ResponseWriter, err error) { note(w, err) }
 
-// note tells the innermost Noter.
+// note passes err to the innermost Noter.
 func note(w http.ResponseWriter, err error) {
 	if n, ok := find[Noter](w); ok {
 		n.NoteError(err)
 	}
 }
 
-// find returns the innermost writer that is a T, following Unwrap as http.ResponseController does.
+// find returns the innermost writer that is a T, following Unwrap like http.ResponseController.
 func find[T any](w http.ResponseWriter) (T, bool) {
 	for {
 		if found, ok := w.(T); ok {
@@ -106,7 +106,7 @@ func find[T any](w http.ResponseWriter) (T, bool) {
 }
 
 func (d *Document) setHeaders(h http.Header) {
-	// What the handler meant to say about the thing itself is not true of the problem.
+	// Headers that describe the resource do not apply to the problem.
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Range", "Content-Disposition", "Content-Encoding", "Repr-Digest", "Content-Digest", "Accept-Ranges", "Location"} {
 		h.Del(name)
 	}
@@ -128,7 +128,7 @@ func (d *Document) setHeaders(h http.Header) {
 		if size := reflect.ValueOf(d.Args["size"]); size.IsValid() && size.CanInt() {
 			h.Set("Content-Range", "bytes */"+strconv.FormatInt(size.Int(), 10))
 		}
-	default: // no header of its own
+	default: // no specific header
 	}
 }
 

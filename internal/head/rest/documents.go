@@ -136,7 +136,7 @@ func (d documents) totals(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
+	if err := c.acquireDocuments(ctx, 1); err != nil { // documents are read one at a time
 		return reply{}, err
 	}
 	by := ingest.By(cmp.Or(c.query.Get(byParam.name), string(ingest.ByCurrency)))
@@ -239,7 +239,7 @@ func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) 
 	if in.Conflicts != nil && len(in.Conflicts) == 0 { // an empty list must not mean all
 		return reply{}, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
 	}
-	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
+	if err := c.acquireDocuments(ctx, 1); err != nil { // documents are read one at a time
 		return reply{}, err
 	}
 	settled, left, err := d.intake.SettleMany(ctx, c.who, ingest.Open{Source: in.Source, IDs: in.Conflicts}, keep)
@@ -271,7 +271,7 @@ func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in 
 			return reply{}, err
 		}
 	}
-	if err := c.acquireDocuments(ctx, 1); err != nil { // serializes large documents
+	if err := c.acquireDocuments(ctx, 1); err != nil { // commits are grouped, so several requests hold a document at once
 		return reply{}, err
 	}
 	doc, err := d.intake.Settle(ctx, c.who, id, conflict, keep)

@@ -19,7 +19,7 @@ import (
 func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	route := rec.route
 	if route == "" {
-		route = "none" // answered before the routes, or by none
+		route = "none" // answered before routing, or no route
 	}
 	s.metrics.requests(1, route, strconv.Itoa(rec.code()))
 	s.metrics.seconds(time.Since(start).Seconds(), route)
@@ -27,14 +27,14 @@ func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	s.metrics.sent(float64(rec.sent))
 }
 
-// writeLine logs a request that has been answered. The path comes without the query, in which
-// signed links carry their signature, and is written without tokens.
-func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start time.Time) {
+// logRequest logs an answered request. The path is without the query, which carries signatures of
+// links, and without tokens.
+func (s *Server) logRequest(rec *recorder, r *http.Request, path string, start time.Time) {
 	attrs := []slog.Attr{
 		slog.String(telemetry.KeyRequest, rec.Header().Get(headerRequestID)),
 		slog.String("client", addrOf(r.RemoteAddr).String()),
 		slog.String("method", r.Method),
-		slog.String("path", loggable(rec.route, path)),
+		slog.String("path", pathForLog(rec.route, path)),
 		slog.String("route", rec.route),
 		slog.Int("status", rec.code()),
 		slog.Int64("received", received(r)),
@@ -45,24 +45,23 @@ func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start ti
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("code", drive.KindOf(rec.err).String()))
 		if rec.code() >= 500 {
-			level = gravity(rec.err)
+			level = logLevel(rec.err)
 			attrs = append(attrs, slog.Any(telemetry.KeyError, rec.err))
 		}
 	} else if rec.route == routeHealth || rec.route == routeReady {
-		level = slog.LevelDebug // every few seconds, from every load balancer
+		level = slog.LevelDebug // load balancers request it every few seconds
 	}
 	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
 }
 
-// loggable hides the token in an address: who reads the log shall not be able to open what is
-// shared. Of a route with a segment that may be a secret its pattern is said; of pages, and of what
-// no route has (an address that was mistyped, a method that there is not), the first segment,
-// unless that might be a token itself.
-func loggable(route, path string) string {
+// pathForLog hides tokens in a path, so that readers of the log cannot open shares. If the route
+// has a segment that may be secret, it returns the route's pattern. For pages and unmatched paths
+// it returns the first segment, unless that may be a token itself.
+func pathForLog(route, path string) string {
 	if route == routePages || route == "" {
 		first, _, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 		switch {
-		case len(first) > longestPlain:
+		case len(first) > maxPlainSegment:
 			return "/..."
 		case more:
 			return "/" + first + "/..."
@@ -80,19 +79,18 @@ func loggable(route, path string) string {
 
 var (
 	wildcard = regexp.MustCompile(`\{(\w+)(?:\.\.\.)?\}`)
-	// plainWildcards are the segments of routes that open nothing: ids, numbers, names and paths.
-	// Any other one may be a secret: a token of a link, a page of a login flow.
+	// plainWildcards are the wildcards of routes that are no secrets: ids, numbers, names and
+	// paths. Any other may be a token of a link or of a login flow.
 	plainWildcards = []string{"id", "n", "v", "key", "principal", "user", "name", "path"}
 )
 
-// longestPlain is the length in bytes from which on a segment may be a token; all that tell
-// something are shorter.
-const longestPlain = 15
+// maxPlainSegment is the longest segment in bytes that cannot be a token.
+const maxPlainSegment = 15
 
-// gravity returns the level of the line of a 5xx: an error is what the program did not expect. A
-// component that is away and a full disk have lines and figures of their own, and a full quota, a
-// stop and a client that went away are nobody's fault.
-func gravity(err error) slog.Level {
+// logLevel returns the level for a 5xx. Error is for unexpected failures. An unavailable component
+// or a full disk is logged and counted elsewhere, so Warn. A full quota, a stop and a disconnected
+// client are no faults, so Info.
+func logLevel(err error) slog.Level {
 	switch {
 	case drive.IsKind(err, drive.Quota, drive.Stopping), errors.Is(err, context.Canceled):
 		return slog.LevelInfo
@@ -102,7 +100,7 @@ func gravity(err error) slog.Level {
 	return slog.LevelError
 }
 
-// received is how much of the body the handler has read, in bytes.
+// received returns how many bytes of the body the handler has read.
 func received(r *http.Request) int64 {
 	if b, ok := r.Body.(*body); ok {
 		return b.total
@@ -110,12 +108,12 @@ func received(r *http.Request) int64 {
 	return 0
 }
 
-// recorder notes what goes out. It keeps the short cuts of the writer below: ReadFrom, by which
-// files are sent without a copy, and through Unwrap all that an http.ResponseController can do.
+// recorder records the response. It passes on ReadFrom, so that files are sent without a copy, and
+// by Unwrap everything that http.ResponseController uses.
 type recorder struct {
 	http.ResponseWriter
 	status    int
-	sent      int64 // bytes of the body
+	sent      int64 // bytes of the response body
 	route     string
 	err       error
 	translate func(error) error // nil: errors stay as they are
@@ -142,7 +140,7 @@ func (rec *recorder) WriteHeader(status int) {
 }
 
 func (rec *recorder) Write(p []byte) (int, error) {
-	rec.began()
+	rec.begin()
 	n, err := rec.ResponseWriter.Write(p)
 	rec.sent += int64(n)
 	rec.noteReader(err)
@@ -150,28 +148,28 @@ func (rec *recorder) Write(p []byte) (int, error) {
 }
 
 func (rec *recorder) ReadFrom(src io.Reader) (int64, error) {
-	rec.began()
+	rec.begin()
 	n, err := io.Copy(rec.ResponseWriter, src)
 	rec.sent += n
 	rec.noteReader(err)
 	return n, err
 }
 
-// noteReader notes that the answer was broken off because the client did not read it. Handlers look
-// at no error of a Write.
+// noteReader records that the response was aborted because the client did not read it. Handlers
+// ignore errors of Write.
 func (rec *recorder) noteReader(err error) {
 	if behind, ok := errors.AsType[*readerError](err); ok && rec.err == nil {
 		rec.err = drive.Wrap(behind, drive.TooSlow)
 	}
 }
 
-func (rec *recorder) began() {
+func (rec *recorder) begin() {
 	if rec.status == 0 {
 		rec.status = http.StatusOK
 	}
 }
 
-// code is the status that the client got, or gets when the handler wrote nothing.
+// code returns the status that the client received, or will receive if the handler wrote nothing.
 func (rec *recorder) code() int {
 	if rec.status == 0 {
 		return http.StatusOK

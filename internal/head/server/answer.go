@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// pacedListener gives connections on that break off when their peer stops reading.
+// pacedListener accepts connections that are aborted if their peer stops reading.
 type pacedListener struct {
 	net.Listener
 	pace Pace
-	cut  func() // told of each connection that was broken off
+	cut  func() // called for each aborted connection
 }
 
 // Accept implements net.Listener.
@@ -35,13 +35,13 @@ func (l pacedListener) Accept() (net.Conn, error) {
 	return &pacedConn{Conn: c, raw: raw, pace: l.pace, cut: l.cut}, nil
 }
 
-// pacedConn is a connection whose peer must take what is sent to it at a Pace: Rate on average over
-// each Window in which Write waits for the peer. The time in which the server has nothing to send
-// does not count.
+// pacedConn is a connection whose peer must accept data at a Pace: Rate on average over each Window
+// that Write spends waiting for the peer. Time in which the server has nothing to send does not
+// count.
 //
-// The pace is kept here and not in a http.ResponseWriter, because package http gives a connection
-// up at the first Write that reaches its deadline, and does not say how much of it has gone out. A
-// slow peer and one that has stopped differ just in that. Below TLS it works the same way.
+// The pace is enforced here, because an http.ResponseWriter gives the connection up at the first
+// Write that reaches its deadline and does not report how much was sent. That distinguishes a slow
+// peer from one that has stopped. It works the same below TLS.
 type pacedConn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: await does not wait
@@ -49,38 +49,36 @@ type pacedConn struct {
 	cut  func()
 
 	mu    sync.Mutex
-	limit time.Time // what SetWriteDeadline has set; zero: nothing
+	limit time.Time // deadline of SetWriteDeadline; zero: none
 
-	heard atomic.Bool // something was read since the last Write
-	spent atomic.Bool // no other request is read from it
+	peerSent atomic.Bool // the peer has sent something since the last Write
+	retired  atomic.Bool // no further request is read
 
-	// pacing serializes Write and await. The handler calls await while the goroutine that reads
-	// ahead for package http may be in Write: TLS 1.3 answers a key update that it reads.
-	pacing sync.Mutex    // guards what follows; locked before mu
-	waited time.Duration // in this window
-	took   int64         // bytes, in this window
-	ended  error         // the peer has fallen behind: nothing more is sent to it
+	// pacing serializes Write and await. The handler calls await while package http's read-ahead
+	// goroutine may be in Write, since TLS 1.3 answers a key update that it reads.
+	pacing   sync.Mutex    // guards the fields below; acquired before mu
+	waited   time.Duration // time waited in this window
+	accepted int64         // bytes accepted in this window
+	ended    error         // set once the peer has fallen behind; nothing more is sent
 }
 
-// Read implements net.Conn. What the peer sends begins its window afresh: small answers to many
-// requests of one connection shall not add up to a slow reader on a machine that is busy. For one
-// answer a peer wins a window or two by it, for package http reads ahead just one byte.
+// Read implements net.Conn. Data from the peer restarts its window, so that many small responses on
+// one connection do not add up to a slow reader on a busy machine. Within one response a peer gains
+// at most a window or two, because package http reads only one byte ahead.
 //
-// A retired connection has nothing more to read, so that package http closes it when the answer has
-// gone out.
+// A retired connection reads io.EOF, so that package http closes it after the response.
 func (c *pacedConn) Read(p []byte) (int, error) {
-	if c.spent.Load() {
+	if c.retired.Load() {
 		return 0, io.EOF
 	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.heard.Store(true)
+		c.peerSent.Store(true)
 	}
 	return n, err
 }
 
-// readerError says why a connection was broken off. It is a deadline for whoever asks with
-// errors.Is.
+// readerError tells why a connection was aborted. errors.Is reports it as os.ErrDeadlineExceeded.
 type readerError struct{ took, need int64 }
 
 func (e *readerError) Error() string {
@@ -94,41 +92,41 @@ func (c *pacedConn) Write(p []byte) (n int, err error) {
 	err = c.paced(func() error {
 		m, err := c.Conn.Write(p[n:])
 		n += m
-		c.took += int64(m)
+		c.accepted += int64(m)
 		return err
 	})
 	return n, err
 }
 
-// leastRoom is what a caller may write that does not know better, in bytes.
-const leastRoom = 16 << 10
+// minRoom is how many bytes may be written if the free buffer space is unknown.
+const minRoom = 16 << 10
 
-// await waits until the peer can be sent something, and returns how many bytes a Write takes that
-// does not wait. A caller that makes its bytes only then holds no memory for a peer that does not
-// read. Where it cannot wait, or the peer has fallen behind, the Write will.
+// await waits until the peer can accept data, and returns how many bytes Write accepts without
+// waiting. A caller that prepares its bytes afterwards uses no memory for peers that do not read.
+// If await cannot wait or the peer has fallen behind, Write waits or fails instead.
 func (c *pacedConn) await() (room int) {
 	if c == nil || c.raw == nil {
-		return leastRoom
+		return minRoom
 	}
-	_ = c.paced(func() error { // the Write fails, too, and package http looks at that
+	_ = c.paced(func() error { // Write fails as well, which package http evaluates
 		return c.raw.Write(func(fd uintptr) bool {
 			room = roomOf(int(fd))
 			return room > 0
 		})
 	})
-	return max(room, leastRoom)
+	return max(room, minRoom)
 }
 
-// paced repeats step, which waits for the peer, until it succeeds or fails, or the peer has fallen
-// behind.
+// paced repeats step, which waits for the peer, until it succeeds or fails, or until the peer has
+// fallen behind. Then it returns a *readerError, now and at every later call.
 func (c *pacedConn) paced(step func() error) error {
 	c.pacing.Lock()
 	defer c.pacing.Unlock()
 	if c.ended != nil {
 		return c.ended
 	}
-	if c.heard.Swap(false) {
-		c.waited, c.took = 0, 0
+	if c.peerSent.Swap(false) {
+		c.waited, c.accepted = 0, 0
 	}
 	for {
 		start := time.Now()
@@ -137,9 +135,9 @@ func (c *pacedConn) paced(step func() error) error {
 		}
 		err := step()
 		c.waited += time.Since(start)
-		behind := c.turn()
+		behind := c.endWindow()
 		switch {
-		case err == nil: // also when it has fallen behind: that is the next one's business, if there is one
+		case err == nil: // if it has fallen behind, the next call fails
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded) || c.over():
 			return err
@@ -151,19 +149,20 @@ func (c *pacedConn) paced(step func() error) error {
 	}
 }
 
-// turn begins a new window when this one has ended, unless the peer has fallen behind in it.
-func (c *pacedConn) turn() error {
+// endWindow starts a new window if this one has ended. It returns a *readerError if the peer has
+// accepted too little in it.
+func (c *pacedConn) endWindow() error {
 	if c.waited < c.pace.Window {
 		return nil
 	}
-	if need := c.pace.need(); c.took < need {
-		return &readerError{c.took, need}
+	if need := c.pace.need(); c.accepted < need {
+		return &readerError{c.accepted, need}
 	}
-	c.waited, c.took = 0, 0
+	c.waited, c.accepted = 0, 0
 	return nil
 }
 
-// arm sets the deadline of the next Write, or that of SetWriteDeadline where that is earlier.
+// arm sets the write deadline to t, or to that of SetWriteDeadline if earlier.
 func (c *pacedConn) arm(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,7 +192,7 @@ func (c *pacedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// CloseWrite is what package http calls before it closes a connection whose peer still sends.
+// CloseWrite is called by package http before it closes a connection whose peer still sends.
 func (c *pacedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -201,7 +200,7 @@ func (c *pacedConn) CloseWrite() error {
 	return nil
 }
 
-// connKey is where the context of a request has its *pacedConn.
+// connKey is the context key of a request's *pacedConn.
 type connKey struct{}
 
 // withConn is the http.Server's ConnContext.
@@ -212,23 +211,22 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf returns the connection that r came over. Nil: it came over one of a caller's own listener.
+// connOf returns the connection of r; nil if the listener is not this package's.
 func connOf(r *http.Request) *pacedConn {
 	c, _ := r.Context().Value(connKey{}).(*pacedConn)
 	return c
 }
 
-// retire makes r the last request of its connection, also when its answer has promised another one:
-// the connection ends when the answer has gone out in full. Under a listener of a caller's own
-// there is no connection to retire, and nothing happens.
+// retire makes r the last request of its connection, even if the response has promised keep-alive.
+// The connection ends after the full response. It does nothing for a foreign listener.
 func retire(r *http.Request) {
 	if c := connOf(r); c != nil {
-		c.spent.Store(true)
+		c.retired.Store(true)
 	}
 }
 
-// retired reports whether r came over a connection after its last request: it was in a buffer.
+// retired reports whether r was read from the buffer of a connection that is retired.
 func retired(r *http.Request) bool {
 	c := connOf(r)
-	return c != nil && (c.spent.Load() || r.Context().Err() != nil)
+	return c != nil && (c.retired.Load() || r.Context().Err() != nil)
 }

@@ -308,8 +308,8 @@ func TestAWriteAndAnAwaitTakeTurns(t *testing.T) {
 	o := &overlap{t: t}
 	o.paced = &pacedConn{Conn: o, raw: overlapRaw{overlap: o}, pace: Pace{Rate: 1, Window: time.Minute}}
 	o.paced.await()
-	if _, err := o.paced.Write([]byte("k")); err != nil || o.paced.took != 1 {
-		t.Errorf("%v, %d bytes were counted", err, o.paced.took)
+	if _, err := o.paced.Write([]byte("k")); err != nil || o.paced.accepted != 1 {
+		t.Errorf("%v, %d bytes were counted", err, o.paced.accepted)
 	}
 }
 

@@ -12,11 +12,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Pace is the slowest body that is taken: Rate on average over each Window of waiting for it. The
-// server's own slowness does not count. The same counts for whoever reads an answer. The zero value
-// is 4 KiB/s over 60 s.
+// Pace is the slowest accepted transfer of a body or response: Rate on average over each Window of
+// waiting for the peer. The server's own delays do not count. The zero value is 4 KiB/s over 60 s.
 type Pace struct {
-	Rate   drive.ByteSize // a second
+	Rate   drive.ByteSize // bytes per second
 	Window time.Duration
 }
 
@@ -24,38 +23,38 @@ func (p Pace) withDefaults() Pace {
 	return Pace{cmp.Or(p.Rate, 4*drive.KiB), cmp.Or(p.Window, time.Minute)}
 }
 
-// need is how many bytes must come in a window.
+// need returns how many bytes must arrive in a window.
 func (p Pace) need() int64 { return int64(float64(p.Rate) * p.Window.Seconds()) }
 
-// guardBody makes the body of r a *body; the *rest takes care of what the handler leaves of it
-// (linger.go). The handler gets a copy of the request, because package http looks at the type of
+// guardBody wraps the body of r. The *unreadBody handles what the handler leaves unread
+// (linger.go). The handler gets a copy of the request, because package http inspects the type of
 // the original's Body.
-func (s *Server) guardBody(w http.ResponseWriter, r *http.Request) (*rest, *http.Request) {
+func (s *Server) guardBody(w http.ResponseWriter, r *http.Request) (*unreadBody, *http.Request) {
 	b := &body{src: r.Body, conn: http.NewResponseController(w), pace: s.opt.Pace}
 	guarded := *r
 	guarded.Body = b
-	return &rest{ResponseWriter: w, server: s, request: r, body: b}, &guarded
+	return &unreadBody{ResponseWriter: w, server: s, request: r, body: b}, &guarded
 }
 
-// body reads a request's body under a Pace, by the connection's read deadline and so without a
-// goroutine or a timer of its own. Unlike that of package http it may be closed while another
-// goroutine reads: the Read then returns.
+// body reads a request's body at a Pace. It uses the connection's read deadline instead of a
+// goroutine or timer. Unlike package http's body it may be closed during a Read, which then
+// returns.
 type body struct {
 	src  io.Reader
 	conn *http.ResponseController
 	pace Pace
 
-	waited time.Duration // in Read, in this window
-	came   int64         // bytes, in this window
-	total  int64         // bytes
+	waited   time.Duration // time spent in Read in this window
+	received int64         // bytes in this window
+	total    int64         // bytes in total
 
-	mu      sync.Mutex // guards what follows, and that no Read sets a deadline after Close has
+	mu      sync.Mutex // guards the fields below; no Read sets a deadline after Close has
 	reading bool
 	closed  bool
-	ended   error // io.EOF, or why no more can be read
+	ended   error // io.EOF, or the error that ended the body
 }
 
-// Read returns TooSlow when the body has fallen behind.
+// Read fails with TooSlow if the body has fallen behind.
 func (b *body) Read(p []byte) (int, error) {
 	start := time.Now()
 	if err := b.begin(start); err != nil {
@@ -65,18 +64,18 @@ func (b *body) Read(p []byte) (int, error) {
 	b.waited += time.Since(start)
 	b.total += int64(n)
 	if err == nil && b.waited >= b.pace.Window {
-		if b.came < b.pace.need() {
-			err = os.ErrDeadlineExceeded // it came in the very moment
+		if b.received < b.pace.need() {
+			err = os.ErrDeadlineExceeded // the data arrived just at the deadline
 		} else {
-			b.waited, b.came = b.waited-b.pace.Window, 0
+			b.waited, b.received = b.waited-b.pace.Window, 0
 		}
 	}
-	b.came += int64(n)
+	b.received += int64(n)
 	return n, b.end(err)
 }
 
-// begin sets the deadline at which the body will have fallen behind if nothing comes: the end of
-// this window, or of the next when this one already has what it needs.
+// begin sets the deadline at which the body will have fallen behind: the end of this window, or of
+// the next if this one already has enough bytes. It fails after Close and after the end.
 func (b *body) begin(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +86,7 @@ func (b *body) begin(now time.Time) error {
 		return b.ended
 	}
 	left := b.pace.Window - b.waited
-	if b.came >= b.pace.need() {
+	if b.received >= b.pace.need() {
 		left += b.pace.Window
 	}
 	b.setDeadline(now.Add(left))
@@ -104,26 +103,24 @@ func (b *body) end(err error) error {
 		return nil
 	case err == io.EOF:
 		b.ended = err
-		// Package http now watches the connection for a client that goes away, and would take our
-		// deadline for that.
+		// Package http now reads ahead to detect a disconnect and would take the deadline for one.
 		b.setDeadline(time.Time{})
 	case b.closed:
 		b.ended = http.ErrBodyReadAfterClose
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.ended = drive.Wrap(err, drive.TooSlow,
-			"limit", b.pace.need(), "sent", b.came, "seconds", int64(b.pace.Window.Seconds()))
+			"limit", b.pace.need(), "sent", b.received, "seconds", int64(b.pace.Window.Seconds()))
 	default:
 		b.ended = err
 	}
 	return b.ended
 }
 
-// setDeadline does nothing where there is no connection, as under httptest.ResponseRecorder; there
-// nothing is slow either.
+// setDeadline does nothing without a connection, as under httptest.ResponseRecorder, where nothing
+// is slow.
 func (b *body) setDeadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }
 
-// Close ends the reading of the body by the handler. A Read that waits returns
-// http.ErrBodyReadAfterClose.
+// Close ends reading by the handler. A waiting Read returns http.ErrBodyReadAfterClose.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

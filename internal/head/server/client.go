@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// findClient makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy),
-// URL.Scheme and Host. What X-Forwarded-For, -Proto and -Host say counts only when the peer is a
-// trusted proxy: anybody can send them.
+// findClient sets RemoteAddr (port 0 behind a proxy), URL.Scheme and Host to those of the client.
+// X-Forwarded-For, -Proto and -Host count only if the peer is a trusted proxy, since anybody can
+// send them.
 func findClient(trusted []netip.Prefix, r *http.Request) {
 	r.URL.Scheme = "http"
 	if r.TLS != nil {
@@ -30,20 +30,20 @@ func findClient(trusted []netip.Prefix, r *http.Request) {
 	}
 }
 
-// forwarded is what the proxies say about a request; what they do not say, or say wrongly, is zero.
+// forwarded holds what proxies report about a request; missing or invalid values are zero.
 type forwarded struct {
 	client netip.Addr
 	scheme string
 	host   string
 }
 
-// readForwarded believes the headers from the right. Each proxy appends what it saw, so the
-// rightmost address that is not a trusted proxy's is the client; whatever stands left of it came
-// from the client and may be a lie.
+// readForwarded evaluates the headers from the right. Each proxy appends what it saw, so the
+// rightmost address that is no trusted proxy is the client. Values left of it come from the client
+// and may be forged.
 func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 	var f forwarded
 	hops := listOf(h, "X-Forwarded-For")
-	at := len(hops) // index of the hop that f.client comes from
+	at := len(hops) // index of f.client's hop
 	for i, hop := range slices.Backward(hops) {
 		addr := addrOf(hop)
 		if !addr.IsValid() {
@@ -54,19 +54,18 @@ func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 			break
 		}
 	}
-	if s := strings.ToLower(seenAt(listOf(h, "X-Forwarded-Proto"), at, len(hops))); s == "http" || s == "https" {
+	if s := strings.ToLower(hopValue(listOf(h, "X-Forwarded-Proto"), at, len(hops))); s == "http" || s == "https" {
 		f.scheme = s
 	}
-	if s := seenAt(listOf(h, "X-Forwarded-Host"), at, len(hops)); saneHost(s) {
+	if s := hopValue(listOf(h, "X-Forwarded-Host"), at, len(hops)); validHost(s) {
 		f.host = s
 	}
 	return f
 }
 
-// seenAt returns the value that belongs to the client's hop. Proxies that append write one value
-// for each hop; where the numbers differ the rightmost value is the only one that a trusted proxy
-// surely wrote.
-func seenAt(values []string, at, hops int) string {
+// hopValue returns the value of the client's hop. Appending proxies write one value per hop. If the
+// counts differ, only the rightmost value surely comes from a trusted proxy.
+func hopValue(values []string, at, hops int) string {
 	switch {
 	case len(values) == 0:
 		return ""
@@ -87,8 +86,8 @@ func listOf(h http.Header, name string) []string {
 	return list
 }
 
-// addrOf reads "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" and "[2001:db8::1]:80";
-// the zero Addr is none.
+// addrOf parses "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" and "[2001:db8::1]:80".
+// It returns the zero Addr for anything else.
 func addrOf(s string) netip.Addr {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone("")
@@ -107,9 +106,9 @@ func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// saneHost allows a host name or address with an optional port, and nothing that could change the
-// meaning of a URL.
-func saneHost(s string) bool {
+// validHost reports whether s is a host name or address with an optional port, and has nothing that
+// could change the meaning of a URL.
+func validHost(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false
 	}

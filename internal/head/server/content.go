@@ -10,14 +10,13 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// SendContent answers with size bytes of content, or with the ranges of them that were asked for
-// (RFC 9110 §13, §14), by http.ServeContent. What that would say in plain text, refuse says as its
-// head says errors: Range or Precondition.
+// SendContent serves content, or the requested ranges of it (RFC 9110 §13, §14), by
+// http.ServeContent. Instead of plain-text errors it calls refuse with a drive.Error of kind Range
+// or Precondition. Empty content is sent completely, whatever ranges are requested.
 //
-// An empty content is sent as a whole, whatever ranges were asked for.
-//
-// A content of several parts is sent as bytes: a browser takes its parts for answers with headers
-// of their own (multipart/x-mixed-replace), beside those that keep the content harmless.
+// Content of a multipart type is sent as application/octet-stream: browsers would take its parts
+// for responses with headers of their own (multipart/x-mixed-replace), without the security
+// headers.
 func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, content io.ReaderAt, size drive.ByteSize, refuse func(err error)) {
 	if h := w.Header(); strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/") {
 		h.Set("Content-Type", drive.UnknownMime)
@@ -26,9 +25,8 @@ func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, con
 	http.ServeContent(&contentWriter{ResponseWriter: w, conn: connOf(r), size: size, refuse: refuse}, r, "", modified, io.NewSectionReader(content, 0, int64(size)))
 }
 
-// Rangeless returns r without its ranges if the content is empty. http.ServeContent answers "the
-// last n bytes" of nothing with 206 and the range 0--1, which no client can read; it does ignore
-// any other range of nothing.
+// Rangeless returns r without its ranges if the content is empty. For "the last n bytes" of
+// nothing, http.ServeContent would answer 206 with the invalid range 0--1.
 func Rangeless(r *http.Request, size drive.ByteSize) *http.Request {
 	if size > 0 || r.Header.Get("Range") == "" {
 		return r
@@ -39,7 +37,8 @@ func Rangeless(r *http.Request, size drive.ByteSize) *http.Request {
 	return &whole
 }
 
-// contentWriter lets refuse say what is refused, and copies without memory for clients that wait.
+// contentWriter replaces the plain-text errors of http.ServeContent, and copies without occupying
+// memory for clients that do not read.
 type contentWriter struct {
 	http.ResponseWriter
 
@@ -67,7 +66,7 @@ func (w *contentWriter) WriteHeader(status int) {
 	w.refuse(err)
 }
 
-// Write drops the plain text of what was refused.
+// Write drops the plain text of a refused request.
 func (w *contentWriter) Write(p []byte) (int, error) {
 	if w.refused {
 		return len(p), nil
@@ -77,11 +76,11 @@ func (w *contentWriter) Write(p []byte) (int, error) {
 
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, unsent/2); return &b }}
 
-// ReadFrom implements io.ReaderFrom. A buffer is taken when the client can be sent something, and
-// not for a client that does not read: there may be thousands of those. Below TLS it is the same.
+// ReadFrom implements io.ReaderFrom. It takes a buffer only when the client can accept data,
+// because there may be thousands of clients that do not read. It works the same below TLS.
 func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
 	for {
-		m, err := w.piece(src)
+		m, err := w.sendPiece(src)
 		n += int64(m)
 		if err == io.EOF {
 			return n, nil
@@ -92,8 +91,8 @@ func (w *contentWriter) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 }
 
-// piece sends what the connection takes of src.
-func (w *contentWriter) piece(src io.Reader) (n int, err error) {
+// sendPiece sends as much of src as the connection accepts without waiting.
+func (w *contentWriter) sendPiece(src io.Reader) (n int, err error) {
 	room := w.conn.await()
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)

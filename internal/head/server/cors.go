@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What a page of a configured origin may send and read. Credentials are not among it: the API takes
-// bearer tokens, which a page must have, not cookies, which a browser would add.
+// What pages of configured origins may send and read. Credentials are not allowed: a page must send
+// a bearer token, not a cookie that the browser adds.
 const (
 	corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 	corsSend    = "Authorization, Content-Type, Accept-Language, Content-Digest, Repr-Digest, Idempotency-Key, " +
@@ -18,14 +18,14 @@ const (
 		"Upload-Length, Upload-Offset, Upload-Complete, Upload-Limit, Upload-Draft-Interop-Version, Accept-Patch, " +
 		"Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Metadata, Upload-Defer-Length, " +
 		"Upload-Concat, Upload-Expires"
-	// corsSeconds is how long a browser may remember the answer to a preflight: two hours, the
-	// longest that Chromium takes.
+	// corsSeconds is how long browsers may cache a preflight response: two hours, Chromium's
+	// maximum.
 	corsSeconds = "7200"
 )
 
-// cors lets pages of the given origins use the API (Fetch standard §3.2), and answers their
-// preflights. Without the headers, a browser keeps the answer from the page; nothing else is
-// protected by them.
+// cors adds the headers that let pages of the origins use the API (Fetch standard §3.2), and
+// answers preflights; then it returns true. The headers only control what a browser shows to the
+// page.
 func cors(origins []string, w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(origins) == 0 {
 		return false

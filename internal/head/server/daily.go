@@ -7,28 +7,28 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Daily limits how many requests each client makes in a day (UTC): rows that a request leaves
-// behind are kept for days or months. It keeps a number for each client of the day, in this process
-// alone.
+// Daily limits the requests of each client per day (UTC), because a request leaves rows that are
+// kept for days or months. It counts in memory, in this process only.
 type Daily[K comparable] struct {
 	limit int
 	now   func() time.Time
 
 	mu    sync.Mutex
-	day   int64 // since 1970
+	day   int64 // days since 1970
 	spent map[K]int
 }
 
-// WritesADay is how many requests that write a user makes in a day: one takes some KiB of the
-// database at the most, and a client that sends parts of 8 MiB sends 8 TiB by so many.
+// WritesADay is the number of writing requests of a user per day. A request uses at most some KiB
+// of the database; with parts of 8 MiB this allows 8 TiB.
 const WritesADay = 1_000_000
 
-// NewDaily returns a Daily of limit requests a day; now is the clock.
+// NewDaily returns a Daily of limit requests per day; now returns the time.
 func NewDaily[K comparable](limit int, now func() time.Time) *Daily[K] {
 	return &Daily[K]{limit: limit, now: now}
 }
 
-// Spend counts a request of a client, or answers Rate until the next day. A nil Daily has no limit.
+// Spend counts a request of a client. It fails with Rate until the next day if the limit is
+// reached. A nil Daily has no limit.
 func (p *Daily[K]) Spend(client K) error {
 	if p == nil {
 		return nil

@@ -6,22 +6,22 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Gate limits how many requests of one client are in flight: a user, or an address where nobody has
-// logged in. It keeps one number for each client that has a request in flight and nothing for
-// anybody else.
+// Gate limits the requests of a client in flight. A client is a user, or an address without a
+// login. It stores one number per client with a request in flight.
 type Gate[K comparable] struct {
 	limit int
 	mu    sync.Mutex
 	inUse map[K]int
 }
 
-// NewGate returns a gate that lets limit requests of each client through at a time; at least 1.
+// NewGate returns a Gate of limit concurrent requests per client, at least 1.
 func NewGate[K comparable](limit int) *Gate[K] {
 	return &Gate[K]{limit: max(limit, 1), inUse: make(map[K]int)}
 }
 
-// Acquire takes a place for a request of a client, or answers Rate at once: waiting would only pile
-// requests up. The head calls release exactly once, when the request has been answered.
+// Acquire takes a slot for a request. It fails with Rate at once if the client has none left;
+// waiting would only accumulate requests. The caller calls release exactly once, after the
+// response.
 func (g *Gate[K]) Acquire(client K) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

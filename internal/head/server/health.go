@@ -15,42 +15,41 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// Check is one thing that must work for the server to be of use: the database, the disk.
+// Check is a condition of readiness, such as a reachable database.
 type Check struct {
-	Name string // shown to anybody: "database"
+	Name string // public: "database"
 	Func func(ctx context.Context) error
-	Soft bool // its failure is shown, and the server is ready all the same
+	Soft bool // a failure is shown, but the server stays ready
 }
 
 const (
 	routeHealth = "GET /healthz"
 	routeReady  = "GET /readyz"
 
-	checkTime   = 2 * time.Second // a check that takes longer has failed
-	checkMemory = time.Second     // so often at most are they made, however often /readyz is asked for
+	checkTimeout = 2 * time.Second // a check that takes longer has failed
+	checkCache   = time.Second     // results are cached this long, however often /readyz is requested
 )
 
 func (s *Server) addOwnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc(routeHealth, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n")) // fails only when the asker is gone
+		_, _ = w.Write([]byte("ok\n")) // fails only if the client is disconnected
 	})
 	mux.HandleFunc(routeReady, s.serveReady)
-	figures := s.opt.Metrics.Handler()
+	metrics := s.opt.Metrics.Handler()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if !local(r) && (s.opt.Admin == nil || !s.opt.Admin(r)) {
 			problem.Write(w, r, drive.Fail(drive.Forbidden))
 			return
 		}
-		figures.ServeHTTP(w, r)
+		metrics.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("GET /problems", problem.ServePage)
 	mux.HandleFunc("GET /problems/{code}", problem.ServePage)
 }
 
-// local reports whether r was sent by a program on this machine. A proxy on this machine that
-// nobody declared as trusted would make the whole world local, so a request that shows signs of one
-// is not.
+// local reports whether a program on this machine sent r. An undeclared proxy on this machine would
+// make every request local, so requests with traces of a proxy do not count.
 func local(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "Via", "X-Real-Ip"} {
 		if r.Header.Get(name) != "" {
@@ -61,13 +60,13 @@ func local(r *http.Request) bool {
 	if err != nil {
 		host = r.Host
 	}
-	named := strings.EqualFold(host, "localhost") || addrOf(host).IsLoopback() // not by a name that was bent to 127.0.0.1
+	named := strings.EqualFold(host, "localhost") || addrOf(host).IsLoopback() // rejects other names that resolve to 127.0.0.1
 	client := addrOf(r.RemoteAddr)
 	return named && client.IsLoopback() && r.Header.Get("X-Forwarded-For") == ""
 }
 
-// serveReady answers 200 or 503 with {"checks": {name: "ok" | "failing" | "stopping"}}; why one
-// fails is in the log.
+// serveReady answers 200 or 503 with {"checks": {name: "ok" | "failing" | "stopping"}}. The log
+// tells why a check fails.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	checks, ok := s.ready.results(r.Context(), s.log)
 	if s.stopping.Load() {
@@ -78,28 +77,28 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"checks": checks}) // fails only when the asker is gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"checks": checks}) // fails only if the client is disconnected
 }
 
-// readiness remembers the last results, so that asking costs nothing.
+// readiness caches the results of the checks for checkCache.
 type readiness struct {
 	checks []Check
 	mu     sync.Mutex
 	at     time.Time
 	last   map[string]string
 	ok     bool
-	// outages are those of the checks, by name: each is logged at its beginning and its end.
+	// outages log the beginning and end of each check's failure, by name.
 	outages map[string]*telemetry.Outage
 }
 
 func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && time.Since(c.at) < checkMemory {
+	if c.last != nil && time.Since(c.at) < checkCache {
 		return c.last, c.ok
 	}
-	// An asker who goes away must not make the checks fail for the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
+	// A client that disconnects must not make the checks fail for others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
 	results, ok := map[string]string{"server": "ok"}, true
 	for i, err := range c.ask(ctx) {
@@ -117,7 +116,7 @@ func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]s
 	return results, ok
 }
 
-// ask makes all checks at the same time: one that takes all of it must not make others fail.
+// ask runs all checks concurrently, so that a slow one does not make others time out.
 func (c *readiness) ask(ctx context.Context) []error {
 	errs := make([]error, len(c.checks))
 	var asked sync.WaitGroup

@@ -8,12 +8,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Linger bounds what is taken in of a body that the handler did not want.
+// Linger bounds how much of an unwanted body is read.
 type Linger struct {
-	Keep  drive.ByteSize // up to this much is read to keep the connection; 256 KiB, as package http does
-	Bytes drive.ByteSize // up to this much is read before the connection is closed; 128 MiB
-	Time  time.Duration  // and for no longer than this; 30 s, as nginx does
-	Quiet time.Duration  // nor for longer than this after the last 64 KiB; 5 s, as nginx does
+	Keep  drive.ByteSize // read up to this to keep the connection; 256 KiB, like package http
+	Bytes drive.ByteSize // read up to this before closing the connection; 128 MiB
+	Time  time.Duration  // for at most this long; 30 s, like nginx
+	Quiet time.Duration  // and at most this long per 64 KiB; 5 s, like nginx
 }
 
 func (l Linger) withDefaults() Linger {
@@ -24,107 +24,107 @@ func (l Linger) withDefaults() Linger {
 	return l
 }
 
-// rest is the ResponseWriter of a request with a body. It deals with what the handler leaves unread
-// of it.
+// unreadBody is the ResponseWriter of a request with a body. It handles the part of the body that
+// the handler leaves unread.
 //
-// The naive way is to answer and close. A client that is still sending then gets a RST, and on a
-// RST many systems throw away what they have received but the program has not read: the answer is
-// lost, and a browser shows "connection reset" in place of our 507. Package http reads up to 256
-// KiB, else closes its sending half, sleeps half a second and closes: enough for a small body, not
-// for one of 50 MiB, and browsers read no answer before they have sent everything.
+// Answering and closing at once would lose the response: a client that still sends gets a RST, on
+// which many systems discard received but unread data, and a browser shows "connection reset"
+// instead of a 507. Package http reads up to 256 KiB, or else closes its sending half and waits
+// half a second. That is not enough for 50 MiB, and browsers read no response before they have sent
+// everything.
 //
-// So, when the answer begins: a small rest is read and the connection kept. If more may come, the
-// answer says "Connection: close" and goes out at once and in full, and then the rest is read and
-// thrown away within bounds of bytes and time (RFC 9112 §9.6). A client that stops at the answer
-// costs nothing; one that sends on to the end finds the answer waiting.
-type rest struct {
+// So when the response begins, a small rest is read and the connection is kept. If more may follow,
+// the response is sent at once with "Connection: close". Then the rest is read and discarded within
+// limits of bytes and time (RFC 9112 §9.6). A client that stops at the response costs nothing; a
+// client that sends to the end then reads the response.
+type unreadBody struct {
 	http.ResponseWriter
 	server  *Server
 	request *http.Request
 	body    *body
 	settled bool
 	linger  bool
-	duplex  bool // the answer goes out while the body comes in
+	duplex  bool // the response is sent while the body arrives
 }
 
-func (u *rest) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+func (u *unreadBody) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-func (u *rest) WriteHeader(status int) {
+func (u *unreadBody) WriteHeader(status int) {
 	if status >= 200 {
 		u.settle()
 	}
 	u.ResponseWriter.WriteHeader(status)
 }
 
-func (u *rest) Write(p []byte) (int, error) {
+func (u *unreadBody) Write(p []byte) (int, error) {
 	u.settle()
 	return u.ResponseWriter.Write(p)
 }
 
-func (u *rest) ReadFrom(src io.Reader) (int64, error) {
+func (u *unreadBody) ReadFrom(src io.Reader) (int64, error) {
 	u.settle()
 	return io.Copy(u.ResponseWriter, src)
 }
 
-// FlushError is what http.ResponseController calls.
-func (u *rest) FlushError() error {
+// FlushError is called by http.ResponseController.
+func (u *unreadBody) FlushError() error {
 	u.settle()
 	return u.body.conn.Flush()
 }
 
-// settle decides, before the header is written, what becomes of the connection. From here on the
-// handler has no body: as in package http, who answers has read.
-func (u *rest) settle() {
+// settle decides about the connection before the header is written. After it the handler cannot
+// read the body, as in package http.
+func (u *unreadBody) settle() {
 	if u.settled {
 		return
 	}
 	u.settled = true
 	if len(u.request.TransferEncoding) > 0 {
-		// With a Content-Length besides, somebody on the way may have taken the end of the body to
-		// be elsewhere: nothing that follows may count (RFC 9112 §6.1). Package http hides whether
-		// there was one, so no connection is used again after a chunked body.
+		// With an additional Content-Length, a proxy may have seen the end of the body elsewhere,
+		// so nothing after it may count (RFC 9112 §6.1). Package http hides whether there was one,
+		// so no connection is reused after a chunked body.
 		u.Header().Set("Connection", "close")
 	}
 	b, l := u.body, u.server.opt.Linger
 	if b.ended == io.EOF {
 		return
 	}
-	// Reading before the answer would ask a client that waits for "100 Continue" to send what
-	// nobody wants.
+	// Reading before the response would make a client that waits for "100 Continue" send an
+	// unwanted body.
 	unasked := b.total == 0 && u.request.Header.Get("Expect") != ""
 	small := u.request.ContentLength < 0 || u.request.ContentLength-b.total <= int64(l.Keep)
-	if small && !unasked && b.ended == nil && u.server.discard(b, l.Keep, keepTime) {
+	if small && !unasked && b.ended == nil && u.server.discard(b, l.Keep, keepTimeout) {
 		return
 	}
 	u.linger = true
-	u.Header().Set("Connection", "close") // for which package http leaves the body alone when it sends the header
+	u.Header().Set("Connection", "close") // with it, package http leaves the body alone when it sends the header
 }
 
-// finish is called when the handler has returned. Where the body was not read to its end, no other
-// request is read from the connection: what follows may be the rest of this body, and package http
-// cancels the context of all requests of a connection once a Read of it has failed.
-func (u *rest) finish() {
+// finish is called after the handler has returned. If the body was not read to its end, no further
+// request is read from the connection: the next bytes may belong to this body, and package http
+// cancels the contexts of all requests of a connection after a failed Read.
+func (u *unreadBody) finish() {
 	u.settle()
 	b, l := u.body, u.server.opt.Linger
 	if !u.linger && (!u.duplex || b.ended == io.EOF) {
 		return
 	}
 	if err := b.conn.Flush(); err != nil {
-		return // the client is gone
+		return // the client is disconnected
 	}
 	if u.server.discard(b, l.Bytes, l.Time) {
 		return
 	}
 	retire(u.request)
-	b.setDeadline(time.Now()) // package http looks for the end of the body once more: it shall not wait
+	b.setDeadline(time.Now()) // package http looks for the end of the body again and must not wait
 }
 
-// Duplex makes a handler keep its body after it has begun to answer. It is called before that. A
-// client that reads nothing before it has sent everything must not be kept waiting: what a handler
-// writes meanwhile it keeps in memory, within bounds.
+// Duplex lets a handler read its body after the response has begun. Call it before that. A client
+// that sends everything before it reads must not be blocked, so the handler must buffer its output
+// within limits.
 func Duplex(w http.ResponseWriter) {
 	for in := w; in != nil; {
-		if u, ok := in.(*rest); ok {
+		if u, ok := in.(*unreadBody); ok {
 			u.settled, u.duplex = true, true
 			if len(u.request.TransferEncoding) > 0 {
 				u.Header().Set("Connection", "close") // see settle
@@ -136,16 +136,16 @@ func Duplex(w http.ResponseWriter) {
 		}
 		in = next.Unwrap()
 	}
-	// Where there is no connection, as under httptest.ResponseRecorder, nothing has to be enabled.
+	// Without a connection, as under httptest.ResponseRecorder, there is nothing to enable.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 }
 
-// keepTime is how long an answer waits for a small rest of the body. A client that takes longer
-// gets the answer all the same, but not another use of the connection.
-const keepTime = time.Second
+// keepTimeout is how long a response waits for a small rest of the body. After it the response is
+// sent, but the connection is not reused.
+const keepTimeout = time.Second
 
-// discard reads up to limit bytes for up to d, and reports whether that was the end of the body.
-// Once the server is being stopped it does not go on.
+// discard reads up to limit bytes for up to d, and reports whether the body ended. It stops early
+// when the server stops.
 func (s *Server) discard(b *body, limit drive.ByteSize, d time.Duration) (ended bool) {
 	const step = 64 << 10
 	end := time.Now().Add(d)

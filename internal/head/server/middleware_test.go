@@ -37,7 +37,7 @@ func TestExpectedRefusalsAreNoErrorsInTheLog(t *testing.T) {
 		slog.LevelError: {drive.Fail(drive.Internal), errors.New("unknown")},
 	} {
 		for _, err := range errs {
-			if got := gravity(fmt.Errorf("seal: %w", err)); got != want {
+			if got := logLevel(fmt.Errorf("seal: %w", err)); got != want {
 				t.Errorf("%v is %v, want %v", err, got, want)
 			}
 		}

@@ -15,7 +15,7 @@ func TestTokensAreNotLogged(t *testing.T) {
 		{"GET /api/v1/things/{id}/{new...}", "/api/v1/things/17/SECRET", "/api/v1/things/{id}/{new...}"},
 		{"", "/s/SECRET", "/s/..."},
 	} {
-		if got := loggable(c.route, c.path); got != c.want {
+		if got := pathForLog(c.route, c.path); got != c.want {
 			t.Errorf("%s under %q is logged as %s, want %s", c.path, c.route, got, c.want)
 		}
 	}

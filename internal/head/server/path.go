@@ -8,12 +8,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// checkPath refuses the paths that http.ServeMux would clean and redirect, and takes the sub-path
-// off. A redirect would send a body to another address than the client named, and "a/../b" and
-// "a%2Fb" mean different things to every proxy.
+// checkPath refuses paths that http.ServeMux would clean and redirect, and removes the sub-path. A
+// redirect would send a body to another address than the client named, and proxies disagree about
+// "a/../b" and "a%2Fb". It fails with drive.BadName.
 //
-// Only "/" and the given addresses may end in a slash. Below a loose one slashes stand together and
-// at the end as clients put them: of those that stand together one is left.
+// Only "/" and the slashed paths may end in a slash. Below a loose prefix, repeated and final
+// slashes are accepted, and repeated ones are merged.
 func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
 	escaped := u.EscapedPath()
 	for _, prefix := range loose {
@@ -34,10 +34,9 @@ func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
 	return nil
 }
 
-// leaveSlash sends a browser that asks for a page with a slash at its end to the one without it, as
-// somebody types the address, or a chat shows a link. It is told a relative address: a proxy may
-// have taken a sub-path off.
-func leaveSlash(w http.ResponseWriter, r *http.Request) bool {
+// redirectSlash redirects a browser from a page with a final slash to the one without. It returns
+// false for other requests. The Location is relative, because a proxy may have removed a sub-path.
+func redirectSlash(w http.ResponseWriter, r *http.Request) bool {
 	page, ok := strings.CutSuffix(r.URL.EscapedPath(), "/")
 	if !ok || page == "" || checkSegments(page) != nil || r.Method != http.MethodGet && r.Method != http.MethodHead ||
 		!strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -52,7 +51,7 @@ func leaveSlash(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// oneSlash leaves one slash where several stand together.
+// oneSlash merges repeated slashes.
 func oneSlash(path string) string {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
@@ -60,8 +59,8 @@ func oneSlash(path string) string {
 	return path
 }
 
-// checkSegments splits an escaped path and looks at each segment decoded. What else a name may not
-// hold is the business of drive.ParseSegments.
+// checkSegments checks each unescaped segment of an escaped path. drive.ParseSegments checks names
+// further.
 func checkSegments(escaped string) error {
 	rest, ok := strings.CutPrefix(escaped, "/")
 	if !ok {
@@ -93,8 +92,8 @@ func checkSegment(escaped string) error {
 	return nil
 }
 
-// stripSubPath makes "/drive/api" into "/api" and "/drive" into "/"; other paths stay, because some
-// proxies strip it themselves.
+// stripSubPath turns "/drive/api" into "/api" and "/drive" into "/". Other paths stay, because some
+// proxies remove the sub-path themselves.
 func stripSubPath(u *url.URL, subPath string) {
 	if subPath == "" {
 		return
@@ -106,7 +105,7 @@ func stripSubPath(u *url.URL, subPath string) {
 	if raw, ok := cutPath(u.RawPath, subPath); ok && u.RawPath != "" {
 		u.RawPath = raw
 	} else {
-		u.RawPath = "" // how the sub-path was escaped is nobody's business; url.URL escapes Path again
+		u.RawPath = "" // url.URL escapes Path again
 	}
 	u.Path = path
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// plainRanges returns r as the handlers shall see it: they, and http.ServeContent behind them, know
-// Range and If-Range only as RFC 9110 means them (§13.1.5, §14.1, §14.2):
+// normalizeRanges returns r with Range and If-Range reduced to what RFC 9110 allows (§13.1.5,
+// §14.1, §14.2), because handlers and http.ServeContent are less strict:
 //
-//   - only a GET has ranges: of a HEAD the answer is the one to a GET without them
-//   - a unit that nobody here knows is ignored; "bytes" has no case
-//   - "bytes=-0" can be satisfied by nothing; numbers are digits alone, of any length
-//   - If-Range is an entity tag. A date would have to be a strong validator, and the time of a file is what its owner says: two contents
-//     may have the same. Then the condition is false, and the whole is sent.
-func plainRanges(r *http.Request) *http.Request {
+//   - only a GET has ranges; a HEAD is answered like a GET without them
+//   - an unknown unit is ignored; "bytes" is case-insensitive
+//   - "bytes=-0" is never satisfiable; numbers are digits only, of any length
+//   - If-Range is an entity tag. A date would have to be a strong validator, but owners set the time of a file, so two contents may
+//     have the same time. Then the condition is false, and the whole content is sent.
+func normalizeRanges(r *http.Request) *http.Request {
 	sent := r.Header.Values("Range")
 	if len(sent) == 0 {
 		return r
@@ -22,29 +22,29 @@ func plainRanges(r *http.Request) *http.Request {
 	plain.Header = r.Header.Clone()
 	plain.Header.Del("Range")
 	if r.Method != http.MethodGet {
-		plain.Header.Del("If-Range") // it means nothing alone
-	} else if set, ok := plainRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
+		plain.Header.Del("If-Range") // it has no meaning alone
+	} else if set, ok := normalizeRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
 		plain.Header.Set("Range", set)
 	}
 	return &plain
 }
 
-// strongIfRange reports whether an If-Range can be true. Whether its tag is the right one is for
-// the handler to say.
+// strongIfRange reports whether If-Range may be true: it is absent or a strong tag. The handler
+// compares the tag.
 func strongIfRange(h http.Header) bool {
 	sent := h.Get("If-Range")
 	return sent == "" || strings.HasPrefix(sent, `"`)
 }
 
 const (
-	noRange    = "bytes=-"                       // what no specification allows
-	beyondAll  = "9223372036854775807-"          // begins behind the end of whatever there is
-	mostDigits = len("9223372036854775807-") - 2 // of a number that surely fits
+	noRange   = "bytes=-"                       // invalid by every specification
+	beyondAll = "9223372036854775807-"          // begins behind the end of any content
+	maxDigits = len("9223372036854775807-") - 2 // digits of a number that surely fits
 )
 
-// plainRange returns a header that http.ServeContent takes for what s means; not ok: it is to be
-// ignored.
-func plainRange(s string) (plain string, ok bool) {
+// normalizeRange returns a Range that http.ServeContent interprets as RFC 9110 means s. ok is false
+// if s must be ignored.
+func normalizeRange(s string) (plain string, ok bool) {
 	unit, set, _ := strings.Cut(s, "=")
 	if !strings.EqualFold(unit, "bytes") {
 		return "", false
@@ -52,7 +52,7 @@ func plainRange(s string) (plain string, ok bool) {
 	var specs []string
 	for spec := range strings.SplitSeq(set, ",") {
 		spec = strings.Trim(spec, " \t")
-		if spec == "" { // an empty element of a list (§5.6.1)
+		if spec == "" { // an empty list element (§5.6.1)
 			continue
 		}
 		first, last, dash := strings.Cut(spec, "-")
@@ -62,7 +62,7 @@ func plainRange(s string) (plain string, ok bool) {
 		case first == "" && strings.Trim(last, "0") == "":
 			specs = append(specs, beyondAll)
 		default:
-			specs = append(specs, fitting(first)+"-"+fitting(last))
+			specs = append(specs, clampNumber(first)+"-"+clampNumber(last))
 		}
 	}
 	if specs == nil {
@@ -73,10 +73,10 @@ func plainRange(s string) (plain string, ok bool) {
 
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// fitting makes a number that is too large the largest one.
-func fitting(digits string) string {
+// clampNumber replaces a number that is too large by the largest one.
+func clampNumber(digits string) string {
 	short := strings.TrimLeft(digits, "0")
-	if len(short) > mostDigits {
+	if len(short) > maxDigits {
 		return strings.TrimSuffix(beyondAll, "-")
 	}
 	return digits

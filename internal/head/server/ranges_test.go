@@ -91,11 +91,11 @@ func FuzzPlainRange(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		plain, ok := plainRange(s)
+		plain, ok := normalizeRange(s)
 		if !ok {
 			return
 		}
-		again, ok := plainRange(plain)
+		again, ok := normalizeRange(plain)
 		if !ok || again != plain {
 			t.Errorf("%q became %q, and that %q", s, plain, again)
 		}

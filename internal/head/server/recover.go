@@ -10,19 +10,19 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// recoverPanic is deferred. It turns a panic into a 500, counts it and carries on: a broken
-// invariant in one request must not end the uploads of everybody else. When part of an answer is
-// already out the connection is broken off, so that nobody takes the part for the whole.
+// recoverPanic must be deferred. It turns a panic into a 500 and counts it, so that a bug in one
+// request does not end the process. If a part of the response is sent already, it aborts the
+// connection.
 func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler { // a handler's way to break off; not a fault
+	if v == http.ErrAbortHandler { // a handler aborts the connection on purpose
 		panic(v)
 	}
 	s.metrics.panics(1)
-	s.log.Error("panic",
+	s.log.Error("a request handler panicked; the request was answered with 500 or aborted",
 		slog.String(telemetry.KeyRequest, rec.Header().Get(headerRequestID)),
 		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
 	if rec.status != 0 {

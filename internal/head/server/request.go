@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Incoming is the body of a request whose breaking off is called what it is: no fault of the
-// server.
+// Incoming returns the body of a request. If the body breaks off, its Read fails with
+// drive.BadRequest, reason "cut", instead of an internal error.
 func Incoming(r *http.Request) io.ReadCloser { return incoming{r.Body} }
 
 type incoming struct{ io.ReadCloser }
@@ -25,7 +25,7 @@ func (b incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// RefuseEncoding refuses a compressed body: no head unpacks one.
+// RefuseEncoding fails with drive.MediaType for a compressed body.
 func RefuseEncoding(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return drive.Fail(drive.MediaType, "field", "Content-Encoding", "sent", Clip(coding), "expected", "identity")
@@ -33,7 +33,7 @@ func RefuseEncoding(r *http.Request) error {
 	return nil
 }
 
-// Clip shortens what a client sent before it is sent back.
+// Clip shortens a text of the client to 200 bytes before it is echoed.
 func Clip(s string) string {
 	const most = 200 // bytes
 	if len(s) > most {
@@ -42,13 +42,14 @@ func Clip(s string) string {
 	return strings.ToValidUTF8(s, string(utf8.RuneError))
 }
 
-// Joined is a header that is a list, over all its lines (RFC 9110 §5.3).
+// Joined returns a list header with all its lines joined (RFC 9110 §5.3).
 func Joined(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
 
-// Minimal is the preference for a short answer (RFC 7240 §4.2).
+// Minimal is the preference for a short response (RFC 7240 §4.2).
 const Minimal = "return=minimal"
 
-// Preferences are what a client wishes by Prefer (RFC 7240), in lower case and without quotes.
+// Preferences returns the client's preferences in Prefer (RFC 7240), in lower case and without
+// quotes.
 func Preferences(h http.Header) []string {
 	all := strings.Split(strings.ReplaceAll(strings.ToLower(Joined(h, "Prefer")), `"`, ""), ",")
 	for i, wish := range all {
@@ -57,13 +58,13 @@ func Preferences(h http.Header) []string {
 	return all
 }
 
-// BaseURL is how the client of r reaches the server, without a final slash: configured, or else as
-// the request came in.
+// BaseURL returns the URL by which the client of r reaches the server, without a final slash: the
+// configured one, else the one in the request.
 func BaseURL(configured string, r *http.Request) string {
 	if configured != "" {
 		return strings.TrimSuffix(configured, "/")
 	}
-	scheme := r.URL.Scheme // findClient has put it there
+	scheme := r.URL.Scheme // set by findClient
 	if scheme == "" {
 		scheme = "http"
 	}

@@ -9,22 +9,23 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// maxRequestID is the length in bytes up to which a proxy's request id is taken over.
+// maxRequestID is the longest request id in bytes that is accepted from a proxy.
 const maxRequestID = 128
 
-// nameRequest gives a request a name and puts it into the response's X-Request-Id, where the log
-// and problem.Write find it. A trusted proxy's name is kept, so that its log and ours can be read
-// together. It comes before findClient, when RemoteAddr is still the peer.
-func nameRequest(trusted []netip.Prefix, w http.ResponseWriter, r *http.Request) {
+// assignRequestID sets the response's X-Request-Id, where the log and problem.Write find it. It
+// keeps the id of a trusted proxy, so that both logs can be correlated. It must run before
+// findClient, while RemoteAddr is the peer.
+func assignRequestID(trusted []netip.Prefix, w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerRequestID)
-	if !saneID(id) || !containsAddr(trusted, addrOf(r.RemoteAddr)) {
+	if !validID(id) || !containsAddr(trusted, addrOf(r.RemoteAddr)) {
 		id = uuid.Must(uuid.NewV7()).String()
 	}
 	w.Header().Set(headerRequestID, id)
 }
 
-// saneID allows what common proxies make: letters, digits and a little punctuation.
-func saneID(id string) bool {
+// validID reports whether an id has only letters, digits and some punctuation, as common proxies
+// generate.
+func validID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false
 	}

@@ -9,15 +9,15 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// routePages is what pages are counted under.
+// routePages is the route label of pages.
 const routePages = "pages"
 
 var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
 
-// route serves the mux, but says its own plain answers as problems: 404, 405 with Allow, and the
-// redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS on an address that has
-// none gets 204 with Allow. A GET that would be 404 is for the pages, if there are any: as a
-// pattern "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
+// route serves the mux, and renders its plain answers as problems: 404, 405 with Allow, and the
+// redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS without a pattern gets 204
+// with Allow. A GET without a route goes to the pages. They are no pattern "GET /" of the mux,
+// since that would turn other 404s into 405s.
 func (s *Server) route(rec *recorder, r *http.Request) {
 	h, pattern := s.opt.Routes.Handler(r)
 	switch {
@@ -25,7 +25,7 @@ func (s *Server) route(rec *recorder, r *http.Request) {
 		problem.Write(rec, r, drive.Fail(drive.NotFound))
 	case pattern != "":
 		rec.route = pattern
-		s.opt.Routes.ServeHTTP(rec, r) // looks the pattern up again: only so does r get its PathValues
+		s.opt.Routes.ServeHTTP(rec, r) // matches again, because only ServeHTTP sets PathValues
 	case s.opt.Pages != nil && allowed(r, h) == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		rec.route = routePages
 		s.opt.Pages.ServeHTTP(rec, r)
@@ -34,15 +34,14 @@ func (s *Server) route(rec *recorder, r *http.Request) {
 	}
 }
 
-// allowed asks the mux's own handler whether it means 405, and for which methods; empty: it means
-// 404.
+// allowed returns the methods that the mux's own handler lists in a 405; "" if it answers 404.
 func allowed(r *http.Request, h http.Handler) string {
 	answer := headerOnly{}
 	h.ServeHTTP(&answer, r)
 	return answer.Header().Get("Allow")
 }
 
-// noRoute says as a problem that there is no such address, or not for this method.
+// noRoute answers 404, or 405 if other methods are allowed, as a problem.
 func noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	allow := allowed(r, h)
 	if allow == "" {

@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// maxHeaderBytes bounds the header of a request: a path of 4 KiB is 12 KiB when each byte is
+// maxHeaderBytes bounds the header of a request: a path of 4 KiB is 12 KiB if every byte is
 // percent-encoded.
 const maxHeaderBytes = 64 << 10
 
-// Listen takes the address. Run does it too; a caller that is to fail early, or to know the port,
-// calls it first.
+// Listen opens the listener. Run does so too; call it earlier to fail early or to learn the port.
+// It also loads the certificate.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.listener != nil {
 		return nil
@@ -32,13 +32,13 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// URL returns where the server can be reached, without a final slash; empty before Listen. An
-// address that means "all of them" is shown as the loopback one.
+// URL returns the URL of the server without a final slash; "" before Listen. A wildcard address is
+// shown as the loopback one.
 func (s *Server) URL() string { return s.url }
 
 func (s *Server) urlOf(addr net.Addr) string {
 	host, _, _ := net.SplitHostPort(s.opt.Listen)
-	_, port, _ := net.SplitHostPort(addr.String()) // a TCP address always has one
+	_, port, _ := net.SplitHostPort(addr.String()) // a TCP address always has a port
 	switch host {
 	case "", "0.0.0.0":
 		host = "127.0.0.1"
@@ -52,9 +52,9 @@ func (s *Server) urlOf(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + s.opt.SubPath
 }
 
-// Run serves until ctx is done, and returns when the last request has been answered. It stops in
-// this order: not ready, no new connections, running requests end by themselves (for Drain at
-// most), the rest is cancelled.
+// Run serves until ctx is done, and returns after the last request has ended. It stops in this
+// order: not ready, no new connections, running requests finish for at most Drain, the others are
+// canceled.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Server) httpServer(requests context.Context) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // scanners and broken TLS, mostly
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // mostly scanners and failed TLS handshakes
 	}
 }
 
@@ -101,13 +101,13 @@ func (s *Server) serve(hs *http.Server) error {
 	return hs.Serve(l)
 }
 
-// paced gives on the connections of l, which end when their peer does not read.
+// paced returns a listener whose connections are aborted if their peer does not read.
 func (s *Server) paced(l net.Listener) net.Listener {
 	return pacedListener{Listener: l, pace: s.opt.Pace, cut: func() { s.metrics.cut(1) }}
 }
 
-// stop ends the serving. Handlers that ignore both their context and a closed connection are waited
-// for all the same: what they use is taken away after Run returns.
+// stop ends serving. It also waits for handlers that ignore their context and a closed connection,
+// because their dependencies are closed after Run returns.
 func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.stopping.Store(true)
 	if s.opt.OnStop != nil {
@@ -116,17 +116,17 @@ func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	drain, done := context.WithTimeout(context.Background(), s.opt.Drain)
 	defer done()
 	if err := hs.Shutdown(drain); err != nil {
-		s.log.Warn("cut off requests that did not end in time", slog.Duration("drain", s.opt.Drain))
+		s.log.Warn("requests did not end in time and were cut off", slog.Duration("drain", s.opt.Drain))
 		cancel()
 		if err := hs.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			s.log.Warn("close connections", slog.Any("error", err))
+			s.log.Warn("some connections could not be closed", slog.Any("error", err))
 		}
 	}
 	s.flights.wait()
 }
 
-// begin counts a request that is answered until flights.end; not ok: the server is being stopped.
-// Then only those are answered that ask how we are.
+// begin counts a request until flights.end. It returns false if the server is stopping; then only
+// health checks are served.
 func (s *Server) begin(r *http.Request) (ok bool) {
 	if !s.flights.begin() {
 		return false
@@ -138,12 +138,12 @@ func (s *Server) begin(r *http.Request) (ok bool) {
 	return true
 }
 
-// flights counts the requests that are being answered. After wait none begins.
+// flights counts the requests in flight. After wait, begin returns false.
 type flights struct {
 	mu     sync.Mutex
 	n      int
 	closed bool
-	zero   chan struct{} // made by wait
+	zero   chan struct{} // created by wait; closed when n is 0
 }
 
 func (f *flights) begin() bool {

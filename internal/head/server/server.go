@@ -14,49 +14,47 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// Options say what to serve and how. The zero value of each but Routes and Listen is a good one.
+// Options configure a Server. All fields but Routes and Listen have useful zero values.
 type Options struct {
-	Routes *http.ServeMux // the patterns of all heads; New adds those of this package (see health.go)
-	// Pages answers the GETs that Routes has no pattern for. Nil: they are 404.
+	Routes *http.ServeMux // patterns of all heads; New adds those of this package (see health.go)
+	// Pages serves the GETs that Routes has no pattern for. Nil: they are 404.
 	Pages  http.Handler
-	Listen string // host:port; port 0 takes a free one
+	Listen string // host:port; port 0 selects a free one
 
 	TLSCert, TLSKey string // PEM files; both or none; read again by Reload
 
-	// SubPath is the path of the base URL ("" or "/drive"). A request may carry it or not: some
-	// proxies strip it.
+	// SubPath is the path of the base URL ("" or "/drive"). A request may contain it or not,
+	// because some proxies remove it.
 	SubPath        string
-	Slashed        []string       // addresses that end in a slash, as protocols have them that are not ours: "/tus/"
-	Loose          []string       // what addresses begin with below which slashes may stand together or at the end: "/dav/"
-	TrustedProxies []netip.Prefix // whose X-Forwarded-* headers and X-Request-Id are believed
+	Slashed        []string       // paths that end in a slash in foreign protocols: "/tus/"
+	Loose          []string       // prefixes below which repeated and final slashes are accepted: "/dav/"
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-* headers and X-Request-Id are trusted
 	CORSOrigins    []string       // "https://host[:port]" each, or "*"
 
-	// Admin reports whether r comes from an administrator; such a request may see /metrics from
-	// anywhere. Nil: nobody.
+	// Admin reports whether r comes from an administrator, who may read /metrics from anywhere.
+	// Nil: nobody may.
 	Admin  func(r *http.Request) bool
-	Checks []Check // what /readyz looks at
-	// TranslateError maps a handler's error to the error that the client is answered with. Nil: the
-	// same.
+	Checks []Check // readiness checks of /readyz
+	// TranslateError replaces a handler's error before it is rendered. Nil: no change.
 	TranslateError func(err error) error
 
-	// OnReady is called once, when requests are being answered, with the URL to reach the server
-	// at, without a final slash.
+	// OnReady is called once when requests are served, with the URL without a final slash.
 	OnReady func(url string)
-	// OnStop is called once, when no more requests are taken, before those that run are waited for:
-	// what would go on for ever ends then.
+	// OnStop is called once when no new requests are accepted, before running ones are awaited. It
+	// ends requests that would run forever.
 	OnStop func()
 
-	Pace          Pace          // the slowest body that is taken, and the slowest reader that is sent to
-	Linger        Linger        // how much of a rejected body is taken in
+	Pace          Pace          // slowest accepted body and reader
+	Linger        Linger        // bounds on draining rejected bodies
 	HeaderTimeout time.Duration // for the header of a request; 10 s
-	IdleTimeout   time.Duration // for a connection between requests; 2 min, more than common proxies keep theirs
-	Drain         time.Duration // how long running requests may go on after stop; 20 s
+	IdleTimeout   time.Duration // for a connection between requests; 2 min, longer than common proxies keep connections
+	Drain         time.Duration // how long running requests may continue after the stop; 20 s
 
-	Metrics *telemetry.Metrics // nil: a registry of its own
+	Metrics *telemetry.Metrics // nil: a new registry
 	Log     *slog.Logger       // nil: no log
 }
 
-// Server answers HTTP requests until it is told to stop.
+// Server serves HTTP requests until it is stopped.
 type Server struct {
 	opt      Options
 	log      *slog.Logger
@@ -69,7 +67,7 @@ type Server struct {
 	metrics  metrics
 }
 
-// metrics are the figures of this package; their labels are a route's pattern, a method and a
+// metrics are the metrics of this package. Their labels are a route's pattern, a method and a
 // status, never a path.
 type metrics struct {
 	requests func(n float64, values ...string)
@@ -80,7 +78,7 @@ type metrics struct {
 	cut      func(n float64, values ...string)
 }
 
-// New does no I/O. It panics when Routes already has a pattern of this package.
+// New returns a Server. It does no I/O. It panics if Routes already has a pattern of this package.
 func New(opt Options) *Server {
 	opt = withDefaults(opt)
 	s := &Server{opt: opt, log: opt.Log, metrics: newMetrics(opt.Metrics)}
@@ -126,41 +124,41 @@ func newMetrics(m *telemetry.Metrics) metrics {
 	}
 }
 
-// ServeHTTP answers one request in the steps that the package comment lists. It is exported for
-// tests, and for those who bring their own listener.
+// ServeHTTP serves a request in the steps that the package comment lists. It is exported for tests
+// and for callers with their own listener.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if retired(r) {
-		panic(http.ErrAbortHandler) // its sender may have meant it as a part of the request before
+		panic(http.ErrAbortHandler) // the client may have meant it as a part of the previous body
 	}
-	nameRequest(s.opt.TrustedProxies, w, r)
+	assignRequestID(s.opt.TrustedProxies, w, r)
 	findClient(s.opt.TrustedProxies, r)
 	if r.Body == nil || r.Body == http.NoBody {
 		s.answer(w, r)
 	} else {
-		rest, guarded := s.guardBody(w, r)
-		s.answer(rest, guarded)
-		rest.finish()
+		unread, guarded := s.guardBody(w, r)
+		s.answer(unread, guarded)
+		unread.finish()
 	}
 	if r.Context().Err() != nil {
-		retire(r) // the context of every other request of this connection would be done from its start
+		retire(r) // the contexts of all later requests of this connection would be done from the start
 	}
 }
 
-// answer counts and logs what it answers, also when the handler gave the connection up by
-// panicking.
+// answer serves a request, and counts and logs it, even if the handler aborts the connection by a
+// panic.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w, translate: s.opt.TranslateError}
-	asked := *r.URL // checkPath cuts the sub-path off
+	asked := *r.URL // checkPath removes the sub-path
 	defer func() {
 		s.count(rec, r, start)
-		s.writeLine(rec, r, asked.EscapedPath(), start)
+		s.logRequest(rec, r, asked.EscapedPath(), start)
 	}()
 	defer s.recoverPanic(rec, r)
 	s.pass(rec, r)
 }
 
-// pass lets a request through to its route.
+// pass runs the remaining steps up to the route.
 func (s *Server) pass(rec *recorder, r *http.Request) {
 	setSecurityHeaders(rec.Header(), r)
 	if !s.begin(r) {
@@ -173,10 +171,10 @@ func (s *Server) pass(rec *recorder, r *http.Request) {
 		return
 	}
 	if err := checkPath(r.URL, s.opt.SubPath, s.opt.Slashed, s.opt.Loose); err != nil {
-		if !leaveSlash(rec, r) {
+		if !redirectSlash(rec, r) {
 			problem.Write(rec, r, err)
 		}
 		return
 	}
-	s.route(rec, plainRanges(r))
+	s.route(rec, normalizeRanges(r))
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// certificate is the one in use; it can be changed while connections are made.
+// certificate is the current TLS certificate; it can be replaced while connections are accepted.
 type certificate struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// load reads the files; on an error the certificate in use stays.
+// load reads the files; on an error the current certificate stays.
 func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// end returns the expiry of the certificate in use in Unix seconds, or +Inf without a certificate.
+// end returns the expiry of the current certificate in Unix seconds, or +Inf without a certificate.
 func (c *certificate) end() float64 {
 	if pair := c.current.Load(); pair != nil && pair.Leaf != nil {
 		return float64(pair.Leaf.NotAfter.Unix())
@@ -33,11 +33,11 @@ func (c *certificate) end() float64 {
 	return math.Inf(1)
 }
 
-// certificateSoon is how long before its end a certificate is warned of: the alarm of
-// deploy/prometheus is as early.
+// certificateSoon is how long before its expiry a certificate is warned of, as in the alert of
+// deploy/prometheus.
 const certificateSoon = 14 * 24 * time.Hour
 
-// warn logs that the certificate in use ends soon, or has ended.
+// warn logs if the current certificate expires soon or has expired.
 func (c *certificate) warn(log *slog.Logger) {
 	pair := c.current.Load()
 	if pair == nil || pair.Leaf == nil {
@@ -45,9 +45,9 @@ func (c *certificate) warn(log *slog.Logger) {
 	}
 	switch left := time.Until(pair.Leaf.NotAfter); {
 	case left <= 0:
-		log.Error("the certificate of --tls-cert has ended: clients refuse it; put a new one in place and send SIGHUP", "file", c.certFile, "ended", pair.Leaf.NotAfter)
+		log.Error("the certificate of --tls-cert has expired and clients refuse it; replace the file and send SIGHUP", "file", c.certFile, "ended", pair.Leaf.NotAfter)
 	case left < certificateSoon:
-		log.Warn("the certificate of --tls-cert ends soon; put a new one in place and send SIGHUP", "file", c.certFile, "ends", pair.Leaf.NotAfter)
+		log.Warn("the certificate of --tls-cert expires soon; replace the file and send SIGHUP", "file", c.certFile, "ends", pair.Leaf.NotAfter)
 	}
 }
 
@@ -59,8 +59,8 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// Reload reads the TLS certificate and key again (SIGHUP). On an error the old ones stay in use.
-// Without TLS it does nothing.
+// Reload reads the TLS certificate and key again (SIGHUP). On an error the current ones stay in
+// use. Without TLS it does nothing.
 func (s *Server) Reload() error {
 	if s.opt.TLSCert == "" {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsent is how many bytes of a connection the kernel may hold that it has not sent yet: enough to
-// keep a fast line busy while the program makes the next ones.
+// unsent bounds the unsent bytes of a connection in the kernel. It keeps a fast line busy while the
+// program prepares the next bytes.
 const unsent = 256 << 10
 
-// boundUnsent bounds what the kernel takes of an answer before its peer can take it. Without it a
-// peer that stops reading has up to 4 MiB of the kernel's memory; and one that reads slowly lets so
-// much pile up that for minutes Write seems to stand still.
+// boundUnsent limits how much of a response the kernel buffers. Otherwise a peer that stops reading
+// occupies up to 4 MiB of kernel memory, and behind a slow reader's buffer Write seems to stall for
+// minutes.
 //
-// It returns the connection as roomOf takes it; nil: it is none of TCP.
+// It returns the raw connection for roomOf; nil if c is no TCP connection.
 func boundUnsent(c net.Conn) (syscall.RawConn, error) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -31,9 +31,9 @@ func boundUnsent(c net.Conn) (syscall.RawConn, error) {
 	return raw, errors.Join(err, set)
 }
 
-// roomOf returns how many bytes the kernel takes now of what is written to a connection; 0: a write
-// would wait. The kernel calls a connection writable when a third of its buffer is free, and less
-// than half of what may be unsent is (tcp_stream_memory_free, sk_stream_is_writeable).
+// roomOf returns how many bytes the kernel accepts now; 0 if a write would wait. The kernel reports
+// a connection as writable when a third of its buffer is free and less than half of the unsent
+// limit is used (tcp_stream_memory_free, sk_stream_is_writeable).
 func roomOf(fd int) int {
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(poll, 0); err == nil && n == 0 {
@@ -41,7 +41,7 @@ func roomOf(fd int) int {
 	}
 	size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
 	if err != nil {
-		return leastRoom // the write will tell what is wrong
+		return minRoom // the write will report the error
 	}
-	return max(leastRoom, min(size/4, unsent/2))
+	return max(minRoom, min(size/4, unsent/2))
 }

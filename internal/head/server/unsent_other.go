@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// unsent is how many bytes are copied to a connection in two steps.
+// unsent is twice the size of a copy buffer.
 const unsent = 256 << 10
 
-// boundUnsent does nothing: elsewhere the kernel's own bound is what there is.
+// boundUnsent does nothing: other systems have no such limit.
 func boundUnsent(net.Conn) (syscall.RawConn, error) { return nil, nil }
 
-// roomOf is never asked.
-func roomOf(int) int { return leastRoom }
+// roomOf is not called on this system.
+func roomOf(int) int { return minRoom }

@@ -16,23 +16,23 @@ import (
 	"sync"
 )
 
-// asset is a file of the pages.
+// asset is a file of the web pages.
 type asset struct {
-	mime    string
-	forever bool // its name changes with its content
-	plain   func() (variant, error)
-	zipped  func() (variant, error) // smaller, or the same as plain
+	mime      string
+	immutable bool // the name changes with the content, so it is cached forever
+	plain     func() (variant, error)
+	gzipped   func() (variant, error) // gzip form, or the same as plain if that is not smaller
 }
 
-// variant is one form of a file.
+// variant is one encoding of a file.
 type variant struct {
 	body     []byte
-	tag      string // in quotes
-	encoding string // empty: as it is
+	tag      string // ETag with quotes
+	encoding string // Content-Encoding; "" if uncompressed
 }
 
-// types are told here, and not by the machine, so that they are the same everywhere. What is zip is
-// worth compressing.
+// types maps extensions to media types, independent of the machine. zip marks types worth
+// compressing.
 var types = map[string]struct {
 	mime string
 	zip  bool
@@ -50,11 +50,11 @@ func (u *UI) newAsset(name string) *asset {
 	if !known {
 		kind.mime = "application/octet-stream"
 	}
-	a := &asset{mime: kind.mime, forever: strings.HasPrefix(name, hashed)}
+	a := &asset{mime: kind.mime, immutable: strings.HasPrefix(name, hashedDir)}
 	a.plain = sync.OnceValues(func() (variant, error) { return u.read(name) })
-	a.zipped = a.plain
+	a.gzipped = a.plain
 	if kind.zip {
-		a.zipped = sync.OnceValues(func() (variant, error) { return compress(a.plain()) })
+		a.gzipped = sync.OnceValues(func() (variant, error) { return compress(a.plain()) })
 	}
 	return a
 }
@@ -73,8 +73,8 @@ func (u *UI) read(name string) (variant, error) {
 
 var baseTag = regexp.MustCompile(`<base [^>]*>`)
 
-// withBase makes all addresses of a page relative to the base URL. Those of files come after it, as
-// HTML wants it.
+// withBase inserts or replaces the base element, so that relative URLs of the page refer to the
+// base URL. It precedes all URLs, as HTML requires.
 func withBase(page []byte, href string) []byte {
 	tag := []byte(`<base href="` + html.EscapeString(href) + `">`)
 	if at := baseTag.FindIndex(page); at != nil {
@@ -83,11 +83,11 @@ func withBase(page []byte, href string) []byte {
 	return bytes.Replace(page, []byte("<head>"), append([]byte("<head>"), tag...), 1)
 }
 
-// smallest is from where on compression saves a packet.
-const smallest = 1024 // bytes
+// minCompressed is the size from which compression saves a packet.
+const minCompressed = 1024 // bytes
 
 func compress(v variant, err error) (variant, error) {
-	if err != nil || len(v.body) < smallest {
+	if err != nil || len(v.body) < minCompressed {
 		return v, err
 	}
 	var b bytes.Buffer
@@ -104,12 +104,11 @@ func compress(v variant, err error) (variant, error) {
 	return variant{body: b.Bytes(), tag: strings.TrimSuffix(v.tag, `"`) + `-gz"`, encoding: "gzip"}, nil
 }
 
-// serve answers with the file. A Range is not looked at (RFC 9110 §14.2 allows it): the files are
-// small.
+// serve sends the file. It ignores Range, as RFC 9110 §14.2 allows, because the files are small.
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	form := a.plain
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
-		form = a.zipped
+		form = a.gzipped
 	}
 	v, err := form()
 	if err != nil {
@@ -119,10 +118,10 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	h.Set("ETag", v.tag)
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "no-cache")
-	if a.forever {
+	if a.immutable {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that RFC 9111 suggests
 	}
-	if knows(r.Header.Get("If-None-Match"), v.tag) {
+	if matchesTag(r.Header.Get("If-None-Match"), v.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -133,14 +132,14 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(v.body) // fails only when the client is gone
+		_, _ = w.Write(v.body) // fails only if the client is disconnected
 	}
 	return nil
 }
 
-// knows reports whether an If-None-Match names the tag, weakly compared (RFC 9110 §13.1.2). The
-// tags of this package hold no commas.
-func knows(header, tag string) bool {
+// matchesTag reports whether If-None-Match lists the tag by weak comparison (RFC 9110 §13.1.2).
+// Tags of this package have no commas.
+func matchesTag(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
 			return true
@@ -149,7 +148,8 @@ func knows(header, tag string) bool {
 	return false
 }
 
-// acceptsGzip reads an Accept-Encoding (RFC 9110 §12.5.3); a weight of nothing but zeros refuses.
+// acceptsGzip reports whether Accept-Encoding accepts gzip (RFC 9110 §12.5.3). A weight of zero
+// refuses it.
 func acceptsGzip(header string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		coding, weight, weighed := strings.Cut(one, ";")

@@ -11,16 +11,15 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// policy is the Content-Security-Policy of all pages. Scripts and styles are files of ours: none
-// inline, no eval. Two things are wider than that, each for a reason:
+// policy returns the Content-Security-Policy of all pages. Scripts and styles come only from this
+// server: nothing inline, no eval. There are two exceptions:
 //
-//   - 'wasm-unsafe-eval' lets the uploader compile the WebAssembly that hashes; it lets no text become a script.
-//   - style-src-attr 'unsafe-inline' is for the style attributes in templates of components: they move boxes, and load nothing,
-//     because img-src and font-src hold for them, too.
+//   - 'wasm-unsafe-eval' lets the uploader compile the WebAssembly that hashes; it does not allow text as script.
+//   - style-src-attr 'unsafe-inline' is for style attributes in component templates: they position boxes and load nothing, because
+//     img-src and font-src apply to them.
 //
-// blob: is for previews, and for workers where a bundler makes them so; data: for icons in style
-// sheets. Where downloads are sent on to the store, pictures, sound and video come from its origin,
-// too: those are what the API sends on for being looked at.
+// blob: is for previews and bundled workers, data: for icons in style sheets. If downloads are
+// redirected to the store, its origin is allowed for images, audio and video.
 func policy(subPath, store string) string {
 	if store != "" {
 		store = " " + store
@@ -44,9 +43,10 @@ func policy(subPath, store string) string {
 	}, "; ")
 }
 
-// Directives are the names under which reports are counted: those of the policy, and "other".
+// Directives returns the names that reports are counted under: the directives of the policy, and
+// "other".
 func Directives() []string {
-	names := []string{"script-src-elem", "script-src-attr", "style-src-elem"} // as browsers call them in reports
+	names := []string{"script-src-elem", "script-src-attr", "style-src-elem"} // browsers' names in reports
 	for one := range strings.SplitSeq(policy("", ""), "; ") {
 		name, _, _ := strings.Cut(one, " ")
 		names = append(names, name)
@@ -56,11 +56,11 @@ func Directives() []string {
 
 const (
 	otherDirective = "other"
-	maxReport      = 16 << 10 // bytes; browsers cut what they quote
+	maxReport      = 16 << 10 // bytes; browsers truncate quotations
 )
 
-// serveReport takes what browsers tell (CSP3 §5.3): anybody may send it, so it is counted and
-// nothing of it is kept.
+// serveReport counts a report of a browser (CSP3 §5.3). Anybody may send one, so nothing of it is
+// stored.
 func (u *UI) serveReport(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReport))
 	var report struct {

@@ -1,18 +1,17 @@
-// Package webui serves the pages: the files that "vite build" of web/ leaves in dist, which are
-// part of the binary.
+// Package webui serves the web pages: the files that "vite build" of web/ writes to dist, which are
+// embedded in the binary.
 //
-// It answers the GETs that no other head has a route for:
+// It serves the GETs that no other head has a route for:
 //
-//	/assets/...     files whose names carry a hash of what is in them: kept by browsers for ever
-//	/favicon.svg    any other file of dist: asked for again each time, and answered by 304
-//	else            index.html, where the client asks for a page ("Accept: text/html"): the page's own router knows the address
+//	/assets/...     files with a content hash in their names: cached by browsers forever
+//	/favicon.svg    any other file of dist: revalidated each time, and answered by 304
+//	else            index.html, if the client requests a page ("Accept: text/html"): the page's own router handles the path
 //
-// What is below the prefixes of other heads, and what is not a page, is a 404 problem as before.
+// Unknown paths below the prefixes of other heads, and missing files, are 404 problems.
 //
-// A page may run only what is served here, connect only to here, and be framed by nobody; see
-// policy. What a browser blocks it reports to /csp-report, where it is counted. What users store
-// never comes from this package: contents are sent by the API, under a policy of their own that
-// lets them do nothing.
+// A page may run only scripts of this server, connect only to it, and cannot be framed; see policy.
+// Browsers report what they block to /csp-report, where it is counted. Contents of users are never
+// served by this package but by the API, under a policy that lets them do nothing.
 package webui
 
 import (
@@ -26,33 +25,34 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// The pattern has "all" because bundlers give some chunks names with a leading underscore.
+// "all:" is needed because bundlers give some chunks names with a leading underscore.
 //
 //go:embed all:dist
 var dist embed.FS
 
 // Options configure New.
 type Options struct {
-	// SubPath is the path of the base URL: "" or "/drive". Addresses in pages are relative to it.
+	// SubPath is the path of the base URL: "" or "/drive". URLs in pages are relative to it.
 	SubPath string
-	// Store is the origin that downloads are sent on to, as https://store.example.org; empty: they
-	// are not.
+	// Store is the origin that downloads are redirected to, as https://store.example.org; empty
+	// without redirects.
 	Store string
-	// Files are the pages. Default: those in the binary.
+	// Files are the files of the pages. Default: those in the binary.
 	Files fs.FS
-	// Blocked is called for each report of something that a browser blocked, with the directive
-	// that blocked it, one of Directives. Default: nobody is told.
+	// Blocked is called for each report of a browser, with the violated directive, one of
+	// Directives. Default: reports are dropped.
 	Blocked func(directive string)
 }
 
 // UI serves the pages. It is safe for concurrent use.
 type UI struct {
 	opt    Options
-	assets map[string]*asset // by path, without the first slash
+	assets map[string]*asset // by path without the leading slash
 	policy string
 }
 
-// New reads the names of the pages' files; contents are read when they are asked for first.
+// New lists the files of the pages; contents are read at the first request. It fails if there is no
+// index.html.
 func New(opt Options) (*UI, error) {
 	if opt.Files == nil {
 		files, err := fs.Sub(dist, "dist")
@@ -79,18 +79,17 @@ func New(opt Options) (*UI, error) {
 }
 
 const (
-	index  = "index.html"
-	hashed = "assets/" // where the bundler puts files whose names carry a hash
+	index     = "index.html"
+	hashedDir = "assets/" // directory of files with a content hash in their names
 )
 
-// others are the first segments of the addresses of other heads: what they do not know is not a
-// page.
-var others = []string{"api", "tus", "healthz", "readyz", "metrics", "problems", "csp-report", "assets"}
+// others are the first path segments of other heads. Unknown paths below them are not pages.
+var otherHeads = []string{"api", "tus", "healthz", "readyz", "metrics", "problems", "csp-report", "assets"}
 
-// Register adds the addresses that are not GETs to the mux of all heads.
+// Register adds the routes that are not GETs to mux.
 func (u *UI) Register(mux *http.ServeMux) { mux.HandleFunc("POST /csp-report", u.serveReport) }
 
-// ServeHTTP answers GET and HEAD of what no route has.
+// ServeHTTP serves GET and HEAD of paths without a route.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	a := u.assets[name]
@@ -107,21 +106,21 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isPage reports whether the client asks for a page and not for a file that is not there.
+// isPage reports whether the client requests a page instead of a missing file.
 func isPage(path string, r *http.Request) bool {
 	first, _, _ := strings.Cut(path, "/")
-	if slices.Contains(others, first) {
+	if slices.Contains(otherHeads, first) {
 		return false
 	}
 	return path == "" || strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// setHeaders says what a page may do. The opener policy counts only where the connection is secure;
-// elsewhere browsers warn of it.
+// setHeaders sets the security headers of a page. The opener policy is set only on secure
+// connections; otherwise browsers warn.
 func (u *UI) setHeaders(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", u.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer") // addresses of shares are secrets
+	h.Set("Referrer-Policy", "no-referrer") // URLs of shares are secret
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 	if r.URL.Scheme == "https" {

@@ -1,13 +1,14 @@
-// Package depth says how much a test tries. There are three depths, and every test runs at each of
+// Package depth selects how much a test tries. There are three depths, and every test runs at each
+// of
 // them unless it says otherwise:
 //
 //	short    go test -short            what a change usually breaks, without services      make check
 //	normal   go test                   one smoke of everything, what lands a change        make test, .ci/run
 //	deep     SMARTDRIVE_TEST_DEPTH=deep  long histories, every call, many kills            make deep
 //
-// A test that repeats itself (random histories, a crash at every call, kills) asks Pick how often.
-// A test that only makes sense at length calls Normal or Deep, which skip it and name the command
-// that runs it.
+// A test with repetitions (random histories, a crash at every call, kills) takes their number from
+// Pick. A test that needs much time calls Normal or Deep, which skip it and name the command that
+// runs it.
 package depth
 
 import (
@@ -17,10 +18,10 @@ import (
 
 const variable = "SMARTDRIVE_TEST_DEPTH"
 
-// IsDeep reports whether this run is a deep one.
+// IsDeep reports whether this is a deep run.
 func IsDeep() bool { return os.Getenv(variable) == "deep" }
 
-// Pick returns how often a test repeats what it does, at the depth of this run.
+// Pick returns the number of repetitions for the depth of this run.
 func Pick(short, normal, deeply int) int {
 	switch {
 	case IsDeep():
@@ -40,7 +41,7 @@ func Normal(t testing.TB) {
 	}
 }
 
-// Deep skips the test unless this run is a deep one.
+// Deep skips the test unless this is a deep run.
 func Deep(t testing.TB) {
 	t.Helper()
 	if !IsDeep() {

@@ -12,19 +12,19 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// Disk is an ext4 with a journal, in a file. What the kernel has written to the file is what a disk
-// has when the power goes; the rest is in memory.
+// Disk is an ext4 file system with a journal in an image file. Data that the kernel has written to
+// the image survives a power failure; data in memory is lost.
 type Disk struct {
-	Root  string // where it is mounted
+	Root  string // mount point
 	image string
 }
 
-// Size is that of a disk, in bytes, a part of which is the file system's. Only what is written of
-// it takes room.
+// Size is the size of the image in bytes, including the file system's own data. The image is
+// sparse.
 const Size = 64 << 20
 
-// New makes and mounts one, with blocks of so many bytes, until the test ends. Only root can, with
-// loop devices and mkfs.ext4; otherwise the test is skipped.
+// New creates and mounts a disk with the given block size, until the test ends. It requires root,
+// loop devices and mkfs.ext4; otherwise it skips the test.
 func New(t testing.TB, block string) *Disk {
 	t.Helper()
 	d := &Disk{image: filepath.Join(t.TempDir(), "image"), Root: t.TempDir()}
@@ -40,7 +40,7 @@ func New(t testing.TB, block string) *Disk {
 	return d
 }
 
-// Unmount takes it out, at once. Of a disk that New made the end of the test does it.
+// Unmount unmounts the disk at once. The end of the test does so for a disk of New.
 func (d *Disk) Unmount(t testing.TB) {
 	t.Helper()
 	if err := syscall.Unmount(d.Root, syscall.MNT_DETACH); err != nil {
@@ -48,8 +48,8 @@ func (d *Disk) Unmount(t testing.TB) {
 	}
 }
 
-// Cut mounts, elsewhere, what is on the disk when the power goes now: the kernel plays the journal
-// back. The caller unmounts it.
+// Cut returns the disk as it would be after a power failure now, mounted elsewhere; the kernel
+// replays the journal. The caller unmounts it.
 func (d *Disk) Cut(t testing.TB) *Disk {
 	t.Helper()
 	after := &Disk{image: filepath.Join(t.TempDir(), "image"), Root: t.TempDir()}

@@ -1,2 +1,2 @@
-// Package disktest gives tests a disk whose power goes when they say so. There is one on Linux.
+// Package disktest provides a disk whose power fails on demand. It exists only on Linux.
 package disktest

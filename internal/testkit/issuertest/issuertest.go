@@ -1,5 +1,5 @@
 // Package issuertest is an identity provider for tests: OpenID Connect Core 1.0 with the code flow
-// and PKCE (RFC 7636), by HTTP. Whoever comes to it is logged in as the person that it was told.
+// and PKCE (RFC 7636) over HTTP. It logs every visitor in as the person set by Be.
 package issuertest
 
 import (
@@ -19,36 +19,36 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 )
 
-// The client that the provider knows.
+// The registered client.
 const (
 	Client = "smartdrive"
 	Secret = "a secret of the client"
 )
 
-// Issuer is a provider. Its fields may be changed between requests.
+// Issuer is an identity provider. Its methods may be called between requests.
 type Issuer struct {
 	URL string
 
-	mu     sync.Mutex
-	claims map[string]any // of the ID token
-	info   map[string]any // of the userinfo endpoint
-	down   bool
-	method string // by which alone clients say who they are; empty: any
-	alone  bool   // there is no userinfo endpoint
-	asked  int    // tokens that were asked for
-	key    *rsa.PrivateKey
-	name   string // of the key
-	codes  map[string]grant
-	tokens map[string]map[string]any // access tokens: what the userinfo endpoint says
+	mu            sync.Mutex
+	claims        map[string]any // claims of the ID token
+	info          map[string]any // response of the userinfo endpoint
+	down          bool
+	authMethod    string // the only accepted client authentication; empty: any
+	noUserInfo    bool   // there is no userinfo endpoint
+	tokenRequests int    // number of token requests
+	key           *rsa.PrivateKey
+	name          string // id of the key
+	codes         map[string]grant
+	tokens        map[string]map[string]any // userinfo by access token
 }
 
-// grant is what a code was given for.
+// grant is the authorization that a code stands for.
 type grant struct {
 	challenge, redirect, nonce string
 	claims, info               map[string]any
 }
 
-// New starts a provider that ends with the test.
+// New starts a provider that stops at the end of the test.
 func New(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{codes: map[string]grant{}, tokens: map[string]map[string]any{}}
@@ -59,7 +59,7 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Rotate makes the provider sign with another key.
+// Rotate replaces the signing key.
 func (i *Issuer) Rotate(t testing.TB) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -71,8 +71,8 @@ func (i *Issuer) Rotate(t testing.TB) {
 	i.key, i.name = key, rand.Text()
 }
 
-// Be says who comes next: the claims of the ID token, and what the userinfo endpoint says beside
-// "sub". Members that a token has by itself (iss, aud, exp, iat, nonce) may be given, too.
+// Be sets the next user: the claims of the ID token, and the userinfo besides "sub". claims may
+// override the token's own members (iss, aud, exp, iat, nonce).
 func (i *Issuer) Be(claims, info map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -80,35 +80,35 @@ func (i *Issuer) Be(claims, info map[string]any) {
 	maps.Copy(i.info, info)
 }
 
-// Stop makes the provider answer 503 to everything, or no longer.
+// Stop makes the provider answer 503 to everything, or ends that.
 func (i *Issuer) Stop(down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.down = down
 }
 
-// Only makes the provider take a client's secret in one way alone, such as client_secret_post.
+// Only restricts client authentication to one method, such as client_secret_post.
 func (i *Issuer) Only(method string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.method = method
+	i.authMethod = method
 }
 
-// WithoutUserInfo takes the userinfo endpoint away.
+// WithoutUserInfo removes the userinfo endpoint.
 func (i *Issuer) WithoutUserInfo() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.alone = true
+	i.noUserInfo = true
 }
 
-// Asked is how often a token was asked for.
+// Asked returns the number of token requests.
 func (i *Issuer) Asked() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked
+	return i.tokenRequests
 }
 
-// Visit goes to an address of Begin, as a browser does, and returns what the page gets back.
+// Visit opens a URL of Begin like a browser, and returns the query of the redirect back.
 func (i *Issuer) Visit(t testing.TB, address string) url.Values {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
@@ -127,8 +127,8 @@ func (i *Issuer) Visit(t testing.TB, address string) url.Values {
 	return to.Query()
 }
 
-// LogoutToken is what the provider sends to end the logins of a subject (OpenID Connect
-// Back-Channel Logout 1.0 §2.4); with changes.
+// LogoutToken returns a token that ends the logins of a subject (OpenID Connect Back-Channel Logout
+// 1.0 §2.4). changes overrides its claims.
 func (i *Issuer) LogoutToken(subject string, changes map[string]any) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,12 +145,12 @@ func (i *Issuer) sign(claims ...map[string]any) string {
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
-		panic(err) // a test's own claims
+		panic(err) // a test passed invalid claims
 	}
 	return oidctest.SignIDToken(i.key, i.name, "RS256", string(b))
 }
 
-// ServeHTTP is the provider.
+// ServeHTTP implements the provider's endpoints.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -182,10 +182,10 @@ func (i *Issuer) description() map[string]any {
 		"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
 		"userinfo_endpoint": i.URL + "/userinfo", "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
 	}
-	if i.method != "" {
-		d["token_endpoint_auth_methods_supported"] = []string{i.method}
+	if i.authMethod != "" {
+		d["token_endpoint_auth_methods_supported"] = []string{i.authMethod}
 	}
-	if i.alone {
+	if i.noUserInfo {
 		delete(d, "userinfo_endpoint")
 	}
 	return d
@@ -204,19 +204,19 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
-	i.asked++
+	i.tokenRequests++
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
 	} else {
 		secret, _ = url.QueryUnescape(secret) // RFC 6749 §2.3.1
 	}
-	if id != Client || secret != Secret || i.method != "" && basic != (i.method == "client_secret_basic") {
+	if id != Client || secret != Secret || i.authMethod != "" && basic != (i.authMethod == "client_secret_basic") {
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
 	g, ok := i.codes[r.PostFormValue("code")]
-	delete(i.codes, r.PostFormValue("code")) // it is good once
+	delete(i.codes, r.PostFormValue("code")) // a code is valid once
 	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 	if !ok || g.redirect != r.PostFormValue("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})

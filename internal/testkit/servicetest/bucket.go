@@ -12,8 +12,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Emptied has all deleted at the end of the test that is below a prefix of a bucket. It is called
-// before what writes there is made: that ends first.
+// Emptied deletes everything below a prefix of a bucket at the end of the test. Call it before the
+// writer is created, so that the writer ends first.
 func Emptied(t testing.TB, bucket *url.URL, prefix string) {
 	t.Helper()
 	at := *bucket

@@ -9,17 +9,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Kfake in SMARTDRIVE_TEST_KAFKA asks for a Kafka inside the test process.
+// Kfake is the value of SMARTDRIVE_TEST_KAFKA for a Kafka inside of the test process.
 const Kfake = "kfake"
 
-// RealKafka reports whether URL names a real Kafka. What depends on how a broker behaves when it
-// ends, or on its speed, asks.
+// RealKafka reports whether URL returns a real Kafka. Tests that depend on a broker's speed or
+// shutdown call it.
 func RealKafka() bool {
 	url := os.Getenv("SMARTDRIVE_TEST_KAFKA")
 	return url != "" && url != Kfake
 }
 
-// inside is the Kafka of this process. It is there as long as a test uses it.
+// inside is the Kafka of this process. It runs while a test uses it.
 var inside struct {
 	mu      sync.Mutex
 	users   int

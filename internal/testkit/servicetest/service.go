@@ -1,14 +1,14 @@
-// Package servicetest hands tests the real services they run against: a database, Redis, Kafka, an
-// S3 store. "make services" starts them and "make test" names them in the environment; a test whose
-// service is not named skips with that reason, or fails where SMARTDRIVE_TEST_REQUIRE lists the
-// service. The same goes for programs of others: see Tool.
+// Package servicetest provides real services to tests: a database, Redis, Kafka, an S3 store. "make
+// services" starts them, and "make test" passes them in the environment. A test whose service is
+// not configured is skipped, or fails if SMARTDRIVE_TEST_REQUIRE lists the service. The same
+// applies to external programs: see Tool.
 //
-// Services are shared by all tests that run: whoever uses one keeps to a database, key prefix,
-// topic prefix or bucket of their own; see Unique.
+// All running tests share the services. Each test must use a database, key prefix, topic prefix or
+// bucket of its own; see Unique.
 //
-// SMARTDRIVE_TEST_KAFKA=kfake stands for a Kafka inside the test process, for machines that have no
-// Java: "make services" writes it there. It speaks the protocol and keeps nothing. Where
-// SMARTDRIVE_TEST_REQUIRE lists kafka it is not good enough.
+// SMARTDRIVE_TEST_KAFKA=kfake selects a Kafka inside of the test process, for machines without
+// Java; "make services" sets it there. It speaks the protocol and stores nothing durably. It does
+// not satisfy SMARTDRIVE_TEST_REQUIRE.
 package servicetest
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Service is the name of a service, as SMARTDRIVE_TEST_REQUIRE spells it.
+// Service is the name of a service, as in SMARTDRIVE_TEST_REQUIRE.
 type Service string
 
-// The services. Each is named by the variable SMARTDRIVE_TEST_<NAME>.
+// The services. The variable SMARTDRIVE_TEST_<NAME> holds the address of each.
 const (
 	MySQL        Service = "mysql"         // mysql://user:password@host:port/
 	Redis        Service = "redis"         // redis://host:port, one server
@@ -32,7 +32,7 @@ const (
 	S3           Service = "s3"            // s3://key:secret@host:port/bucket?insecure=true
 )
 
-// URL returns where the service is, or skips the test.
+// URL returns the address of a service, or skips the test.
 func URL(t testing.TB, s Service) string {
 	t.Helper()
 	variable := "SMARTDRIVE_TEST_" + strings.ToUpper(string(s))
@@ -50,8 +50,8 @@ func required(s Service) bool {
 	return slices.Contains(strings.Split(os.Getenv("SMARTDRIVE_TEST_REQUIRE"), ","), string(s))
 }
 
-// Missing skips the test because the machine lacks s, which may be another thing than a service, or
-// fails it where s is required.
+// Missing skips the test because the machine lacks s, a service or program; it fails the test if s
+// is required.
 func Missing(t testing.TB, s Service, why string) {
 	t.Helper()
 	if required(s) {
@@ -60,7 +60,7 @@ func Missing(t testing.TB, s Service, why string) {
 	t.Skipf("no %s: %s", s, why)
 }
 
-// Unique returns a name that no other test has: lower-case letters and digits, at most 24
+// Unique returns a name that no other test uses: lower-case letters and digits, at most 24
 // characters.
 func Unique() string {
 	return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:23]

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// packages are Debian's names of programs whose package has another name.
+// packages maps programs to Debian packages of another name.
 var packages = map[string]string{
 	"nginx": "nginx-light", "7z": "p7zip-full", "bsdtar": "libarchive-tools", "java": "openjdk-17-jre-headless", "node": "nodejs", "nextcloudcmd": "nextcloud-desktop-cmd",
 }
 
-// Tool returns the path of a program, looked for on PATH and then elsewhere. Without it the test is
-// skipped, or fails where SMARTDRIVE_TEST_REQUIRE lists its name.
+// Tool returns the path of a program, searched on PATH and then elsewhere. Without it the test is
+// skipped, or fails if SMARTDRIVE_TEST_REQUIRE lists the program.
 func Tool(t testing.TB, name string, elsewhere ...string) string {
 	t.Helper()
 	for _, candidate := range append([]string{name}, elsewhere...) {

@@ -1,5 +1,5 @@
-// Package transcripttest plays requests from a file to a handler, and holds what it answers against
-// the same file. A file is what a client of some protocol sends, in its order, written from the
+// Package transcripttest replays requests from a file against a handler and compares the responses
+// with the same file. A file holds what a client of some protocol sends, in order, written from the
 // description of that protocol:
 //
 //	# what the client does
@@ -13,9 +13,9 @@
 //	<
 //	< the body of the answer
 //
-// A line with = keeps what its expression finds in the answer, before anything is masked: {token}
-// stands for it in the requests that follow. What is different in each run is masked in the
-// answers: each id has a number. With -update the answers are written to the file.
+// A line with = captures what its expression matches in the response, before masking; {token}
+// stands for it in later requests. Values that differ in each run are masked in the responses: each
+// id gets a number. With -update the responses are written to the file.
 package transcripttest
 
 import (
@@ -36,34 +36,35 @@ import (
 
 var update = flag.Bool("update", false, "write what was answered to the files of requests")
 
-// Options say how a file is played.
+// Options configure Play.
 type Options struct {
 	Handler http.Handler
-	// Prepare completes a request, such as by a login. Default: it is sent as it is.
+	// Prepare completes a request, such as by a login. Default: nothing.
 	Prepare func(*http.Request)
-	// Headers are those of answers that the file has.
+	// Headers are the response headers that the file contains.
 	Headers []string
-	// Mask are expressions of what differs from run to run, beside ids. A part in parentheses is
-	// masked alone, else all of it is.
+	// Mask are expressions for values that differ from run to run, besides ids. If an expression
+	// has a group, only the group is masked.
 	Mask []*regexp.Regexp
 }
 
-// exchange is one request of a file, and what belongs to it.
+// exchange is a request of a file with its response.
 type exchange struct {
-	before []string // comments and empty lines
-	sent   []string // the lines of the request, without their marks
-	keep   []keep
-	answer []string
+	before   []string // comments and empty lines before the request
+	sent     []string // lines of the request without their marks
+	captures []capture
+	answer   []string
 }
 
-// requestLine is the first line of a request: no body has such a line.
+// requestLine matches the first line of a request; no body contains such a line.
 var requestLine = regexp.MustCompile(`^[A-Z]+ /`)
 
-type keep struct{ name, expression string }
+type capture struct{ name, expression string }
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// Play plays a file.
+// Play sends the requests of a file to the handler. The test fails if the responses differ from the
+// file.
 func Play(t *testing.T, file string, opt Options) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -87,7 +88,7 @@ func Play(t *testing.T, file string, opt Options) {
 	}
 }
 
-// parse reads the exchanges of a file, and what stands behind the last one.
+// parse returns the exchanges of a file, and the lines after the last one.
 func parse(t *testing.T, text string) (all []exchange, tail []string) {
 	t.Helper()
 	var now exchange
@@ -102,7 +103,7 @@ func parse(t *testing.T, text string) (all []exchange, tail []string) {
 		mark, rest, _ := strings.Cut(line, " ")
 		switch {
 		case mark == ">":
-			if answered || len(now.keep) > 0 || requestLine.MatchString(rest) {
+			if answered || len(now.captures) > 0 || requestLine.MatchString(rest) {
 				flush()
 			}
 			answered = false
@@ -112,7 +113,7 @@ func parse(t *testing.T, text string) (all []exchange, tail []string) {
 			if !ok {
 				t.Fatalf("%q keeps nothing", line)
 			}
-			now.keep = append(now.keep, keep{name, expression})
+			now.captures = append(now.captures, capture{name, expression})
 		case mark == "<":
 			answered = true
 		case line == "" || strings.HasPrefix(line, "#"):
@@ -139,7 +140,7 @@ func format(all []exchange, tail []string) string {
 		for _, line := range e.sent {
 			write(">", line)
 		}
-		for _, k := range e.keep {
+		for _, k := range e.captures {
 			write("=", k.name+" "+k.expression)
 		}
 		for _, line := range e.answer {
@@ -152,12 +153,12 @@ func format(all []exchange, tail []string) string {
 	return b.String()
 }
 
-// player sends requests, and remembers what it was answered.
+// player sends requests and remembers captured values.
 type player struct {
 	Options
 
-	vars map[string]string // what was kept
-	ids  map[string]string // what each id is called
+	vars map[string]string // captured values by name
+	ids  map[string]string // number of each id
 }
 
 func (p player) send(t *testing.T, e exchange) []string {
@@ -165,9 +166,9 @@ func (p player) send(t *testing.T, e exchange) []string {
 	w := httptest.NewRecorder()
 	p.Handler.ServeHTTP(w, p.request(t, e.sent))
 	whole := new(strings.Builder)
-	_ = w.Result().Header.Write(whole) // into memory
+	_ = w.Result().Header.Write(whole) // a Builder does not fail
 	whole.WriteString("\n" + w.Body.String())
-	for _, k := range e.keep {
+	for _, k := range e.captures {
 		found := regexp.MustCompile(k.expression).FindStringSubmatch(whole.String())
 		if len(found) < 2 {
 			t.Fatalf("%s: the answer has nothing for %q:\n%d\n%s", e.sent[0], k.expression, w.Code, whole)
@@ -176,7 +177,7 @@ func (p player) send(t *testing.T, e exchange) []string {
 	}
 	answer := []string{fmt.Sprint(w.Code)}
 	for _, name := range p.Headers {
-		for key, values := range w.Result().Header { // some keys are not as package http writes them
+		for key, values := range w.Result().Header { // some keys are not canonical
 			for _, value := range values {
 				if strings.EqualFold(key, name) {
 					answer = append(answer, name+": "+p.mask(value))
@@ -186,7 +187,7 @@ func (p player) send(t *testing.T, e exchange) []string {
 	}
 	if w.Body.Len() > 0 {
 		answer = append(answer, "")
-		answer = append(answer, strings.Split(strings.TrimSuffix(p.mask(apart(w.Body.String())), "\n"), "\n")...)
+		answer = append(answer, strings.Split(strings.TrimSuffix(p.mask(splitLines(w.Body.String())), "\n"), "\n")...)
 	}
 	return answer
 }
@@ -238,7 +239,7 @@ func (p player) request(t *testing.T, sent []string) *http.Request {
 	return r
 }
 
-// mask gives each id a number, and hides the rest that differs.
+// mask replaces each id by its number, and hides the other varying values.
 func (p player) mask(s string) string {
 	s = uuid.ReplaceAllStringFunc(s, func(id string) string {
 		if _, known := p.ids[id]; !known {
@@ -257,12 +258,12 @@ func (p player) mask(s string) string {
 	return s
 }
 
-// lists are where elements of JSON begin that are objects, and the data of OCS.
+// lists matches the beginning of objects in JSON arrays and of the data of OCS.
 var lists = regexp.MustCompile(`([\[,]|"data":)(\{)`)
 
-// apart puts the elements of XML, and the objects in lists of JSON, on lines of their own: what has
-// changed is a line then.
-func apart(s string) string {
+// apart puts XML elements, and objects in JSON arrays, on lines of their own, so that differences
+// show as lines.
+func splitLines(s string) string {
 	var b strings.Builder
 	in := bufio.NewReader(strings.NewReader(s))
 	for {
@@ -272,7 +273,7 @@ func apart(s string) string {
 			break
 		}
 		opened := strings.LastIndexByte(text, '<')
-		empty := opened >= 0 && !strings.HasPrefix(text[opened:], "</") // an element without content stays together
+		empty := opened >= 0 && !strings.HasPrefix(text[opened:], "</") // an element without content stays on one line
 		if next, err := in.Peek(2); err == nil && next[0] == '<' && !(empty && next[1] == '/') {
 			b.WriteByte('\n')
 		}
