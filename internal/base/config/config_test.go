@@ -37,7 +37,7 @@ func load(args []string, env []string, file string) (Config, error) {
 	})
 }
 
-func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
+func TestLoadDefaults(t *testing.T) {
 	t.Parallel()
 	c, err := load(nil, nil, "")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestTheDefaultQuotaCanBeUnlimited(t *testing.T) {
 	}
 }
 
-func TestAFlagBeatsAVariableBeatsTheFileBeatsTheDefault(t *testing.T) {
+func TestFlagOverridesVariableOverridesFile(t *testing.T) {
 	t.Parallel()
 	const file = "upload-idle: 3s\nuser-requests: 3\ndefault-quota: 3GiB\nlisten:\n"
 	env := []string{"SMARTDRIVE_UPLOAD_IDLE=2s", "SMARTDRIVE_USER_REQUESTS=2", "SMARTDRIVE_CONFIG=drive.yaml", "SMARTDRIVE_MIN_FREE="}
@@ -86,7 +86,7 @@ func TestAFlagBeatsAVariableBeatsTheFileBeatsTheDefault(t *testing.T) {
 	}
 }
 
-func TestListsComeInEveryForm(t *testing.T) {
+func TestListForms(t *testing.T) {
 	t.Parallel()
 	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	for name, in := range map[string]struct {
@@ -107,7 +107,7 @@ func TestListsComeInEveryForm(t *testing.T) {
 }
 
 // What is wrong is said so that the reader knows which setting, where it stands, and what to write.
-func TestErrors(t *testing.T) {
+func TestLoadErrorsNameSettingAndRemedy(t *testing.T) {
 	t.Parallel()
 	file := []string{"--config=drive.yaml"}
 	tests := []struct {
@@ -165,7 +165,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreAllowed(t *testing.T) {
+func TestAllowedValues(t *testing.T) {
 	t.Parallel()
 	c, err := load([]string{
 		"--base-url=https://example.org/drive/", "--scrub=0", "--trash-keep=30d", "--cors-origins=https://A.example:8443,*",
@@ -181,7 +181,7 @@ func TestValuesThatAreAllowed(t *testing.T) {
 	}
 }
 
-func TestAVariableThatWasMeantAsASettingIsNoted(t *testing.T) {
+func TestMistypedVariableIsNoted(t *testing.T) {
 	t.Parallel()
 	c, err := load(nil, []string{"SMARTDRIVE_UPLOADIDLE=1s", "SMARTDRIVE_TOKEN=x", "SMARTDRIVE_SERVICE_HOST=10.0.0.1", "OTHER=1"}, "")
 	if err != nil {
@@ -194,7 +194,7 @@ func TestAVariableThatWasMeantAsASettingIsNoted(t *testing.T) {
 }
 
 // A variable that names the file of a secret is a setting.
-func TestTheFileOfASecretIsNotNoted(t *testing.T) {
+func TestSecretFileVariableIsNotNoted(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings {
 		env := environment{s.variable() + "_FILE=/run/secrets/it"}
@@ -204,7 +204,7 @@ func TestTheFileOfASecretIsNotNoted(t *testing.T) {
 	}
 }
 
-func TestTheHelpNamesEveryFlagWithItsDefault(t *testing.T) {
+func TestHelpListsFlagsWithDefaults(t *testing.T) {
 	t.Parallel()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	AddFlags(flags)

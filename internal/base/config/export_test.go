@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestHostsOfExportsAreChecked(t *testing.T) {
+func TestExportHostsAreChecked(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string][]string{
 		"Docs.Example.org, *.b.example:8443,10.0.0.1:80,[::1]:80": {"docs.example.org", "*.b.example:8443", "10.0.0.1:80", "[::1]:80"},

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPlacesAreShownWithoutSecrets(t *testing.T) {
+func TestShownHidesSecrets(t *testing.T) {
 	t.Parallel()
 	for place, want := range map[string]string{
 		"":                        "",
@@ -53,7 +53,7 @@ func TestParseContents(t *testing.T) {
 	}
 }
 
-func TestContentsAsText(t *testing.T) {
+func TestContentsText(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
 	for _, text := range []string{

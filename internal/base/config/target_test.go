@@ -20,7 +20,7 @@ const (
 	someKafka = "--kafka=kafka.example"
 )
 
-func TestWhereThingsAre(t *testing.T) {
+func TestParseTargets(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		args []string
@@ -101,7 +101,7 @@ func loadWith(args, env []string) (Config, error) {
 }
 
 // Nothing that is said about a wrong value holds its password.
-func TestErrorsOfTargets(t *testing.T) {
+func TestTargetErrorsHidePasswords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
 		{"--db=postgres://ann:sesame@db/drive", "--db: write it as mysql://"},
@@ -158,7 +158,7 @@ func TestErrorsOfTargets(t *testing.T) {
 	}
 }
 
-func TestSecretsAreNotShown(t *testing.T) {
+func TestSecretFormatsAsStars(t *testing.T) {
 	t.Parallel()
 	c, err := loadWith([]string{someDB, someRedis, someS3}, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 }
 
 // Each combination of components either is a mode or is refused with all that is missing.
-func TestCombinations(t *testing.T) {
+func TestModeCombinations(t *testing.T) {
 	t.Parallel()
 	allowed := map[string]Mode{
 		"": Embedded, "db": Single, "db redis s3": Shared, "db redis s3 kafka": Cluster,
@@ -224,7 +224,7 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-func TestWhatAModeAsksOfOtherSettings(t *testing.T) {
+func TestModeChecksOtherSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		args []string

@@ -48,7 +48,7 @@ func TestParseContentDigest(t *testing.T) {
 	}
 }
 
-func TestParseContentDigestRefuses(t *testing.T) {
+func TestParseContentDigestRejectsMalformed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		in     string

@@ -144,7 +144,7 @@ func TestKnownVectors(t *testing.T) {
 	}
 }
 
-func TestFoldSeesOrderAndContent(t *testing.T) {
+func TestFoldDependsOnOrderAndContent(t *testing.T) {
 	t.Parallel()
 	b := bytes.Repeat(content(groupSize), 4) // four equal parts: only their places differ
 	cvs := make([]CV, 4)
@@ -166,7 +166,7 @@ func TestFoldSeesOrderAndContent(t *testing.T) {
 	}
 }
 
-func TestPartCanBeAskedAtAnyTime(t *testing.T) {
+func TestPartCVAndRootAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	b := content(5*groupSize + 77)
 	p, at := NewPart(0), 0
@@ -184,7 +184,7 @@ func TestPartCanBeAskedAtAnyTime(t *testing.T) {
 	}
 }
 
-func TestPartIsNoLongerThanItsSubtree(t *testing.T) {
+func TestPartRejectsBytesBeyondSubtree(t *testing.T) {
 	t.Parallel()
 	p := NewPart(3 * groupSize)
 	if n, err := p.Write(make([]byte, groupSize+1)); n != 0 || err == nil {
@@ -198,7 +198,7 @@ func TestPartIsNoLongerThanItsSubtree(t *testing.T) {
 	}
 }
 
-func TestMistakesPanic(t *testing.T) {
+func TestMisusePanics(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]func(){
 		"negative offset":   func() { NewPart(-groupSize) },
@@ -261,7 +261,7 @@ func TestPartCVFromFile(t *testing.T) {
 
 // What was received before a crash is loaded, the rest is written: the tail of a part may come in
 // pieces.
-func TestLoadGoesOnWhereThePartIs(t *testing.T) {
+func TestLoadContinuesPart(t *testing.T) {
 	t.Parallel()
 	b := content(256 * kib)
 	want, _, err := PartCV(t.Context(), bytes.NewReader(b), 128*kib, 128*kib, nil)

@@ -39,7 +39,7 @@ func checkRanges(t *testing.T, c Challenge, size int64) {
 }
 
 // Every byte is asked for, whatever the size: only somebody who has all of a file can answer.
-func TestEveryByteIsAskedFor(t *testing.T) {
+func TestChallengeCoversEveryByte(t *testing.T) {
 	t.Parallel()
 	const gib, limit = int64(1 << 30), int64(64 * mib)
 	for _, c := range []struct {

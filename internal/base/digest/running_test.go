@@ -33,7 +33,7 @@ func TestAliasVectors(t *testing.T) {
 	}
 }
 
-func TestAliasStateGoesOnAtAnyByte(t *testing.T) {
+func TestAliasStateResumesAtAnyByte(t *testing.T) {
 	t.Parallel()
 	b := content(300)
 	want := direct(b)
@@ -56,7 +56,7 @@ func TestAliasStateGoesOnAtAnyByte(t *testing.T) {
 	}
 }
 
-func TestAliasRefusesStateOfAnother(t *testing.T) {
+func TestAliasRejectsStateOfOtherAlgorithm(t *testing.T) {
 	t.Parallel()
 	algos := []Algo{MD5, SHA256, SM3}
 	for _, from := range algos {
@@ -73,7 +73,7 @@ func TestAliasRefusesStateOfAnother(t *testing.T) {
 }
 
 // Parts come as 0, 2, 1: what came out of order is read back, what then comes in order is not.
-func TestRunningFollowsThePrefix(t *testing.T) {
+func TestRunningHashesPrefix(t *testing.T) {
 	t.Parallel()
 	b := content(3 * 50000)
 	r := NewRunning(MD5, SHA256, SM3)
@@ -109,7 +109,7 @@ func TestRunningFollowsThePrefix(t *testing.T) {
 	}
 }
 
-func TestCatchUpGoesOnAfterAnError(t *testing.T) {
+func TestCatchUpResumesAfterError(t *testing.T) {
 	t.Parallel()
 	b := content(5 * readBuffer)
 	r := NewRunning(SHA256)
@@ -127,7 +127,7 @@ func TestCatchUpGoesOnAfterAnError(t *testing.T) {
 	}
 }
 
-func TestTornPartIsForgottenWithItsClone(t *testing.T) {
+func TestDiscardedCloneLeavesRunningUnchanged(t *testing.T) {
 	t.Parallel()
 	b := content(1000)
 	r := NewRunning(MD5, SM3)
@@ -179,7 +179,7 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
-func TestDamagedStateIsRefused(t *testing.T) {
+func TestRestoreRejectsDamagedState(t *testing.T) {
 	t.Parallel()
 	r := NewRunning(SHA256, MD5)
 	_, _ = r.WriteAt(content(777), 0)

@@ -49,7 +49,7 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-func TestParseSetRefuses(t *testing.T) {
+func TestParseSetRejectsMalformed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		in     map[string]string
@@ -101,7 +101,7 @@ func TestSetJSON(t *testing.T) {
 	}
 }
 
-func TestSetsCompared(t *testing.T) {
+func TestSetComparisons(t *testing.T) {
 	t.Parallel()
 	other := bytes.Repeat([]byte{9}, 32)
 	for name, c := range map[string]struct {
@@ -139,7 +139,7 @@ func TestSetsCompared(t *testing.T) {
 	}
 }
 
-func TestMismatchSaysWhatDiffers(t *testing.T) {
+func TestCheckReportsMismatch(t *testing.T) {
 	t.Parallel()
 	err := Set{MD5: bin16}.Check(Set{MD5: make([]byte, 16)})
 	want := drive.Args{"algorithm": "md5", "declared": hex32, "computed": strings.Repeat("0", 32)}

@@ -61,7 +61,7 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
-func TestFoldMakesClashesEqual(t *testing.T) {
+func TestFoldEqualizesClashingNames(t *testing.T) {
 	t.Parallel()
 	for a, b := range map[drive.Name]drive.Name{"Straße": "STRASSE", "ÉCOLE": "école", "README": "ReadMe"} {
 		if a.Fold() != b.Fold() {
@@ -108,7 +108,7 @@ func TestJSONForms(t *testing.T) {
 	}
 }
 
-func TestParseIDTakesOneForm(t *testing.T) {
+func TestParseIDAcceptsOnlyCanonicalForm(t *testing.T) {
 	t.Parallel()
 	id := drive.NewID[drive.NodeID]()
 	if got, err := drive.ParseID[drive.NodeID](id.String()); err != nil || got != id {

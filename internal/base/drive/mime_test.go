@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-func TestMimeOfAnExtension(t *testing.T) {
+func TestMimeOf(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[drive.Name]string{
 		"a.JPG": "image/jpeg", "报告.docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -21,7 +21,7 @@ func TestMimeOfAnExtension(t *testing.T) {
 	}
 }
 
-func TestEveryMimeIsOne(t *testing.T) {
+func TestMimesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, ext := range []string{"pdf", "txt", "md", "go", "svg", "mp4", "zip", "woff2", "xlsx", "rs", "c", "vtt"} {
 		got := drive.MimeOf(drive.Name("x." + ext))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAnOutageIsTwoLines(t *testing.T) {
+func TestOutageLogsBeginningAndEnd(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&text, nil))

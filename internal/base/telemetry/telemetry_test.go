@@ -44,7 +44,7 @@ func TestSecretsDoNotReachTheLog(t *testing.T) {
 	}
 }
 
-func TestFiguresAreServed(t *testing.T) {
+func TestHandlerServesMetrics(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
 	m.Gauge("depth", "How deep.", func() float64 { return 7 })

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/wholesync"
 )
 
-func TestASyncReachesItsFileSystemAlone(t *testing.T) {
+func TestReachesOnlyOwnFileSystem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	below := filepath.Join(dir, "below")

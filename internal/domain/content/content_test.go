@@ -70,7 +70,7 @@ func (s *store) released(t testing.TB) []string {
 
 // B2: a blob without references goes away with its last one, one with references never does; every file that was ever stored is
 // a blob's, or released.
-func TestReferencesAgainstModel(t *testing.T) {
+func TestReferenceCountsMatchModel(t *testing.T) {
 	t.Parallel()
 	s := newStore(t) // for all histories: each has digests of its own
 	rapid.Check(t, func(rt *rapid.T) {

@@ -59,7 +59,7 @@ func (s *store) wantNext(t *testing.T, want time.Duration) {
 
 // Nobody gets a file before its grace is over, nor one that somebody else holds; who dies with it
 // loses it after the hold.
-func TestReleasedFilesAreClaimedByOneAtATime(t *testing.T) {
+func TestReleasedFileIsClaimedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	if _, ok, err := s.NextReleased(t.Context(), s.db, grace); ok || err != nil {
@@ -91,7 +91,7 @@ func TestReleasedFilesAreClaimedByOneAtATime(t *testing.T) {
 
 // A claim that is Together takes what lies in one pack with a file that is due, if that is due or
 // was deferred. What is within its grace, or held by another claim, stays.
-func TestAPackIsClaimedTogetherAfterItsGrace(t *testing.T) {
+func TestTogetherClaimsFilesOfSamePack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	pack := blob.PutPrefix + "1-" + drive.NewID[drive.BlobID]().String()
@@ -124,7 +124,7 @@ func TestAPackIsClaimedTogetherAfterItsGrace(t *testing.T) {
 }
 
 // B2: a file that a blob names is never handed out to be deleted, whatever else the rows say.
-func TestAFileInUseIsNotClaimed(t *testing.T) {
+func TestFileInUseIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.attach(t, fresh(1, "used"))
@@ -139,7 +139,7 @@ func TestAFileInUseIsNotClaimed(t *testing.T) {
 }
 
 // Q6: what is owed for a file is given back once, however often it is forgotten.
-func TestWhatIsOwedIsGivenBackOnce(t *testing.T) {
+func TestForgetClearsDebtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	account := drive.NewID[drive.AccountID]()

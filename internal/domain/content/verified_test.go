@@ -40,7 +40,7 @@ func (o spoiledObject) ReadAt(p []byte, off int64) (int, error) {
 
 // A wrong byte does not leave unnoticed: small content is refused when it is opened, and a reader
 // of larger content gets an error instead of the end of the part that is wrong. The blob is marked.
-func TestWrongBytesAreNotRead(t *testing.T) {
+func TestOpenDetectsWrongBytes(t *testing.T) {
 	t.Parallel()
 	const part = drive.MiB
 	for _, c := range []struct {

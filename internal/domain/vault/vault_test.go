@@ -32,7 +32,7 @@ func secretOf(t *testing.T, db *sqldb.DB, keys ...vault.Key) []byte {
 }
 
 // The story of an installation: without a key, with one, with another one.
-func TestASecretIsSealedAndStaysTheSame(t *testing.T) {
+func TestLinkSecretSurvivesKeyChanges(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	plain := secretOf(t, db)
@@ -55,7 +55,7 @@ func TestASecretIsSealedAndStaysTheSame(t *testing.T) {
 	}
 }
 
-func TestARotationIsHeardOfEverywhere(t *testing.T) {
+func TestRotationReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	db, now := sqldbtest.Open(t), time.Now()
 	opt := vault.Options{DB: db, Keys: []vault.Key{vault.NewKey()}, Now: func() time.Time { return now }}
@@ -106,7 +106,7 @@ func TestKeys(t *testing.T) {
 }
 
 // A sealed value that was changed, or moved from another row, opens nothing.
-func TestADamagedSecretIsNotUsed(t *testing.T) {
+func TestDamagedSecretIsRejected(t *testing.T) {
 	t.Parallel()
 	db, key := sqldbtest.Open(t), vault.NewKey()
 	secretOf(t, db, key)
@@ -127,7 +127,7 @@ func TestADamagedSecretIsNotUsed(t *testing.T) {
 }
 
 // An installation that gets more instances, which do not have the key of the first one.
-func TestASealedSecretBecomesPlainAgain(t *testing.T) {
+func TestPlainOptionUnsealsSecret(t *testing.T) {
 	t.Parallel()
 	db, key := sqldbtest.Open(t), vault.NewKey()
 	secret := secretOf(t, db, key)
@@ -144,7 +144,7 @@ func open(t *testing.T, db *sqldb.DB, row, sealed string, keys ...vault.Key) (st
 
 // The story of a text: sealed without a key, then with one, with another one, after a rotation, and
 // with all keys lost.
-func TestATextIsOpenedForItsRowOnly(t *testing.T) {
+func TestTextOpensOnlyForItsRow(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	const text = "a code"

@@ -24,7 +24,7 @@ func read(r io.Reader, o blob.BodyOptions) (blob.Part, error) {
 	return b.Finish()
 }
 
-func TestBodyTellsWhatItsBytesAre(t *testing.T) {
+func TestFinishReturnsDigestsOfBody(t *testing.T) {
 	t.Parallel()
 	session := [16]byte{1, 2}
 	for _, size := range []drive.ByteSize{0, 1, 16 << 10, 100_001} {
@@ -42,7 +42,7 @@ func TestBodyTellsWhatItsBytesAre(t *testing.T) {
 	}
 }
 
-func TestBodyOfALaterPartHasNoRoot(t *testing.T) {
+func TestBodyOfLaterPartHasNoRoot(t *testing.T) {
 	t.Parallel()
 	b := blobtest.Bytes(1, 5000)
 	got, err := read(iotest.OneByteReader(bytes.NewReader(b)), blob.BodyOptions{N: 3, Offset: 3 << 20, Size: 5000})
@@ -55,7 +55,7 @@ func TestBodyOfALaterPartHasNoRoot(t *testing.T) {
 	}
 }
 
-func TestBodyRefusesAWrongLength(t *testing.T) {
+func TestBodyRejectsWrongLength(t *testing.T) {
 	t.Parallel()
 	b := blobtest.Bytes(1, 1000)
 	for name, c := range map[string]struct {
@@ -81,7 +81,7 @@ func TestBodyRefusesAWrongLength(t *testing.T) {
 	}
 }
 
-func TestBodyPassesErrorsOfItsReaderThrough(t *testing.T) {
+func TestBodyReturnsReaderErrors(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("connection reset")
 	b := blob.NewBody(io.MultiReader(bytes.NewReader([]byte("abc")), iotest.ErrReader(cut)), blob.BodyOptions{Size: 10})
@@ -95,7 +95,7 @@ func TestBodyPassesErrorsOfItsReaderThrough(t *testing.T) {
 	}
 }
 
-func TestBodyChecksWhatWasDeclared(t *testing.T) {
+func TestBodyVerifiesDeclaredDigests(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]bool{"crc32c=:yZRlqg==:": true, "crc32c=:AAAAAA==:": false} { // of "hello world"
 		declared, err := digest.ParseContentDigest(field)
@@ -110,7 +110,7 @@ func TestBodyChecksWhatWasDeclared(t *testing.T) {
 	}
 }
 
-func TestBodyIsNotFinishedBeforeItsEnd(t *testing.T) {
+func TestFinishBeforeEOFFails(t *testing.T) {
 	t.Parallel()
 	b := blob.NewBody(bytes.NewReader(make([]byte, 10)), blob.BodyOptions{Size: 10})
 	if _, err := io.ReadFull(b, make([]byte, 10)); err != nil {

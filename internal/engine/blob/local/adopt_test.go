@@ -58,7 +58,7 @@ func wantAdopted(t *testing.T, d *Dir, from, to blob.Ref, b []byte) {
 
 // An upload takes over the bytes of another one, and the process may die between any two steps, and
 // right after.
-func TestAdopt(t *testing.T) {
+func TestAdoptSurvivesCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
 	for _, c := range []struct{ first, all int }{{2*part + 5, 2*part + 5}, {2*part + 5, 4 * part}, {2 * part, 2*part + 1}, {5, 3 * part}} {
@@ -96,7 +96,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // What cannot be taken over as it lies stays as it is.
-func TestAdoptRefuses(t *testing.T) {
+func TestRefusedAdoptChangesNothing(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
 	for name, spoil := range map[string]func(t *testing.T, d *Dir, from, to *blob.Ref){
@@ -135,7 +135,7 @@ func TestAdoptRefuses(t *testing.T) {
 
 // A part whose bytes lie in another upload is the same part whether the file system lets files
 // share them or not, and wherever they lie.
-func TestWriteOfSources(t *testing.T) {
+func TestWriteSharesBytesOfSources(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
 	b := blobtest.Bytes(1, drive.ByteSize(2*part+5))

@@ -15,7 +15,7 @@ import (
 
 // What is removed while another directory is in place of the contents has not gone: it is removed
 // when they are there again.
-func TestNothingIsGoneFromAnotherDirectory(t *testing.T) {
+func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	names := make([]string, 2)
@@ -53,7 +53,7 @@ func TestNothingIsGoneFromAnotherDirectory(t *testing.T) {
 
 // What is put while another directory is in place of the contents would be hidden when they are
 // there again.
-func TestNothingIsPutIntoAnotherDirectory(t *testing.T) {
+func TestPutFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	body := func() blob.Body { return blobtest.BodyOf(0, 3, strings.NewReader("new")) }

@@ -110,7 +110,7 @@ func TestPartsAndFenceSurviveTheProcess(t *testing.T) {
 }
 
 // A Write dies in the middle: by then its reader has yielded half of the bytes.
-func TestCrashInTheMiddleOfAPart(t *testing.T) {
+func TestCrashDuringWriteLeavesNoPart(t *testing.T) {
 	t.Parallel()
 	for _, dropped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after a drop: %v", dropped), func(t *testing.T) {
@@ -149,7 +149,7 @@ func (r stopReader) Read([]byte) (int, error) {
 	return 0, errors.New("process is gone")
 }
 
-func TestJournalCutAnywhere(t *testing.T) {
+func TestTruncatedJournalKeepsWholeFrames(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0, 1)
@@ -257,7 +257,7 @@ func zero(t *testing.T, d *Dir, ref blob.Ref, off, n int64) {
 	noError(t, f.Close())
 }
 
-func TestVerifiedAndSyncedPartsStayTrustedAcrossReboots(t *testing.T) {
+func TestVerifiedAndSyncedPartsAreNotSuspectAfterReboot(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Options){"part": durable, "process": func(*Options) {}} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestVerifiedAndSyncedPartsStayTrustedAcrossReboots(t *testing.T) {
 	}
 }
 
-func TestAFailedSyncMakesPartsSuspectForGood(t *testing.T) {
+func TestFailedSyncMakesPartsSuspectPermanently(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0, 1, 2)
@@ -304,7 +304,7 @@ func TestAFailedSyncMakesPartsSuspectForGood(t *testing.T) {
 	wantNumbers(t, after, ref, file, 0, 1, 2)
 }
 
-func TestSealIsRedoneAfterACrashAtEachStep(t *testing.T) {
+func TestSealSurvivesCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for stop := 0; ; stop++ {
 		d := open(t)
@@ -336,7 +336,7 @@ func TestSealIsRedoneAfterACrashAtEachStep(t *testing.T) {
 
 // Who looks at an upload while it is sealed must not find its bytes nowhere: that would be an
 // upload that is lost.
-func TestLoadDuringASeal(t *testing.T) {
+func TestLoadDuringSealFindsBytes(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, _ := begun(t, d, 0, 1, 2)
@@ -355,7 +355,7 @@ func TestLoadDuringASeal(t *testing.T) {
 	}
 }
 
-func TestSealCutsOffWhatATornPartLeft(t *testing.T) {
+func TestSealTruncatesTornPart(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref := blobtest.NewRef(blob.UnknownSize)
@@ -388,7 +388,7 @@ func TestSealNeverOverwritesContent(t *testing.T) {
 	}
 }
 
-func TestCreateIsRedoneAfterACrash(t *testing.T) {
+func TestCreateSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref := blobtest.NewRef(10)

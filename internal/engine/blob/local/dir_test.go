@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-func TestOpenTwiceAndKeepWhatIsThere(t *testing.T) {
+func TestReopenKeepsContents(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0, 1)
@@ -26,7 +26,7 @@ func TestOpenTwiceAndKeepWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatItCannotUse(t *testing.T) {
+func TestOpenRejectsUnusableDirectory(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	file := filepath.Join(parent, "file")
@@ -38,7 +38,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-func TestListShowsWhatDoesNotFollowTheRules(t *testing.T) {
+func TestListIncludesUnexpectedEntries(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, _ := begun(t, d, 2)
@@ -77,7 +77,7 @@ func TestListShowsWhatDoesNotFollowTheRules(t *testing.T) {
 	}
 }
 
-func TestQuarantineKeepsEverythingAndReachesNothingElse(t *testing.T) {
+func TestQuarantineMovesOnlyItsEntry(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	noError(t, WriteMark(d.root, Mark{ID: "x", Generation: 1}))
@@ -114,7 +114,7 @@ func TestQuarantineKeepsEverythingAndReachesNothingElse(t *testing.T) {
 	}
 }
 
-func TestMark(t *testing.T) {
+func TestWriteMarkReplacesMark(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, found, err := ReadMark(filepath.Join(dir, "missing")); found || err != nil {
@@ -139,7 +139,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-func TestClassifyKeepsWhatIsKnown(t *testing.T) {
+func TestClassifyKeepsDriveErrors(t *testing.T) {
 	t.Parallel()
 	known := drive.Fail(drive.PartSize)
 	for err, want := range map[error]drive.Kind{

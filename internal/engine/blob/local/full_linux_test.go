@@ -93,7 +93,7 @@ func TestOpenRefusesTwoFileSystems(t *testing.T) {
 
 // On a full disk the log is done without: small contents are stored as long as they fit, what is
 // removed frees room, and so does the log.
-func TestFullDiskForTheLog(t *testing.T) {
+func TestFullDiskDisablesLog(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	tmpfs(t, root, "size=18m")

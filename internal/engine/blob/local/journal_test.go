@@ -59,7 +59,7 @@ func encode(records []record) (b []byte) {
 	return b
 }
 
-func TestJournalFormatIsTheGoldenOne(t *testing.T) {
+func TestJournalMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("testdata", "journal-v1")
 	b := encode(goldenJournal())
@@ -89,7 +89,7 @@ func TestJournalFormatIsTheGoldenOne(t *testing.T) {
 	}
 }
 
-func TestJournalOfANewerVersionIsRefusedByName(t *testing.T) {
+func TestNewerJournalVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	header := encode(goldenJournal()[:1])
 	frame := []byte{0, 0, 77, 9}
@@ -104,7 +104,7 @@ func TestJournalOfANewerVersionIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestDamagedJournalIsNeitherEmptyNorMissing(t *testing.T) {
+func TestDamagedJournalIsAnError(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0)
@@ -206,7 +206,7 @@ func wantSameAfterCompaction(t *testing.T, j *journal) {
 	}
 }
 
-func TestAJournalOfManyDropsStaysShort(t *testing.T) {
+func TestJournalWithManyDropsIsCompacted(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d, 0)
@@ -235,7 +235,7 @@ func TestAJournalOfManyDropsStaysShort(t *testing.T) {
 	wantKind(t, err, drive.WrongState)
 }
 
-func TestGapsAreWhatNoPartCovers(t *testing.T) {
+func TestGapsReturnsUncoveredRanges(t *testing.T) {
 	t.Parallel()
 	const mib = int64(drive.MiB)
 	j := &journal{head: record{partSize: drive.MiB}, parts: map[int]entry{

@@ -67,7 +67,7 @@ func contentOf(t *testing.T, s *Store, name string) []byte {
 
 // What is removed gives its room back, one content at a time and all at once, and a pack that has
 // nothing left goes.
-func TestWhatIsRemovedFromAPackIsFree(t *testing.T) {
+func TestRemoveFromPackFreesBlocks(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	root := filepath.Join(disk.Root, "data")
@@ -119,7 +119,7 @@ func (m *meeting) SyncFreed(f *os.File) error {
 
 // Packs from which something is removed do not wait for the disk one after the other, and none
 // begins once its caller has gone.
-func TestRemovalsOfManyPacksGoTogether(t *testing.T) {
+func TestRemoveAllSyncsPacksConcurrently(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	disk := &meeting{Disk: packDisk{d}, come: make(chan struct{})}
@@ -143,7 +143,7 @@ func TestRemovalsOfManyPacksGoTogether(t *testing.T) {
 }
 
 // A disk that is full takes no content, says so, and keeps nothing of it.
-func TestAPackOnAFullDisk(t *testing.T) {
+func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
@@ -169,7 +169,7 @@ func TestAPackOnAFullDisk(t *testing.T) {
 
 // A store that does not have the pack of a name, because it was another one that has given it,
 // keeps the content under that name as any other.
-func TestAContentOfAPackComesFromAnotherStore(t *testing.T) {
+func TestForeignSlotNameBecomesFile(t *testing.T) {
 	t.Parallel()
 	from, to := open(t, onDisk(t)), open(t, onDisk(t))
 	names := lay(t, from, 3, 10_000)
@@ -214,7 +214,7 @@ func TestAContentOfAPackComesFromAnotherStore(t *testing.T) {
 
 // A file that was brought to the place of a content goes before the bytes in the pack, which are
 // bad, and both go when it is removed.
-func TestAFileGoesBeforeThePack(t *testing.T) {
+func TestFileTakesPrecedenceOverSlot(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	name := lay(t, d, 1, 5000)[0]
@@ -239,7 +239,7 @@ func TestAFileGoesBeforeThePack(t *testing.T) {
 
 // Where the disk cannot free a range of a file, as one that the files were brought to, zeros are
 // written.
-func TestARangeThatCannotBeFreed(t *testing.T) {
+func TestUnfreeableRangeIsZeroed(t *testing.T) {
 	t.Parallel()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	noError(t, err)
@@ -255,7 +255,7 @@ func TestARangeThatCannotBeFreed(t *testing.T) {
 }
 
 // What lies in a pack is put aside as a file of its own.
-func TestQuarantineOfWhatLiesInAPack(t *testing.T) {
+func TestQuarantineOfSlotWritesFile(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	names := lay(t, d, 2, 5000)
@@ -276,7 +276,7 @@ func TestQuarantineOfWhatLiesInAPack(t *testing.T) {
 
 // Pages show everything once, however long they are: contents of packs, files with the names of
 // some, of which the file is what is read, and what somebody has put between them.
-func TestPagesOfPacksAndFiles(t *testing.T) {
+func TestListPageMergesPacksAndFiles(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	names := lay(t, d, 20, 5000)
@@ -315,7 +315,7 @@ func TestPagesOfPacksAndFiles(t *testing.T) {
 
 // A pack that was cut off has what is left of its last content, as a file would: it is shown, set
 // aside and removed.
-func TestAPackThatIsCutOff(t *testing.T) {
+func TestTruncatedPackKeepsRestOfLastContent(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
 	const size, left = 9000, 4096 - pack.HeadSize

@@ -21,7 +21,7 @@ import (
 
 // The power goes while contents come: what was acknowledged by then, in whatever way, is there, in
 // a few directories that many use at once.
-func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
+func TestAcknowledgedContentSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	for _, block := range []string{"1024", "4096"} { // the smaller they are, the more often directories grow
 		t.Run(block, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 
 // After the power has gone somebody else fills the disk, before the files of the log are written
 // again: there is room for them all the same, and for all else that a start writes.
-func TestTheDiskIsFilledAfterThePowerHasGone(t *testing.T) {
+func TestRestoreOnDiskFilledAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })

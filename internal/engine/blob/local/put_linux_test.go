@@ -16,7 +16,7 @@ import (
 
 // A sync of the file system that takes long, because others write much, is not asked for again and
 // again by small files; one that fails is not asked for any more.
-func TestASlowSyncRests(t *testing.T) {
+func TestSlowFileSystemSyncIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	var now time.Time
 	w := &fsSync{supported: true, now: func() time.Time { return now }}

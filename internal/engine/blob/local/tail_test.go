@@ -51,7 +51,7 @@ func wantTail(t *testing.T, d *Dir, ref blob.Ref, n int, want []byte) blob.Stage
 }
 
 // An Extend dies in the middle: the tail is what it was before, and what came behind it is freed.
-func TestCrashInTheMiddleOfATail(t *testing.T) {
+func TestCrashDuringExtendKeepsShorterTail(t *testing.T) {
 	t.Parallel()
 	for _, had := range []int{0, 1, 300_000} {
 		t.Run(fmt.Sprint(had), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestCrashInTheMiddleOfATail(t *testing.T) {
 	}
 }
 
-func TestTailSurvivesTheProcessAndIsDoubtedAfterAPowerLoss(t *testing.T) {
+func TestTailIsSuspectAfterPowerLossOnly(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d)
@@ -119,7 +119,7 @@ func TestTailSurvivesTheProcessAndIsDoubtedAfterAPowerLoss(t *testing.T) {
 }
 
 // Tails make a journal long too; rewritten it says the same.
-func TestJournalOfManyPiecesStaysShort(t *testing.T) {
+func TestJournalWithManyPiecesIsCompacted(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ref, file := begun(t, d)

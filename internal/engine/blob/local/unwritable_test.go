@@ -15,7 +15,7 @@ import (
 )
 
 // A directory that the process may not write to is an outage with a reason, and Writable names it.
-func TestAStoreThatMayNotBeWritten(t *testing.T) {
+func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() <= 0 {
 		t.Skip("root may write everywhere, and Windows asks otherwise")

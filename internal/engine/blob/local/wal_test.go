@@ -15,7 +15,7 @@ import (
 
 // A machine that stops before the files are synced may have lost all of them: they come back from
 // the log, but for those that were removed.
-func TestContentsComeBackFromTheLog(t *testing.T) {
+func TestOpenRestoresContentsFromLog(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.fs.supported = true              // whatever file system this is
@@ -65,7 +65,7 @@ func TestContentsComeBackFromTheLog(t *testing.T) {
 }
 
 // What is larger than the log takes, or stored alone, is not in it.
-func TestNotInTheLog(t *testing.T) {
+func TestLargeOrSingleContentIsNotLogged(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.fs.supported = true
@@ -84,7 +84,7 @@ func TestNotInTheLog(t *testing.T) {
 
 // After a sync of the file system has failed for somebody, contents of the log do not count as
 // synced because each of their files says so: it may have forgotten.
-func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
+func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.fs.supported = true
@@ -95,7 +95,7 @@ func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
 }
 
 // To quarantine something at a wrong place does not forget the content whose name it has.
-func TestANamesakeIsQuarantined(t *testing.T) {
+func TestQuarantineOfMisplacedFileKeepsLogEntry(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.fs.supported = true
@@ -114,7 +114,7 @@ func TestANamesakeIsQuarantined(t *testing.T) {
 
 // Of many that are removed those count as gone that the log does not hold, when it cannot be told
 // to forget the others.
-func TestSomeCannotBeForgotten(t *testing.T) {
+func TestRemoveAllReturnsOnlyForgottenContents(t *testing.T) {
 	t.Parallel()
 	d, err := Open(t.Context(), Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	noError(t, err)

@@ -41,7 +41,7 @@ func (r pacedReader) Read(p []byte) (int, error) {
 	return r.r.Read(p[:min(len(p), r.piece)])
 }
 
-func TestOnlyAFastStreamHoldsALargeBuffer(t *testing.T) {
+func TestSlowStreamUsesSmallBuffer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		pause time.Duration
@@ -70,7 +70,7 @@ func TestOnlyAFastStreamHoldsALargeBuffer(t *testing.T) {
 	}
 }
 
-func TestAStreamThatBecomesSlowGivesItsBufferBack(t *testing.T) {
+func TestStreamThatSlowsDownReturnsLargeBuffer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := newBuffers(8 << 20)
@@ -91,7 +91,7 @@ func TestAStreamThatBecomesSlowGivesItsBufferBack(t *testing.T) {
 	})
 }
 
-func TestCopyRefusesWhatDoesNotFit(t *testing.T) {
+func TestCopyRejectsTooLongStream(t *testing.T) {
 	t.Parallel()
 	to := &file{b: make([]byte, 1<<20)}
 	c := copier{to: to, limit: 100, buffers: newBuffers(1 << 20)}
@@ -142,7 +142,7 @@ func TestBuffersStayWithinTheirBudget(t *testing.T) {
 
 // Everything that may run at a time does, for the race detector; afterwards what was acknowledged
 // last is what is there.
-func TestEverythingAtOnce(t *testing.T) {
+func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	const parts, rounds = 8, 15
 	d := open(t, func(o *Options) { o.DirtyLimit = drive.MiB; o.BufferMemory = 2 * drive.MiB })
@@ -205,7 +205,7 @@ func TestEverythingAtOnce(t *testing.T) {
 }
 
 // Create and Remove share the dated directories.
-func TestCreateBesideRemove(t *testing.T) {
+func TestConcurrentCreateAndRemove(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	var all sync.WaitGroup
@@ -234,7 +234,7 @@ func TestCreateBesideRemove(t *testing.T) {
 	}
 }
 
-func TestWhatIsAtRestIsNotKeptInMemory(t *testing.T) {
+func TestInactiveUploadIsEvicted(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	kept := func() int { return len(d.Staging.uploads) }
@@ -255,7 +255,7 @@ func TestWhatIsAtRestIsNotKeptInMemory(t *testing.T) {
 }
 
 // A buffer that is full has all there is or not: what comes next neither gets lost nor touches it.
-func TestTheBufferIsFull(t *testing.T) {
+func TestCopyOfExactlyOneBuffer(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{smallBuffer - 1, smallBuffer, smallBuffer + 1, 2 * smallBuffer} {
 		b := blobtest.Bytes(1, size)

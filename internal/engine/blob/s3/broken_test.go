@@ -14,7 +14,7 @@ import (
 
 // A connection that ends is not the end of the content: who reads on would take what has come for
 // all there is, and a document for one that is damaged.
-func TestAConnectionThatEndsIsNotTheEndOfTheContent(t *testing.T) {
+func TestLostConnectionIsNotEOF(t *testing.T) {
 	t.Parallel()
 	const size = 100_000
 	breaks := map[string]func() (*http.Response, error){

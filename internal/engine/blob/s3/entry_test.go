@@ -23,7 +23,7 @@ func examples() []entry {
 	return all
 }
 
-func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
+func TestEntryRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range examples() {
 		got, err := decodeEntry(want.encode())

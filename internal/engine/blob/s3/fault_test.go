@@ -170,7 +170,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A process may die before any of its calls of a service is made, or before any reply arrives.
 // Whoever comes after it finishes the upload, with the right bytes, and leaves nothing behind.
-func TestAProcessMayDieAtEveryCall(t *testing.T) {
+func TestCrashAtEveryCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	calls := dieAndFinish(t, &grave{})
 	if calls < 30 {

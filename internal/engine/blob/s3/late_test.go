@@ -37,7 +37,7 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 // The journal is lost while another instance's Complete is on its way: who looks for content before
 // and for parts after it must not find that there is neither, for then the upload is given up, and
 // what was completed is deleted.
-func TestALossWhileContentIsMade(t *testing.T) {
+func TestJournalLossDuringComplete(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	other := at(t, o)
@@ -62,7 +62,7 @@ func TestALossWhileContentIsMade(t *testing.T) {
 
 // Redis fails over to a server whose clock is a day behind: the lease of an instance that died does
 // not last for that day, and that of one that lives goes on.
-func TestLeasesWhenTheClockIsSetBack(t *testing.T) {
+func TestLeaseAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
@@ -92,7 +92,7 @@ func TestLeasesWhenTheClockIsSetBack(t *testing.T) {
 
 // An instance stood still before its Complete, and the upload was opened again meanwhile: who takes
 // a part back then finds no multipart upload, and an upload that is not lost.
-func TestADropAfterALateComplete(t *testing.T) {
+func TestDropAfterLateComplete(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging

@@ -30,7 +30,7 @@ func wantHeld(t *testing.T, s *Staging, ref blob.Ref, unread ...bool) blob.Stage
 }
 
 // What Redis has acknowledged is there although all of it is lost, at whatever moment (P2).
-func TestALostJournalIsMadeAgain(t *testing.T) {
+func TestLostJournalIsRebuilt(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
@@ -63,7 +63,7 @@ func TestALostJournalIsMadeAgain(t *testing.T) {
 }
 
 // The bytes of an unread part are known again when they are read once, after Seal.
-func TestUnreadPartsAreReadFromTheContent(t *testing.T) {
+func TestUnreadPartsAreReadAfterSeal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -81,7 +81,7 @@ func TestUnreadPartsAreReadFromTheContent(t *testing.T) {
 	noError(t, o.Close())
 }
 
-func TestALossInTheMiddleOfAPart(t *testing.T) {
+func TestJournalLossDuringWrite(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -94,7 +94,7 @@ func TestALossInTheMiddleOfAPart(t *testing.T) {
 }
 
 // A lost journal is no way to bring an upload back that has been removed.
-func TestALossAfterTheEnd(t *testing.T) {
+func TestJournalLossAfterRemove(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -109,7 +109,7 @@ func TestALossAfterTheEnd(t *testing.T) {
 }
 
 // A loss after Unseal must not make the content that was left count as sealed.
-func TestALossAfterUnseal(t *testing.T) {
+func TestJournalLossAfterUnseal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -142,7 +142,7 @@ func rewind(t *testing.T, s *Staging, ref blob.Ref, between func()) {
 	noError(t, redis.HSet(t.Context(), key, "r", "0123456789abcdef").Err()) // what ran then, not what runs now
 }
 
-func TestTheEndOfTheLogIsLost(t *testing.T) {
+func TestRedisLosesLastWrites(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
@@ -200,7 +200,7 @@ func answerXML(r *http.Request, status int, code string) *http.Response {
 	}
 }
 
-func TestACompletedUploadThatTheStoreForgets(t *testing.T) {
+func TestStoreLosesCompletedUpload(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	o.Transport = &forgetful{next: sharedTransport, over: map[string]bool{}}
@@ -222,7 +222,7 @@ func TestACompletedUploadThatTheStoreForgets(t *testing.T) {
 }
 
 // Somebody else aborts what is ours: a rule of the bucket, a person.
-func TestAnAbortedUploadIsLostAndSaysSo(t *testing.T) {
+func TestForeignAbortIsReported(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)

@@ -23,7 +23,7 @@ func putObject(t *testing.T, o *Objects, name, upload string, n int, b []byte) {
 
 // A process goes on with the parts that another one has left; both complete the object, and there
 // is one.
-func TestAnObjectIsGoneOnWithAndPublishedOnce(t *testing.T) {
+func TestObjectIsResumedAndPublishedOnce(t *testing.T) {
 	t.Parallel()
 	opt := target(t)
 	one, other := at(t, opt).Objects(), at(t, opt).Objects()
@@ -83,7 +83,7 @@ func TestAnObjectIsGoneOnWithAndPublishedOnce(t *testing.T) {
 
 // What fails on its way, or is not of its length, leaves no part; what is removed while it is
 // written is gone.
-func TestAnObjectHasNoBrokenPart(t *testing.T) {
+func TestFailedPutLeavesNoPart(t *testing.T) {
 	t.Parallel()
 	o := at(t, target(t)).Objects()
 	const name = "acc/id/x.zip"

@@ -58,7 +58,7 @@ func objects(t *testing.T, b *Bucket) (keys []string) {
 }
 
 // Contents of a batch are one object, whoever asks for them first, and go with it.
-func TestABatchIsOneObject(t *testing.T) {
+func TestSettleStoresBatchAsOneObject(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	b, other := at(t, o), at(t, o)
@@ -100,7 +100,7 @@ func TestABatchIsOneObject(t *testing.T) {
 }
 
 // What was laid and is removed before anybody wants it takes no request.
-func TestRemovedBeforeItIsSent(t *testing.T) {
+func TestRemoveBeforeSettleSendsNothing(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	var requests atomic.Int64
@@ -127,7 +127,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // A content whose body is slow does not keep its pack, and becomes an object of its own.
-func TestAContentThatComesTooLate(t *testing.T) {
+func TestLateContentBecomesOwnObject(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	late := b.Blobs.Name(blobtest.PutName(), 4)
@@ -161,7 +161,7 @@ func TestAContentThatComesTooLate(t *testing.T) {
 }
 
 // An object of a content's whole name goes before what is damaged in a pack.
-func TestAContentIsBroughtBackByHand(t *testing.T) {
+func TestObjectTakesPrecedenceOverDamagedSlot(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	names := settled(t, b, some(3)...)
@@ -187,7 +187,7 @@ func TestAContentIsBroughtBackByHand(t *testing.T) {
 
 // Pages show contents of packs, objects with names of such, and whatever else there is, in order
 // and once, however short they are.
-func TestPagesWithPacks(t *testing.T) {
+func TestListPageMergesPacksAndObjects(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	want := settled(t, b, some(9)...)
@@ -222,7 +222,7 @@ func TestPagesWithPacks(t *testing.T) {
 }
 
 // A lost reply is asked for again, and what was put once is there once.
-func TestAPackWhoseReplyIsLost(t *testing.T) {
+func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	once := &losing{next: sharedTransport}
@@ -267,7 +267,7 @@ func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
 // Two instances that remove from the same packs at once lose nothing that nobody removes. What one
 // has removed may come back with an object that the other has just made (decision 166); removing it
 // again, as an audit does, ends it.
-func TestTwoInstancesRemoveAtOnce(t *testing.T) {
+func TestConcurrentRemovalsByTwoInstances(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	both := []*Bucket{at(t, o), at(t, o)}

@@ -8,7 +8,7 @@ import (
 )
 
 // A page is one request, and what lies in no shard is shown by itself.
-func TestPagesOfABucket(t *testing.T) {
+func TestListPageCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, _ := faked(t, 0)
 	id := "018f0000-0000-7000-8000-0000000000"

@@ -32,7 +32,7 @@ func keyOf(t testing.TB, b *Bucket, name string) string {
 
 // A thousand objects go in one request; what the store keeps is not gone, and neither is what it
 // says nothing about.
-func TestAThousandObjectsAreRemovedInOneRequest(t *testing.T) {
+func TestRemoveAllUsesOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, names := faked(t, 1000)
 	stuck := names[500]
@@ -51,7 +51,7 @@ func TestAThousandObjectsAreRemovedInOneRequest(t *testing.T) {
 }
 
 // A store without DeleteObjects is asked for it once.
-func TestAStoreThatDeletesOneByOne(t *testing.T) {
+func TestRemoveAllWithoutDeleteObjects(t *testing.T) {
 	t.Parallel()
 	b, fake, names := faked(t, 100)
 	fake.Single = true

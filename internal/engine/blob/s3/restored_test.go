@@ -19,7 +19,7 @@ import (
 // however often they were rewritten since, with what was deleted from the bucket the contents are
 // those of the dump. In the first variant a copy of the bucket keeps it, in the second the bucket
 // itself, by versions.
-func TestTheDocumentedRestoreHasWhatWasDeletedFromPacks(t *testing.T) {
+func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 	t.Parallel()
 	for how, keep := range map[string]func(*testing.T, *Bucket) (again func() map[string][]byte){"copy": copied, "versions": versioned} {
 		t.Run(how, func(t *testing.T) {

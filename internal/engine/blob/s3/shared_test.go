@@ -18,7 +18,7 @@ func pair(t *testing.T) (a, b *Bucket) {
 	return at(t, o), at(t, o)
 }
 
-func TestTwoInstancesFillOneUpload(t *testing.T) {
+func TestTwoInstancesWriteOneUpload(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -36,7 +36,7 @@ func TestTwoInstancesFillOneUpload(t *testing.T) {
 	wantContent(t, a, ref, file)
 }
 
-func TestAPartBelongsToOneInstanceAtATime(t *testing.T) {
+func TestPartIsLeasedToOneInstance(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -58,7 +58,7 @@ func TestAPartBelongsToOneInstanceAtATime(t *testing.T) {
 
 // Heartbeats keep the lease of a client that is slower than a lease lasts: each moves its end, in
 // Redis and here.
-func TestASlowPartKeepsItsLease(t *testing.T) {
+func TestSlowWriteRenewsLease(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]drive.ByteSize{"of declared length": testPart, "of undeclared length": blob.UnknownSize} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestASlowPartKeepsItsLease(t *testing.T) {
 	}
 }
 
-func TestABeatMovesTheEndOfALease(t *testing.T) {
+func TestRenewExtendsLease(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
 	ref, _ := begun(t, a.Staging)
@@ -97,7 +97,7 @@ func TestABeatMovesTheEndOfALease(t *testing.T) {
 }
 
 // A call to drop a part that comes late must not take what was accepted since.
-func TestALateDropTakesNothing(t *testing.T) {
+func TestLateDropRemovesNothing(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -113,7 +113,7 @@ func TestALateDropTakesNothing(t *testing.T) {
 	}
 }
 
-func TestFenceShutsOutTheOtherInstance(t *testing.T) {
+func TestFenceStopsWritesOfOtherInstance(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -134,7 +134,7 @@ func TestFenceShutsOutTheOtherInstance(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-func TestTheLeaseOfADeadInstanceRunsOut(t *testing.T) {
+func TestLeaseOfDeadInstanceExpires(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -154,7 +154,7 @@ func TestTheLeaseOfADeadInstanceRunsOut(t *testing.T) {
 }
 
 // An instance that was frozen comes back when another one has taken its part over.
-func TestWhoHasLostTheLeaseEntersNothing(t *testing.T) {
+func TestWriteWithExpiredLeaseIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -197,7 +197,7 @@ func frozenIsOver(l *lease) error {
 }
 
 // The same bytes from two instances are one part, whoever enters it first.
-func TestTheSameBytesTwiceAreOnePart(t *testing.T) {
+func TestEqualBytesOfTwoInstancesAreOnePart(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
@@ -212,7 +212,7 @@ func TestTheSameBytesTwiceAreOnePart(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-func TestALatePartLeavesNothingBehind(t *testing.T) {
+func TestLateWriteLeavesNoMultipartUpload(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)

@@ -46,7 +46,7 @@ func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufi
 
 // A store that takes the head of a PUT and then reads no more: a frozen process behind a live
 // kernel. The request ends, and so does whatever it holds.
-func TestAStoreThatStopsReading(t *testing.T) {
+func TestRequestEndsWhenStoreStopsReading(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	defer close(over)
@@ -64,7 +64,7 @@ func TestAStoreThatStopsReading(t *testing.T) {
 }
 
 // One that stops in the middle of an answer.
-func TestAStoreThatStopsSending(t *testing.T) {
+func TestReadEndsWhenStoreStopsSending(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	defer close(over)
@@ -82,7 +82,7 @@ func TestAStoreThatStopsSending(t *testing.T) {
 }
 
 // A store that is slow, and a sender that pauses, are no reason to end anything.
-func TestASlowStoreIsNotStalled(t *testing.T) {
+func TestSlowStoreIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -113,7 +113,7 @@ func TestASlowStoreIsNotStalled(t *testing.T) {
 }
 
 // The limits are the same below TLS, and a body that comes by and by is read to its end.
-func TestAnAnswerThatComesByAndBy(t *testing.T) {
+func TestSlowAnswerIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	piece := strings.Repeat("x", 100)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -142,7 +142,7 @@ func TestAnAnswerThatComesByAndBy(t *testing.T) {
 
 // A part that goes to a store that stops reading does not keep its lease: whoever sends it again,
 // to any instance, is served.
-func TestAStoreThatStopsReadingFreesThePart(t *testing.T) {
+func TestStalledWriteReleasesLease(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	other := at(t, o)

@@ -49,7 +49,7 @@ func (b *torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestABrokenReadGoesOnWhereItBroke(t *testing.T) {
+func TestBrokenReadResumes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var ranges []string
@@ -74,7 +74,7 @@ func TestABrokenReadGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-func TestReadsInOrderTakeFewRequests(t *testing.T) {
+func TestSequentialReadsUseFewRequests(t *testing.T) {
 	t.Parallel()
 	var gets int
 	o := target(t)
@@ -101,7 +101,7 @@ func TestReadsInOrderTakeFewRequests(t *testing.T) {
 	}
 }
 
-func TestManyReadersOfOneObject(t *testing.T) {
+func TestConcurrentReadsOfOneObject(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	want := blobtest.Bytes(1, 3*drive.MiB)
@@ -126,7 +126,7 @@ func TestManyReadersOfOneObject(t *testing.T) {
 }
 
 // The reply to a Put is lost: nothing stays, and what was there before under this name does.
-func TestAPutWhoseReplyIsLost(t *testing.T) {
+func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	lose := false
@@ -156,7 +156,7 @@ func TestAPutWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-func TestAStoreWithoutIfNoneMatch(t *testing.T) {
+func TestPutWithoutIfNoneMatch(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
@@ -180,7 +180,7 @@ func TestAStoreWithoutIfNoneMatch(t *testing.T) {
 
 // What is empty is sent with its length: the end of a body in chunks stays in the connection of
 // some stores.
-func TestNothingEmptyIsSentInChunks(t *testing.T) {
+func TestEmptyBodyHasContentLength(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	puts, full := 0, false
@@ -214,7 +214,7 @@ func TestNothingEmptyIsSentInChunks(t *testing.T) {
 
 // What is small is signed as a whole, so that a store refuses bytes that have changed on their way,
 // and what it refused is not there.
-func TestWhatIsSmallIsSignedAsAWhole(t *testing.T) {
+func TestSmallBodyIsSignedWhole(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	var signed []string
@@ -255,7 +255,7 @@ func TestWhatIsSmallIsSignedAsAWhole(t *testing.T) {
 
 // What is small is sent again where the store has failed for the moment, or its reply was lost;
 // what was there already stays, and is not taken for what was sent.
-func TestWhatIsSmallIsSentAgain(t *testing.T) {
+func TestSmallBodyIsRetried(t *testing.T) {
 	t.Parallel()
 	content := blobtest.Bytes(7, 1000)
 	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
@@ -293,7 +293,7 @@ func TestWhatIsSmallIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheirKind(t *testing.T) {
+func TestClassifyErrors(t *testing.T) {
 	t.Parallel()
 	for code, c := range map[string]struct {
 		status int
@@ -331,7 +331,7 @@ func TestErrorsHaveTheirKind(t *testing.T) {
 	}
 }
 
-func TestMark(t *testing.T) {
+func TestWriteMarkReplacesMark(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	if _, found, err := b.ReadMark(t.Context()); found || err != nil {
@@ -369,7 +369,7 @@ func TestPresignedLink(t *testing.T) {
 	wantKind(t, err, drive.NotFound)
 }
 
-func TestCheckSaysWhatIsWrong(t *testing.T) {
+func TestCheckReportsProblems(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	noError(t, at(t, o).Check(t.Context()))
@@ -418,7 +418,7 @@ func bodyOrNothing(r *http.Request) io.Reader {
 	return r.Body
 }
 
-func TestListsOfMoreThanAPage(t *testing.T) {
+func TestListingsOfSeveralPages(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	const many = pageSize + 5

@@ -23,7 +23,7 @@ func staged(t *testing.T, s *Staging) (all []blob.Stray) {
 }
 
 // Bytes that nobody can explain are kept (B3), although S3 has no way to move a multipart upload.
-func TestUnknownPartsGoToQuarantineWithTheirBytes(t *testing.T) {
+func TestQuarantineKeepsBytesOfUnknownUpload(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	id := drive.NewID[drive.UploadID]()
@@ -63,7 +63,7 @@ func readKey(t *testing.T, b *Bucket, key string) []byte {
 }
 
 // A stray multipart upload must not replace content (B1), nor be destroyed (B3).
-func TestAStrayBesideItsContentIsLeftAlone(t *testing.T) {
+func TestQuarantineNeverReplacesContent(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -91,7 +91,7 @@ func TestAStrayBesideItsContentIsLeftAlone(t *testing.T) {
 }
 
 // Parts that are too small for content cannot be kept elsewhere, and are not destroyed.
-func TestAStrayThatCannotBeCompletedStays(t *testing.T) {
+func TestQuarantineKeepsIncompletableUpload(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	id := drive.NewID[drive.UploadID]()
@@ -108,7 +108,7 @@ func TestAStrayThatCannotBeCompletedStays(t *testing.T) {
 	}
 }
 
-func TestAKeyThatNoUploadHas(t *testing.T) {
+func TestListStagedIncludesForeignKeys(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	mpu, err := b.api.NewMultipartUpload(t.Context(), b.name, b.key(blobsDir+"what/is/this"), minio.PutObjectOptions{})
@@ -128,7 +128,7 @@ func TestAKeyThatNoUploadHas(t *testing.T) {
 
 // A crash between NewMultipartUpload and the journal, or two that create at once, leave a second
 // one: it goes with the upload.
-func TestASecondMultipartUploadGoesWithTheFirst(t *testing.T) {
+func TestRemoveAbortsDuplicateMultipartUploads(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -152,7 +152,7 @@ func TestASecondMultipartUploadGoesWithTheFirst(t *testing.T) {
 
 // A part with a wrong digest is not even stored: the store lists nothing of it, whatever becomes of
 // the journal.
-func TestAWrongPartIsNeverStored(t *testing.T) {
+func TestPartWithWrongDigestIsNotStored(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -181,7 +181,7 @@ type wrongAtEnd struct{ blob.Body }
 
 func (wrongAtEnd) Finish() (blob.Part, error) { return blob.Part{}, drive.Fail(drive.DigestMismatch) }
 
-func TestPartsTooSmallForTheStoreAreRefusedByCreate(t *testing.T) {
+func TestCreateRejectsSmallPartSize(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref := blobtest.NewRef(10 * drive.MiB)

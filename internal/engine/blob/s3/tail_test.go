@@ -59,7 +59,7 @@ func countPieces(t *testing.T, b *Bucket, ref blob.Ref) (n int) {
 }
 
 // Many small requests leave few objects.
-func TestPiecesOfATailAreFew(t *testing.T) {
+func TestManyExtendsLeaveFewPieces(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref, file := begun(t, b.Staging)
@@ -79,7 +79,7 @@ func TestPiecesOfATailAreFew(t *testing.T) {
 }
 
 // The small pieces of a tail are sent again where the store has failed for the moment.
-func TestSmallPiecesAreSentAgain(t *testing.T) {
+func TestSmallPieceIsRetried(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	var refused atomic.Int32
@@ -102,7 +102,7 @@ func TestSmallPiecesAreSentAgain(t *testing.T) {
 }
 
 // An offset that was promised is there although all of Redis is lost.
-func TestATailOutlivesItsJournal(t *testing.T) {
+func TestTailSurvivesJournalLoss(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
@@ -129,7 +129,7 @@ func TestATailOutlivesItsJournal(t *testing.T) {
 }
 
 // Pieces that an instance has left behind that died before it could enter them lead nowhere, or on.
-func TestLongestTail(t *testing.T) {
+func TestLongestTailIgnoresUnconnectedPieces(t *testing.T) {
 	t.Parallel()
 	piece := func(place string, at, size int64, time drive.Time) listedPiece {
 		return listedPiece{storedPiece{place, size}, 0, at, time}

@@ -14,7 +14,7 @@ import (
 
 // What a store has to work for is waited for; nothing else holds a client for long, with all its
 // attempts.
-func TestWhichRequestsAreWaitedFor(t *testing.T) {
+func TestSlowRequestsGetLongerTimeout(t *testing.T) {
 	t.Parallel()
 	if all := attempts * responseTimeout; all >= 40*time.Second {
 		t.Errorf("a store that has fallen silent holds a request for %s", all)
@@ -50,7 +50,7 @@ func TestWhichRequestsAreWaitedFor(t *testing.T) {
 }
 
 // A store that keeps no connection costs a handshake for each object: its operator is told, once.
-func TestAStoreThatClosesConnectionsIsTold(t *testing.T) {
+func TestClosedConnectionsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{true, false} {
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +81,7 @@ func TestAStoreThatClosesConnectionsIsTold(t *testing.T) {
 
 // A store that has left the rest of a request in the connection refuses the next one without having
 // seen it, and closes: that one is sent again, unless its body is a client's and comes as a stream.
-func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
+func TestMisreadRequestIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		method string
@@ -120,7 +120,7 @@ func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
 
 // A store that refuses a request may have left its body in the connection: no other request is sent
 // over that one, and the error is told all the same.
-func TestAConnectionWithARefusedBodyIsGivenUp(t *testing.T) {
+func TestConnectionIsDroppedAfterRefusedBody(t *testing.T) {
 	t.Parallel()
 	const doc = "<Error><Code>NoSuchUpload</Code></Error>"
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // A disk whose syncs fail for long leaves no files open, and none behind.
-func TestManySyncsFail(t *testing.T) {
+func TestFailedSyncsLeakNoFiles(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -64,7 +64,7 @@ func TestManySyncsFail(t *testing.T) {
 
 // A slot whose head cannot be read, or is one of a newer version, keeps none of its neighbours from
 // being removed.
-func TestOneBadHeadAmongManyRemovals(t *testing.T) {
+func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -104,7 +104,7 @@ func (holeless) Data(f *os.File, off int64) (int64, error) {
 }
 
 // A pack that has nothing but zeros goes, where these are written down, too.
-func TestAPackOfZerosGoes(t *testing.T) {
+func TestPackOfWrittenZerosIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := New(holeless{d}, slog.New(slog.DiscardHandler))

@@ -14,7 +14,7 @@ import (
 
 // A pack that a crash has left without anything goes when somebody looks at it, and not while its
 // process is about to write to it.
-func TestAnEmptyPackGoes(t *testing.T) {
+func TestEmptyPackIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -37,7 +37,7 @@ func TestAnEmptyPackGoes(t *testing.T) {
 }
 
 // A block that cannot be read takes the content that begins there from a list, and no other one.
-func TestABlockThatCannotBeRead(t *testing.T) {
+func TestUnreadableBlockHidesOneContent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -64,7 +64,7 @@ func TestABlockThatCannotBeRead(t *testing.T) {
 }
 
 // The format of a pack stays what it was, and a newer one is refused.
-func TestAPackOfAnotherVersion(t *testing.T) {
+func TestNewerPackVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	for version, refused := range map[string]bool{"pack-v1": false, "pack-v9": true} {
 		t.Run(version, func(t *testing.T) {

@@ -185,7 +185,7 @@ func noError(t *testing.T, err error) {
 
 // Whatever fails, and whenever the power goes: what was acknowledged is there, what was removed is
 // not, and what is shown is what was written.
-func TestTheDiskFailsAtAnyTime(t *testing.T) {
+func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(30, 100, 3000)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -283,7 +283,7 @@ func (d *disk) judge(p *Packs, stored, written map[string][]byte, removed map[st
 }
 
 // Many lay, sync, read and remove at once. In the end no file is left, and none is open.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -330,7 +330,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // Who reads while it is removed gets all of it, or that it is not there.
-func TestReadWhileItIsRemoved(t *testing.T) {
+func TestReadDuringRemoveReturnsAllOrNotFound(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -355,7 +355,7 @@ func TestReadWhileItIsRemoved(t *testing.T) {
 }
 
 // After a sync of a pack has failed nothing of it counts as durable, and new contents go elsewhere.
-func TestAfterASyncHasFailed(t *testing.T) {
+func TestFailedSyncIsPermanentForPack(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -380,7 +380,7 @@ func TestAfterASyncHasFailed(t *testing.T) {
 }
 
 // A name that was never given frees nothing of what others have.
-func TestNamesThatWereNotGiven(t *testing.T) {
+func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
@@ -430,7 +430,7 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 
 // A slot that nobody has written to does not keep a pack from being closed once its writer is done,
 // and one that is being written keeps it open.
-func TestAPackEndsOnceNobodyWrites(t *testing.T) {
+func TestPackIsClosedAfterLastWriter(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()

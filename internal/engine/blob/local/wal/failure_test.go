@@ -17,7 +17,7 @@ import (
 
 // Segments that are settled for their age at any moment: under the race detector nothing is read
 // that somebody writes.
-func TestSegmentsOfAnyAge(t *testing.T) {
+func TestRetireByAgeConcurrentWithWrites(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -30,7 +30,7 @@ func TestSegmentsOfAnyAge(t *testing.T) {
 
 // The system tells of bytes that it could not write once, and the next sync succeeds: what could
 // not be synced stays in the log.
-func TestWhatCouldNotBeSyncedStays(t *testing.T) {
+func TestFailedSettleKeepsSegment(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -51,7 +51,7 @@ func TestWhatCouldNotBeSyncedStays(t *testing.T) {
 }
 
 // Who must have all settled because there is no room for a record does not keep others waiting.
-func TestSettlingAllStopsNobody(t *testing.T) {
+func TestSettleAllDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -64,7 +64,7 @@ func TestSettlingAllStopsNobody(t *testing.T) {
 
 // A content counts as forgotten once that is durable: whoever removes it again, because the first
 // time failed or has not ended, is told the same.
-func TestForgottenAgain(t *testing.T) {
+func TestForgetIsRepeatable(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -85,7 +85,7 @@ func TestForgottenAgain(t *testing.T) {
 
 // A content that a segment may have in spite of a failed write is not forgotten while the segment
 // stays.
-func TestForgottenAfterAFailedWrite(t *testing.T) {
+func TestForgetAfterFailedWriteKeepsContent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -102,7 +102,7 @@ func TestForgottenAfterAFailedWrite(t *testing.T) {
 }
 
 // A log that cannot be made, on a disk that is full, is done without.
-func TestNoSegmentCanBeMade(t *testing.T) {
+func TestUncreatableSegmentDisablesLog(t *testing.T) {
 	t.Parallel()
 	for name, there := range map[string]string{"no directory": "", "no file": "0"} {
 		d := newDisk(t)
@@ -123,7 +123,7 @@ func TestNoSegmentCanBeMade(t *testing.T) {
 
 // A start on a full disk has the room that was reserved for each content, but not for ever: what
 // the disk lacks then is said.
-func TestAStartOnAFullDisk(t *testing.T) {
+func TestOpenOnFullDiskUsesReservedSpace(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -160,7 +160,7 @@ func TestAStartOnAFullDisk(t *testing.T) {
 }
 
 // A log that is given up gives its room back, which others may need.
-func TestWhatIsGivenUpTakesNoRoom(t *testing.T) {
+func TestFailedLogReleasesReservedSpace(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -182,7 +182,7 @@ func TestWhatIsGivenUpTakesNoRoom(t *testing.T) {
 
 // A log is opened again while it is in use, by whoever opens a directory under another name: it is
 // refused, and nothing is taken away.
-func TestOpenedTwice(t *testing.T) {
+func TestOpenOfLogInUseFails(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -250,7 +250,7 @@ func (b *badDisk) Settle([]string) error {
 
 // Whatever fails, what was acknowledged is there after the power has gone, and what was removed is
 // not.
-func TestTheDiskFailsAtAnyTime(t *testing.T) {
+func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(50, 300, 3000)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestTheDiskFailsAtAnyTime(t *testing.T) {
 
 // After contents could not be synced they can still be removed, however long ago that was, and
 // whatever room is left.
-func TestForgottenAfterAFailure(t *testing.T) {
+func TestForgetAfterFailedSettle(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()

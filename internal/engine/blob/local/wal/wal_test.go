@@ -179,7 +179,7 @@ func (d *disk) cut(rng *rand.Rand) *disk {
 
 // What was acknowledged is there after the power has gone, wherever the log was; what was removed
 // is not.
-func TestThePowerGoesAtAnyTime(t *testing.T) {
+func TestPowerLossAtAnyTimeLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(20, 100, 2000)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -256,7 +256,7 @@ func fill(rng *rand.Rand) []byte {
 }
 
 // While one segment waits for the disk and the other is full, nothing is taken; afterwards it is.
-func TestBothSegmentsAreFull(t *testing.T) {
+func TestAddIsRefusedWhileBothSegmentsAreFull(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -281,7 +281,7 @@ func TestBothSegmentsAreFull(t *testing.T) {
 }
 
 // A content that was removed while there is no room for a record of it does not come back.
-func TestForgottenWithoutRoom(t *testing.T) {
+func TestForgetWithoutRoomSettlesSegments(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -297,7 +297,7 @@ func TestForgottenWithoutRoom(t *testing.T) {
 }
 
 // A disk that fails loses nothing that was acknowledged, and the log asks nothing of it again.
-func TestTheDiskFails(t *testing.T) {
+func TestDiskFailureTurnsLogOff(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, breaks := range map[string]func(*disk){
@@ -339,7 +339,7 @@ func TestTheDiskFails(t *testing.T) {
 }
 
 // The system tells of a failed sync once. Those who ask after the first are told, too.
-func TestAFailedSyncIsRemembered(t *testing.T) {
+func TestFailedSyncIsPermanent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -356,7 +356,7 @@ func TestAFailedSyncIsRemembered(t *testing.T) {
 }
 
 // A content in a batch for which there was no room is not durable, whoever wrote the batch.
-func TestNoRoomForOthers(t *testing.T) {
+func TestUnwrittenBatchIsNotDurable(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -369,7 +369,7 @@ func TestNoRoomForOthers(t *testing.T) {
 }
 
 // What an earlier use of a segment has left behind the end is not read.
-func TestASegmentIsUsedAgain(t *testing.T) {
+func TestReusedSegmentIgnoresOldFrames(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -408,7 +408,7 @@ func golden() []byte {
 }
 
 // The format does not change: what one program has logged the next one reads.
-func TestGoldenSegment(t *testing.T) {
+func TestSegmentMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("testdata", "segment-v1")
 	if *update {
@@ -430,7 +430,7 @@ func TestGoldenSegment(t *testing.T) {
 
 // What a later program has written is refused, and a segment that is cut anywhere is read up to
 // there.
-func TestOddSegments(t *testing.T) {
+func TestNewerSegmentIsRejected(t *testing.T) {
 	t.Parallel()
 	odd := func(change func(b []byte)) []byte {
 		b := frame{kind: kindContent, name: "put-1-a"}.append(nil)
@@ -485,7 +485,7 @@ func FuzzSegment(f *testing.F) {
 }
 
 // Many at once share syncs, and each is kept.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentAddsShareSyncs(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()
@@ -516,7 +516,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // A log that is closed leaves nothing, and what was too large or too much is told at once.
-func TestWhatIsNotTaken(t *testing.T) {
+func TestCloseLeavesNoSegments(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	l := d.open()

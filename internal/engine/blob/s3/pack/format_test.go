@@ -20,7 +20,7 @@ const golden = "put-7-018f0000-0000-7000-8000-0000000000c9"
 var goldenContents = map[string]string{golden + ".0008.01": "first", golden + ".000d.01": "", golden + ".000e.02": string(bytes.Repeat([]byte("x"), 600))}
 
 // A pack that an earlier release has written is read, and it is still written so.
-func TestThePackInTestdata(t *testing.T) {
+func TestPackMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "pack-v1"))
 	noError(t, err)
@@ -60,7 +60,7 @@ func TestThePackInTestdata(t *testing.T) {
 }
 
 // A newer format is refused, and nothing of it is lost.
-func TestANewerPackIsRefused(t *testing.T) {
+func TestNewerPackVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
@@ -78,7 +78,7 @@ func TestANewerPackIsRefused(t *testing.T) {
 }
 
 // What is damaged costs nothing else, and is not taken for what it was.
-func TestDamage(t *testing.T) {
+func TestDamagedSlotAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		at        int // byte of the object that has changed

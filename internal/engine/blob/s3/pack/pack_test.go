@@ -311,7 +311,7 @@ func (m *model) judge(p *Packs) {
 
 // Whatever fails, whoever dies, and whoever removes at the same time: what was settled is there,
 // what was removed is not, and what is shown is what was written.
-func TestTheBucketFailsAtAnyTime(t *testing.T) {
+func TestBucketFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(100, 500, 5000)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -354,7 +354,7 @@ func wantForgotten(t *testing.T, p *Packs) {
 }
 
 // Many lay, settle, read and remove at once, in two processes. In the end no object is left.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	both := []*Packs{b.reopen(), b.reopen()}
@@ -406,7 +406,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // What has no place in memory is named as it would be without packs; what is settled, removed or
 // has failed makes room.
-func TestMemoryHasABound(t *testing.T) {
+func TestPendingContentsAreBounded(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(*Packs, *bucket, []string) error{
 		"settled": func(p *Packs, _ *bucket, names []string) error { return p.Settle(t.Context(), names) },
@@ -461,7 +461,7 @@ func TestMemoryHasABound(t *testing.T) {
 }
 
 // A pack goes when it is full, without anybody waiting for it.
-func TestAFullPackGoesByItself(t *testing.T) {
+func TestFullPackIsSent(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
@@ -480,7 +480,7 @@ func TestAFullPackGoesByItself(t *testing.T) {
 }
 
 // A name that was never given reads and removes nothing of what others have.
-func TestNamesThatWereNotGiven(t *testing.T) {
+func TestForeignSlotNamesAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
@@ -517,7 +517,7 @@ func TestNamesThatWereNotGiven(t *testing.T) {
 
 // The contents of a pack that could not be put are not reported as missing before they are removed.
 // Whoever asks for one gets the same error as from Settle.
-func TestAPackThatFailed(t *testing.T) {
+func TestFailedPackReturnsItsError(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
@@ -554,7 +554,7 @@ func full(t *testing.T, p *Packs, size int) (names []string) {
 
 // Whatever goes first, a frugal removal writes at most MaxRewritten times what it frees, and it
 // leaves at most a third of what lives as dead.
-func TestAFrugalRemovalWritesLittle(t *testing.T) {
+func TestFrugalRemoveBoundsWrites(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
@@ -581,7 +581,7 @@ func TestAFrugalRemovalWritesLittle(t *testing.T) {
 
 // Objects come and go, and none changes: with those that were deleted, as a bucket with versions or
 // a copy of it keeps them, all that was ever settled can be read again, beside what there is now.
-func TestDeletedObjectsHaveWhatWasRemoved(t *testing.T) {
+func TestDeletedObjectsKeepRemovedContents(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
