@@ -13,11 +13,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// suffixes are what a database may consist of.
+// suffixes are the file name suffixes of a SQLite database.
 var suffixes = []string{"", "-wal", "-shm"}
 
-// copyDatabase writes a copy that only its owner can read, in place of one that a crash left. Of
-// one that fails nothing stays: on a full disk it would take the last room.
+// copyDatabase writes a copy of the database that only its owner can read, and replaces a copy left
+// by a crash. A failed copy is deleted, because on a full disk it would use the last space.
 func copyDatabase(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := removeDatabase(path); err != nil {
 		return err
@@ -28,8 +28,9 @@ func copyDatabase(ctx context.Context, db *sqldb.DB, path string) error {
 	return nil
 }
 
+// writeCopy checks the database, copies it with VACUUM INTO, checks the copy and syncs it.
 func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
-	if err := writeFile(path, nil); err != nil { // the engine takes an empty file, and keeps its mode
+	if err := writeFile(path, nil); err != nil { // the engine accepts an empty file and keeps its mode
 		return err
 	}
 	var from string
@@ -39,8 +40,8 @@ func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := checkDatabase(ctx, from); err != nil {
 		return err
 	}
-	// One moment of the database, beside its readers and its writer.
-	if err := execAlone(ctx, from, `VACUUM INTO ?`, path); err != nil {
+	// A consistent snapshot, concurrent with readers and the writer.
+	if err := execSeparately(ctx, from, `VACUUM INTO ?`, path); err != nil {
 		return err
 	}
 	if err := checkDatabase(ctx, path); err != nil {
@@ -49,9 +50,8 @@ func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
 	return syncFile(path)
 }
 
-// checkDatabase reads all pages of a database, beside those who use it, and fails if one is
-// damaged. A copy would not show it: it leaves out what cannot be reached, and builds indexes
-// again.
+// checkDatabase reads all pages of a database in use and returns an error if one is damaged. A copy
+// would hide the damage: it omits unreachable pages and rebuilds indexes.
 func checkDatabase(ctx context.Context, path string) error {
 	found, err := sqldb.CheckFile(ctx, path, false)
 	if err == nil && len(found) > 0 {
@@ -60,13 +60,14 @@ func checkDatabase(ctx context.Context, path string) error {
 	return err
 }
 
-// copySize is how large a copy becomes, about: what is in use of the database.
+// copySize returns the approximate size of a copy: the used pages of the database.
 func copySize(ctx context.Context, db *sqldb.DB) (n drive.ByteSize, err error) {
 	err = db.QueryRow(ctx, `SELECT (p.page_count - f.freelist_count) * s.page_size
 		FROM pragma_page_count() AS p, pragma_freelist_count() AS f, pragma_page_size() AS s`).Scan(&n)
 	return n, err
 }
 
+// removeDatabase deletes a database file with its log files.
 func removeDatabase(path string) error {
 	for _, suffix := range suffixes {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -76,9 +77,9 @@ func removeDatabase(path string) error {
 	return nil
 }
 
-// settle makes a database that nobody has open one file: what is in its log moves into it.
-func settle(ctx context.Context, path string) error {
-	if err := execAlone(ctx, path, `PRAGMA journal_mode = DELETE`); err != nil {
+// mergeLog merges the log of a database that is not in use into its file.
+func mergeLog(ctx context.Context, path string) error {
+	if err := execSeparately(ctx, path, `PRAGMA journal_mode = DELETE`); err != nil {
 		return err
 	}
 	for _, suffix := range suffixes[1:] {
@@ -89,10 +90,10 @@ func settle(ctx context.Context, path string) error {
 	return syncFile(path)
 }
 
-// execAlone runs a statement that takes a connection of its own: those that sqldb reads with refuse
-// whatever writes, and the one that it writes with is always within a transaction.
-func execAlone(ctx context.Context, path, statement string, args ...any) error {
-	db, err := openAlone(path)
+// execSeparately runs a statement on a connection of its own: the read connections of sqldb refuse
+// writes, and its write connection is always in a transaction.
+func execSeparately(ctx context.Context, path, statement string, args ...any) error {
+	db, err := openSeparately(path)
 	if err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func execAlone(ctx context.Context, path, statement string, args ...any) error {
 	return errors.Join(err, db.Close())
 }
 
-func openAlone(path string) (*sql.DB, error) {
+// openSeparately opens a database outside of sqldb.
+func openSeparately(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 }

@@ -1,19 +1,19 @@
-// Package backup copies an embedded installation while it runs, and puts a copy back.
+// Package backup copies an embedded installation while it runs, and restores such copies.
 //
-//	<backup>/manifest.json           what is here; replaced last, so it always describes a whole backup
-//	<backup>/database-<ms>.db        the copy of the database that the manifest names
-//	<backup>/blobs/ab/<file>         every content file that this database names, and none besides;
-//	                                 small contents lie in packs there, as they do in the installation
+//	<backup>/manifest.json           describes the backup; replaced last, so it always describes a complete backup
+//	<backup>/database-<ms>.db        copy of the database, named by the manifest
+//	<backup>/blobs/ab/<file>         all content files that this database names, and no others;
+//	                                 small contents are in packs, as in the installation
 //
-// The database is copied first, at one moment. Content never changes (B1) and is unlinked a while
-// after its last reference has gone, so every file that the copy names can then be taken one by
-// one: linked where that is possible, else copied. Files that were unlinked before their turn came
-// make another round with a newer copy of the database. What is in the directory from an earlier
-// backup is not copied again.
+// The database is copied first, as a snapshot. Contents are immutable (B1) and deleted a while
+// after their last reference, so the files that the copy names can then be transferred one by one:
+// as hard links if possible, else as copies. If files were deleted before their turn, another round
+// starts with a newer copy of the database. Files that the directory has from an earlier backup are
+// not transferred again.
 //
-// Uploads on their way in are not part of a backup: their parts are in the staging, which is left
-// out. Restore ends them, and clients send them again.
+// Open uploads are not part of a backup, because the staging is left out. Restore ends them, and
+// clients start them again.
 //
-// A link shares its bytes with the installation: it protects from everything but the loss of the
-// disk. Backups are for another disk, where they are copies.
+// A hard link shares its bytes with the installation, so it protects from everything but the loss
+// of the disk. Backups belong on another disk, where the files are copied.
 package backup

@@ -18,10 +18,10 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// tempSuffix ends the names of files that are being written; a crash leaves them, and the next run
-// overwrites them.
+// tempSuffix is the suffix of files being written. The next run overwrites files left by a crash.
 const tempSuffix = ".new"
 
+// writeFile writes and syncs a file.
 func writeFile(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -31,7 +31,7 @@ func writeFile(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// replace renames durably.
+// replace renames a file and syncs the directory.
 func replace(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -39,6 +39,7 @@ func replace(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
+// syncFile syncs the content of a file to disk.
 func syncFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -47,9 +48,10 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// syncDir syncs a directory, so that created and renamed names are durable.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
+		return nil // Windows cannot sync directories
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -58,9 +60,9 @@ func syncDir(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// placeOf returns where content lies below a blobs directory. Names come from a database that may
-// have been tampered with: only those that a store gives are taken.
-func placeOf(file string) (string, error) {
+// contentPath returns the path of a content below a blobs directory. Names from a manipulated
+// database are refused: only names that a store assigns are valid.
+func contentPath(file string) (string, error) {
 	shard, ok := blob.ShardOf(file)
 	if !ok {
 		return "", fmt.Errorf("%q is not a name for content", file)
@@ -68,86 +70,88 @@ func placeOf(file string) (string, error) {
 	return filepath.Join(shard, file), nil
 }
 
+// isContent reports whether name is a valid content name.
 func isContent(name string) bool {
-	_, err := placeOf(name)
+	_, err := contentPath(name)
 	return err == nil
 }
 
-// Moved counts what was transferred.
+// Moved counts transferred contents.
 type Moved struct {
 	Linked int64          `json:"linked"`
 	Copied int64          `json:"copied"`
-	Bytes  drive.ByteSize `json:"bytes"` // of copies
+	Bytes  drive.ByteSize `json:"bytes"` // of copies only
 }
 
-// state says how a content is where somebody has looked.
-type state int
+// condition is the condition of a content in a directory.
+type condition int
 
 const (
-	sound state = iota
+	sound condition = iota
 	missing
-	damaged // there with another size or checksum
+	damaged // present with another size or checksum
 )
 
-// outcome says what bring has found and left.
-type outcome struct {
-	source state // of the content at from; sound where bring had no reason to look
-	result state // of the content at to
+// transferResult is the result of transferring one content.
+type transferResult struct {
+	source condition // condition at from; sound if it was not checked
+	result condition // condition at to afterwards
 }
 
-// carrier brings contents from one directory of blobs to another. Those that share a file with
-// others there get one of their own: what shares it today may be punched out of it tomorrow, so a
-// link to it keeps nothing.
+// transferrer transfers contents from one blobs directory to another. Small contents in packs are
+// always copied: the source may free them in the pack later, so a link to the pack protects
+// nothing.
 //
-// Every content is compared with its checksum before it is linked and while it is copied. One that
+// Each content is verified with its checksum before it is linked or while it is copied. A damaged
+// source replaces nothing; if the target has no copy, the damaged bytes are copied.
 // is damaged at from replaces nothing; where to has none, it is copied as it is.
-type carrier struct {
-	from, to string
-	copies   bool // links are not wanted, or not possible
-	reread   bool // compare what to has already, and what from has of it, with its checksum, and not only its size
-	watch    bool // look whether from still has what to has already
-	packs    Packs
-	touched  map[string]bool // directories of to
-	written  map[string]bool // packs of to that have contents which may not be durable yet
-	moved    Moved
+type transferrer struct {
+	from, to      string
+	copyOnly      bool // copy instead of linking, on request or because linking failed
+	verify        bool // verify checksums of contents that the target already has, not only sizes
+	checkSource   bool // check the source even if the target has the content
+	packs         Packs
+	unsyncedDirs  map[string]bool // directories of to that must be synced
+	unsyncedPacks map[string]bool // packs of to that must be synced
+	moved         Moved
 
-	whole   *os.File           // the directory of contents at to, opened before anything is written that a sync of it makes durable; nil: not yet
-	unnamed map[string]outcome // by the path that is given to what was written beside it once it is synced: what has its name is durable, whoever finds it
+	blobsRoot *os.File                  // open blobs directory of to, for a sync of the file system; opened before the first unsynced write; nil: none
+	unsynced  map[string]transferResult // outcomes by final path of files that are written but not synced and renamed yet
 }
 
-// bring makes a content be there. A damaged one that is there already is handed to aside before a
-// sound one takes its place.
-func (c *carrier) bring(ctx context.Context, b content, aside func(path string) error) (outcome, error) {
-	place, err := placeOf(b.file)
+// transfer transfers a content unless the target has it. Before a sound content replaces a damaged
+// one, aside is called to move or delete the damaged file.
+func (t *transferrer) transfer(ctx context.Context, b content, aside func(path string) error) (transferResult, error) {
+	place, err := contentPath(b.file)
 	if err != nil {
-		return outcome{}, err
+		return transferResult{}, err
 	}
-	from, to := filepath.Join(c.from, blobsDir, place), filepath.Join(c.to, blobsDir, place)
-	if o, brought := c.unnamed[to]; brought {
+	from, to := filepath.Join(t.from, blobsDir, place), filepath.Join(t.to, blobsDir, place)
+	if o, brought := t.unsynced[to]; brought {
 		return o, nil
 	}
-	had, err := c.look(ctx, c.to, b, c.reread || b.marked)
+	had, err := t.check(ctx, t.to, b, t.verify || b.knownDamaged)
 	if err != nil {
-		return outcome{}, err
+		return transferResult{}, err
 	}
 	if had == sound {
-		if !c.watch {
-			return outcome{}, nil
+		if !t.checkSource {
+			return transferResult{}, nil
 		}
-		source, err := c.look(ctx, c.from, b, c.reread || b.marked)
-		return outcome{source: source}, err
+		source, err := t.check(ctx, t.from, b, t.verify || b.knownDamaged)
+		return transferResult{source: source}, err
 	}
-	err = c.touch(filepath.Dir(to))
+	err = t.makeDir(filepath.Dir(to))
 	if err != nil {
-		return outcome{}, err
+		return transferResult{}, err
 	}
-	return c.fetch(ctx, b, move{from: from, to: to, had: had, aside: aside})
+	return t.fetchMissing(ctx, b, transfer{from: from, to: to, before: had, aside: aside})
 }
 
-// look finds out how a content is below root. read says that a file is read and compared with its
-// checksum; what lies in a pack always is.
-func (c *carrier) look(ctx context.Context, root string, b content, read bool) (state, error) {
-	place, err := placeOf(b.file)
+// check returns the condition of a content below root. read verifies the checksum of a file;
+// contents in packs are always verified.
+func (t *transferrer) check(ctx context.Context, root string, b content, read bool) (condition, error) {
+	place, err := contentPath(b.file)
 	if err != nil {
 		return missing, err
 	}
@@ -155,17 +159,17 @@ func (c *carrier) look(ctx context.Context, root string, b content, read bool) (
 	size, err := sizeOf(path)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		text, err := c.packs.Read(root, b.file)
+		text, err := t.packs.Read(root, b.file)
 		switch {
 		case drive.IsKind(err, drive.NotFound):
 			return missing, nil
 		case errors.Is(err, syscall.EIO):
 			return damaged, nil
 		}
-		if root == c.to { // a run that was stopped may have written it
-			c.wrote(b)
+		if root == t.to { // an interrupted run may have written it without a sync
+			t.markPack(b)
 		}
-		return b.stateOf(text), err
+		return b.conditionOf(text), err
 	case err != nil:
 		return missing, err
 	case size != b.size:
@@ -174,87 +178,88 @@ func (c *carrier) look(ctx context.Context, root string, b content, read bool) (
 		return sound, nil
 	}
 	found, err := readAll(ctx, path, b, io.Discard)
-	if errors.Is(err, fs.ErrNotExist) { // it has gone just now
+	if errors.Is(err, fs.ErrNotExist) { // deleted since
 		return missing, nil
 	}
 	return found, err
 }
 
-// move is a content on its way.
-type move struct {
+// transfer is the transfer of one content.
+type transfer struct {
 	from, to string
-	had      state // of what to has
+	before   condition // condition at to before
 	aside    func(path string) error
 }
 
-// takes reports whether to is better off with a content of that state.
-func (m move) takes(s state) bool { return s == sound || m.had == missing }
+// improves reports whether a content in condition s improves the target.
+func (m transfer) improves(s condition) bool { return s == sound || m.before == missing }
 
-// clear moves a damaged file out of the way.
-func (m move) clear() error {
-	if m.had != damaged {
+// clearTarget moves a damaged target file out of the way.
+func (m transfer) clearTarget() error {
+	if m.before != damaged {
 		return nil
 	}
-	if err := m.aside(m.to); !errors.Is(err, fs.ErrNotExist) { // a damaged content may lie in a pack, which a file comes before
+	if err := m.aside(m.to); !errors.Is(err, fs.ErrNotExist) { // a damaged content may be in a pack, which a file overrides
 		return err
 	}
 	return nil
 }
 
-// outcome is what a move of a content comes to.
-func (m move) outcome(source state) outcome {
-	if m.takes(source) {
-		return outcome{source, source}
+// transferResult returns the result for a source in the given condition.
+func (m transfer) outcome(source condition) transferResult {
+	if m.improves(source) {
+		return transferResult{source, source}
 	}
-	return outcome{source, m.had}
+	return transferResult{source, m.before}
 }
 
-// fetch moves a content that to lacks, or has damaged.
-func (c *carrier) fetch(ctx context.Context, b content, m move) (outcome, error) {
+// fetchMissing transfers a content that is missing or damaged at the target.
+func (t *transferrer) fetchMissing(ctx context.Context, b content, m transfer) (transferResult, error) {
 	size, err := sizeOf(m.from)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		return c.fetchSmall(b, m, func() ([]byte, error) { return c.packs.Read(c.from, b.file) })
+		return t.fetchSmall(b, m, func() ([]byte, error) { return t.packs.Read(t.from, b.file) })
 	case err != nil:
-		return outcome{}, err
+		return transferResult{}, err
 	case size != b.size:
-		return outcome{damaged, m.had}, nil
+		return transferResult{damaged, m.before}, nil
 	}
-	o, err := c.fetchFile(ctx, b, m)
-	if errors.Is(err, fs.ErrNotExist) { // it has gone just now
-		return outcome{missing, m.had}, nil
+	o, err := t.fetchFile(ctx, b, m)
+	if errors.Is(err, fs.ErrNotExist) { // deleted since
+		return transferResult{missing, m.before}, nil
 	}
 	return o, err
 }
 
-func (c *carrier) fetchFile(ctx context.Context, b content, m move) (outcome, error) {
-	if !c.copies {
+// fetchFile links or copies a content that is a file.
+func (t *transferrer) fetchFile(ctx context.Context, b content, m transfer) (transferResult, error) {
+	if !t.copyOnly {
 		source, err := readAll(ctx, m.from, b, io.Discard)
-		if err != nil || !m.takes(source) {
+		if err != nil || !m.improves(source) {
 			return m.outcome(source), err
 		}
-		if err := m.clear(); err != nil {
-			return outcome{}, err
+		if err := m.clearTarget(); err != nil {
+			return transferResult{}, err
 		}
 		err = os.Link(m.from, m.to)
 		if err == nil {
-			c.moved.Linked++
+			t.moved.Linked++
 			return m.outcome(source), nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return outcome{}, err
+			return transferResult{}, err
 		}
-		c.copies = true // another file system, or one without links
+		t.copyOnly = true // another file system, or one without hard links
 	}
 	if b.size > slothead.MaxContent {
-		return c.copy(ctx, b, m)
+		return t.copy(ctx, b, m)
 	}
-	return c.fetchSmall(b, m, func() ([]byte, error) { return os.ReadFile(m.from) })
+	return t.fetchSmall(b, m, func() ([]byte, error) { return os.ReadFile(m.from) })
 }
 
-// readAll reads a file to its end, writes what it has to w, and compares it with its checksum. A
-// file that its disk cannot read is damaged.
-func readAll(ctx context.Context, path string, b content, w io.Writer) (state, error) {
+// readAll reads a file, writes it to w, and verifies its checksum. A file with read errors of the
+// disk is damaged.
+func readAll(ctx context.Context, path string, b content, w io.Writer) (condition, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return missing, err
@@ -265,14 +270,14 @@ func readAll(ctx context.Context, path string, b content, w io.Writer) (state, e
 	if err != nil {
 		return missing, fmt.Errorf("copy %s: %w", path, err)
 	}
-	if n != int64(b.size) || sum.Sum32() != b.crc { // also where its disk cannot read on
+	if n != int64(b.size) || sum.Sum32() != b.crc { // also after a read error of the disk
 		return damaged, nil
 	}
 	return sound, nil
 }
 
-// stateOf compares the bytes of a content with its row.
-func (b content) stateOf(text []byte) state {
+// conditionOf compares bytes with the size and checksum of a content.
+func (b content) conditionOf(text []byte) condition {
 	var sum digest.CRC32
 	_, _ = sum.Write(text)
 	if drive.ByteSize(len(text)) != b.size || sum.Sum32() != b.crc {
@@ -281,71 +286,71 @@ func (b content) stateOf(text []byte) state {
 	return sound
 }
 
-// fetchSmall writes a small content to its pack, or to a file of its own: where its name tells of
-// no pack, and in place of a damaged one.
-func (c *carrier) fetchSmall(b content, m move, read func() ([]byte, error)) (outcome, error) {
+// fetchSmall writes a small content to its pack, or to a file if its name has no pack or the target
+// is damaged.
+func (t *transferrer) fetchSmall(b content, m transfer, read func() ([]byte, error)) (transferResult, error) {
 	text, err := read()
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		return outcome{missing, m.had}, nil
+		return transferResult{missing, m.before}, nil
 	case errors.Is(err, syscall.EIO):
-		return outcome{damaged, m.had}, nil
+		return transferResult{damaged, m.before}, nil
 	case err != nil:
-		return outcome{}, err
+		return transferResult{}, err
 	}
-	o := m.outcome(b.stateOf(text))
-	if !m.takes(o.source) {
+	o := m.outcome(b.conditionOf(text))
+	if !m.improves(o.source) {
 		return o, nil
 	}
-	if m.had == missing {
-		err := c.packs.Write(c.to, b.file, text)
+	if m.before == missing {
+		err := t.packs.Write(t.to, b.file, text)
 		if err == nil {
-			c.wrote(b)
-			c.moved.Copied++
-			c.moved.Bytes += b.size
+			t.markPack(b)
+			t.moved.Copied++
+			t.moved.Bytes += b.size
 		}
 		if !drive.IsKind(err, drive.NotFound) {
 			return o, err
 		}
 	}
-	if err := m.clear(); err != nil {
-		return outcome{}, err
+	if err := m.clearTarget(); err != nil {
+		return transferResult{}, err
 	}
-	return o, c.writeSmall(m.to, text, o)
+	return o, t.writeSmall(m.to, text, o)
 }
 
-// wrote notes that the pack of a content is to be synced.
-func (c *carrier) wrote(b content) {
-	if path, ok := c.packs.Path(c.to, b.file); ok {
-		c.written[path], c.touched[filepath.Dir(path)] = true, true
+// markPack marks the pack of a content for sync.
+func (t *transferrer) markPack(b content) {
+	if path, ok := t.packs.Path(t.to, b.file); ok {
+		t.unsyncedPacks[path], t.unsyncedDirs[filepath.Dir(path)] = true, true
 	}
 }
 
-// maxUnnamed is how many small contents wait for one sync: what a run that is stopped has to do
-// again.
-const maxUnnamed = 4096
+// maxUnsynced is the number of small files synced together, which an interrupted run has to repeat.
+const maxUnsynced = 4096
 
-// writeSmall writes a small content to a file. It becomes durable, and gets its name, together with
-// others.
-func (c *carrier) writeSmall(to string, b []byte, o outcome) (err error) {
-	if c.whole == nil {
-		if c.whole, err = os.Open(filepath.Join(c.to, blobsDir)); err != nil { // which may be a link to another disk
+// writeSmall writes a small file under a temporary name. commitSmall syncs and renames many such
+// files together.
+func (t *transferrer) writeSmall(to string, b []byte, o transferResult) (err error) {
+	if t.blobsRoot == nil {
+		if t.blobsRoot, err = os.Open(filepath.Join(t.to, blobsDir)); err != nil { // may be a link to another disk
 			return err
 		}
-		c.unnamed = map[string]outcome{}
+		t.unsynced = map[string]transferResult{}
 	}
-	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil { //nolint:gosec // placeOf takes only names that a store gives
+	if err := os.WriteFile(to+tempSuffix, b, 0o600); err != nil { //nolint:gosec // contentPath accepts only names that a store assigns
 		return err
 	}
-	c.moved.Copied++
-	c.moved.Bytes += drive.ByteSize(len(b))
-	c.unnamed[to] = o
-	if len(c.unnamed) < maxUnnamed {
+	t.moved.Copied++
+	t.moved.Bytes += drive.ByteSize(len(b))
+	t.unsynced[to] = o
+	if len(t.unsynced) < maxUnsynced {
 		return nil
 	}
-	return c.nameSmall()
+	return t.commitSmall()
 }
 
+// sizeOf returns the size of a regular file, or NotFound.
 func sizeOf(path string) (drive.ByteSize, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -359,31 +364,32 @@ func sizeOf(path string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size()), nil
 }
 
-func (c *carrier) touch(dir string) error {
-	if c.touched[dir] {
+// makeDir creates a directory and marks it for sync.
+func (t *transferrer) makeDir(dir string) error {
+	if t.unsyncedDirs[dir] {
 		return nil
 	}
-	c.touched[dir] = true
+	t.unsyncedDirs[dir] = true
 	return os.MkdirAll(dir, 0o700)
 }
 
-// copy copies a large content to a file, which has its name once it is durable.
-func (c *carrier) copy(ctx context.Context, b content, m move) (outcome, error) {
+// copy copies a large content to a file, which gets its name after a sync.
+func (t *transferrer) copy(ctx context.Context, b content, m transfer) (transferResult, error) {
 	temp := m.to + tempSuffix
 	source, err := copyFile(ctx, m.from, temp, b)
-	if err != nil || !m.takes(source) {
+	if err != nil || !m.improves(source) {
 		return m.outcome(source), errors.Join(err, unlessNotExist(os.Remove(temp)))
 	}
-	if err := m.clear(); err != nil {
-		return outcome{}, err
+	if err := m.clearTarget(); err != nil {
+		return transferResult{}, err
 	}
-	c.moved.Copied++
-	c.moved.Bytes += b.size
+	t.moved.Copied++
+	t.moved.Bytes += b.size
 	return m.outcome(source), os.Rename(temp, m.to)
 }
 
-// copyFile copies a file durably, and compares what it reads with the checksum of a content.
-func copyFile(ctx context.Context, from, to string, b content) (state, error) {
+// copyFile copies and syncs a file and returns the condition of the source.
+func copyFile(ctx context.Context, from, to string, b content) (condition, error) {
 	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return missing, err
@@ -392,6 +398,7 @@ func copyFile(ctx context.Context, from, to string, b content) (state, error) {
 	return source, errors.Join(err, dst.Sync(), dst.Close())
 }
 
+// unlessNotExist returns err, or nil if it reports a missing file.
 func unlessNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -399,7 +406,7 @@ func unlessNotExist(err error) error {
 	return err
 }
 
-// copyAll copies in pieces, so that ctx can end it, up to where src cannot be read.
+// copyAll copies until the end, a read error of the disk, or the end of ctx.
 func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, err error) {
 	b := make([]byte, 1<<20)
 	for {
@@ -422,38 +429,38 @@ func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, er
 	}
 }
 
-// sync makes what was brought durable, with its names. Bytes of what was linked are already, or
-// those of a small file are in the log beside the blobs, from which a start writes them to the file
-// that is linked here.
-func (c *carrier) sync() error {
-	if err := c.nameSmall(); err != nil {
+// sync makes all transferred contents and their names durable. Linked bytes are durable already, or
+// in the log beside the blobs, from which the next start writes them to the linked file.
+func (t *transferrer) sync() error {
+	if err := t.commitSmall(); err != nil {
 		return err
 	}
-	for path := range c.written {
+	for path := range t.unsyncedPacks {
 		if err := syncFile(path); err != nil {
 			return err
 		}
 	}
-	clear(c.written)
-	for dir := range c.touched {
+	clear(t.unsyncedPacks)
+	for dir := range t.unsyncedDirs {
 		if err := syncDir(dir); err != nil {
 			return err
 		}
 	}
-	clear(c.touched)
-	if err := syncDir(filepath.Join(c.to, blobsDir)); err != nil {
+	clear(t.unsyncedDirs)
+	if err := syncDir(filepath.Join(t.to, blobsDir)); err != nil {
 		return err
 	}
-	return syncDir(c.to)
+	return syncDir(t.to)
 }
 
-func (c *carrier) nameSmall() error {
-	if c.whole == nil {
+// commitSmall syncs and renames the files written by writeSmall.
+func (t *transferrer) commitSmall() error {
+	if t.blobsRoot == nil {
 		return nil
 	}
-	paths := c.unnamed
-	err := syncWritten(c.whole, paths)
-	if err = errors.Join(err, c.close()); err != nil {
+	paths := t.unsynced
+	err := syncWritten(t.blobsRoot, paths)
+	if err = errors.Join(err, t.close()); err != nil {
 		return err
 	}
 	for path := range paths {
@@ -464,8 +471,8 @@ func (c *carrier) nameSmall() error {
 	return nil
 }
 
-// syncWritten makes durable what writeSmall has written.
-func syncWritten(whole *os.File, paths map[string]outcome) error {
+// syncWritten syncs the files written by writeSmall, with one sync of the file system if possible.
+func syncWritten(whole *os.File, paths map[string]transferResult) error {
 	if wholesync.Can(whole) {
 		return wholesync.Sync(whole)
 	}
@@ -477,12 +484,12 @@ func syncWritten(whole *os.File, paths map[string]outcome) error {
 	return nil
 }
 
-// close lets go of what was not synced.
-func (c *carrier) close() error {
-	whole := c.whole
+// close drops files that are not synced.
+func (t *transferrer) close() error {
+	whole := t.blobsRoot
 	if whole == nil {
 		return nil
 	}
-	c.whole, c.unnamed = nil, nil
+	t.blobsRoot, t.unsynced = nil, nil
 	return whole.Close()
 }

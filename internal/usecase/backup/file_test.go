@@ -20,11 +20,11 @@ type readPacks struct {
 func (p readPacks) Read(root, _ string) ([]byte, error) { return p.read(root) }
 
 // unpacking carries to a new directory what says of every content that it has text.
-func unpacking(t *testing.T, text string) (c *carrier, times *int) {
+func unpacking(t *testing.T, text string) (c *transferrer, times *int) {
 	t.Helper()
 	times = new(int)
 	from, to := t.TempDir(), t.TempDir()
-	return &carrier{from: from, to: to, touched: map[string]bool{}, packs: readPacks{read: func(blobs string) ([]byte, error) {
+	return &transferrer{from: from, to: to, unsyncedDirs: map[string]bool{}, packs: readPacks{read: func(blobs string) ([]byte, error) {
 		if blobs != from {
 			return nil, drive.Fail(drive.NotFound)
 		}
@@ -33,13 +33,13 @@ func unpacking(t *testing.T, text string) (c *carrier, times *int) {
 	}}}, times
 }
 
-func bring(t *testing.T, c *carrier, file, text string) (path string) {
+func bring(t *testing.T, c *transferrer, file, text string) (path string) {
 	t.Helper()
 	b := content{file: file, size: drive.ByteSize(len(text)), crc: crc32.ChecksumIEEE([]byte(text))}
-	if o, err := c.bring(t.Context(), b, os.Remove); err != nil || o != (outcome{}) {
+	if o, err := c.transfer(t.Context(), b, os.Remove); err != nil || o != (transferResult{}) {
 		t.Fatal(o, err)
 	}
-	place, err := placeOf(file)
+	place, err := contentPath(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,18 +85,18 @@ func TestARunThatIsStoppedHasBroughtMostSmallContents(t *testing.T) {
 	named := func(n int) string {
 		return fmt.Sprintf("put-1-01a21e12-c356-79f8-8420-84264dec5658.%04x.01", n)
 	}
-	for n := range maxUnnamed + 1 {
+	for n := range maxUnsynced + 1 {
 		bring(t, c, named(n), text)
 	}
 	if err := c.close(); err != nil { // as at the end of a run that has failed
 		t.Fatal(err)
 	}
 	*times = 0
-	for n := range maxUnnamed + 1 {
+	for n := range maxUnsynced + 1 {
 		bring(t, c, named(n), text)
 	}
 	if *times != 1 {
-		t.Errorf("%d of %d were read once more, want the last one", *times, maxUnnamed+1)
+		t.Errorf("%d of %d were read once more, want the last one", *times, maxUnsynced+1)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestSmallFilesAreSyncedTogether(t *testing.T) {
 	t.Parallel()
 	const text, file = "small", "put-1-01a21e12-c356-79f8-8420-84264dec5658"
 	c, _ := unpacking(t, text)
-	c.copies = true
-	place, err := placeOf(file)
+	c.copyOnly = true
+	place, err := contentPath(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestSmallFilesAreSyncedTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := bring(t, c, file, text)
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || len(c.unnamed) != 1 {
-		t.Errorf("before the sync: %v, of %v", err, c.unnamed)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || len(c.unsynced) != 1 {
+		t.Errorf("before the sync: %v, of %v", err, c.unsynced)
 	}
 	if err := c.sync(); err != nil {
 		t.Fatal(err)

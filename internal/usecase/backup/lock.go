@@ -10,33 +10,33 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// lockFile lies in a backup and stays: who has locked it works on the backup. A run has it for
-// itself alone, since it deletes what the backup before has needed; restores share it.
+// lockFile is the lock file of a backup, which is never deleted. A run locks it exclusively,
+// because it deletes files of the previous backup; restores share the lock.
 const lockFile = "backup.lock"
 
-const busy = "another backup into this directory is running, or a restore from it: wait until it has ended"
+// busyReason is the reason for refusing a locked backup.
+const busyReason = "another backup into this directory is running, or a restore from it: wait until it has ended"
 
-// lockBackup takes a backup for a run, until the file is closed. Where the file system has no locks
-// the run goes on without.
+// lockBackup locks a backup exclusively until the file is closed. If it is locked already, it
+// returns WrongState. If the file system has no locks, it logs a warning and continues.
 func lockBackup(dir string, log *slog.Logger) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, refused(err.Error())
+		return nil, refuse(err.Error())
 	}
 	held, err := filelock.Try(f)
 	if held {
-		return nil, errors.Join(refused(busy), f.Close())
+		return nil, errors.Join(refuse(busyReason), f.Close())
 	}
 	if err != nil {
-		log.Warn("The directory of the backup has no locks: nothing keeps two backups apart that run at once.", "directory", dir, "error", err)
+		log.Warn("the backup directory does not support locks; do not run two backups into it at once", "directory", dir, "error", err)
 	}
 	return f, nil
 }
 
-// keepBackup keeps runs from changing a backup, until the file is closed: nil where there is no
-// lock, as in a backup of an older program, or where it cannot be had, as on a medium that is
-// read-only.
-func keepBackup(dir string) (*os.File, error) {
+// lockForReading locks a backup for reading until the file is closed. It returns nil without a lock
+// if the backup is from an older release or on a read-only medium.
+func lockForReading(dir string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, nil
@@ -45,7 +45,7 @@ func keepBackup(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if held, _ := filelock.TryShared(f); held {
-		return nil, errors.Join(errors.New(busy), f.Close())
+		return nil, errors.Join(errors.New(busyReason), f.Close())
 	}
 	return f, nil
 }

@@ -18,34 +18,34 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// format is the version of the layout; a newer one is refused.
+// format is the version of the backup format. Newer formats are refused.
 const format = 1
 
 const (
 	manifestFile = "manifest.json"
 	blobsDir     = "blobs"
 
-	stagingDir    = "staging"    // of the store
-	quarantineDir = "quarantine" // of the store
+	stagingDir    = "staging"    // directory of the store
+	quarantineDir = "quarantine" // directory of the store
 )
 
 // Manifest describes a backup.
 type Manifest struct {
 	Format       int            `json:"format"`
-	Complete     bool           `json:"complete"` // false: the first backup into this directory has not come to its end
+	Complete     bool           `json:"complete"` // false: the first backup into this directory has not finished
 	Installation string         `json:"installation"`
 	Generation   int64          `json:"generation"`
-	Taken        drive.Time     `json:"taken_at"` // when the database was copied
-	Database     string         `json:"database"` // name of the file
+	Taken        drive.Time     `json:"taken_at"` // time of the copy of the database
+	Database     string         `json:"database"` // file name
 	Size         drive.ByteSize `json:"size"`     // of the database
-	SHA256       string         `json:"sha256"`   // of the database, as sha256sum prints it
+	SHA256       string         `json:"sha256"`   // of the database, in hex as printed by sha256sum
 	Blobs        int64          `json:"blobs"`
-	Bytes        drive.ByteSize `json:"bytes"`             // of them
-	Missing      []string       `json:"missing,omitempty"` // files that the installation itself does not have: run fsck there
-	Damaged      []string       `json:"damaged,omitempty"` // files whose bytes are not what the installation was sent
+	Bytes        drive.ByteSize `json:"bytes"`             // total size of the contents
+	Missing      []string       `json:"missing,omitempty"` // contents that the installation has lost: run fsck there
+	Damaged      []string       `json:"damaged,omitempty"` // contents with wrong bytes in the installation
 }
 
-// ReadManifest reads the manifest of a backup; NotFound when there is none.
+// ReadManifest reads the manifest of a backup. Without one it returns NotFound.
 func ReadManifest(dir string) (m Manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,6 +63,7 @@ func ReadManifest(dir string) (m Manifest, err error) {
 	return m, nil
 }
 
+// writeManifest replaces the manifest.
 func writeManifest(dir string, m Manifest) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -75,7 +76,7 @@ func writeManifest(dir string, m Manifest) error {
 	return replace(temp, filepath.Join(dir, manifestFile))
 }
 
-// check compares the database of a backup with the manifest.
+// check verifies that the backup is complete and its database matches the manifest.
 func (m Manifest) check(dir string) error {
 	if !m.Complete {
 		return errors.New("the backup is not complete: run it again")
@@ -93,6 +94,7 @@ func (m Manifest) check(dir string) error {
 	return err
 }
 
+// digestOf returns the SHA-256 and size of a file.
 func digestOf(path string) (sum string, size drive.ByteSize, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -104,7 +106,8 @@ func digestOf(path string) (sum string, size drive.ByteSize, err error) {
 	return hex.EncodeToString(hash.Sum(nil)), drive.ByteSize(n), err
 }
 
-// identity reads who a database belongs to. An installation that was never started has none.
+// identity returns the installation and generation of a database. The id is empty if the
+// installation was never started.
 func identity(ctx context.Context, q sqldb.Querier) (id string, generation int64, err error) {
 	if id, err = meta.Find(ctx, q, "installation"); err != nil || id == "" {
 		return id, 0, err

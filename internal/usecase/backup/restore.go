@@ -16,39 +16,39 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Mark says whose blobs lie in a directory.
+// Mark is the marker file of a blobs directory: installation and generation.
 type Mark struct {
 	ID         string
 	Generation int64
 }
 
-// Site is where an installation lies, or shall lie. The caller holds the lock on the data
-// directory.
+// Site is the location of an installation. The caller holds the lock on the data directory.
 type Site struct {
 	Data, Blobs string
 	ReadMark    func(blobs string) (m Mark, found bool, err error)
 	WriteMark   func(blobs string, m Mark) error
 }
 
+// databaseFile is the file name of the database in the data directory.
 const databaseFile = "smartdrive.db"
 
-// Restored is what Restore has done.
+// Restored is the result of Restore.
 type Restored struct {
 	Manifest
 	Moved   Moved    `json:"moved"`
-	Uploads int64    `json:"uploads"`         // open ones that were ended
-	Missing []string `json:"missing"`         // files that neither the backup nor the target has
-	Damaged []string `json:"damaged"`         // files that are damaged in the target, because the backup has none that is sound
-	Aside   string   `json:"aside,omitempty"` // where the database that was there before is now
+	Uploads int64    `json:"uploads"`         // open uploads that were ended
+	Missing []string `json:"missing"`         // contents that neither the backup nor the target has
+	Damaged []string `json:"damaged"`         // contents damaged in the target, without a sound copy in the backup
+	Aside   string   `json:"aside,omitempty"` // directory of the previous database
 }
 
-// Restore puts a backup in place. A target that holds anything is refused, unless it is the same
-// installation and force is set: its database is then put aside, and its blobs stay beside those of
-// the backup. Nothing is deleted.
+// Restore restores a backup. A target that is not empty is refused, unless it holds the same
+// installation and force is set. Then the previous database is moved aside, and existing blobs stay
+// beside those of the backup. Nothing is deleted.
 //
-// The restored installation gets a generation that no mark has seen, its open uploads are ended,
-// and until a check was clean it only reports: nothing is reclaimed, unlinked or repaired. Restore
-// can be run again after it was stopped anywhere.
+// The restored installation gets a new generation, and its open uploads are ended. Until a check is
+// clean, it only reports: nothing is reclaimed, deleted or repaired. An interrupted Restore can be
+// run again.
 func Restore(ctx context.Context, from string, to Site, force bool, opt Options) (Restored, error) {
 	r := restore{from: from, to: to, opt: opt.withDefaults(), aside: filepath.Join(to.Data, "before-restore-"+opt.withDefaults().Now().UTC().Format("20060102T150405.000"))}
 	r.out.Missing, r.out.Damaged = []string{}, []string{}
@@ -58,21 +58,22 @@ func Restore(ctx context.Context, from string, to Site, force bool, opt Options)
 	return r.out, nil
 }
 
+// restore is one run of Restore.
 type restore struct {
-	from  string
-	to    Site
-	opt   Options
-	aside string // directory
-	out   Restored
-	seen  int64 // the highest generation that anything has
+	from    string
+	to      Site
+	opt     Options
+	aside   string // directory for replaced files
+	out     Restored
+	highest int64 // highest generation found in backup and target
 }
 
 func (r *restore) run(ctx context.Context, force bool) (err error) {
-	lock, err := keepBackup(r.from)
+	lock, err := lockForReading(r.from)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // there may be none
+	defer func() { _ = lock.Close() }() // lock may be nil
 	if r.out.Manifest, err = ReadManifest(r.from); err != nil {
 		return err
 	}
@@ -92,24 +93,24 @@ func (r *restore) run(ctx context.Context, force bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.swap(ready); err != nil {
+	if err := r.install(ready); err != nil {
 		return err
 	}
-	// Last: until the mark is there the server refuses to start, and Restore can be run again.
+	// Write the mark last: without it the server refuses to start, and Restore can be run again.
 	return r.to.WriteMark(r.to.Blobs, Mark{ID: r.out.Installation, Generation: generation})
 }
 
-// inspect refuses a target that is not empty.
+// inspect returns an error unless the target is empty, or force allows to replace it.
 func (r *restore) inspect(ctx context.Context, force bool) error {
-	r.seen = r.out.Generation
+	r.highest = r.out.Generation
 	mark, marked, err := r.to.ReadMark(r.to.Blobs)
 	if err != nil {
 		return err
 	}
-	if err := r.same(mark.ID, force, marked, r.to.Blobs); err != nil {
+	if err := r.checkInstallation(mark.ID, force, marked, r.to.Blobs); err != nil {
 		return err
 	}
-	r.seen = max(r.seen, mark.Generation)
+	r.highest = max(r.highest, mark.Generation)
 	if !marked {
 		if found, err := filepath.Glob(filepath.Join(r.to.Blobs, blobsDir, "*", "*")); err != nil || len(found) > 0 && !force {
 			return errors.Join(err, fmt.Errorf("%s holds blobs without a mark", r.to.Blobs))
@@ -124,14 +125,15 @@ func (r *restore) inspect(ctx context.Context, force bool) error {
 		if !force {
 			return fmt.Errorf("%s holds a database that cannot be read: %w", r.to.Data, err)
 		}
-		r.opt.Log.WarnContext(ctx, "the database that was there cannot be read", "error", err)
+		r.opt.Log.WarnContext(ctx, "the previous database cannot be read; it is moved aside", "error", err)
 		return nil
 	}
-	r.seen = max(r.seen, generation)
-	return r.same(id, force, id != "", r.to.Data)
+	r.highest = max(r.highest, generation)
+	return r.checkInstallation(id, force, id != "", r.to.Data)
 }
 
-func (r *restore) same(id string, force, found bool, dir string) error {
+// checkInstallation returns an error if dir holds another installation, or this one without force.
+func (r *restore) checkInstallation(id string, force, found bool, dir string) error {
 	switch {
 	case !found:
 		return nil
@@ -143,6 +145,7 @@ func (r *restore) same(id string, force, found bool, dir string) error {
 	return nil
 }
 
+// readDatabase returns the installation and generation of a database file.
 func readDatabase(ctx context.Context, path string, opt Options) (id string, generation int64, err error) {
 	db, err := sqldb.Open(ctx, sqldb.Options{Path: path, Log: opt.Log})
 	if err != nil {
@@ -152,15 +155,15 @@ func readDatabase(ctx context.Context, path string, opt Options) (id string, gen
 	return id, generation, errors.Join(err, db.Close())
 }
 
-// makeDatabase copies the database of the backup, brings the blobs that it names, and makes it one
-// that was restored. What it leaves at path is one file without a log.
+// makeDatabase copies the database of the backup, transfers the contents that it names, and adopts
+// the database. The result at path is a single file without a log.
 func (r *restore) makeDatabase(ctx context.Context, path string) (generation int64, err error) {
 	work := path + ".work"
 	if err := removeDatabase(work); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, removeDatabase(work)) }()
-	// Never a link: this file is written to. Its checksum was compared with the manifest's.
+	// Never a link: this file is modified. Its checksum was verified with the manifest.
 	if _, err := copyFile(ctx, filepath.Join(r.from, r.out.Database), work, content{}); err != nil {
 		return 0, err
 	}
@@ -173,10 +176,10 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 		err = fmt.Errorf("the database of the backup is of installation %q, and its manifest of %s", id, r.out.Installation)
 	}
 	if err == nil {
-		err = r.bringAll(ctx, db)
+		err = r.transferAll(ctx, db)
 	}
 	if err == nil {
-		generation, r.out.Uploads, err = adopt(ctx, db, r.seen, drive.TimeOf(r.opt.Now()))
+		generation, r.out.Uploads, err = adopt(ctx, db, r.highest, drive.TimeOf(r.opt.Now()))
 	}
 	if err == nil {
 		err = copyDatabase(ctx, db, path)
@@ -184,12 +187,13 @@ func (r *restore) makeDatabase(ctx context.Context, path string) (generation int
 	return generation, errors.Join(err, db.Close())
 }
 
-func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
-	c := carrier{
-		from: r.from, to: r.to.Blobs, copies: r.opt.Copy, reread: true, packs: r.opt.Packs, touched: map[string]bool{}, written: map[string]bool{},
+// transferAll transfers all contents that the database names.
+func (r *restore) transferAll(ctx context.Context, db *sqldb.DB) error {
+	c := transferrer{
+		from: r.from, to: r.to.Blobs, copyOnly: r.opt.Copy, verify: true, packs: r.opt.Packs, unsyncedDirs: map[string]bool{}, unsyncedPacks: map[string]bool{},
 	}
 	err := eachBlob(ctx, db, func(b content) error {
-		o, err := c.bring(ctx, b, r.putAside)
+		o, err := c.transfer(ctx, b, r.putAside)
 		switch {
 		case err != nil:
 		case o.result == missing:
@@ -203,9 +207,9 @@ func (r *restore) bringAll(ctx context.Context, db *sqldb.DB) error {
 	return errors.Join(err, c.sync())
 }
 
-// putAside moves a damaged content file to where nothing touches it.
+// putAside moves a damaged content file to the quarantine.
 func (r *restore) putAside(path string) error {
-	if _, err := os.Lstat(path); err != nil { // it lies in a pack
+	if _, err := os.Lstat(path); err != nil { // the content is in a pack
 		return err
 	}
 	dir := filepath.Join(r.to.Blobs, quarantineDir, filepath.Base(r.aside))
@@ -215,9 +219,9 @@ func (r *restore) putAside(path string) error {
 	return os.Rename(path, filepath.Join(dir, filepath.Base(path)))
 }
 
-// swap puts the database that was there aside and the new one in its place. The log goes first: a
-// log that is left beside another database would be played into it.
-func (r *restore) swap(ready string) error {
+// install moves the previous database aside and installs the new one. It moves the log first:
+// SQLite would apply a log left beside another database.
+func (r *restore) install(ready string) error {
 	path := filepath.Join(r.to.Data, databaseFile)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if _, err := os.Lstat(path + suffix); errors.Is(err, fs.ErrNotExist) {
@@ -239,9 +243,10 @@ func (r *restore) swap(ready string) error {
 	return replace(ready, path)
 }
 
-// Adopt is for a database that was put beside the blobs by other means than Restore, such as a
-// snapshot: it does to the database in place what Restore does to the one that it brings, and marks
-// the blobs as its own. It refuses blobs of another installation. The database must not be in use.
+// Adopt prepares a database that was placed beside the blobs by other means, such as a disk
+// snapshot: like Restore, it raises the generation, ends open uploads and writes the mark. It
+// returns the number of ended uploads. Blobs of another installation are refused. The database must
+// not be in use.
 func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int64, err error) {
 	id, generation, err := identity(ctx, db)
 	if err != nil {
@@ -263,15 +268,15 @@ func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int
 	return uploads, to.WriteMark(to.Blobs, Mark{ID: id, Generation: generation})
 }
 
-// adopt raises the generation beyond what anything has seen, so that files which the rows do not
-// know are told from those of the next start, sets the mark that holds back reclaim and repair, and
-// ends the open uploads, whose staging is not there or of another time. Clients may have seen what
-// came after the copy: another fingerprint tells them. One transaction.
+// adopt prepares a restored database in one transaction. It raises the generation above all known
+// ones, so that files without rows are distinguished from those of later starts. It sets the mark
+// that prevents reclaim and repair. It ends open uploads, whose staging is missing or outdated. It
+// changes the fingerprint, because clients may have seen newer data.
 func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (generation, uploads int64, err error) {
 	generation = seen + 1
 	log := activity.New(activity.Options{DB: db, Now: now.Std})
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		// Where the installation was moving when it was copied, the copy is not a side of that.
+		// A copy of an installation in a migration is not a side of that migration.
 		if _, err := tx.Exec(ctx, `DELETE FROM migration_side`); err != nil {
 			return err
 		}
@@ -294,14 +299,14 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 	return generation, uploads, nil
 }
 
-// numbersLost is more than nodes are numbered between a copy and its restore. The integers of
-// JavaScript have room for two million restores.
-const numbersLost = 1 << 32
+// skippedNumbers is more than the number of nodes created between a backup and its restore.
+// JavaScript integers allow two million restores.
+const skippedNumbers = 1 << 32
 
-// skipNumbers passes over the numbers of nodes that the copy lacks: no other node is given one.
+// skipNumbers skips the numbers of nodes that the copy lacks, so that no number is assigned twice.
 func skipNumbers(ctx context.Context, tx *sqldb.Tx) error {
-	node := drive.NewID[drive.NodeID]() // the number is taken and given back: the database counts on behind it
-	_, err := tx.Exec(ctx, `INSERT INTO node_numbers (number, node_id) SELECT COALESCE(MAX(number), 0) + ?, ? FROM node_numbers`, numbersLost, node)
+	node := drive.NewID[drive.NodeID]() // insert and delete a number: the database continues after it
+	_, err := tx.Exec(ctx, `INSERT INTO node_numbers (number, node_id) SELECT COALESCE(MAX(number), 0) + ?, ? FROM node_numbers`, skippedNumbers, node)
 	if err != nil {
 		return err
 	}
@@ -309,8 +314,8 @@ func skipNumbers(ctx context.Context, tx *sqldb.Tx) error {
 	return err
 }
 
-// endUploads takes every upload that has not ended to gone, with its share of the ledger (Q2, Q3),
-// and notes it in the activity of its account (E1).
+// endUploads sets all open uploads to gone, releases their share of the ledger (Q2, Q3), and notes
+// each in the activity of its account (E1).
 func endUploads(ctx context.Context, tx *sqldb.Tx, log *activity.Log, now drive.Time) (int64, error) {
 	const open = `state IN ('active', 'parked', 'sealing', 'reclaiming')`
 	type ended struct {

@@ -17,31 +17,30 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Options change how files are brought. The zero value of each field is its default.
+// Options configures Run, Restore and Adopt. A zero field selects its default.
 type Options struct {
-	Copy   bool // never link, also on the same file system
-	Verify bool // of Run: read what the backup has from earlier runs on both sides, and replace what is damaged; Restore always reads everything
+	Copy   bool // never use hard links
+	Verify bool // Run: verify the checksums of contents from earlier runs on both sides, and replace damaged ones; Restore always verifies
 	Packs  Packs
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// Packs are the files that small contents share, below the directory of an installation or of a
-// backup.
+// Packs accesses the packs of small contents below the directory of an installation or a backup.
 type Packs interface {
-	// Path returns the path of the pack that a content of that name lies in, if it lies in one;
-	// false: the name is none of such a content.
+	// Path returns the path of the pack for a content name, or false if the name has no pack.
 	Path(root, name string) (string, bool)
-	// Read reads a content. NotFound: it lies in no pack.
+	// Read returns a content, or NotFound if it is in no pack.
 	Read(root, name string) ([]byte, error)
-	// Write writes a content to its place in its pack, not durably. NotFound: it has none.
+	// Write writes a content to its pack without a sync. It returns NotFound if the name has no
+	// pack.
 	Write(root, name string, content []byte) error
-	// Prune frees the contents of a pack that are not to be kept, and the pack when it has none any
-	// more; false: the file is no pack.
+	// Prune frees the contents of a pack that keep rejects, and deletes an empty pack. ok is false
+	// if the file is not a pack.
 	Prune(ctx context.Context, root, file string, keep func(name string) bool) (freed int64, ok bool, err error)
 }
 
-// noPacks is a directory without packs.
+// noPacks implements Packs without any pack.
 type noPacks struct{}
 
 func (noPacks) Path(string, string) (string, bool)  { return "", false }
@@ -62,25 +61,25 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Result is what a run has done.
+// Result is the result of Run.
 type Result struct {
 	Manifest
 	Moved  Moved `json:"moved"`
-	Pruned int64 `json:"pruned"` // files of the backup before that this one does not need
+	Pruned int64 `json:"pruned"` // contents of the previous backup that were deleted
 }
 
-// maxRounds bounds how often the database is copied again because files went before their turn
-// came. Each round copies only what is new; with links one is enough.
+// maxRounds limits the rounds that are started because contents were deleted before their turn.
+// With hard links one round suffices.
 const maxRounds = 8
 
-// Run brings the backup in dest up to date with an installation that may be running. It can be
-// stopped and run again at any point: until the new manifest is in its place the backup before
-// stays whole. dest is made if it is missing; one that holds anything but a backup of this
-// installation is refused, and so is one that another run, or a restore, is busy with: WrongState.
+// Run updates the backup in dest from a possibly running installation. It can be interrupted and
+// run again at any time: the previous backup stays valid until the new manifest replaces the old
+// one. dest is created if missing. It returns WrongState if dest holds anything but a backup of
+// this installation, or if another run or restore uses it.
 func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
 	opt = opt.withDefaults()
-	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
-		from: blobs, to: dest, copies: opt.Copy, reread: opt.Verify, watch: true, packs: opt.Packs, touched: map[string]bool{}, written: map[string]bool{},
+	r := run{db: db, dest: dest, opt: opt, carrier: transferrer{
+		from: blobs, to: dest, copyOnly: opt.Copy, verify: opt.Verify, checkSource: true, packs: opt.Packs, unsyncedDirs: map[string]bool{}, unsyncedPacks: map[string]bool{},
 	}}
 	lock, err := r.prepare(ctx, blobs)
 	if err != nil {
@@ -97,7 +96,7 @@ func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Re
 			return Result{}, fmt.Errorf("back up to %s: %w", dest, err)
 		}
 		if lost > 0 {
-			opt.Log.InfoContext(ctx, "backup: another round", "files", lost)
+			opt.Log.InfoContext(ctx, "contents were deleted during the backup; another round starts", "files", lost)
 			continue
 		}
 		if err := writeManifest(dest, m); err != nil {
@@ -108,36 +107,38 @@ func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Re
 	}
 }
 
+// run is one run of Run.
 type run struct {
 	db           *sqldb.DB
 	dest         string
 	opt          Options
-	installation string // whose id it is
-	carrier      carrier
-	wanted       map[string]bool // files that the newest copy of the database names
+	installation string // installation id
+	carrier      transferrer
+	wanted       map[string]bool // contents named by the latest copy of the database
 }
 
-// prepare makes sure that dest is ours, and that nobody else works on it until the lock is closed.
+// prepare checks and locks dest.
 func (r *run) prepare(ctx context.Context, blobs string) (lock *os.File, err error) {
 	var generation int64
 	if r.installation, generation, err = identity(ctx, r.db); err != nil {
 		return nil, err
 	}
-	if err := apart(blobs, r.dest); err != nil {
+	if err := checkOutside(blobs, r.dest); err != nil {
 		return nil, err
 	}
-	if _, err := r.known(); err != nil { // before anything is made there
+	if _, err := r.isOurs(); err != nil { // before anything is created there
 		return nil, err
 	}
 	if err := os.MkdirAll(r.dest, 0o700); err != nil {
-		return nil, refused(err.Error())
+		return nil, refuse(err.Error())
 	}
 	if lock, err = lockBackup(r.dest, r.opt.Log); err != nil {
 		return nil, err
 	}
-	known, err := r.known() // another run may have been there meanwhile
+	known, err := r.isOurs() // another run may have written there meanwhile
 	if err == nil && !known {
-		// From here on the directory is known as ours, also when this run is stopped.
+		// From here on, dest is known as a backup of this installation, even if this run is
+		// interrupted.
 		err = writeManifest(r.dest, Manifest{Format: format, Installation: r.installation, Generation: generation})
 	}
 	if err == nil {
@@ -149,13 +150,13 @@ func (r *run) prepare(ctx context.Context, blobs string) (lock *os.File, err err
 	return lock, nil
 }
 
-// known reports whether dest holds a backup of this installation; it refuses one that holds
-// anything else.
-func (r *run) known() (bool, error) {
+// isOurs reports whether dest holds a backup of this installation. It returns WrongState if dest
+// holds anything else.
+func (r *run) isOurs() (bool, error) {
 	m, err := ReadManifest(r.dest)
 	switch {
 	case err == nil && m.Installation != r.installation:
-		return false, refused(fmt.Sprintf("%s holds a backup of installation %s, and this is %s", r.dest, m.Installation, r.installation))
+		return false, refuse(fmt.Sprintf("%s holds a backup of installation %s, and this is %s", r.dest, m.Installation, r.installation))
 	case err == nil:
 		return true, nil
 	case !drive.IsKind(err, drive.NotFound):
@@ -163,20 +164,20 @@ func (r *run) known() (bool, error) {
 	}
 	found, err := os.ReadDir(r.dest)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, refused(err.Error())
+		return false, refuse(err.Error())
 	}
 	if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != manifestFile+tempSuffix && e.Name() != lockFile }) {
-		return false, refused(r.dest + " holds something that is not a backup: choose an empty directory")
+		return false, refuse(r.dest + " holds something that is not a backup: choose an empty directory")
 	}
 	return false, nil
 }
 
-// refused tells the operator what is wrong with a directory.
-func refused(why string) error { return drive.Fail(drive.WrongState, "why", why) }
+// refuse returns WrongState with a reason for the operator.
+func refuse(why string) error { return drive.Fail(drive.WrongState, "why", why) }
 
-// apart refuses a backup into the blobs that are backed up, and into the store's other directories,
-// where fsck takes it for something that nobody knows.
-func apart(blobs, dest string) error {
+// checkOutside returns WrongState for a destination inside of the backed-up store, where fsck would
+// report it as a stray.
+func checkOutside(blobs, dest string) error {
 	from, err := filepath.Abs(blobs)
 	if err != nil {
 		return err
@@ -186,18 +187,18 @@ func apart(blobs, dest string) error {
 		return err
 	}
 	if from == to {
-		return refused(to + " is the directory of the blobs themselves")
+		return refuse(to + " is the directory of the blobs themselves")
 	}
 	for _, dir := range []string{blobsDir, stagingDir, quarantineDir} {
 		if rel, err := filepath.Rel(filepath.Join(from, dir), to); err == nil && filepath.IsLocal(rel) {
-			return refused(to + " lies in the store that is to be backed up")
+			return refuse(to + " lies in the store that is to be backed up")
 		}
 	}
 	return nil
 }
 
-// round copies the database and brings every file that the copy names. lost is how many of them
-// have been released and deleted since.
+// round copies the database and transfers all contents that it names. lost is the number of
+// contents that were deleted meanwhile.
 func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
 	taken := drive.TimeOf(r.opt.Now())
 	temp := filepath.Join(r.dest, "database"+tempSuffix)
@@ -205,13 +206,13 @@ func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
 		return m, 0, err
 	}
 	m = Manifest{Format: format, Complete: true, Taken: taken, Database: fmt.Sprintf("database-%d.db", int64(taken))}
-	if lost, err = r.bringAll(ctx, temp, &m); err != nil || lost > 0 {
+	if lost, err = r.transferAll(ctx, temp, &m); err != nil || lost > 0 {
 		return m, lost, err
 	}
 	if err := r.carrier.sync(); err != nil {
 		return m, 0, err
 	}
-	if err := settle(ctx, temp); err != nil {
+	if err := mergeLog(ctx, temp); err != nil {
 		return m, 0, err
 	}
 	if m.SHA256, m.Size, err = digestOf(temp); err != nil {
@@ -220,7 +221,8 @@ func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
 	return m, 0, errors.Join(syncFile(temp), replace(temp, filepath.Join(r.dest, m.Database)))
 }
 
-func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost int64, err error) {
+// transferAll transfers the contents named by a copy of the database.
+func (r *run) transferAll(ctx context.Context, database string, m *Manifest) (lost int64, err error) {
 	db, err := sqldb.Open(ctx, sqldb.Options{Path: database, Log: r.opt.Log})
 	if err != nil {
 		return 0, err
@@ -229,12 +231,12 @@ func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost 
 	if m.Installation, m.Generation, err = identity(ctx, db); err != nil {
 		return 0, err
 	}
-	if m.Installation != r.installation { // what the backup before needs would be deleted as not wanted
+	if m.Installation != r.installation { // otherwise prune would delete the previous backup's contents
 		return 0, fmt.Errorf("the copy of the database is of installation %q, and this is %s", m.Installation, r.installation)
 	}
 	r.wanted = map[string]bool{}
 	err = eachBlob(ctx, db, func(b content) error {
-		gone, err := r.bring(ctx, b, m)
+		gone, err := r.transfer(ctx, b, m)
 		if gone {
 			lost++
 		}
@@ -243,15 +245,15 @@ func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost 
 	return lost, err
 }
 
-// bring brings a content, and notes in the manifest what is wrong with it. gone reports that it was
-// released and deleted before its turn came.
-func (r *run) bring(ctx context.Context, b content, m *Manifest) (gone bool, err error) {
-	o, err := r.carrier.bring(ctx, b, os.Remove)
+// transfer transfers a content and records problems in the manifest. gone reports that the content
+// was deleted before its turn.
+func (r *run) transfer(ctx context.Context, b content, m *Manifest) (gone bool, err error) {
+	o, err := r.carrier.transfer(ctx, b, os.Remove)
 	if err != nil {
 		return false, err
 	}
 	if o.source != sound {
-		named, err := r.stillNamed(ctx, b)
+		named, err := r.rowExists(ctx, b)
 		if err != nil {
 			return false, err
 		}
@@ -259,7 +261,7 @@ func (r *run) bring(ctx context.Context, b content, m *Manifest) (gone bool, err
 			return true, nil
 		}
 		if named {
-			if err := r.note(ctx, b, o.source, m); err != nil {
+			if err := r.recordProblem(ctx, b, o.source, m); err != nil {
 				return false, err
 			}
 		}
@@ -270,10 +272,10 @@ func (r *run) bring(ctx context.Context, b content, m *Manifest) (gone bool, err
 	return false, nil
 }
 
-// note puts into the manifest what is wrong with a content of the installation. A damaged one is
-// marked there, so that the next upload of the same bytes heals it, and so that the next run looks
-// at it again, also where this one ends here.
-func (r *run) note(ctx context.Context, b content, s state, m *Manifest) error {
+// recordProblem records a missing or damaged content in the manifest. A damaged content is also
+// marked in the installation, so that the next upload of the same bytes repairs it and the next run
+// checks it again.
+func (r *run) recordProblem(ctx context.Context, b content, s condition, m *Manifest) error {
 	if s == missing {
 		m.Missing = append(m.Missing, b.file)
 		return nil
@@ -285,28 +287,29 @@ func (r *run) note(ctx context.Context, b content, s state, m *Manifest) error {
 	})
 }
 
-// stillNamed tells a file that was deleted in good order from one that the installation has lost.
-func (r *run) stillNamed(ctx context.Context, b content) (bool, error) {
+// rowExists reports whether a row still names the file. Otherwise it was deleted regularly.
+func (r *run) rowExists(ctx context.Context, b content) (bool, error) {
 	var n int
 	err := r.db.QueryRow(ctx, `SELECT COUNT(*) FROM blobs WHERE id = ? AND file = ?`, b.id, b.file).Scan(&n)
 	return n > 0, err
 }
 
-// content is a blob as far as a backup cares.
+// content is a row of blobs as needed for a backup.
 type content struct {
-	id     drive.BlobID
-	file   string
-	size   drive.ByteSize
-	crc    uint32
-	marked bool // somebody has found it damaged
+	id           drive.BlobID
+	file         string
+	size         drive.ByteSize
+	crc          uint32
+	knownDamaged bool // marked as damaged
 }
 
+// eachBlob calls fn for each row of blobs.
 func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) error {
 	const page = 1000
 	for after := ""; ; {
 		rows, err := q.Query(ctx, `SELECT id, file, size, crc32, damaged_at > 0 FROM blobs WHERE id > ? ORDER BY id LIMIT ?`, after, page)
 		all, err := sqldb.Scan(rows, err, func(b *content, scan func(...any) error) error {
-			return scan(&b.id, &b.file, &b.size, &b.crc, &b.marked)
+			return scan(&b.id, &b.file, &b.size, &b.crc, &b.knownDamaged)
 		})
 		if err != nil {
 			return fmt.Errorf("list the blobs: %w", err)
@@ -326,8 +329,7 @@ func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) erro
 	}
 }
 
-// prune deletes what earlier backups needed and this one does not. Names that a backup never gives
-// are left.
+// prune deletes databases and contents that this backup does not need. Other files stay.
 func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
 	databases, err := filepath.Glob(filepath.Join(r.dest, "database-*.db"))
 	if err != nil {

@@ -12,26 +12,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Snapshots is where copies of the database alone are kept, and for how long.
+// Snapshots configures daily copies of the database.
 type Snapshots struct {
 	Dir  string
-	Keep int // days, and how many at least
-	// Now is the wall clock: it names the day. Kept is the clock of retention, which says how old
-	// the others are: a wall clock that has jumped a month ahead, or to another day every hour,
-	// must not push the good ones out.
+	Keep int // days to keep, and minimum number of snapshots
+	// Now is the wall clock and names the day. Kept is the retention clock and decides about the
+	// age of snapshots: a wall clock that jumps must not expire good snapshots.
 	Now, Kept time.Time
-	// Spare is how much of the disk a copy may take. nil: all of it.
+	// Spare returns the disk space available for a copy. nil: unlimited.
 	Spare func() (drive.ByteSize, error)
 }
 
-// mostSnapshots bounds, as a multiple of Keep, how many there are while the clock of retention is
-// behind: each is as large as the database, and the clock of a machine that sleeps every night
-// stays behind.
-const mostSnapshots = 3
+// maxSnapshotFactor limits the number of snapshots to this multiple of Keep while the retention
+// clock is behind, as on a machine that sleeps every night.
+const maxSnapshotFactor = 3
 
-// Snapshot copies the database alone into a directory, one file a day (UTC), and drops what is
-// older than the days that are kept. A day that has its snapshot is left as it is. It returns the
-// day's file. DiskFull: it would take more than there is to spare.
+// Snapshot copies the database into s.Dir, at most once per day (UTC), deletes expired snapshots
+// and returns the path of the day's file. It returns DiskFull if the copy would exceed Spare.
 func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 	dir, path := s.Dir, s.path(s.Now)
 	if _, err := os.Stat(path); err == nil {
@@ -54,7 +51,7 @@ func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 	return path, s.dropOld()
 }
 
-// checkRoom refuses a copy that would take what the database itself needs to go on.
+// checkRoom returns DiskFull if a copy needs more space than Spare.
 func (s Snapshots) checkRoom(ctx context.Context, db *sqldb.DB) error {
 	if s.Spare == nil {
 		return nil
@@ -70,11 +67,12 @@ func (s Snapshots) checkRoom(ctx context.Context, db *sqldb.DB) error {
 	return err
 }
 
-// path is the file of a day.
+// path returns the file of a day.
 func (s Snapshots) path(day time.Time) string {
 	return filepath.Join(s.Dir, "smartdrive-"+day.UTC().Format("2006-01-02")+".db")
 }
 
+// dropOld deletes expired snapshots.
 func (s Snapshots) dropOld() error {
 	all, err := filepath.Glob(filepath.Join(s.Dir, "smartdrive-????-??-??.db"))
 	if err != nil {
@@ -82,9 +80,9 @@ func (s Snapshots) dropOld() error {
 	}
 	slices.Sort(all)
 	keep := max(1, s.Keep)
-	end := s.path(s.Kept.AddDate(0, 0, -keep)) // the youngest that is old enough
+	end := s.path(s.Kept.AddDate(0, 0, -keep)) // the newest expired name
 	for i, old := range all[:max(0, len(all)-keep)] {
-		if old > end && len(all)-i <= mostSnapshots*keep {
+		if old > end && len(all)-i <= maxSnapshotFactor*keep {
 			break
 		}
 		if err := os.Remove(old); err != nil {

@@ -8,22 +8,22 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// told is how far the activity log tells of a tree.
-type told struct {
+// activityState is the last change of a tree and the last change in the activity log.
+type activityState struct {
 	account   drive.AccountID
-	seq, last int64 // the tree's last change, and the last one that is told; 0: none is
+	seq, last int64 // last change of the tree and last logged change; 0: none logged
 }
 
-// checkActivity looks whether the activity log ends with the last change of each tree (E1). Both
-// are read by one statement. One that tells of none was made before the log was, or nothing has
-// changed for as long as entries are kept.
+// checkActivity checks that the activity log ends with the last change of each tree (E1). One
+// statement reads both. A tree without log entries is correct: it is older than the log, or its
+// entries have expired.
 func (p *pass) checkActivity(ctx context.Context) error {
 	const page = 200
 	const query = `SELECT t.account_id, t.seq, COALESCE((SELECT a.seq FROM activity a WHERE a.account_id = t.account_id AND a.seq > 0
 		ORDER BY a.id DESC LIMIT 1), 0) FROM trees t WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`
-	err := each(ctx, p, query, page, func(t *told, scan func(...any) error) error { return scan(&t.account, &t.seq, &t.last) },
-		func(t told) any { return t.account },
-		func(t told) error {
+	err := each(ctx, p, query, page, func(t *activityState, scan func(...any) error) error { return scan(&t.account, &t.seq, &t.last) },
+		func(t activityState) any { return t.account },
+		func(t activityState) error {
 			if t.last == 0 || t.last == t.seq {
 				return nil
 			}

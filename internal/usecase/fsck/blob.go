@@ -8,24 +8,24 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// stored is what the row of a blob says of its file.
-type stored struct {
+// blobRow is a row of blobs with what it says about its file.
+type blobRow struct {
 	id      drive.BlobID
 	file    string
 	size    drive.ByteSize
 	damaged drive.Time
 }
 
-func scanStored(b *stored, scan func(...any) error) error {
+func scanBlobRow(b *blobRow, scan func(...any) error) error {
 	return scan(&b.id, &b.file, &b.size, &b.damaged)
 }
 
-const selectStored = `SELECT id, file, size, damaged_at FROM blobs `
+const selectBlobRows = `SELECT id, file, size, damaged_at FROM blobs `
 
-// lookBlob reads the row, the file, and the row again. A file goes only after its row has gone or
-// has taken another one, so a row that names it before and after it was missed does so wrongly.
+// lookBlob reads the row, the file, and the row again. A file is deleted only after its row is
+// deleted or names another file, so if both reads name a missing file, the row is wrong.
 func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
-	b, found, err := p.findStored(ctx, id)
+	b, found, err := p.findBlobRow(ctx, id)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -33,13 +33,13 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, found, err := p.findStored(ctx, id)
+	again, found, err := p.findBlobRow(ctx, id)
 	if err != nil || !found || again.file != b.file {
 		return nil, err
 	}
 	switch {
 	case state != "":
-		if err := p.home(ctx); err != nil { // it has gone in the middle of the pass
+		if err := p.home(ctx); err != nil { // the store may have been unmounted during the pass
 			return nil, fmt.Errorf("the file of blob %s is not as it was: %w", id, err)
 		}
 		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)
@@ -49,28 +49,29 @@ func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	return nil, nil
 }
 
-func (p *pass) findStored(ctx context.Context, id drive.BlobID) (b stored, found bool, err error) {
-	err = scanStored(&b, p.DB.QueryRow(ctx, selectStored+`WHERE id = ?`, id).Scan)
+// findBlobRow reads the row of a blob.
+func (p *pass) findBlobRow(ctx context.Context, id drive.BlobID) (b blobRow, found bool, err error) {
+	err = scanBlobRow(&b, p.DB.QueryRow(ctx, selectBlobRows+`WHERE id = ?`, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
 		return b, false, nil
 	}
 	return b, err == nil, err
 }
 
-// maxNodes bounds the nodes that a finding names.
+// maxNodes is the largest number of nodes listed in a finding.
 const maxNodes = 100
 
-// damage is the defect of a blob whose bytes are not what its row says. They cannot be brought back
-// here: it is marked, so that nothing links to it any more and the next upload of the same content
-// heals it.
-func (p *pass) damage(ctx context.Context, b stored, invariant, expected, found string) (*defect, error) {
+// damage returns the defect of a blob whose bytes do not match its row. The bytes cannot be
+// restored here. The repair only marks the blob as damaged, so that nothing links to it and the
+// next upload of the same content replaces it.
+func (p *pass) damage(ctx context.Context, b blobRow, invariant, expected, found string) (*defect, error) {
 	rows, err := p.DB.Query(ctx, `SELECT DISTINCT node_id FROM versions WHERE blob_id = ? ORDER BY node_id LIMIT ?`, b.id, maxNodes)
 	nodes, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes of blob %s: %w", b.id, err)
 	}
 	f := Finding{Invariant: invariant, Subject: "blob " + b.id.String(), Expected: expected, Found: found, Nodes: nodes}
-	return &defect{Finding: f, marks: true, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
+	return &defect{Finding: f, onlyMarks: true, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
 		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, p.now(), b.id, b.file)
 		if err != nil || n == 1 {
 			tx.AfterCommit(func() { p.Counters.Damaged.Add(n) })

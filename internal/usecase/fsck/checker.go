@@ -18,48 +18,47 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Timers is what an audit needs of the delayed task engine.
+// Timers is the part of the timer engine that a check needs.
 type Timers interface {
 	Show(ctx context.Context, key timer.Key) (timer.State, error)
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
-// Parts that an Checker is put together from.
+// Parts are the dependencies of a Checker.
 type Parts struct {
 	DB      *sqldb.DB
 	Staging blob.Staging
 	Store   blob.Store
 	Content content.Content
-	// Timers is nil where no engine runs: timers are not looked at then.
+	// Timers is nil if no engine runs; timers are then not checked.
 	Timers Timers
-	// Armed reports whether the timers of all uploads were armed after the start; until then they
-	// are not looked at. nil: they were.
+	// Armed reports whether the timers of all uploads were armed after the start. Before that,
+	// timers are not checked. nil: always true.
 	Armed func() bool
-	// Putting reports whether this process is writing a file of that name now; see
-	// upload.Sessions.Putting. nil: it writes none.
+	// Putting reports whether this process is writing the named file; see upload.Sessions.Putting.
+	// nil: never.
 	Putting func(file string) bool
-	// Quarantine is where Store and Staging move strays to; nil: it cannot be listed.
+	// Quarantine lists the items that Store and Staging moved there; nil: it cannot be listed.
 	Quarantine blob.Quarantine
-	// Kept is the clock that says how long findings were kept, see package retention; nil: the wall
-	// clock.
+	// Kept is the clock for the retention of findings; see package retention. nil: the wall clock.
 	Kept func() time.Time
-	// Home fails unless the contents are where they were: what a file system that is not mounted
-	// lacks is not lost. nil: they are.
+	// Home returns an error if the contents are not at their place, such as an unmounted file
+	// system, whose files are not lost. nil: no check.
 	Home func(ctx context.Context) error
-	// Generation is the installation's at this start.
+	// Generation is the generation of this start.
 	Generation int64
 
-	// Of installations with several instances; nil: this process is the only one.
+	// The next fields are for several instances; nil: this process is the only one.
 
-	// Ended reports whether the instance of that start has ended for good, and ends it if it is
-	// dead: it will write nothing more.
+	// Ended reports whether the instance of that generation has ended for good and will write
+	// nothing more. It ends an instance that is dead.
 	Ended func(ctx context.Context, generation int64) (bool, error)
-	// Since is when the oldest instance that has not ended began, by the database's clock; zero:
-	// nobody else is there.
+	// Since returns the start time of the oldest live instance by the database clock; zero: there
+	// is no other instance.
 	Since func(ctx context.Context) (drive.Time, error)
 }
 
-// home fails where what a pass compares with the rows is not this installation's.
+// home calls Home, if set.
 func (p *Parts) home(ctx context.Context) error {
 	if p.Home == nil {
 		return nil
@@ -67,15 +66,15 @@ func (p *Parts) home(ctx context.Context) error {
 	return p.Home(ctx)
 }
 
-// Options are what an operator may set. The zero value of each field is its default.
+// Options configures New. A zero field selects its default.
 type Options struct {
-	Every  time.Duration  // pause between two passes in the background; default 6 h
-	First  time.Duration  // pause before the first; default 10 min
-	Share  float64        // of the time, how much a pass in the background may work; default 0.05
-	Scrub  time.Duration  // every blob is read again at least so often, in the background; zero: never
-	Rate   drive.ByteSize // bytes a second that this may read; default 32 MiB
-	Save   time.Duration  // how long after a save point the next one is written; default 1 min
-	Settle time.Duration  // how long until a suspicion is looked at again; default 5 s
+	Every  time.Duration  // pause between two background passes; default 6 h
+	First  time.Duration  // pause before the first one; default 10 min
+	Share  float64        // fraction of time that a background pass may work; default 0.05
+	Scrub  time.Duration  // maximum time between two reads of a blob in the background; zero: never read
+	Rate   drive.ByteSize // bytes per second read by the scrub; default 32 MiB
+	Save   time.Duration  // interval of save points; default 1 min
+	Settle time.Duration  // delay before a suspicion is checked again; default 5 s
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error
 	Log    *slog.Logger
@@ -98,6 +97,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// setDefault sets a zero field to def.
 func setDefault[T comparable](field *T, def T) {
 	var zero T
 	if *field == zero {
@@ -105,6 +105,7 @@ func setDefault[T comparable](field *T, def T) {
 	}
 }
 
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -116,45 +117,45 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Checker checks an installation. It is safe for concurrent use; one pass runs at a time.
+// Checker checks an installation. It is safe for concurrent use; only one pass runs at a time.
 type Checker struct {
 	Parts
 	Counters Counters
 
-	opt     Options
-	born    drive.UploadID // made first: an upload that this process has begun since has a greater id
-	turn    chan struct{}  // holds one token; whoever has it runs a pass
-	suspect chan struct{}  // holds a token while a check of the database is asked for
-	waiting atomic.Int32   // administrators who wait for a pass in the background to step aside
-	limit   *rate.Limiter
+	opt       Options
+	firstID   drive.UploadID // created first: uploads begun by this process have greater ids
+	passToken chan struct{}  // holds one token; its holder runs a pass
+	pageCheck chan struct{}  // holds a token while a check of the database pages is requested
+	waiting   atomic.Int32   // administrators waiting for the background pass to yield
+	limit     *rate.Limiter
 }
 
-// Counters count what was done since the start.
+// Counters counts events in this process since its start.
 type Counters struct {
-	Passes      atomic.Int64 // that came to their end
+	Passes      atomic.Int64 // completed passes
 	Findings    atomic.Int64
 	Repaired    atomic.Int64
-	Removed     atomic.Int64 // staged directories and files that were deleted
+	Removed     atomic.Int64 // deleted staged directories and files
 	Quarantined atomic.Int64
-	Damaged     atomic.Int64 // blobs found missing or changed
-	Scrubbed    atomic.Int64 // bytes read to compare digests
-	CleanAt     atomic.Int64 // drive.Time of the last pass without a finding that stays
-	Pages       atomic.Int64 // what the last check of the pages of the database has found; 0: nothing
-	PagesAt     atomic.Int64 // drive.Time of that check; 0: there was none
+	Damaged     atomic.Int64 // blobs found missing or damaged
+	Scrubbed    atomic.Int64 // bytes read to verify digests
+	CleanAt     atomic.Int64 // drive.Time of the last pass without unrepaired findings
+	Pages       atomic.Int64 // damage found by the last check of the database pages; 0: none
+	PagesAt     atomic.Int64 // drive.Time of that check; 0: never
 }
 
-// New puts an Checker together. It must be called before the first upload of this process begins;
-// nothing runs until Check or Run is called.
+// New returns a Checker. Call it before this process begins its first upload. Nothing runs before
+// Check or Run.
 func New(parts Parts, opt Options) *Checker {
-	a := &Checker{Parts: parts, opt: opt.withDefaults(), born: drive.NewID[drive.UploadID](), turn: make(chan struct{}, 1), suspect: make(chan struct{}, 1)}
+	a := &Checker{Parts: parts, opt: opt.withDefaults(), firstID: drive.NewID[drive.UploadID](), passToken: make(chan struct{}, 1), pageCheck: make(chan struct{}, 1)}
 	a.limit = rate.NewLimiter(rate.Limit(a.opt.Rate), int(max(content.ReadBuffer, a.opt.Rate)))
-	a.turn <- struct{}{}
+	a.passToken <- struct{}{}
 	return a
 }
 
 func (a *Checker) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
-// kept is the time by which findings have been kept for long enough.
+// kept returns the time by which the retention of findings is measured.
 func (a *Checker) kept() drive.Time {
 	if a.Kept == nil {
 		return a.now()
@@ -162,60 +163,60 @@ func (a *Checker) kept() drive.Time {
 	return drive.TimeOf(a.Kept())
 }
 
-// Scope says what a pass does.
+// Scope selects what a pass does.
 type Scope struct {
 	Repair bool `json:"repair"`
-	Deep   bool `json:"deep"` // read all bytes again
+	Deep   bool `json:"deep"` // verify the bytes of all contents
 }
 
-// Check runs one pass to its end (fsck), at full speed. A pass in the background steps aside. The
-// report is complete when the error is nil.
+// Check runs one pass to its end at full speed, for an administrator (fsck). A background pass
+// yields. If the error is nil, the report is complete.
 func (a *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
 	a.waiting.Add(1)
 	defer a.waiting.Add(-1)
-	if err := a.takeTurn(ctx); err != nil {
+	if err := a.acquirePass(ctx); err != nil {
 		return Report{}, err
 	}
-	defer a.giveTurn()
+	defer a.releasePass()
 	return a.pass(ctx, scope, false)
 }
 
-func (a *Checker) takeTurn(ctx context.Context) error {
+// acquirePass waits for the running pass to end. If ctx ends first, it returns Unavailable.
+func (a *Checker) acquirePass(ctx context.Context) error {
 	select {
-	case <-a.turn:
+	case <-a.passToken:
 		return nil
 	case <-ctx.Done():
 		return drive.Wrap(ctx.Err(), drive.Unavailable)
 	}
 }
 
-func (a *Checker) giveTurn() { a.turn <- struct{}{} }
+func (a *Checker) releasePass() { a.passToken <- struct{}{} }
 
-// errAside ends a pass in the background because an administrator waits.
-var errAside = errors.New("stepped aside")
+// errYielded ends a background pass because an administrator waits.
+var errYielded = errors.New("stepped aside")
 
-// Run audits in the background until ctx is done: a pass, then what is due to be read again, then a
-// pause.
+// Run audits in the background until ctx ends: a pass, overdue scrubs, a pause.
 func (a *Checker) Run(ctx context.Context) error {
 	for pause := a.opt.First; a.opt.Sleep(ctx, pause) == nil; {
 		pause = a.opt.Every
 		_, err := a.RunOnce(ctx)
 		switch {
-		case errors.Is(err, errAside):
+		case errors.Is(err, errYielded):
 			pause = time.Minute
 		case err != nil && ctx.Err() == nil:
-			a.opt.Log.ErrorContext(ctx, "audit", "error", err)
+			a.opt.Log.ErrorContext(ctx, "the audit failed; the next one starts after the usual pause", "error", err)
 		}
 	}
 	return nil
 }
 
-// RunOnce is one round of Run. While a restored backup waits for its check, it repairs nothing.
+// RunOnce runs one round of Run. It repairs nothing while a restored backup awaits its check.
 func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
-	if err := a.takeTurn(ctx); err != nil {
+	if err := a.acquirePass(ctx); err != nil {
 		return Report{}, err
 	}
-	defer a.giveTurn()
+	defer a.releasePass()
 	report, err := a.pass(ctx, Scope{Repair: true}, true)
 	if err != nil || report.DatabaseDamaged {
 		return report, err
@@ -223,35 +224,34 @@ func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
 	return report, a.trim(ctx)
 }
 
-// maxSkew is how far the clocks of instances may be apart. What makes an id is a process, and what
-// says how long it lives is the database.
+// maxSkew is the tolerated clock difference between instances: processes create ids by their own
+// clocks, and the database clock determines how long they live.
 const maxSkew = 10 * time.Minute
 
-// oldest returns an id that is smaller than those of all uploads which a living process may be
-// about to begin.
+// oldest returns an id less than that of any upload that a live process may be about to begin.
 func (a *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
 	if a.Since == nil {
-		return a.born, nil
+		return a.firstID, nil
 	}
 	since, err := a.Since(ctx)
 	if err != nil {
 		return id, fmt.Errorf("look for the oldest instance: %w", err)
 	}
 	if since == 0 {
-		return a.born, nil
+		return a.firstID, nil
 	}
 	ms := uint64(since.Add(-maxSkew))
 	for i := range 6 { // a UUIDv7 begins with 48 bits of Unix milliseconds (RFC 9562 §5.7)
 		id[i] = byte(ms >> (40 - 8*i))
 	}
-	if id.String() > a.born.String() {
-		return a.born, nil
+	if id.String() > a.firstID.String() {
+		return a.firstID, nil
 	}
 	return id, nil
 }
 
-// pass runs all checks. While the pages of the database are damaged it runs no other and repairs
-// nothing: what the rows say cannot be relied on.
+// pass runs all checks. If the database pages are damaged, it runs no other check and repairs
+// nothing, because rows are unreliable.
 func (a *Checker) pass(ctx context.Context, scope Scope, background bool) (Report, error) {
 	p := &pass{Checker: a, scope: scope, background: background}
 	p.report = Report{Scope: scope, Started: a.now(), Findings: []Finding{}}
@@ -263,21 +263,21 @@ func (a *Checker) pass(ctx context.Context, scope Scope, background bool) (Repor
 	if err != nil {
 		return p.report, err
 	}
-	p.keep, p.report.Restored = restored, restored
+	p.deleteNothing, p.report.Restored = restored, restored
 	if background && restored {
 		p.scope.Repair, p.report.Scope.Repair = false, false
 	}
-	p.resumed, p.saved = time.Now(), time.Now()
+	p.workStart, p.saved = time.Now(), time.Now()
 	if background {
-		if err := p.goOn(ctx); err != nil {
+		if err := p.resume(ctx); err != nil {
 			return p.report, err
 		}
 	}
-	if p.born, err = a.oldest(ctx); err != nil {
+	if p.oldestID, err = a.oldest(ctx); err != nil {
 		return p.report, err
 	}
 	if err = p.run(ctx); err == nil && background {
-		err = p.forgetPlace(ctx)
+		err = p.clearPosition(ctx)
 	}
 	p.report.Ended = a.now()
 	if err != nil {

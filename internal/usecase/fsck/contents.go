@@ -11,49 +11,49 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// comparison is the walk through what rows and store say of contents, both in the order of names: a
-// merge of the rows with the lists of the 256 shards.
+// comparison compares the rows of blobs with the files in the store, as a merge of the rows with
+// the listings of the 256 shards, all in order of names.
 //
 //	rows      018f..21   018f..9a   018f..b7   ...                a page of an index
 //	shard 21  018f..21   0190..21   ...                           a page is one request of 1,000 entries
 //	shard 9a  018f..9a   018f..9a (no row)   ...
 //
-// What is at both with the same size agrees and costs nothing more. A row without a file, or with
-// one of another size, is asked for by itself (Stat) before it is suspected; files without a row
-// are looked up in what else explains them, many at a time. So a list that is older than the rows,
-// or rows that are older than the list, cost a question and no more: what counts is the second
-// look.
+// Entries on both sides with the same size match. A row whose file is not listed, or has another
+// size, is checked with Stat before it is suspected. Files without a blob row are looked up in
+// other tables, many at a time. So a stale listing or stale rows only cost extra queries:
+// suspicions are checked again before they count.
 //
-// It holds a page of each shard: 25 MB where there are more than 256,000 contents.
+// It holds one page per shard: 25 MB above 256,000 contents.
 type comparison struct {
-	p       *pass
-	shelves map[string]*shelf
-	strays  []blob.Stray // without a row, not looked up yet
+	p      *pass
+	lists  map[string]*shardList
+	strays []blob.Stray // without a row, not looked up yet
 }
 
-// shelf is the list of a shard.
-type shelf struct {
+// shardList is the listing of one shard.
+type shardList struct {
 	shard string
-	page  []blob.Stray // listed and not compared yet
-	after string       // place of the last one that was listed
-	more  bool
+	page  []blob.Stray // listed but not compared yet
+	after string       // place of the last listed entry
+	// more reports that the store has further entries.
+	more bool
 }
 
-// maxLookup is how many names one statement looks up.
+// maxLookup is the number of names per lookup statement.
 const maxLookup = 250
 
-// checkContents compares the rows of blobs with what is at the store.
+// checkContents compares the rows of blobs with the store.
 func (p *pass) checkContents(ctx context.Context) error {
-	c := &comparison{p: p, shelves: map[string]*shelf{}}
+	c := &comparison{p: p, lists: map[string]*shardList{}}
 	after := p.after
 	for _, shard := range blob.Shards() {
-		c.shelves[shard] = &shelf{shard: shard, more: true}
+		c.lists[shard] = &shardList{shard: shard, more: true}
 		if after != "" {
-			c.shelves[shard].after = blob.PlaceIn(shard, after)
+			c.lists[shard].after = blob.PlaceIn(shard, after)
 		}
 	}
-	p.settle = c.catchUp
-	defer func() { p.settle = nil }()
+	p.beforeSave = c.advanceAll
+	defer func() { p.beforeSave = nil }()
 	err := c.run(ctx, after == "")
 	if err != nil {
 		return fmt.Errorf("compare contents: %w", err)
@@ -61,25 +61,26 @@ func (p *pass) checkContents(ctx context.Context) error {
 	return nil
 }
 
+// run compares all rows and listings. Entries outside of the shards are listed only from the start.
 func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	if fromStart {
-		err := c.p.Store.ListOdd(ctx, func(s blob.Stray) error { return c.unknown(ctx, s) })
+		err := c.p.Store.ListOdd(ctx, func(s blob.Stray) error { return c.addStray(ctx, s) })
 		if err != nil {
 			return err
 		}
 	}
-	query := selectStored + `WHERE file > ? ORDER BY file LIMIT ?`
-	err := each(ctx, c.p, query, pageSize, scanStored, func(b stored) any { return b.file }, func(b stored) error { return c.row(ctx, b) })
+	query := selectBlobRows + `WHERE file > ? ORDER BY file LIMIT ?`
+	err := each(ctx, c.p, query, pageSize, scanBlobRow, func(b blobRow) any { return b.file }, func(b blobRow) error { return c.row(ctx, b) })
 	for _, shard := range blob.Shards() {
 		if err == nil {
-			err = c.upTo(ctx, c.shelves[shard], func(blob.Stray) bool { return true })
+			err = c.skipUnmatched(ctx, c.lists[shard], func(blob.Stray) bool { return true })
 		}
 	}
 	return errors.Join(err, c.lookUp(ctx))
 }
 
-// row compares one row.
-func (c *comparison) row(ctx context.Context, b stored) error {
+// row compares one row and suspects it if it does not match.
+func (c *comparison) row(ctx context.Context, b blobRow) error {
 	c.p.report.Checked.Blobs++
 	agrees, err := c.listed(ctx, b)
 	if err != nil {
@@ -95,48 +96,48 @@ func (c *comparison) row(ctx context.Context, b stored) error {
 		}
 		agrees = state == ""
 	}
-	if agrees && (b.damaged == 0 || c.p.scope.Deep) { // deep decides by reading
+	if agrees && (b.damaged == 0 || c.p.scope.Deep) { // a deep check decides by reading
 		return nil
 	}
 	return c.p.suspect(ctx, func(ctx context.Context) (*defect, error) { return c.p.lookBlob(ctx, b.id) })
 }
 
-// listed reports whether the store lists the file of a row with the size that it should have.
-func (c *comparison) listed(ctx context.Context, b stored) (bool, error) {
+// listed reports whether the listing has the file of a row with the right size.
+func (c *comparison) listed(ctx context.Context, b blobRow) (bool, error) {
 	shard, ok := blob.ShardOf(b.file)
 	if !ok {
 		return false, nil
 	}
-	s, place, agrees := c.shelves[shard], blob.PlaceIn(shard, b.file), false
-	err := c.upTo(ctx, s, func(e blob.Stray) bool { return e.Place < place })
+	s, place, agrees := c.lists[shard], blob.PlaceIn(shard, b.file), false
+	err := c.skipUnmatched(ctx, s, func(e blob.Stray) bool { return e.Place < place })
 	for err == nil {
 		var e *blob.Stray
-		if e, err = c.first(ctx, s); err != nil || e == nil || e.Place != place || e.Name == "" {
+		if e, err = c.peek(ctx, s); err != nil || e == nil || e.Place != place || e.Name == "" {
 			break
 		}
 		agrees = agrees || e.Size == b.size
 		c.p.report.Checked.Files++
-		s.page = s.page[1:] // while contents move, it may be at two places
+		s.page = s.page[1:] // during a migration of contents, a file may be at two places
 	}
 	return agrees, err
 }
 
-// upTo takes what is before from a shelf: no row has it.
-func (c *comparison) upTo(ctx context.Context, s *shelf, before func(blob.Stray) bool) error {
+// skipUnmatched consumes the entries of a shard that before accepts; none of them has a row.
+func (c *comparison) skipUnmatched(ctx context.Context, s *shardList, before func(blob.Stray) bool) error {
 	for {
-		e, err := c.first(ctx, s)
+		e, err := c.peek(ctx, s)
 		if err != nil || e == nil || !before(*e) {
 			return err
 		}
 		s.page = s.page[1:]
-		if err := c.unknown(ctx, *e); err != nil {
+		if err := c.addStray(ctx, *e); err != nil {
 			return err
 		}
 	}
 }
 
-// first returns the next entry of a shelf; nil: there is none any more.
-func (c *comparison) first(ctx context.Context, s *shelf) (*blob.Stray, error) {
+// peek returns the next entry of a shard, or nil at the end.
+func (c *comparison) peek(ctx context.Context, s *shardList) (*blob.Stray, error) {
 	for len(s.page) == 0 {
 		if !s.more {
 			return nil, nil
@@ -155,20 +156,20 @@ func (c *comparison) first(ctx context.Context, s *shelf) (*blob.Stray, error) {
 	return &s.page[0], nil
 }
 
-// catchUp brings all shelves to the name that the rows have come to, so that the pass can go on
-// from there.
-func (c *comparison) catchUp(ctx context.Context, name string) error {
+// advanceAll advances all shards to the current name of the rows, so that a save point can be
+// written.
+func (c *comparison) advanceAll(ctx context.Context, name string) error {
 	for _, shard := range blob.Shards() {
 		end := blob.PlaceIn(shard, name)
-		if err := c.upTo(ctx, c.shelves[shard], func(e blob.Stray) bool { return e.Place <= end }); err != nil {
+		if err := c.skipUnmatched(ctx, c.lists[shard], func(e blob.Stray) bool { return e.Place <= end }); err != nil {
 			return err
 		}
 	}
 	return c.lookUp(ctx)
 }
 
-// unknown notes something at the store that no row of a blob has told of.
-func (c *comparison) unknown(ctx context.Context, s blob.Stray) error {
+// addStray queues a file without a blob row for lookup.
+func (c *comparison) addStray(ctx context.Context, s blob.Stray) error {
 	c.p.report.Checked.Files++
 	if c.strays = append(c.strays, s); len(c.strays) < maxLookup {
 		return nil
@@ -176,7 +177,7 @@ func (c *comparison) unknown(ctx context.Context, s blob.Stray) error {
 	return c.lookUp(ctx)
 }
 
-// lookUp suspects those strays that nothing explains.
+// lookUp suspects the queued files that no row explains.
 func (c *comparison) lookUp(ctx context.Context) error {
 	strays := c.strays
 	c.strays = nil
@@ -189,7 +190,7 @@ func (c *comparison) lookUp(ctx context.Context) error {
 	return err
 }
 
-// explainedOf is explained for many, without those that nothing explains.
+// explainedOf returns which files are explained by a row; see explained.
 func (p *pass) explainedOf(ctx context.Context, strays []blob.Stray) (map[string]bool, error) {
 	var names []any
 	for _, s := range strays {
@@ -219,8 +220,8 @@ func (p *pass) explainedOf(ctx context.Context, strays []blob.Stray) (map[string
 	return known, nil
 }
 
-// fileState says in words what is wrong with a blob's file; empty: nothing that its length tells.
-func (p *pass) fileState(ctx context.Context, b stored) (string, error) {
+// fileState describes what is wrong with a blob's file according to Stat; empty: nothing.
+func (p *pass) fileState(ctx context.Context, b blobRow) (string, error) {
 	switch size, err := p.Store.Stat(ctx, b.file); {
 	case drive.IsKind(err, drive.NotFound):
 		return "no such file", nil

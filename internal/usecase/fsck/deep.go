@@ -15,15 +15,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// checkDeep reads every blob and compares it with its digest.
+// checkDeep reads every blob and verifies its digest.
 func (p *pass) checkDeep(ctx context.Context) error {
-	err := each(ctx, p, selectStored+`WHERE id > ? ORDER BY id LIMIT ?`, pageSize, scanStored, func(b stored) any { return b.id },
-		func(b stored) error { return p.reread(ctx, b.id) })
-	return errors.Join(err, p.unnoted.note(ctx, p))
+	err := each(ctx, p, selectBlobRows+`WHERE id > ? ORDER BY id LIMIT ?`, pageSize, scanBlobRow, func(b blobRow) any { return b.id },
+		func(b blobRow) error { return p.reread(ctx, b.id) })
+	return errors.Join(err, p.scrubbed.flush(ctx, p))
 }
 
-// scrub reads the blobs that were not read for too long, the oldest first: its place is in the
-// rows, so a restart loses nothing.
+// scrub reads overdue blobs, the longest unread first. Its progress is in the rows, so it resumes
+// after a restart.
 func (p *pass) scrub(ctx context.Context) error {
 	for {
 		rows, err := p.DB.Query(ctx, `SELECT id FROM blobs WHERE scrubbed_at < ? ORDER BY scrubbed_at LIMIT ?`, p.now().Add(-p.opt.Scrub), pageSize)
@@ -33,30 +33,30 @@ func (p *pass) scrub(ctx context.Context) error {
 		}
 		for _, id := range due {
 			if err := p.reread(ctx, id); err != nil {
-				return errors.Join(err, p.unnoted.note(ctx, p))
+				return errors.Join(err, p.scrubbed.flush(ctx, p))
 			}
 		}
-		if err := p.unnoted.note(ctx, p); err != nil { // else the next page is this one
+		if err := p.scrubbed.flush(ctx, p); err != nil { // otherwise the next page would be the same
 			return err
 		}
 	}
 }
 
-// whole is what the row of a blob says of its bytes.
-type whole struct {
-	stored
+// fullBlobRow is a row of blobs with what it says about the bytes.
+type fullBlobRow struct {
+	blobRow
 	sum      string
 	partSize drive.ByteSize
 	crc      uint32
 	parts    []byte
 }
 
-// reread compares one blob with its digest. When that was is noted soon.
+// reread verifies the digest of one blob. The time of the read is stored later with others.
 func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	if err := p.rest(ctx); err != nil {
 		return err
 	}
-	var w whole
+	var w fullBlobRow
 	err := p.DB.QueryRow(ctx, `SELECT id, file, size, damaged_at, digest, part_size, crc32, parts FROM blobs WHERE id = ?`, id).
 		Scan(&w.id, &w.file, &w.size, &w.damaged, &w.sum, &w.partSize, &w.crc, &w.parts)
 	if drive.IsKind(err, drive.NotFound) {
@@ -69,27 +69,27 @@ func (p *pass) reread(ctx context.Context, id drive.BlobID) error {
 	switch {
 	case err == nil:
 		return p.compare(ctx, w, got)
-	case errors.Is(err, errAside), ctx.Err() != nil:
+	case errors.Is(err, errYielded), ctx.Err() != nil:
 		return err
 	case drive.IsKind(err, drive.NotFound), errors.Is(err, io.ErrUnexpectedEOF):
 		if err = p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, id) }); err != nil {
-			return err // it was not scrubbed
+			return err // not scrubbed
 		}
 	case content.Unreadable(err):
 		if away := p.home(ctx); away != nil {
-			return away // the disk as a whole
+			return away // the whole disk is gone
 		}
-		err = unreadable(ctx, p, w.stored, err, true)
-	default: // such as a store that does not answer: the next scrub sees whether it stays
-		err = unreadable(ctx, p, w.stored, err, false)
+		err = unreadable(ctx, p, w.blobRow, err, true)
+	default: // such as an unavailable store: the next scrub checks again
+		err = unreadable(ctx, p, w.blobRow, err, false)
 	}
-	return errors.Join(err, p.unnoted.add(ctx, p, w.stored))
+	return errors.Join(err, p.scrubbed.add(ctx, p, w.blobRow))
 }
 
-// unreadable reports a blob whose bytes cannot be read, and marks it if the disk has said so of the
-// bytes themselves.
-func unreadable(ctx context.Context, p *pass, b stored, cause error, mark bool) error {
-	p.opt.Log.ErrorContext(ctx, "a blob cannot be read", "blob", b.id, "error", cause)
+// unreadable reports a blob that cannot be read. mark also marks it as damaged: the disk reported a
+// read error of these bytes.
+func unreadable(ctx context.Context, p *pass, b blobRow, cause error, mark bool) error {
+	p.opt.Log.ErrorContext(ctx, "a blob cannot be read; see the finding in the report", "blob", b.id, "error", cause)
 	d, err := p.damage(ctx, b, "B1", "readable bytes", "an error of reading")
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func unreadable(ctx context.Context, p *pass, b stored, cause error, mark bool) 
 	return p.found(ctx, *d)
 }
 
-// hash computes what the bytes of a blob say.
-func (p *pass) hash(ctx context.Context, w whole) (m content.Measured, err error) {
+// hash measures the bytes of a blob.
+func (p *pass) hash(ctx context.Context, w fullBlobRow) (m content.Measured, err error) {
 	file, err := p.Store.Open(ctx, w.file)
 	if err != nil {
 		return m, err
@@ -115,11 +115,13 @@ func (p *pass) hash(ctx context.Context, w whole) (m content.Measured, err error
 	}), w.size, w.partSize)
 }
 
+// readerAt adapts a function to io.ReaderAt.
 type readerAt func(b []byte, off int64) (int, error)
 
 func (f readerAt) ReadAt(b []byte, off int64) (int, error) { return f(b, off) }
 
-// meter counts what is read; in the background it also waits for its turn, and steps aside.
+// meter counts read bytes. In the background it also limits the rate, and returns errYielded if an
+// administrator waits.
 func (p *pass) meter(ctx context.Context, n int) error {
 	p.report.Checked.Read += drive.ByteSize(n)
 	p.Counters.Scrubbed.Add(int64(n))
@@ -127,7 +129,7 @@ func (p *pass) meter(ctx context.Context, n int) error {
 		return nil
 	}
 	if p.waiting.Load() > 0 {
-		return errAside
+		return errYielded
 	}
 	wait := p.limit.ReserveN(p.opt.Now(), n).DelayFrom(p.opt.Now())
 	if wait == 0 {
@@ -136,32 +138,32 @@ func (p *pass) meter(ctx context.Context, n int) error {
 	return p.opt.Sleep(ctx, wait)
 }
 
-// compare judges the bytes of a blob.
-func (p *pass) compare(ctx context.Context, w whole, m content.Measured) error {
+// compare compares the measured bytes with the row and reports differences.
+func (p *pass) compare(ctx context.Context, w fullBlobRow, m content.Measured) error {
 	packed := content.PackParts(m.Parts)
 	if hex.EncodeToString(m.Sum[:]) != w.sum {
-		d, err := p.damage(ctx, w.stored, "B1", "blake3 "+w.sum, changed(w, packed))
+		d, err := p.damage(ctx, w.blobRow, "B1", "blake3 "+w.sum, describeParts(w, packed))
 		if err == nil {
 			err = p.found(ctx, *d)
 		}
-		return errors.Join(err, p.unnoted.add(ctx, p, w.stored))
+		return errors.Join(err, p.scrubbed.add(ctx, p, w.blobRow))
 	}
 	if w.damaged != 0 {
-		if err := p.found(ctx, w.sound()); err != nil {
+		if err := p.found(ctx, w.unmarkDefect()); err != nil {
 			return err
 		}
 	}
-	// Of empty content some rows have one empty part and some have none.
+	// Rows of empty contents have either one empty part or none.
 	if w.crc != m.CRC32 || w.size > 0 && !bytes.Equal(w.parts, packed) {
-		if err := p.found(ctx, w.partSums(packed, m.CRC32)); err != nil {
+		if err := p.found(ctx, w.partSumsDefect(packed, m.CRC32)); err != nil {
 			return err
 		}
 	}
-	return p.unnoted.add(ctx, p, w.stored)
+	return p.scrubbed.add(ctx, p, w.blobRow)
 }
 
-// changed says which parts of damaged content are not what they were.
-func changed(w whole, packed []byte) string {
+// describeParts describes which parts of a damaged content differ.
+func describeParts(w fullBlobRow, packed []byte) string {
 	if len(packed) != len(w.parts) || len(packed) == 0 {
 		return "other bytes"
 	}
@@ -176,8 +178,8 @@ func changed(w whole, packed []byte) string {
 	return fmt.Sprintf("other bytes in part %s of %d", strings.Join(parts, ", "), len(packed)/size)
 }
 
-// sound takes the mark off content whose bytes are right after all: they were put back.
-func (w whole) sound() defect {
+// unmarkDefect removes the damage mark from a content with correct bytes.
+func (w fullBlobRow) unmarkDefect() defect {
 	f := Finding{Invariant: "B1", Subject: "blob " + w.id.String(), Expected: "no mark on sound bytes", Found: "marked as damaged"}
 	return defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
 		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = 0 WHERE id = ? AND file = ? AND damaged_at = ?`, w.id, w.file, w.damaged)
@@ -186,8 +188,8 @@ func (w whole) sound() defect {
 	}}
 }
 
-// partSums rewrites what is kept of the parts from bytes whose digest is right.
-func (w whole) partSums(packed []byte, crc uint32) defect {
+// partSumsDefect replaces wrong part checksums of a content with a correct digest.
+func (w fullBlobRow) partSumsDefect(packed []byte, crc uint32) defect {
 	f := Finding{Invariant: "B1", Subject: "blob " + w.id.String(), Expected: "the sums of its parts", Found: "others"}
 	return defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
 		n, err := tx.Exec(ctx, `UPDATE blobs SET parts = ?, crc32 = ? WHERE id = ? AND file = ? AND digest = ?`, packed, crc, w.id, w.file, w.sum)
@@ -196,32 +198,32 @@ func (w whole) partSums(packed []byte, crc uint32) defect {
 	}}
 }
 
-// A note for each of many small blobs would cost more than to read them. What is not noted when a
-// pass is cut off is read once more.
+// Read times are stored in batches, because a write per small blob would cost more than reading it.
+// Blobs whose read time was not stored are read again.
 const (
-	maxUnnoted      = 100 // blobs
-	maxUnnotedBytes = 64 * drive.MiB
+	maxScrubBatch = 100 // blobs
+	maxScrubBytes = 64 * drive.MiB
 )
 
-// unnoted are blobs that were read and are not noted yet.
-type unnoted struct {
-	blobs []stored
+// scrubBatch are blobs that were read but whose read time is not stored.
+type scrubBatch struct {
+	blobs []blobRow
 	bytes drive.ByteSize
 }
 
-// add has it noted, together with others, that a blob was read.
-func (u *unnoted) add(ctx context.Context, p *pass, b stored) error {
+// add queues a blob whose read time is to be stored.
+func (u *scrubBatch) add(ctx context.Context, p *pass, b blobRow) error {
 	u.blobs, u.bytes = append(u.blobs, b), u.bytes+b.size
-	if len(u.blobs) < maxUnnoted && u.bytes < maxUnnotedBytes {
+	if len(u.blobs) < maxScrubBatch && u.bytes < maxScrubBytes {
 		return nil
 	}
-	return u.note(ctx, p)
+	return u.flush(ctx, p)
 }
 
-// note notes that blobs were read. Of one that lies in another file since then it says nothing.
-func (u *unnoted) note(ctx context.Context, p *pass) error {
+// flush stores the read times. A blob that has moved to another file is skipped.
+func (u *scrubBatch) flush(ctx context.Context, p *pass) error {
 	read := u.blobs
-	*u = unnoted{}
+	*u = scrubBatch{}
 	if len(read) == 0 {
 		return nil
 	}

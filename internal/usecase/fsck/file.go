@@ -10,14 +10,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// lookFile asks what explains something at the store: a blob, a released row, or an open or joined
-// upload of its name, which are read in one statement after it was listed: a seal moves it from one
-// to the other in one transaction. A name that is explained by nothing then will never be: uploads
-// that have ended do not open again.
+// lookFile checks whether a file in the store is explained by a blob, a released row, or an open or
+// joined upload. One statement reads them after the file was listed, and a seal moves a file from
+// one to the other in one transaction. A file without explanation can never get one: ended uploads
+// do not open again.
 //
-//	put-<generation>-<id>     written before its row: left alone while this process writes it, which is asked before the rows are
-//	                          read; one of an instance that has ended has nobody who could still write its row: deleted. An
-//	                          instance is ended at the first look, and the rows are read again at the second
+//	put-<generation>-<id>     written before its row: skipped while this process writes it, which is asked before the rows are read;
+//	                          deleted if its instance has ended and can no longer write the row. The first look ends a dead
+//	                          instance, and the second look reads the rows again
 //	anything else             quarantine (B3)
 func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 	if s.Name == "" {
@@ -32,7 +32,7 @@ func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 		return nil, err
 	}
 	if _, err := p.Store.Stat(ctx, s.Name); drive.IsKind(err, drive.NotFound) {
-		return nil, nil // it was released, and is deleted by now
+		return nil, nil // released and deleted since
 	}
 	found := fmt.Sprintf("no row, and %d bytes", s.Size)
 	ended := false
@@ -41,10 +41,10 @@ func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 			return nil, err
 		}
 		if !ended && p.Ended != nil {
-			return nil, nil // its instance may be about to write the row: this one too, by a commit whose answer was lost and that hangs still
+			return nil, nil // its instance may still write the row; this process, too, by a pending commit whose reply was lost
 		}
 	}
-	if ended && !p.keep {
+	if ended && !p.deleteNothing {
 		d := p.strayFile(s, "the row of a file of start "+strconv.FormatInt(generation, 10), found)
 		d.leftover, d.bytes, d.file = true, s.Size, s.Name
 		d.fix = func(ctx context.Context) error {
@@ -56,8 +56,8 @@ func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 	return p.strayFile(s, "a row with file "+s.Name, found), nil
 }
 
-// ended reports whether the process of that start will write nothing more. One that is alone has
-// none beside it.
+// ended reports whether the process of a generation will write nothing more. Without Ended, all
+// earlier generations have ended.
 func (p *pass) ended(ctx context.Context, generation int64) (bool, error) {
 	if p.Ended == nil {
 		return generation < p.Generation, nil
@@ -69,7 +69,7 @@ func (p *pass) ended(ctx context.Context, generation int64) (bool, error) {
 	return ended, nil
 }
 
-// generationOf reads the name of a whole-file request's file: "put-<generation>-<id>".
+// generationOf parses the file name of a whole-file upload: "put-<generation>-<id>".
 func generationOf(name string) (int64, bool) {
 	rest, ok := strings.CutPrefix(name, "put-")
 	number, _, more := strings.Cut(rest, "-")
@@ -77,6 +77,7 @@ func generationOf(name string) (int64, bool) {
 	return n, ok && more && err == nil
 }
 
+// explained reports whether a row explains the file.
 func (p *pass) explained(ctx context.Context, name string) (yes bool, err error) {
 	err = p.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM blobs WHERE file = ?) OR EXISTS (SELECT 1 FROM released WHERE file = ?)
 		OR EXISTS (SELECT 1 FROM uploads WHERE id = ? AND state IN ('active', 'parked', 'sealing'))
@@ -87,6 +88,7 @@ func (p *pass) explained(ctx context.Context, name string) (yes bool, err error)
 	return yes, nil
 }
 
+// strayFile returns the defect of a file to be moved to the quarantine.
 func (p *pass) strayFile(s blob.Stray, expected, found string) *defect {
 	return &defect{
 		Finding: Finding{Invariant: "B3", Subject: s.Place, Expected: expected, Found: found},

@@ -10,80 +10,80 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Finding is something that should not be.
+// Finding is a violation of an invariant.
 type Finding struct {
 	ID        int64          `json:"id"`
 	FoundAt   drive.Time     `json:"found_at"`
-	SeenAt    drive.Time     `json:"seen_at"` // the last time
+	SeenAt    drive.Time     `json:"seen_at"` // last time
 	Invariant string         `json:"invariant"`
 	Subject   string         `json:"subject"`
 	Expected  string         `json:"expected"`
 	Found     string         `json:"found"`
-	Nodes     []drive.NodeID `json:"nodes,omitempty"` // files that suffer from it, at most 100
+	Nodes     []drive.NodeID `json:"nodes,omitempty"` // affected files, at most 100
 	Repaired  bool           `json:"repaired"`
 }
 
-// Report is the outcome of a pass.
+// Report is the result of a pass.
 type Report struct {
 	Scope    Scope      `json:"scope"`
-	Restored bool       `json:"restored"` // a restored backup waits for its check
+	Restored bool       `json:"restored"` // a restored backup awaits its check
 	Started  drive.Time `json:"started_at"`
 	Ended    drive.Time `json:"ended_at"`
 	Complete bool       `json:"complete"`
-	// DatabaseDamaged says that the pages of the SQLite file are damaged, and that nothing else was
-	// checked for that reason.
+	// DatabaseDamaged reports damaged pages of the SQLite file. In that case nothing else was
+	// checked.
 	DatabaseDamaged bool      `json:"database_damaged"`
-	Total           int       `json:"total"`    // findings
-	Repaired        int       `json:"repaired"` // of them
+	Total           int       `json:"total"`    // number of findings
+	Repaired        int       `json:"repaired"` // repaired findings
 	Findings        []Finding `json:"findings"` // the first 1,000
 	Checked         Checked   `json:"checked"`
-	// Leftovers are what a process that died has left behind, and what rows or names explain: a
-	// repair and a pass in the background delete them. They are no findings.
+	// Leftovers are remains of crashed processes that rows or names explain. Repairing and
+	// background passes delete them. They are not findings.
 	Leftovers Heap `json:"leftovers"`
-	// Quarantine is what lies there; only PurgeQuarantine deletes it.
+	// Quarantine is the content of the quarantine, which only PurgeQuarantine deletes.
 	Quarantine Heap `json:"quarantine"`
 }
 
-// Checked counts what a pass has looked at.
+// Checked counts what a pass has checked.
 type Checked struct {
 	Accounts int64          `json:"accounts"`
 	Nodes    int64          `json:"nodes"`
 	Versions int64          `json:"versions"`
 	Blobs    int64          `json:"blobs"`
-	Uploads  int64          `json:"uploads"` // open ones
-	Staged   int64          `json:"staged"`  // directories
+	Uploads  int64          `json:"uploads"` // open uploads
+	Staged   int64          `json:"staged"`  // staged directories
 	Files    int64          `json:"files"`
-	Read     drive.ByteSize `json:"read"` // bytes, to compare digests
+	Read     drive.ByteSize `json:"read"` // bytes read to verify digests
 }
 
-// Heap is a number of things and their bytes.
+// Heap is a number of items and their total bytes.
 type Heap struct {
 	Count int64          `json:"count"`
 	Bytes drive.ByteSize `json:"bytes"`
 }
 
-// Clean reports whether a complete pass has left nothing unrepaired.
+// Clean reports whether the pass is complete and all findings are repaired.
 func (r Report) Clean() bool { return r.Complete && r.Total == r.Repaired }
 
 const (
-	maxFindings  = 1000                // in a report
-	keepFindings = 90 * 24 * time.Hour // in the table
+	maxFindings  = 1000                // per report
+	keepFindings = 90 * 24 * time.Hour // retention in the table
 )
 
-// found repairs a defect if it may, and records it. A repair of rows and its record are one
-// transaction; of a repair of files the record is written first, so that nothing is ever changed
-// without a trace.
+// found repairs a defect if allowed, and records it. A repair of rows and its record are one
+// transaction. For a repair of files the record is written first, so that no change is without a
+// trace.
 func (p *pass) found(ctx context.Context, d defect) error {
 	if d.leftover {
-		if done, err := (leftovers{p}).take(ctx, d); done || err != nil {
+		if done, err := (leftovers{p}).handle(ctx, d); done || err != nil {
 			return err
 		}
-		d.fix = nil // it was tried
+		d.fix = nil // already tried
 	}
 	f := d.Finding
 	still := true
 	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if d.fixTx != nil && (p.scope.Repair || d.marks) {
+		if d.fixTx != nil && (p.scope.Repair || d.onlyMarks) {
 			if still, err = d.fixTx(ctx, tx, &f); err != nil || !still {
 				return err
 			}
@@ -105,11 +105,11 @@ func (p *pass) found(ctx context.Context, d defect) error {
 	return nil
 }
 
-// repair runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes
-// on.
+// repair runs the fix of a recorded finding. If the fix fails, the finding stays unrepaired and the
+// pass continues.
 func (p *pass) repair(ctx context.Context, d defect, f *Finding) error {
 	if err := d.fix(ctx); err != nil {
-		p.opt.Log.ErrorContext(ctx, "repair", "invariant", f.Invariant, "subject", f.Subject, "error", err)
+		p.opt.Log.ErrorContext(ctx, "a finding could not be repaired; the next pass tries again", "invariant", f.Invariant, "subject", f.Subject, "error", err)
 		return ctx.Err()
 	}
 	f.Repaired = true
@@ -119,6 +119,7 @@ func (p *pass) repair(ctx context.Context, d defect, f *Finding) error {
 	})
 }
 
+// add adds a finding to the report and logs it.
 func (p *pass) add(ctx context.Context, f Finding) {
 	p.Counters.Findings.Add(1)
 	p.report.Total++
@@ -129,13 +130,13 @@ func (p *pass) add(ctx context.Context, f Finding) {
 	if len(p.report.Findings) < maxFindings {
 		p.report.Findings = append(p.report.Findings, f)
 	}
-	p.opt.Log.WarnContext(ctx, "finding", "invariant", f.Invariant, "subject", f.Subject, "expected", f.Expected, "found", f.Found,
+	p.opt.Log.WarnContext(ctx, "the check found a violation; see the report of fsck", "invariant", f.Invariant, "subject", f.Subject, "expected", f.Expected, "found", f.Found,
 		"repaired", f.Repaired)
 }
 
-// record writes a finding, or says of the one that is there and stays that it was seen again.
+// record inserts a finding, or updates the time of an equal unrepaired one.
 func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
-	f.SeenAt = max(a.now(), a.kept()) // a machine whose clock is behind must not make it look old
+	f.SeenAt = max(a.now(), a.kept()) // a clock that is behind must not make it look old
 	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
 		AND repaired = 0 LIMIT 1`, f.Subject, f.Invariant, f.Expected, f.Found).Scan(&f.ID, &f.FoundAt)
 	if err == nil {
@@ -159,8 +160,8 @@ func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
 	return err
 }
 
-// ListFindings returns up to limit findings, the newest first, older than the one given (zero: from
-// the newest).
+// ListFindings returns up to limit findings with an id less than before, newest first. Zero starts
+// with the newest.
 func ListFindings(ctx context.Context, q sqldb.Querier, before int64, limit int) ([]Finding, error) {
 	rows, err := q.Query(ctx, `SELECT id, found_at, seen_at, invariant, subject, expected, found, nodes, repaired FROM findings
 		WHERE ? = 0 OR id < ? ORDER BY id DESC LIMIT ?`, before, before, limit)
@@ -182,7 +183,7 @@ func scanFinding(f *Finding, scan func(...any) error) error {
 	return json.Unmarshal([]byte(nodes), &f.Nodes)
 }
 
-// trim drops findings that were last seen 90 days ago, by the clock of retention (B4).
+// trim deletes findings last seen keepFindings ago, by the retention clock (B4).
 func (a *Checker) trim(ctx context.Context) error {
 	return a.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.DeleteBatch(ctx, sqldb.Batch{

@@ -11,15 +11,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// folderSum is the row of a folder, and what is directly in the folder with the rows of those.
+// folderSum is the stored sum of a folder and the sum computed from its children.
 type folderSum struct {
-	folder, account  string
-	has, is          tree.Sum
-	there, unaddedUp bool // the folder; one that is in it and has no row
+	// there reports that the folder exists, childWithoutSum that a child folder has no sum.
+	folder, account         string
+	stored, actual          tree.Sum
+	exists, childWithoutSum bool // the folder; one that is in it and has no row
 }
 
 func scanFolderSum(s *folderSum, scan func(...any) error) error {
-	return scan(&s.folder, &s.account, &s.there, &s.has.Files, &s.has.Folders, &s.has.Size, &s.is.Files, &s.is.Folders, &s.is.Size, &s.unaddedUp)
+	return scan(&s.folder, &s.account, &s.exists, &s.stored.Files, &s.stored.Folders, &s.stored.Size, &s.actual.Files, &s.actual.Folders, &s.actual.Size, &s.childWithoutSum)
 }
 
 const selectFolderSums = `SELECT s.folder_id, COALESCE(MAX(f.account_id), ''), MAX(f.id) IS NOT NULL, MAX(s.files), MAX(s.folders), MAX(s.size),
@@ -30,26 +31,27 @@ const selectFolderSums = `SELECT s.folder_id, COALESCE(MAX(f.account_id), ''), M
 	FROM folder_sums s LEFT JOIN nodes f ON f.id = s.folder_id AND f.type = 'folder' LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0
 	LEFT JOIN versions v ON v.id = n.version_id LEFT JOIN folder_sums b ON b.folder_id = n.id `
 
+// wrong returns the expected and found values of a wrong sum; empty: the sum is correct.
 func (s folderSum) wrong() (expected, found string) {
 	say := func(s tree.Sum) string {
 		return fmt.Sprintf("%d files, %d folders, %d bytes", s.Files, s.Folders, s.Size)
 	}
 	switch {
-	case !s.there:
+	case !s.exists:
 		return "no sum", "a sum of a folder that is gone"
-	case s.unaddedUp:
+	case s.childWithoutSum:
 		return "a sum of each folder in it", "a folder in it without a sum"
-	case s.has != s.is:
-		return say(s.is), say(s.has)
+	case s.stored != s.actual:
+		return say(s.actual), say(s.stored)
 	}
 	return "", ""
 }
 
-// checkFolderSums compares the row of each folder with what is directly in it and the rows of the
-// folders there (N7): if all are right, each is the sum of all below. A repair takes the row away,
-// and those above; they are made again when somebody asks.
+// checkFolderSums compares the sum of each folder with its files and the sums of its child folders
+// (N7); if all match, each sum covers everything below. The repair deletes the sums of the folder
+// and its parents, which are computed again on demand.
 func (p *pass) checkFolderSums(ctx context.Context) error {
-	const page = 100 // each reads what is in a folder
+	const page = 100 // each row reads all children of a folder
 	err := each(ctx, p, selectFolderSums+"WHERE s.folder_id > ? GROUP BY s.folder_id ORDER BY s.folder_id LIMIT ?", page, scanFolderSum,
 		func(s folderSum) any { return s.folder }, func(s folderSum) error {
 			expected, found := s.wrong()
@@ -67,6 +69,7 @@ func (p *pass) checkFolderSums(ctx context.Context) error {
 	return nil
 }
 
+// fixFolderSum deletes the sums of the folder and its parents if the sum is still wrong.
 func fixFolderSum(ctx context.Context, tx *sqldb.Tx, s folderSum, f *Finding) (bool, error) {
 	if account, err := drive.ParseID[drive.AccountID](s.account); err == nil {
 		if err := errors.Join((quota.Ledger{}).Lock(ctx, tx, account), tree.Lock(ctx, tx, account)); err != nil {

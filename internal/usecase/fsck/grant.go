@@ -8,23 +8,23 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// astray is a grant whose account is not that of its node: it is not found when the account's are
-// asked for, and so hides nothing in a listing.
-type astray struct {
+// grantRow is a grant with another account than its node. Queries by account do not find it, so it
+// hides nothing in a listing.
+type grantRow struct {
 	node     drive.NodeID
 	has, due drive.AccountID
 }
 
-// A node that is not there is no defect: its grants follow it with the next housekeeping.
-const selectAstray = `SELECT DISTINCT g.node_id, g.account_id, n.account_id FROM grants g JOIN nodes n ON n.id = g.node_id `
+// Grants of a deleted node are no defect: housekeeping deletes them.
+const selectGrantRows = `SELECT DISTINCT g.node_id, g.account_id, n.account_id FROM grants g JOIN nodes n ON n.id = g.node_id `
 
-func scanAstray(g *astray, scan func(...any) error) error { return scan(&g.node, &g.has, &g.due) }
+func scanGrantRow(g *grantRow, scan func(...any) error) error { return scan(&g.node, &g.has, &g.due) }
 
-// checkGrants compares the accounts of grants with those of their nodes.
+// checkGrants compares the accounts of grants and their nodes.
 func (p *pass) checkGrants(ctx context.Context) error {
 	const page = 500
-	err := each(ctx, p, selectAstray+"WHERE g.node_id > ? ORDER BY g.node_id LIMIT ?", page, scanAstray, func(g astray) any { return g.node },
-		func(g astray) error {
+	err := each(ctx, p, selectGrantRows+"WHERE g.node_id > ? ORDER BY g.node_id LIMIT ?", page, scanGrantRow, func(g grantRow) any { return g.node },
+		func(g grantRow) error {
 			if g.has == g.due {
 				return nil
 			}

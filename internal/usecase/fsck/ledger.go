@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// balances says what each column of a ledger is the sum of.
+// balances maps ledger columns to the query of their sum.
 var balances = []struct{ invariant, column, sum string }{
 	{"Q1", "finished", `SELECT (SELECT COALESCE(SUM(size), 0) FROM versions WHERE account_id = l.account_id)
 		+ (SELECT COALESCE(SUM(charged), 0) FROM export_pins WHERE account_id = l.account_id)`},
@@ -17,25 +17,28 @@ var balances = []struct{ invariant, column, sum string }{
 	{"Q3", "unfinished", `SELECT COALESCE(SUM(held), 0) FROM uploads WHERE account_id = l.account_id AND state IN ('parked', 'reclaiming')`},
 }
 
+// balance is a stored value of an account and the computed sum.
 type balance struct {
 	account drive.AccountID
-	has     drive.ByteSize
-	sum     drive.ByteSize
+	stored  drive.ByteSize
+	actual  drive.ByteSize
 }
 
-func scanBalance(b *balance, scan func(...any) error) error { return scan(&b.account, &b.has, &b.sum) }
+func scanBalance(b *balance, scan func(...any) error) error {
+	return scan(&b.account, &b.stored, &b.actual)
+}
 
-// checkLedgers compares one of the balances of every account with its sum. A statement is one
-// moment of the database, and every transaction keeps them equal.
+// checkLedgers compares balance i of each account with its sum. One statement reads both, and each
+// transaction keeps them equal.
 func (p *pass) checkLedgers(ctx context.Context, i int) error {
-	const page = 50 // each row of it adds up a whole account
+	const page = 50 // each row adds up a whole account
 	b := balances[i]
 	query := fmt.Sprintf(`SELECT l.account_id, l.%s, (%s) FROM ledgers l WHERE l.account_id > ? ORDER BY l.account_id LIMIT ?`, b.column, b.sum)
 	err := each(ctx, p, query, page, scanBalance, func(row balance) any { return row.account }, func(row balance) error {
 		if i == 0 {
 			p.report.Checked.Accounts++
 		}
-		if row.has == row.sum {
+		if row.stored == row.actual {
 			return nil
 		}
 		return p.found(ctx, wrongBalance(i, row))
@@ -46,12 +49,13 @@ func (p *pass) checkLedgers(ctx context.Context, i int) error {
 	return nil
 }
 
+// wrongBalance returns the defect of a balance.
 func wrongBalance(i int, row balance) defect {
 	b := balances[i]
 	return defect{
 		Finding: Finding{
 			Invariant: b.invariant, Subject: "account " + row.account.String(),
-			Expected: fmt.Sprintf("%s %d", b.column, row.sum), Found: fmt.Sprintf("%s %d", b.column, row.has),
+			Expected: fmt.Sprintf("%s %d", b.column, row.actual), Found: fmt.Sprintf("%s %d", b.column, row.stored),
 		},
 		fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
 			return fixBalance(ctx, tx, i, row.account, f)
@@ -59,8 +63,7 @@ func wrongBalance(i int, row balance) defect {
 	}
 }
 
-// fixBalance adds up again within the transaction: what has moved since the defect was seen is not
-// lost.
+// fixBalance recomputes the sum in the transaction, so no concurrent change is lost.
 func fixBalance(ctx context.Context, tx *sqldb.Tx, i int, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
@@ -83,8 +86,8 @@ func fixBalance(ctx context.Context, tx *sqldb.Tx, i int, account drive.AccountI
 	return true, err
 }
 
-// hold is an upload that is charged for in a state that charges nothing.
-type hold struct {
+// wrongCharge is an upload with charges that its state does not permit.
+type wrongCharge struct {
 	id             drive.UploadID
 	state          string
 	gen            int64
@@ -92,20 +95,20 @@ type hold struct {
 	reserved, held drive.ByteSize
 }
 
-func scanHold(h *hold, scan func(...any) error) error {
+func scanCharge(h *wrongCharge, scan func(...any) error) error {
 	return scan(&h.id, &h.state, &h.gen, &h.size, &h.reserved, &h.held)
 }
 
-// checkHolds looks at the rows that the sums are made of: reserved belongs to active and sealing,
-// held to parked and reclaiming, and no reservation is smaller than the file.
+// checkHolds checks the charges of single uploads: reserved is for active and sealing, held for
+// parked and reclaiming, and a reservation is at least the file size.
 func (p *pass) checkHolds(ctx context.Context) error {
 	const query = `SELECT id, state, gen, size, reserved, held FROM uploads WHERE (
 			state NOT IN ('active', 'sealing') AND reserved <> 0 OR state NOT IN ('parked', 'reclaiming') AND held <> 0
 			OR state IN ('active', 'sealing') AND reserved < size)
 		AND id > ? ORDER BY id LIMIT ?`
-	return each(ctx, p, query, pageSize, scanHold, func(h hold) any { return h.id }, func(h hold) error {
+	return each(ctx, p, query, pageSize, scanCharge, func(h wrongCharge) any { return h.id }, func(h wrongCharge) error {
 		switch open := h.state == "active" || h.state == "sealing"; {
-		case open && h.held == 0: // only too little reserved is left: the next pause or seal sets it right, or a 507 does
+		case open && h.held == 0: // the reservation is too small: the next pause or seal corrects it, or returns 507
 			return p.found(ctx, defect{Finding: h.finding("Q2", fmt.Sprintf("at least %d reserved", *h.size))})
 		case open:
 			return p.found(ctx, h.wrong("Q3", "held", h.held))
@@ -121,15 +124,16 @@ func (p *pass) checkHolds(ctx context.Context) error {
 	})
 }
 
-func (h hold) finding(invariant, expected string) Finding {
+func (h wrongCharge) finding(invariant, expected string) Finding {
 	return Finding{
 		Invariant: invariant, Subject: "upload " + h.id.String(), Expected: expected,
 		Found: fmt.Sprintf("%s, %d reserved, %d held", h.state, h.reserved, h.held),
 	}
 }
 
-// wrong is a charge that no sum counts: it is taken off the row and changes no balance.
-func (h hold) wrong(invariant, column string, has drive.ByteSize) defect {
+// wrong returns the defect of a charge that no sum includes. The repair removes it from the row and
+// changes no balance.
+func (h wrongCharge) wrong(invariant, column string, has drive.ByteSize) defect {
 	return defect{
 		Finding: h.finding(invariant, column+" 0"),
 		fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {

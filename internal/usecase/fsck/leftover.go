@@ -8,22 +8,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// leftovers are what processes that died have left behind, and what rows or names explain. After a
-// kill there always are some, so they are no findings.
+// leftovers handles remains of crashed processes that rows or names explain. They are normal after
+// a kill, so they are not findings.
 type leftovers struct{ *pass }
 
-// takeAll takes contents. It deletes them together, because in a bucket each removal from a pack
-// writes the rest of that pack again. One that could not be deleted is tried once more, alone.
-func (l leftovers) takeAll(ctx context.Context, all []*defect) error {
+// deleteAll handles leftover contents. It deletes them together, because in a bucket each deletion
+// from a pack rewrites the pack. A content that was not deleted is tried again alone.
+func (l leftovers) deleteAll(ctx context.Context, all []*defect) error {
 	files := map[string]*defect{}
 	for _, d := range all {
 		files[d.file] = d
 	}
 	if l.scope.Repair && len(files) > 1 {
-		l.opt.Log.InfoContext(ctx, "delete contents that processes that died have left behind", "contents", len(files))
+		l.opt.Log.InfoContext(ctx, "deleting contents left by crashed processes", "contents", len(files))
 		gone, err := l.Store.RemoveAll(ctx, slices.Sorted(maps.Keys(files)))
 		if err != nil {
-			l.opt.Log.WarnContext(ctx, "contents that are left behind are not all deleted", "error", err)
+			l.opt.Log.WarnContext(ctx, "not all contents left by crashed processes could be deleted; each is tried again", "error", err)
 		}
 		for _, name := range gone {
 			files[name].fix = func(context.Context) error {
@@ -40,13 +40,13 @@ func (l leftovers) takeAll(ctx context.Context, all []*defect) error {
 	return nil
 }
 
-// take counts a leftover, and deletes it in a pass that repairs. One that cannot be deleted is not
-// done: it is a finding.
-func (l leftovers) take(ctx context.Context, d defect) (done bool, err error) {
+// handle counts a leftover and deletes it in a repairing pass. If the deletion fails, done is false
+// and the leftover becomes a finding.
+func (l leftovers) handle(ctx context.Context, d defect) (done bool, err error) {
 	if l.scope.Repair {
-		l.opt.Log.InfoContext(ctx, "delete what a process that died has left behind", "invariant", d.Invariant, "subject", d.Subject)
+		l.opt.Log.InfoContext(ctx, "deleting a leftover of a crashed process", "invariant", d.Invariant, "subject", d.Subject)
 		if err := d.fix(ctx); err != nil {
-			l.opt.Log.ErrorContext(ctx, "repair", "invariant", d.Invariant, "subject", d.Subject, "error", err)
+			l.opt.Log.ErrorContext(ctx, "a leftover could not be deleted; it is recorded as a finding", "invariant", d.Invariant, "subject", d.Subject, "error", err)
 			return false, ctx.Err()
 		}
 		err = l.closeFinding(ctx, d)
@@ -56,7 +56,7 @@ func (l leftovers) take(ctx context.Context, d defect) (done bool, err error) {
 	return true, err
 }
 
-// closeFinding notes that a leftover is gone which an earlier pass could not delete, and recorded.
+// closeFinding marks the recorded finding of a deleted leftover as repaired.
 func (l leftovers) closeFinding(ctx context.Context, d defect) error {
 	return l.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE findings SET repaired = 1 WHERE subject = ? AND invariant = ? AND repaired = 0`, d.Subject, d.Invariant)

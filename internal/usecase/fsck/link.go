@@ -9,14 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// intake is what a collect link says has come by it, and what is written down.
-type intake struct {
+// linkTotals is a collect link with its stored totals and the sums of its files.
+type linkTotals struct {
 	id      drive.CollectID
 	account drive.AccountID
 	has     totals
 	sum     totals
 }
 
+// totals counts files and bytes.
 type totals struct {
 	files int64
 	bytes drive.ByteSize
@@ -24,27 +25,27 @@ type totals struct {
 
 func (t totals) String() string { return fmt.Sprintf("%d files, %d bytes", t.files, t.bytes) }
 
-const selectIntakes = `SELECT l.id, l.account_id, l.files, l.received,
+const selectLinkTotals = `SELECT l.id, l.account_id, l.files, l.received,
 	(SELECT COUNT(*) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done'),
 	(SELECT COALESCE(SUM(c.size), 0) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done') FROM collects l `
 
-func scanIntake(i *intake, scan func(...any) error) error {
+func scanLinkTotals(i *linkTotals, scan func(...any) error) error {
 	return scan(&i.id, &i.account, &i.has.files, &i.has.bytes, &i.sum.files, &i.sum.bytes)
 }
 
-// checkLinks compares what collect links have received with the files of which it is the sum. A
-// statement is one moment of the database, and every transaction keeps them equal.
+// checkLinks compares the totals of collect links with the sums of their files. One statement reads
+// both, and each transaction keeps them equal.
 func (p *pass) checkLinks(ctx context.Context) error {
 	const page = 200
-	err := each(ctx, p, selectIntakes+"WHERE l.id > ? ORDER BY l.id LIMIT ?", page, scanIntake, func(i intake) any { return i.id },
-		func(i intake) error {
+	err := each(ctx, p, selectLinkTotals+"WHERE l.id > ? ORDER BY l.id LIMIT ?", page, scanLinkTotals, func(i linkTotals) any { return i.id },
+		func(i linkTotals) error {
 			if i.has == i.sum {
 				return nil
 			}
 			return p.found(ctx, defect{
 				Finding: Finding{Invariant: "C1", Subject: "collect " + i.id.String(), Expected: i.sum.String(), Found: i.has.String()},
 				fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
-					return fixIntake(ctx, tx, i, f)
+					return fixLinkTotals(ctx, tx, i, f)
 				},
 			})
 		})
@@ -54,12 +55,13 @@ func (p *pass) checkLinks(ctx context.Context) error {
 	return nil
 }
 
-// fixIntake adds up again within the transaction, under the lock that settling takes.
-func fixIntake(ctx context.Context, tx *sqldb.Tx, i intake, f *Finding) (bool, error) {
+// fixLinkTotals recomputes the totals in the transaction, under the lock that receiving a file
+// uses.
+func fixLinkTotals(ctx context.Context, tx *sqldb.Tx, i linkTotals, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, i.account); err != nil {
 		return false, err
 	}
-	err := scanIntake(&i, tx.QueryRow(ctx, selectIntakes+"WHERE l.id = ?", i.id).Scan)
+	err := scanLinkTotals(&i, tx.QueryRow(ctx, selectLinkTotals+"WHERE l.id = ?", i.id).Scan)
 	if drive.IsKind(err, drive.NotFound) || err == nil && i.has == i.sum {
 		return false, nil
 	}

@@ -8,38 +8,39 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// marks are the checks of what hangs on nodes beside their content.
-type marks struct{ *pass }
+// nodeMarks checks rows attached to nodes: locks, properties and numbers.
+type nodeMarks struct{ *pass }
 
-// misplaced is a row of a node whose account is not that of the node: it is not found when the
-// account's are asked for, so that a lock keeps nobody out, and does not count towards its limit.
-type misplaced struct {
-	key      string // of the row, or of all rows of a node
+// markRow is a row with another account than its node. Queries by account do not find it, so a
+// lock excludes nobody and does not count toward the limit.
+type markRow struct {
+	key      string // id of the row, or of the node for all its rows
 	has, due drive.AccountID
 }
 
-func scanMisplaced(m *misplaced, scan func(...any) error) error { return scan(&m.key, &m.has, &m.due) }
+func scanMarkRow(m *markRow, scan func(...any) error) error { return scan(&m.key, &m.has, &m.due) }
 
-// A node that is not there is no defect: what it had follows it with the next housekeeping.
+// Rows of a deleted node are no defect: housekeeping deletes them.
 const (
 	selectLocks      = `SELECT l.id, l.account_id, n.account_id FROM dav_locks l JOIN nodes n ON n.id = l.node_id WHERE l.id > ? ORDER BY l.id LIMIT ?`
 	selectProperties = `SELECT DISTINCT p.node_id, p.account_id, n.account_id FROM dav_properties p JOIN nodes n ON n.id = p.node_id
 		WHERE p.node_id > ? ORDER BY p.node_id LIMIT ?`
 )
 
-// checkLocks compares the accounts of locks with those of their nodes.
-func (p marks) checkLocks(ctx context.Context) error {
+// checkLocks compares the accounts of locks and their nodes.
+func (p nodeMarks) checkLocks(ctx context.Context) error {
 	return p.checkMarks(ctx, "lock ", selectLocks, "UPDATE dav_locks SET account_id = ? WHERE id = ? AND account_id = ?")
 }
 
-// checkProperties compares the accounts of properties with those of their nodes.
-func (p marks) checkProperties(ctx context.Context) error {
+// checkProperties compares the accounts of properties and their nodes.
+func (p nodeMarks) checkProperties(ctx context.Context) error {
 	return p.checkMarks(ctx, "properties of node ", selectProperties, "UPDATE dav_properties SET account_id = ? WHERE node_id = ? AND account_id = ?")
 }
 
-func (p marks) checkMarks(ctx context.Context, subject, query, repair string) error {
+// checkMarks compares the accounts of the rows of query and runs repair for wrong ones.
+func (p nodeMarks) checkMarks(ctx context.Context, subject, query, repair string) error {
 	const page = 500
-	err := each(ctx, p.pass, query, page, scanMisplaced, func(m misplaced) any { return m.key }, func(m misplaced) error {
+	err := each(ctx, p.pass, query, page, scanMarkRow, func(m markRow) any { return m.key }, func(m markRow) error {
 		if m.has == m.due {
 			return nil
 		}
@@ -58,20 +59,20 @@ func (p marks) checkMarks(ctx context.Context, subject, query, repair string) er
 	return nil
 }
 
-// lost is a node that has a number.
-type lost struct {
+// numberRow is a node number; gone reports that its node is deleted.
+type numberRow struct {
 	node drive.NodeID
 	gone bool
 }
 
 const selectNumbers = `SELECT m.node_id, n.id IS NULL FROM node_numbers m LEFT JOIN nodes n ON n.id = m.node_id WHERE m.node_id > ? ORDER BY m.node_id LIMIT ?`
 
-// checkNumbers looks for numbers of nodes that are gone: those go in the transaction that deletes
-// the node, so that one which is left stays for ever. A repair takes it away.
-func (p marks) checkNumbers(ctx context.Context) error {
+// checkNumbers finds numbers of deleted nodes. A number is deleted in the transaction that deletes
+// its node, so a remaining one stays for ever. The repair deletes it.
+func (p nodeMarks) checkNumbers(ctx context.Context) error {
 	const page = 500
-	err := each(ctx, p.pass, selectNumbers, page, func(l *lost, scan func(...any) error) error { return scan(&l.node, &l.gone) }, func(l lost) any { return l.node },
-		func(l lost) error {
+	err := each(ctx, p.pass, selectNumbers, page, func(l *numberRow, scan func(...any) error) error { return scan(&l.node, &l.gone) }, func(l numberRow) any { return l.node },
+		func(l numberRow) error {
 			if !l.gone {
 				return nil
 			}

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// row is what an audit needs to know of an upload.
+// row is a row of uploads with the columns that a check needs.
 type row struct {
 	id       drive.UploadID
 	account  drive.AccountID
@@ -27,8 +27,10 @@ func scanRow(r *row, scan func(...any) error) error {
 
 const selectRows = `SELECT id, account_id, state, gen, size, part_size, created_at FROM uploads `
 
+// open reports whether the upload can still become a file.
 func (r row) open() bool { return r.state == "active" || r.state == "parked" || r.state == "sealing" }
 
+// ref returns the staging reference of the upload.
 func (r row) ref() blob.Ref {
 	ref := blob.Ref{ID: r.id, Begun: r.created, PartSize: r.partSize, Size: blob.UnknownSize}
 	if r.size != nil {
@@ -37,7 +39,7 @@ func (r row) ref() blob.Ref {
 	return ref
 }
 
-// timers returns the keys that an upload in this state has armed.
+// timers returns the timers that must be armed in this state.
 func (r row) timers() []timer.Key {
 	park, abandon := timer.Key{Kind: timer.Park, ID: r.id}, timer.Key{Kind: timer.Abandon, ID: r.id}
 	switch r.state {
@@ -49,7 +51,7 @@ func (r row) timers() []timer.Key {
 	return nil
 }
 
-// checkOpen looks for the staging and the timers of every upload that has not ended.
+// checkOpen checks the staging and timers of all uploads that have not ended.
 func (p *pass) checkOpen(ctx context.Context) error {
 	const query = selectRows + `WHERE state IN ('active', 'parked', 'sealing', 'reclaiming') AND id > ? ORDER BY id LIMIT ?`
 	err := each(ctx, p, query, pageSize, scanRow, func(r row) any { return r.id }, func(r row) error {
@@ -75,6 +77,7 @@ func (p *pass) checkOpen(ctx context.Context) error {
 	return nil
 }
 
+// findRow reads the row of an upload.
 func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found bool, err error) {
 	err = scanRow(&r, p.DB.QueryRow(ctx, selectRows+`WHERE id = ?`, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -83,9 +86,9 @@ func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found boo
 	return r, err == nil, err
 }
 
-// lookStaging loads what is staged between two reads of the row: a staging is removed only after
-// the transaction that ends its upload, so a row that is open afterwards had a right to it. Nothing
-// repairs a loss; the upload is abandoned in time, or reset.
+// lookStaging loads the staging between two reads of the row. A staging is deleted only after the
+// transaction that ends its upload, so a row that is open at the second read must have one. A loss
+// cannot be repaired; the upload is abandoned in time, or reset.
 func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, error) {
 	r, found, err := p.findRow(ctx, id)
 	if err != nil || !found || !r.open() {
@@ -102,13 +105,13 @@ func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, err
 	f := Finding{Invariant: "P1", Subject: "upload " + id.String(), Expected: "a staging", Found: "none"}
 	if !drive.IsKind(loadErr, drive.NotFound) {
 		f.Invariant, f.Expected, f.Found = "P2", "a readable journal", drive.KindOf(loadErr).String()
-		p.opt.Log.ErrorContext(ctx, "a staging cannot be read", "upload", id, "error", loadErr)
+		p.opt.Log.ErrorContext(ctx, "the staging of an upload cannot be read; the upload cannot continue", "upload", id, "error", loadErr)
 	}
 	return &defect{Finding: f}, nil
 }
 
-// load reports whether what is staged of an upload is there and can be read. In the middle of a
-// seal its bytes are on their way from one place to the other, and Load may miss them.
+// load checks that the staging of an upload exists and can be read. During a seal, the bytes move
+// to another place and Load may miss them.
 func (p *pass) load(ctx context.Context, r row) error {
 	_, err := p.Staging.Load(ctx, r.ref())
 	if r.state != "sealing" || !drive.IsKind(err, drive.NotFound) {
@@ -121,12 +124,12 @@ func (p *pass) load(ctx context.Context, r row) error {
 	return o.Close()
 }
 
-// soon is when a timer that the audit arms fires. It need not be the right time: a fired timer is a
-// suspicion, its handler reads the row and comes back later if it must.
-const soon = 30 * time.Second
+// rearmDelay is the delay of a timer armed by the audit. It need not be exact: the handler reads
+// the row and rearms if it is too early.
+const rearmDelay = 30 * time.Second
 
-// lookTimer misses a timer of a row that has stayed as it is. Between a transaction and its Arm
-// there is a moment without one: hence the second look.
+// lookTimer finds a missing timer of an unchanged row. Between a transaction and its Arm the timer
+// is briefly missing, so the second look is needed.
 func (p *pass) lookTimer(ctx context.Context, seen row, key timer.Key) (*defect, error) {
 	_, err := p.Timers.Show(ctx, key)
 	if err == nil || !drive.IsKind(err, drive.NotFound) {
@@ -138,6 +141,6 @@ func (p *pass) lookTimer(ctx context.Context, seen row, key timer.Key) (*defect,
 	}
 	f := Finding{Invariant: "P4", Subject: "upload " + r.id.String(), Expected: "timer " + key.String(), Found: "none"}
 	return &defect{Finding: f, fix: func(ctx context.Context) error {
-		return p.Timers.Arm(ctx, timer.Entry{Key: key, Account: r.account, Gen: r.gen, Idle: soon})
+		return p.Timers.Arm(ctx, timer.Entry{Key: key, Account: r.account, Gen: r.gen, Idle: rearmDelay})
 	}}, nil
 }

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// pages is the check of the database file.
+// pages checks the pages of the database file.
 type pages struct{ *pass }
 
-// check reads the pages of a SQLite file and records what is wrong with them (S1).
+// check checks the pages of a SQLite file and records the damage (S1). thorough also checks what
+// takes long.
 func (p pages) check(ctx context.Context, thorough bool) error {
 	found, err := p.DB.CheckPages(ctx, thorough)
 	if err != nil {
@@ -25,44 +26,44 @@ func (p pages) check(ctx context.Context, thorough bool) error {
 	if more := len(found) - 1; more > 0 {
 		f.Found = fmt.Sprintf("%s (and at least %d more)", f.Found, more)
 	}
-	if err := p.found(ctx, defect{Finding: f}); err != nil { // the table of findings may be what is damaged
+	if err := p.found(ctx, defect{Finding: f}); err != nil { // the findings table itself may be damaged
 		f.FoundAt, f.SeenAt = p.now(), p.now()
 		p.add(ctx, f)
-		p.opt.Log.WarnContext(ctx, "the finding could not be recorded", "error", err)
+		p.opt.Log.WarnContext(ctx, "a finding about damaged database pages could not be recorded", "error", err)
 	}
 	return nil
 }
 
-// DatabaseDamaged reports whether the last check of the pages of the database has found damage.
+// DatabaseDamaged reports whether the last check of the database pages found damage.
 func (a *Checker) DatabaseDamaged() bool { return a.Counters.Pages.Load() > 0 }
 
-// Suspect asks RunSuspicions for a check of the pages, because an access has met a damaged one. It
+// Suspect requests a check of the pages by RunSuspicions, after an access met a damaged page. It
 // does not block.
 func (a *Checker) Suspect() {
 	select {
-	case a.suspect <- struct{}{}:
+	case a.pageCheck <- struct{}{}:
 	default:
 	}
 }
 
-// suspectEvery is the least time between two checks that Suspect asks for: each reads the whole
+// suspectEvery is the minimum interval of checks requested by Suspect, because each reads the whole
 // file.
 const suspectEvery = 10 * time.Minute
 
-// RunSuspicions checks the pages of the database when Suspect asks for it, until ctx is done.
+// RunSuspicions checks the database pages on request of Suspect until ctx ends. It returns nil.
 func (a *Checker) RunSuspicions(ctx context.Context) error {
 	for {
 		select {
-		case <-a.suspect:
+		case <-a.pageCheck:
 		case <-ctx.Done():
 			return nil
 		}
 		p := pages{&pass{Checker: a}}
 		if err := p.check(ctx, false); err != nil && ctx.Err() == nil {
-			a.opt.Log.ErrorContext(ctx, "the pages of the database could not be checked", "error", err)
+			a.opt.Log.ErrorContext(ctx, "the database pages could not be checked after a suspicion; run fsck", "error", err)
 		}
 		if a.opt.Sleep(ctx, suspectEvery) != nil {
-			return nil //nolint:nilerr // ctx is done
+			return nil //nolint:nilerr // ctx ended
 		}
 	}
 }

@@ -9,62 +9,62 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// pass is one walk through all checks.
+// pass is one run of all checks.
 type pass struct {
 	*Checker
-	scope      Scope
-	background bool
-	keep       bool           // a backup was restored: nothing is deleted, whatever the rows say
-	born       drive.UploadID // uploads whose begin may still be on its way have greater ids
-	report     Report
-	suspicions []look
-	unnoted    unnoted
-	resumed    time.Time // when it last began to work after a rest
+	scope         Scope
+	background    bool
+	deleteNothing bool           // a backup was restored: nothing is deleted
+	oldestID      drive.UploadID // uploads that may be beginning have greater ids
+	report        Report
+	suspicions    []recheck
+	scrubbed      scrubBatch
+	workStart     time.Time // start of work after the last rest
 
-	// Where it is; see resume.go.
+	// The position; see resume.go.
 
-	step   string                                        // that runs, or with which it goes on; empty: the first
-	after  string                                        // key in that step after which it goes on; empty: at its beginning
-	saved  time.Time                                     // when the save point was written
-	settle func(ctx context.Context, after string) error // brings what goes beside the rows to the same place; nil: nothing does
+	step       string                                        // current step, or the step to resume; empty: the first
+	after      string                                        // key in that step to resume after; empty: its beginning
+	saved      time.Time                                     // time of the last save point
+	beforeSave func(ctx context.Context, after string) error // before a save point, advances listings to the key after; nil: nothing to do
 }
 
-// defect is a finding with the way to repair it; neither way: it can only be reported.
+// defect is a finding with its repair. If fix and fixTx are nil, it can only be reported.
 type defect struct {
 	Finding
-	// fix acts on files or timers. It may be repeated.
+	// fix repairs files or timers. It must be idempotent.
 	fix func(ctx context.Context) error
-	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is
-	// still there; it says in f what it found then and whether that is repaired.
+	// fixTx repairs rows. It verifies in the transaction that the defect still exists, and stores
+	// in f what it found and whether it is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
-	// marks says that fixTx repairs nothing and only marks the row as damaged: it belongs to the
-	// record of the finding, and is run without Repair, too.
-	marks bool
-	// leftover says that a process which died has left it behind, so many bytes, and that fix
-	// deletes it: no finding unless fix fails.
+	// onlyMarks reports that fixTx only marks the row as damaged. This is part of recording the
+	// finding and runs without Repair, too.
+	onlyMarks bool
+	// leftover reports that a crashed process left a file of so many bytes, which fix deletes. It
+	// is a finding only if fix fails.
 	leftover bool
 	bytes    drive.ByteSize
-	file     string // name of the content that it is; empty: it is something else
+	file     string // name of a leftover content; empty: something else
 }
 
-// look finds a defect, or nil when all is well. It can be repeated and reads everything again.
-type look func(ctx context.Context) (*defect, error)
+// recheck returns a defect, or nil if there is none. It reads everything anew with each call.
+type recheck func(ctx context.Context) (*defect, error)
 
-// step is one of the checks. Its name is part of the save point.
+// step is one check. Its name is stored in the save point.
 type step struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// steps are the checks in their order: first what the database alone tells, then uploads, whose
-// timers must be there, then contents, which take the longest.
+// steps returns the checks in order: database checks, uploads with their timers, then contents,
+// which take longest.
 func (p *pass) steps() []step {
 	var all []step
 	for i, b := range balances {
 		all = append(all, step{b.column, func(ctx context.Context) error { return p.checkLedgers(ctx, i) }})
 	}
 	all = append(all,
-		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"grants", p.checkGrants}, step{"locks", marks{p}.checkLocks}, step{"properties", marks{p}.checkProperties}, step{"numbers", marks{p}.checkNumbers}, step{"activity", p.checkActivity}, step{"notices", toldTo{p}.checkNotices}, step{"wishes", toldTo{p}.checkWishes}, step{"refs", p.checkRefs},
+		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"grants", p.checkGrants}, step{"locks", nodeMarks{p}.checkLocks}, step{"properties", nodeMarks{p}.checkProperties}, step{"numbers", nodeMarks{p}.checkNumbers}, step{"activity", p.checkActivity}, step{"notices", notifications{p}.checkNotices}, step{"wishes", notifications{p}.checkSettings}, step{"refs", p.checkRefs},
 		step{"versions", p.checkVersions}, step{"trees", p.checkTrees}, step{"old versions", p.checkOldVersions}, step{"nodes", p.checkNodes}, step{"folder sums", p.checkFolderSums},
 		step{"bundles", p.checkBundles}, step{"documents", p.checkDocuments}, step{"conflicts", p.checkConflicts},
 		step{"open", p.checkOpen}, step{"open again", p.lookAgain}, step{"staged", p.checkStaged},
@@ -78,9 +78,10 @@ func (p *pass) steps() []step {
 	return append(all, step{"quarantine", p.countQuarantine})
 }
 
+// run runs the steps from the current position on.
 func (p *pass) run(ctx context.Context) error {
 	for _, s := range p.steps() {
-		if p.step != "" && p.step != s.name { // done before this pass was taken up
+		if p.step != "" && p.step != s.name { // done before the pass was resumed
 			continue
 		}
 		p.step = s.name
@@ -88,7 +89,7 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 		if p.after == "" {
-			if err := p.reached(ctx, ""); err != nil {
+			if err := p.savePosition(ctx, ""); err != nil {
 				return err
 			}
 		}
@@ -100,11 +101,11 @@ func (p *pass) run(ctx context.Context) error {
 	return nil
 }
 
-// maxSuspicions bounds the memory of a pass; when there are more they are looked at again early.
+// maxSuspicions limits the memory of a pass. Above it, suspicions are checked early.
 const maxSuspicions = 10_000
 
-// suspect looks, and keeps for another look what seems to be a defect.
-func (p *pass) suspect(ctx context.Context, see look) error {
+// suspect runs a look and keeps it for a second look if it returns a defect.
+func (p *pass) suspect(ctx context.Context, see recheck) error {
 	if err := p.rest(ctx); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (p *pass) suspect(ctx context.Context, see look) error {
 	return nil
 }
 
-// lookAgain settles all suspicions.
+// lookAgain checks all suspicions again after a delay and reports those that remain.
 func (p *pass) lookAgain(ctx context.Context) error {
 	if len(p.suspicions) == 0 {
 		return nil
@@ -143,7 +144,7 @@ func (p *pass) lookAgain(ctx context.Context) error {
 			err = p.found(ctx, *d)
 		}
 		if err == nil && len(left) == maxLookup {
-			err = leftovers{p}.takeAll(ctx, left)
+			err = leftovers{p}.deleteAll(ctx, left)
 			left = nil
 		}
 		if err != nil {
@@ -151,35 +152,36 @@ func (p *pass) lookAgain(ctx context.Context) error {
 		}
 	}
 	p.suspicions = nil
-	return leftovers{p}.takeAll(ctx, left)
+	return leftovers{p}.deleteAll(ctx, left)
 }
 
-// stint is how long a pass in the background works before it rests.
-const stint = 50 * time.Millisecond
+// workSlice is how long a background pass works before it rests.
+const workSlice = 50 * time.Millisecond
 
-// rest keeps a pass in the background within its share of the time, and lets it step aside.
+// rest limits a background pass to its share of the time. It returns errYielded if an administrator
+// waits.
 func (p *pass) rest(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || !p.background {
 		return err
 	}
 	if p.waiting.Load() > 0 {
-		return errAside
+		return errYielded
 	}
-	worked := time.Since(p.resumed)
-	if worked < stint {
+	worked := time.Since(p.workStart)
+	if worked < workSlice {
 		return nil
 	}
 	err := p.opt.Sleep(ctx, time.Duration(float64(worked)*(1/p.opt.Share-1)))
-	p.resumed = time.Now()
+	p.workStart = time.Now()
 	return err
 }
 
-// pageSize is how many rows one statement returns.
+// pageSize is the number of rows per statement.
 const pageSize = 500
 
-// each calls fn for every row that query returns page by page, going on where the pass was before.
-// The query ends in "... > ? ORDER BY ... LIMIT ?", and key gives what the next page begins after.
-// A step calls it once.
+// each calls fn for each row of query, page by page, starting after p.after. The query must end in
+// "... > ? ORDER BY ... LIMIT ?"; key returns the value after which the next page begins. A step
+// calls each once.
 func each[T any](ctx context.Context, p *pass, query string, limit int, scan func(*T, func(...any) error) error, key func(T) any, fn func(T) error) error {
 	var after any = p.after
 	for {
@@ -195,7 +197,7 @@ func each[T any](ctx context.Context, p *pass, query string, limit int, scan fun
 			}
 		}
 		if len(page) > 0 {
-			if err := p.reached(ctx, fmt.Sprint(after)); err != nil {
+			if err := p.savePosition(ctx, fmt.Sprint(after)); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListQuarantine returns everything in the quarantine, the oldest first.
+// ListQuarantine returns all items of the quarantine, oldest first.
 func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error) {
 	if a.Quarantine == nil {
 		return nil, nil
@@ -27,8 +27,8 @@ func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error
 	return all, nil
 }
 
-// PurgeQuarantine deletes for good what ListQuarantine returned, and nothing that came since. It is
-// the only way out of the quarantine, and only an administrator goes it.
+// PurgeQuarantine permanently deletes the given items of ListQuarantine. Nothing else deletes from
+// the quarantine; only administrators may call it.
 func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Heap, error) {
 	var gone Heap
 	for _, item := range items {
@@ -44,6 +44,7 @@ func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined)
 	return gone, nil
 }
 
+// countQuarantine adds the quarantine to the report.
 func (p *pass) countQuarantine(ctx context.Context) error {
 	all, err := p.ListQuarantine(ctx)
 	for _, item := range all {

@@ -9,34 +9,34 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// count is a blob with what it says of its references and what they are.
-type count struct {
-	id   drive.BlobID
-	file string
-	refs int64
-	real int64
+// refCount is a blob with its stored and actual number of references.
+type refCount struct {
+	id     drive.BlobID
+	file   string
+	refs   int64
+	actual int64
 }
 
-func scanCount(c *count, scan func(...any) error) error {
-	return scan(&c.id, &c.file, &c.refs, &c.real)
+func scanRefCount(c *refCount, scan func(...any) error) error {
+	return scan(&c.id, &c.file, &c.refs, &c.actual)
 }
 
-const selectCount = `SELECT b.id, b.file, b.refs, (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)
+const selectRefCounts = `SELECT b.id, b.file, b.refs, (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)
 	+ (SELECT COUNT(*) FROM export_pins x WHERE x.blob_id = b.id) FROM blobs b `
 
-// checkRefs compares every blob's references with its versions and with what batches hold, in one
-// statement and so at one moment.
+// checkRefs compares the reference count of each blob with its versions and export pins, read in
+// one statement.
 func (p *pass) checkRefs(ctx context.Context) error {
-	query := selectCount + `WHERE b.id > ? ORDER BY b.id LIMIT ?`
-	err := each(ctx, p, query, pageSize, scanCount, func(c count) any { return c.id }, func(c count) error {
-		if c.refs == c.real {
+	query := selectRefCounts + `WHERE b.id > ? ORDER BY b.id LIMIT ?`
+	err := each(ctx, p, query, pageSize, scanRefCount, func(c refCount) any { return c.id }, func(c refCount) error {
+		if c.refs == c.actual {
 			return nil
 		}
-		loose := "" // the file of a blob that has gone
+		loose := "" // file of a blob without references
 		return p.found(ctx, defect{Finding: c.finding(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error) {
 			loose, still, err = p.fixRefs(ctx, tx, c.id, f)
 			return still, err
-		}, fix: func(ctx context.Context) error { return p.moveLoose(ctx, loose) }})
+		}, fix: func(ctx context.Context) error { return p.quarantineUnreferenced(ctx, loose) }})
 	})
 	if err != nil {
 		return fmt.Errorf("check references: %w", err)
@@ -44,31 +44,31 @@ func (p *pass) checkRefs(ctx context.Context) error {
 	return nil
 }
 
-func (c count) finding() Finding {
+func (c refCount) finding() Finding {
 	return Finding{
-		Invariant: "B2", Subject: "blob " + c.id.String(), Expected: fmt.Sprintf("refs %d", c.real), Found: fmt.Sprintf("refs %d", c.refs),
+		Invariant: "B2", Subject: "blob " + c.id.String(), Expected: fmt.Sprintf("refs %d", c.actual), Found: fmt.Sprintf("refs %d", c.refs),
 	}
 }
 
-// fixRefs counts again within the transaction. A blob without any of them is released as its last
-// one would have done; its file, which is returned, does not wait to be deleted: nobody can say
-// where its versions went.
+// fixRefs recomputes the references in the transaction. A blob without references is released. Its
+// file is returned for the quarantine instead of being deleted, because nobody knows where its
+// versions went.
 func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Finding) (loose string, still bool, err error) {
-	// Who adds or takes away a version has locked its blob first.
+	// Adding and removing versions locks the blob first.
 	if err := tx.QueryRow(ctx, `SELECT id FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan(&id); drive.IsKind(err, drive.NotFound) {
 		return "", false, nil
 	} else if err != nil {
 		return "", false, err
 	}
-	var c count
-	err = scanCount(&c, tx.QueryRow(ctx, selectCount+`WHERE b.id = ?`, id).Scan)
-	if drive.IsKind(err, drive.NotFound) || err == nil && c.refs == c.real {
+	var c refCount
+	err = scanRefCount(&c, tx.QueryRow(ctx, selectRefCounts+`WHERE b.id = ?`, id).Scan)
+	if drive.IsKind(err, drive.NotFound) || err == nil && c.refs == c.actual {
 		return "", false, nil
 	}
 	if err != nil {
 		return "", false, err
 	}
-	if _, err = tx.Exec(ctx, `UPDATE blobs SET refs = ? WHERE id = ?`, max(1, c.real), id); err == nil && c.real == 0 {
+	if _, err = tx.Exec(ctx, `UPDATE blobs SET refs = ? WHERE id = ?`, max(1, c.actual), id); err == nil && c.actual == 0 {
 		err = p.Content.Release(ctx, tx, drive.AccountID{}, id)
 		loose = c.file
 	}
@@ -77,10 +77,9 @@ func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Fi
 	return loose, true, err
 }
 
-// moveLoose puts the file of a blob that had no references into quarantine and forgets that it was
-// released. The finding is the blob's. A crash in between leaves the released row, and nothing to
-// delete.
-func (p *pass) moveLoose(ctx context.Context, file string) error {
+// quarantineUnreferenced moves the file of a blob without references to the quarantine and deletes
+// its released row. After a crash in between, the released row remains without a file.
+func (p *pass) quarantineUnreferenced(ctx context.Context, file string) error {
 	shard, ok := blob.ShardOf(file)
 	if !ok {
 		return nil
@@ -93,24 +92,23 @@ func (p *pass) moveLoose(ctx context.Context, file string) error {
 	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.Content.Forget(ctx, tx, []string{file}) })
 }
 
-// version is a version with what it should agree with; the pointers are nil where that is not
-// there.
+// version is a version with related rows. Nil pointers are missing rows.
 type version struct {
-	id      drive.VersionID
-	node    drive.NodeID
-	account drive.AccountID
-	blob    drive.BlobID
-	size    drive.ByteSize
-	blobs   *drive.ByteSize // size of its blob
-	owner   *string         // account of its node
+	id       drive.VersionID
+	node     drive.NodeID
+	account  drive.AccountID
+	blob     drive.BlobID
+	size     drive.ByteSize
+	blobSize *drive.ByteSize // size of its blob
+	owner    *string         // account of its node
 }
 
 func scanVersion(v *version, scan func(...any) error) error {
-	return scan(&v.id, &v.node, &v.account, &v.blob, &v.size, &v.blobs, &v.owner)
+	return scan(&v.id, &v.node, &v.account, &v.blob, &v.size, &v.blobSize, &v.owner)
 }
 
-// checkVersions finds versions whose blob or node is not there or another's. The database's own
-// keys should make that impossible, so there is nothing to repair it with.
+// checkVersions finds versions whose blob or node is missing or belongs to another account. Foreign
+// keys should prevent that, so there is no repair.
 func (p *pass) checkVersions(ctx context.Context) error {
 	const query = `SELECT v.id, v.node_id, v.account_id, v.blob_id, v.size, b.size, n.account_id FROM versions v
 		LEFT JOIN blobs b ON b.id = v.blob_id LEFT JOIN nodes n ON n.id = v.node_id WHERE v.id > ? ORDER BY v.id LIMIT ?`
@@ -118,10 +116,10 @@ func (p *pass) checkVersions(ctx context.Context) error {
 		p.report.Checked.Versions++
 		f := Finding{Subject: "version " + v.id.String(), Nodes: []drive.NodeID{v.node}}
 		switch {
-		case v.blobs == nil:
+		case v.blobSize == nil:
 			f.Invariant, f.Expected, f.Found = "P1", "blob "+v.blob.String(), "no such blob"
-		case *v.blobs != v.size:
-			f.Invariant, f.Expected, f.Found = "P1", fmt.Sprintf("size %d, as its blob has", *v.blobs), fmt.Sprintf("size %d", v.size)
+		case *v.blobSize != v.size:
+			f.Invariant, f.Expected, f.Found = "P1", fmt.Sprintf("size %d, as its blob has", *v.blobSize), fmt.Sprintf("size %d", v.size)
 		case v.owner == nil:
 			f.Invariant, f.Expected, f.Found = "N1", "node "+v.node.String(), "no such node"
 		case *v.owner != v.account.String():

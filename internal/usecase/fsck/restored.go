@@ -9,11 +9,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// metaRestored is the name of the mark in the meta table that a restored backup sets.
+// metaRestored is the name in the meta table that marks a restored backup.
 const metaRestored = "restored"
 
-// Restored reports whether a backup was restored and no check has been clean since: until then
-// nothing is reclaimed, unlinked or repaired but by an administrator's word.
+// Restored reports whether a backup was restored and no check has been clean since. Until then
+// nothing is reclaimed, deleted or repaired, except on request of an administrator.
 func Restored(ctx context.Context, q sqldb.Querier) (bool, error) {
 	value, err := meta.Find(ctx, q, metaRestored)
 	if err != nil {
@@ -22,10 +22,11 @@ func Restored(ctx context.Context, q sqldb.Querier) (bool, error) {
 	return value == "1", nil
 }
 
-// errNotClean is the refusal to end the restored mode after a check that has left something.
+// errNotClean reports that the restored mode cannot end: the check has unrepaired findings.
 var errNotClean = errors.New("the check has left findings that are not repaired")
 
-// EndRestored takes the mark away after a clean check. The server must be restarted to act on it.
+// EndRestored ends the restored mode after a clean check. It takes effect after a restart of the
+// server.
 func EndRestored(ctx context.Context, db *sqldb.DB, r Report) error {
 	if !r.Clean() {
 		return errNotClean

@@ -11,37 +11,36 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A pass in the background works 5 % of the time, so over millions of contents it takes longer than
-// processes live. Where it is stands in the database, and whoever audits next goes on from there:
-// this process, one that has started since, or another instance.
+// A background pass works 5 % of the time, so with millions of contents it outlives processes. Its
+// position is in the database. The next pass resumes there, in this process, after a restart, or in
+// another instance.
 //
-//	dies ...                       and then
-//	between two save points        what was looked at since the first of them is looked at again
-//	before the suspicions settled  there is no such moment: a save point is written when there are none
+//	crash ...                      then
+//	between two save points        everything since the first of them is checked again
+//	with open suspicions           none are lost: a save point is written only when there are none
 //
-// It says only where to go on. Two who go on from the same place look at the same things, which
-// harms nobody.
+// The position is only a hint. Two passes that resume at the same position do the same checks,
+// which is harmless.
 
-// metaPass is the name of the save point in the meta table.
-const metaPass = "audit"
+// metaPosition is the name of the save point in the meta table.
+const metaPosition = "audit"
 
-// savePoint is where a pass is, and what it has found so far.
+// savePoint is the position and the result of a pass so far.
 type savePoint struct {
 	Started  drive.Time `json:"started"`
 	Saved    drive.Time `json:"saved"`
 	Scope    Scope      `json:"scope"`
 	Step     string     `json:"step"`
-	After    string     `json:"after"` // key of the last row of the step that is done; empty: none is
+	After    string     `json:"after"` // key of the last checked row of the step; empty: none
 	Checked  Checked    `json:"checked"`
 	Total    int        `json:"total"`
 	Repaired int        `json:"repaired"`
 }
 
-// goOn takes up the pass in the background that was not brought to its end, if it had the same
-// scope and has stood still for less than the pause between two passes: one that fails at the same
-// place each time must not keep the checks before it from being made.
-func (p *pass) goOn(ctx context.Context) error {
-	text, err := meta.Find(ctx, p.DB, metaPass)
+// resume resumes an unfinished background pass with the same scope, unless it was saved longer than
+// Every ago: a pass that always fails at the same place must not prevent the checks before it.
+func (p *pass) resume(ctx context.Context) error {
+	text, err := meta.Find(ctx, p.DB, metaPosition)
 	if err != nil {
 		return fmt.Errorf("read where the last pass was: %w", err)
 	}
@@ -49,19 +48,20 @@ func (p *pass) goOn(ctx context.Context) error {
 		return nil
 	}
 	var at savePoint
-	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Scope != p.scope || !p.has(at.Step) {
-		return nil //nolint:nilerr // of another release: the pass begins at its beginning
+	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Scope != p.scope || !p.hasStep(at.Step) {
+		return nil //nolint:nilerr // from another release: start from the beginning
 	}
 	if p.now().Sub(at.Saved).Abs() >= p.opt.Every {
 		return nil
 	}
 	p.step, p.after = at.Step, at.After
 	p.report.Started, p.report.Checked, p.report.Total, p.report.Repaired = at.Started, at.Checked, at.Total, at.Repaired
-	p.opt.Log.InfoContext(ctx, "the audit goes on", "began", at.Started, "at", at.Step, "after", at.After)
+	p.opt.Log.InfoContext(ctx, "resuming an interrupted audit", "began", at.Started, "at", at.Step, "after", at.After)
 	return nil
 }
 
-func (p *pass) has(name string) bool {
+// hasStep reports whether the pass has a step of that name.
+func (p *pass) hasStep(name string) bool {
 	for _, s := range p.steps() {
 		if s.name == name {
 			return true
@@ -70,14 +70,14 @@ func (p *pass) has(name string) bool {
 	return false
 }
 
-// reached is called when all up to a key of the present step was looked at; empty: the step begins.
-// It writes the save point when the last one is old enough, after what is suspected was settled.
-func (p *pass) reached(ctx context.Context, after string) error {
+// savePosition is called when the current step has checked all rows up to the key after; empty: the
+// step begins. If the last save point is old enough, it checks all suspicions and writes a new one.
+func (p *pass) savePosition(ctx context.Context, after string) error {
 	if !p.background || time.Since(p.saved) < p.opt.Save {
 		return nil
 	}
-	if p.settle != nil && after != "" {
-		if err := p.settle(ctx, after); err != nil {
+	if p.beforeSave != nil && after != "" {
+		if err := p.beforeSave(ctx, after); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (p *pass) reached(ctx context.Context, after string) error {
 		Started: p.report.Started, Saved: p.now(), Scope: p.scope, Step: p.step, After: after, Checked: p.report.Checked,
 		Total: p.report.Total, Repaired: p.report.Repaired,
 	}
-	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaPass, at) })
+	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaPosition, at) })
 	if err != nil {
 		return fmt.Errorf("write where the pass is: %w", err)
 	}
@@ -96,7 +96,7 @@ func (p *pass) reached(ctx context.Context, after string) error {
 	return nil
 }
 
-// forgetPlace forgets the save point: the next pass begins at its beginning.
-func (p *pass) forgetPlace(ctx context.Context) error {
-	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaPass) })
+// clearPosition deletes the save point, so that the next pass starts from the beginning.
+func (p *pass) clearPosition(ctx context.Context) error {
+	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaPosition) })
 }

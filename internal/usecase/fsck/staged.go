@@ -11,23 +11,22 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// emptyStaging is more than the journal of a staging without parts takes, in bytes.
-const emptyStaging = 4 << 10
+// maxEmptyStaging is more bytes than the journal of a staging without parts needs.
+const maxEmptyStaging = 4 << 10
 
-// checkStaged walks the staging: the last resort that the dated directories are for. What is listed
-// is compared with the row, which is read afterwards. Only begin makes a staging, and before the
-// row:
+// checkStaged compares staged directories with their rows, which are read after the listing. Only
+// the begin of an upload creates a staging, before its row:
 //
-//	row open or reclaiming    its own
-//	row gone, and joined      a final upload copies from it, and removes it itself
-//	row done or gone          left by a crash: removed
-//	no row, made by this      a begin that is on its way: left alone, and looked at after the next start
-//	no row, older, empty      a begin that died with its process: removed
-//	no row, with bytes        nobody can explain them: quarantine (B3)
+//	row open or reclaiming    in use
+//	row gone, and joined      a final upload copies from it and deletes it
+//	row done or gone          left by a crash: deleted
+//	no row, of this process   a begin in progress: skipped, and checked after the next start
+//	no row, older, empty      a begin whose process died: deleted
+//	no row, with bytes        unexplained: quarantine (B3)
 //
-// The second look is a second list: nothing else tells whether a directory is still there.
+// The second look lists again, because nothing else shows whether a directory still exists.
 func (p *pass) checkStaged(ctx context.Context) error {
-	suspects := map[string]bool{} // places
+	suspects := map[string]bool{} // by place
 	err := p.Staging.ListStaged(ctx, func(s blob.Stray) error {
 		p.report.Checked.Staged++
 		d, err := p.lookStaged(ctx, s)
@@ -45,9 +44,10 @@ func (p *pass) checkStaged(ctx context.Context) error {
 	return nil
 }
 
-// maxStrays bounds the memory of a pass; what is beyond it comes up in the next one.
+// maxStrays limits the memory of a pass; further strays are found by the next pass.
 const maxStrays = 100_000
 
+// listAgain lists again after a delay and reports the suspects that are still defective.
 func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
 	if err := p.opt.Sleep(ctx, p.opt.Settle); err != nil {
 		return err
@@ -64,6 +64,7 @@ func (p *pass) listAgain(ctx context.Context, suspects map[string]bool) error {
 	})
 }
 
+// lookStaged returns the defect of a staged directory, or nil.
 func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	if s.Name == "" {
 		return p.strayStaged(s, "a staging of an upload", "something else"), nil
@@ -72,8 +73,8 @@ func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the staging calls %s an upload: %w", s.Place, err)
 	}
-	// Bytes first: while a begin is on its way there are none, so a row that is missing after they
-	// were seen is missing.
+	// Read bytes first: a begin in progress has none, so if there are bytes and then no row, the
+	// row is missing.
 	bytes, err := p.stagedBytes(ctx, id, s)
 	if err != nil {
 		return nil, err
@@ -84,32 +85,32 @@ func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	case found && r.state == "gone" && p.joined(ctx, id):
 		return nil, nil
 	case found && (r.state == "done" || r.state == "gone"):
-		return p.leftStaged(s, r.ref(), "nothing left of an upload that is "+r.state), nil
+		return p.leftoverStaged(s, r.ref(), "nothing left of an upload that is "+r.state), nil
 	case found:
 		return nil, nil
 	case bytes:
 		return p.strayStaged(s, "the row of upload "+s.Name, fmt.Sprintf("no row, and %d bytes", s.Size)), nil
-	case id.String() > p.born.String():
+	case id.String() > p.oldestID.String():
 		return nil, nil
 	}
-	begun, _ := begunOf(s.Place)
-	return p.leftStaged(s, blob.Ref{ID: id, Begun: begun}, "nothing left of a begin that did not come to its end"), nil
+	begun, _ := stagedDay(s.Place)
+	return p.leftoverStaged(s, blob.Ref{ID: id, Begun: begun}, "nothing left of a begin that did not come to its end"), nil
 }
 
-// joined reports whether a concatenation still owns the bytes of an upload that is gone. Who cannot
-// tell leaves them alone.
+// joined reports whether a concatenation still uses the bytes of a gone upload. On an error it
+// reports true, so that the bytes stay.
 func (p *pass) joined(ctx context.Context, id drive.UploadID) (yes bool) {
 	err := p.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM upload_joins WHERE partial_id = ?)`, id).Scan(&yes)
 	return yes || err != nil
 }
 
-// stagedBytes reports whether a staged directory holds more than what begin makes.
+// stagedBytes reports whether a staged directory holds more than what a begin creates.
 func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Stray) (bool, error) {
-	if p.Staging.Caps().Shared { // no file of its own is in what it counts
+	if p.Staging.Caps().Shared { // its size counts no bookkeeping files
 		return s.Size > 0, nil
 	}
-	begun, ok := begunOf(s.Place)
-	if !ok || s.Size > emptyStaging {
+	begun, ok := stagedDay(s.Place)
+	if !ok || s.Size > maxEmptyStaging {
 		return true, nil
 	}
 	data, err := p.Staging.OpenStaged(ctx, blob.Ref{ID: id, Begun: begun})
@@ -122,14 +123,15 @@ func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Stray)
 	return data.Size() > 0, data.Close()
 }
 
-// begunOf returns the day that a staged directory lies under: .../2026/11/20/<id>.
-func begunOf(place string) (drive.Time, bool) {
+// stagedDay returns the day from the path of a staged directory: .../2026/11/20/<id>.
+func stagedDay(place string) (drive.Time, bool) {
 	day := path.Dir(place)
 	month := path.Dir(day)
 	t, err := time.Parse("2006/01/02", path.Join(path.Base(path.Dir(month)), path.Base(month), path.Base(day)))
 	return drive.TimeOf(t), err == nil
 }
 
+// strayStaged returns the defect of a directory to be moved to the quarantine.
 func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
 	return &defect{
 		Finding: Finding{Invariant: "B3", Subject: s.Place, Expected: expected, Found: found},
@@ -140,16 +142,16 @@ func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
 	}
 }
 
-// leftStaged is a directory that rows explain. What Remove leaves in spite of them lies in a place
-// that they do not explain.
-func (p *pass) leftStaged(s blob.Stray, ref blob.Ref, expected string) *defect {
-	begun, dated := begunOf(s.Place)
+// leftoverStaged returns the defect of a directory that rows explain. What Remove leaves is at a
+// place that the rows do not explain, and moves to the quarantine.
+func (p *pass) leftoverStaged(s blob.Stray, ref blob.Ref, expected string) *defect {
+	begun, dated := stagedDay(s.Place)
 	elsewhere := dated && !begun.Std().UTC().Truncate(24*time.Hour).Equal(ref.Begun.Std().UTC().Truncate(24*time.Hour))
 	return &defect{
-		leftover: !p.keep && !elsewhere, bytes: s.Size,
+		leftover: !p.deleteNothing && !elsewhere, bytes: s.Size,
 		Finding: Finding{Invariant: "P4", Subject: s.Place, Expected: expected, Found: fmt.Sprintf("%d bytes", s.Size)},
 		fix: func(ctx context.Context) error {
-			if p.keep {
+			if p.deleteNothing {
 				p.Counters.Quarantined.Add(1)
 				return p.Staging.QuarantineStaged(ctx, s)
 			}

@@ -9,21 +9,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// shape is a tree as it says it is, and as it is.
-type shape struct {
+// treeShape is the stored and the actual shape of a tree.
+type treeShape struct {
 	account drive.AccountID
 	count   int64 // trees.node_count
-	nodes   int64 // all but one
+	nodes   int64 // actual nodes without the root
 	tops    int64 // nodes without a parent
-	root    int64 // 1: the root that the tree names is one of them
-	below   int64 // nodes that hang below the root
+	root    int64 // 1: the stored root is a node without parent
+	below   int64 // nodes below the root
 }
 
-func scanShape(s *shape, scan func(...any) error) error {
+func scanTreeShape(s *treeShape, scan func(...any) error) error {
 	return scan(&s.account, &s.count, &s.nodes, &s.tops, &s.root, &s.below)
 }
 
-const selectShape = `WITH RECURSIVE below (id) AS (
+const selectTreeShape = `WITH RECURSIVE below (id) AS (
 		SELECT root_id FROM trees WHERE account_id = ? UNION ALL SELECT n.id FROM nodes n JOIN below ON n.parent_id = below.id)
 	SELECT t.account_id, t.node_count,
 	(SELECT COUNT(*) - 1 FROM nodes n WHERE n.account_id = t.account_id),
@@ -32,7 +32,7 @@ const selectShape = `WITH RECURSIVE below (id) AS (
 	(SELECT COUNT(*) - 1 FROM below)
 	FROM trees t WHERE t.account_id = ?`
 
-// checkTrees walks every tree from its root: a node that the walk does not meet is lost to its
+// checkTrees walks each tree from its root. A node that the walk does not reach is lost for its
 // owner.
 func (p *pass) checkTrees(ctx context.Context) error {
 	const query = `SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?`
@@ -40,8 +40,8 @@ func (p *pass) checkTrees(ctx context.Context) error {
 		if err := p.rest(ctx); err != nil {
 			return err
 		}
-		var s shape
-		err := scanShape(&s, p.DB.QueryRow(ctx, selectShape, account, account).Scan)
+		var s treeShape
+		err := scanTreeShape(&s, p.DB.QueryRow(ctx, selectTreeShape, account, account).Scan)
 		switch {
 		case drive.IsKind(err, drive.NotFound): // purged since
 			return nil
@@ -58,7 +58,8 @@ func (p *pass) checkTrees(ctx context.Context) error {
 
 func scanAccount(id *drive.AccountID, scan func(...any) error) error { return scan(id) }
 
-func (p *pass) checkTree(ctx context.Context, s shape) error {
+// checkTree reports wrong roots, unreachable nodes and a wrong node count.
+func (p *pass) checkTree(ctx context.Context, s treeShape) error {
 	if s.tops != 1 || s.root != 1 {
 		if err := p.found(ctx, defect{Finding: s.finding("N1", "its root and no other", fmt.Sprintf("%d roots", s.tops))}); err != nil {
 			return err
@@ -73,25 +74,26 @@ func (p *pass) checkTree(ctx context.Context, s shape) error {
 	if s.count == s.nodes {
 		return nil
 	}
-	return p.found(ctx, defect{Finding: s.miscount(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
+	return p.found(ctx, defect{Finding: s.countFinding(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
 		return fixCount(ctx, tx, s.account, f)
 	}})
 }
 
-func (s shape) finding(invariant, expected, found string) Finding {
+func (s treeShape) finding(invariant, expected, found string) Finding {
 	return Finding{Invariant: invariant, Subject: "tree of account " + s.account.String(), Expected: expected, Found: found}
 }
 
-func (s shape) miscount() Finding {
+// countFinding returns the finding of a wrong node count.
+func (s treeShape) countFinding() Finding {
 	return s.finding("N2", fmt.Sprintf("node count %d", s.nodes), fmt.Sprintf("node count %d", s.count))
 }
 
-// fixCount counts again within the transaction.
+// fixCount counts again in the transaction.
 func fixCount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
 	}
-	s := shape{account: account}
+	s := treeShape{account: account}
 	err := tx.QueryRow(ctx, `SELECT t.node_count, (SELECT COUNT(*) - 1 FROM nodes n WHERE n.account_id = t.account_id)
 		FROM trees t WHERE t.account_id = ?`, account).Scan(&s.count, &s.nodes)
 	if drive.IsKind(err, drive.NotFound) || err == nil && s.count == s.nodes {
@@ -100,30 +102,30 @@ func fixCount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Fin
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE trees SET node_count = ? WHERE account_id = ?`, s.nodes, account)
 	}
-	again := s.miscount()
+	again := s.countFinding()
 	f.Expected, f.Found, f.Repaired = again.Expected, again.Found, true
 	return true, err
 }
 
-// node is a node with its neighbours; the pointers are nil where they are not there.
+// node is a node with related rows. Nil pointers are missing rows.
 type node struct {
-	id       drive.NodeID
-	account  drive.AccountID
-	parent   drive.NodeID
-	kind     string
-	version  drive.VersionID
-	tree     *string // root of the account's tree
-	owner    *string // account of the parent
-	above    *string // type of the parent
-	belongs  *string // node of the current version
-	versions int64
+	id            drive.NodeID
+	account       drive.AccountID
+	parent        drive.NodeID
+	kind          string
+	version       drive.VersionID
+	tree          *string // root of the account's tree
+	parentAccount *string // account of the parent
+	parentKind    *string // type of the parent
+	versionNode   *string // node of the current version
+	versions      int64
 }
 
 func scanNode(n *node, scan func(...any) error) error {
-	return scan(&n.id, &n.account, &n.parent, &n.kind, &n.version, &n.tree, &n.owner, &n.above, &n.belongs, &n.versions)
+	return scan(&n.id, &n.account, &n.parent, &n.kind, &n.version, &n.tree, &n.parentAccount, &n.parentKind, &n.versionNode, &n.versions)
 }
 
-// checkNodes compares every node with its tree, its parent and its current version.
+// checkNodes compares each node with its tree, parent and current version.
 func (p *pass) checkNodes(ctx context.Context) error {
 	const query = `SELECT n.id, n.account_id, n.parent_id, n.type, n.version_id, t.root_id, up.account_id, up.type, v.node_id,
 		EXISTS (SELECT 1 FROM versions WHERE node_id = n.id)
@@ -145,20 +147,20 @@ func (p *pass) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-// wrong returns what is wrong with a node; empty: nothing.
+// wrong returns the expected and found values of a defective node; empty: none.
 func (n node) wrong() (expected, found string) {
 	switch file := n.kind == "file"; {
 	case n.tree == nil:
 		return "a tree of account " + n.account.String(), "none"
-	case !n.parent.IsZero() && n.above == nil:
+	case !n.parent.IsZero() && n.parentKind == nil:
 		return "parent " + n.parent.String(), "no such node"
-	case n.above != nil && (*n.above != "folder" || *n.owner != n.account.String()):
-		return "a folder of its account as parent", "a " + *n.above + " of account " + *n.owner
+	case n.parentKind != nil && (*n.parentKind != "folder" || *n.parentAccount != n.account.String()):
+		return "a folder of its account as parent", "a " + *n.parentKind + " of account " + *n.parentAccount
 	case !file && (!n.version.IsZero() || n.versions != 0):
 		return "a folder without versions", "versions"
-	case file && n.belongs == nil && !n.version.IsZero():
+	case file && n.versionNode == nil && !n.version.IsZero():
 		return "version " + n.version.String(), "no such version"
-	case file && (n.belongs == nil || *n.belongs != n.id.String()):
+	case file && (n.versionNode == nil || *n.versionNode != n.id.String()):
 		return "a current version of its own", "version " + n.version.String()
 	}
 	return "", ""

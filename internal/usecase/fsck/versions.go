@@ -9,40 +9,42 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// selectOld is, for each account, how many old versions are counted and how many there are.
-const selectOld = `SELECT t.account_id, COALESCE(o.n, 0), (SELECT COUNT(*) FROM versions v JOIN nodes n ON n.id = v.node_id
+// selectOldVersions selects the stored and actual number of old versions per account.
+const selectOldVersions = `SELECT t.account_id, COALESCE(o.n, 0), (SELECT COUNT(*) FROM versions v JOIN nodes n ON n.id = v.node_id
 		JOIN versions c ON c.id = n.version_id AND c.node_id = n.id WHERE v.account_id = t.account_id AND v.id <> c.id)
 	FROM trees t LEFT JOIN old_versions o ON o.account_id = t.account_id `
 
-// checkOldVersions compares the count of each account's old versions with its rows (N3). A file
-// without a version of its own, or a version without a file, is the business of other checks.
+// checkOldVersions compares the stored count of old versions of each account with its rows (N3).
+// Files without version and versions without file are left to other checks.
 func (p *pass) checkOldVersions(ctx context.Context) error {
-	return p.checkSums(ctx, selectOld+`WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`, wrongOld, fixOld)
+	return p.checkSums(ctx, selectOldVersions+`WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`, oldVersionsFinding, fixOldVersions)
 }
 
-func wrongOld(row balance) Finding {
+// oldVersionsFinding returns the finding of a wrong count.
+func oldVersionsFinding(row balance) Finding {
 	return Finding{
-		Invariant: "N3", Subject: "tree of account " + row.account.String(), Expected: fmt.Sprintf("%d old versions", row.sum),
-		Found: fmt.Sprintf("%d old versions", row.has),
+		Invariant: "N3", Subject: "tree of account " + row.account.String(), Expected: fmt.Sprintf("%d old versions", row.actual),
+		Found: fmt.Sprintf("%d old versions", row.stored),
 	}
 }
 
-func fixOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
+// fixOldVersions counts again in the transaction.
+func fixOldVersions(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
 	}
 	var row balance
-	err := scanBalance(&row, tx.QueryRow(ctx, selectOld+`WHERE t.account_id = ?`, account).Scan)
-	if drive.IsKind(err, drive.NotFound) || err == nil && row.has == row.sum {
+	err := scanBalance(&row, tx.QueryRow(ctx, selectOldVersions+`WHERE t.account_id = ?`, account).Scan)
+	if drive.IsKind(err, drive.NotFound) || err == nil && row.stored == row.actual {
 		return false, nil
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM old_versions WHERE account_id = ?`, account)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `INSERT INTO old_versions (account_id, n) VALUES (?, ?)`, account, row.sum)
+		_, err = tx.Exec(ctx, `INSERT INTO old_versions (account_id, n) VALUES (?, ?)`, account, row.actual)
 	}
-	again := wrongOld(row)
+	again := oldVersionsFinding(row)
 	f.Expected, f.Found, f.Repaired = again.Expected, again.Found, err == nil
 	return true, err
 }
