@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// readmes are the READMEs with the headings of the section.
-var readmes = map[string]string{
-	"README.md": "## Use it with Uppy / tus-js-client / curl\n", "README.zh-CN.md": "## 配合 Uppy / tus-js-client / curl 使用\n",
+// pages are the pages that show examples, with the headings of the section.
+var pages = map[string]string{
+	"docs/tus.md": "## Examples\n", "docs/tus.zh-CN.md": "## 示例\n",
 }
 
 var block = regexp.MustCompile("(?s)```(console|js)\n(.*?)```")
 
-// snippets are the blocks of the README's section, in order: curl, tus-js-client, Uppy. The server
+// snippets are the blocks of the section, in order: curl, tus-js-client, Uppy. The server
 // that they speak of is d.
 func (d *drive) snippets(of string) []string {
 	d.t.Helper()
@@ -24,7 +24,7 @@ func (d *drive) snippets(of string) []string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), readmes[of])
+	_, rest, found := strings.Cut(string(text), pages[of])
 	mine, _, _ := strings.Cut(rest, "\n## ")
 	blocks := block.FindAllStringSubmatch(mine, -1)
 	if !found || len(blocks) != 3 {
@@ -37,10 +37,10 @@ func (d *drive) snippets(of string) []string {
 	return all
 }
 
-// What the README tells people to type works.
-func TestReadme(t *testing.T) {
+// The examples of docs/tus.md work.
+func TestExamples(t *testing.T) {
 	t.Parallel()
-	for of := range readmes {
+	for of := range pages {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
 			d := newDrive(t, "--cors-origins", "*")
