@@ -285,12 +285,14 @@ func (a *App) wireLate() {
 
 func (p *platform) defaultQuota() *drive.ByteSize { return p.live.Now().DefaultQuota }
 
+// setLevel applies the log level of changed settings.
 func setLevel(cfg *config.Config) {
 	if cfg.Level != nil {
 		cfg.Level.Set(cfg.LogLevel)
 	}
 }
 
+// uploadOptions returns the options of upload sessions.
 func (p *platform) uploadOptions() upload.Options {
 	cfg := p.cfg
 	return upload.Options{
@@ -300,6 +302,7 @@ func (p *platform) uploadOptions() upload.Options {
 	}
 }
 
+// auditParts returns the dependencies of the auditor.
 func (a *App) auditParts() fsck.Parts {
 	p := a.platform
 	return fsck.Parts{
@@ -391,6 +394,7 @@ func (a *App) ensureFirstUser(ctx context.Context) error {
 	return nil
 }
 
+// writeDurably writes a file and syncs it. A crash may leave a part of it; see writeAtomically.
 func writeDurably(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

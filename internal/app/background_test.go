@@ -232,7 +232,7 @@ func TestADeadTimerIsReplayed(t *testing.T) {
 }
 
 // A user whose balance is wrong cannot be purged, and keeps no other one from it.
-func TestAUserWhoCannotBePurgedKeepsNobody(t *testing.T) {
+func TestFailedPurgeDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
 	accounts := map[string]string{}
@@ -287,7 +287,7 @@ func TestHousekeepingPlacesTheBallast(t *testing.T) {
 
 // A run that ends before it came to all chores, because many took as long as they may, is gone on
 // with where it ended: those at the end of the list have their turn, too.
-func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
+func TestInterruptedRunContinues(t *testing.T) {
 	t.Parallel()
 	var did []string
 	h := &housekeeping{}
@@ -321,7 +321,7 @@ func TestARunThatEndsEarlyIsGoneOnWith(t *testing.T) {
 
 // A run that ends early says what failed before it ended: a chore that always fails would never be
 // heard of where every run ends early.
-func TestARunThatEndsEarlySaysWhatFailed(t *testing.T) {
+func TestInterruptedRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
@@ -340,7 +340,7 @@ func TestARunThatEndsEarlySaysWhatFailed(t *testing.T) {
 
 // A chore that takes long, such as the purge of an account of ten million files, is cut off and
 // goes on soon; so every other one has its turn.
-func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {
+func TestSlowJobDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	forever := job(func(ctx context.Context) (bool, error) {
 		<-ctx.Done()
@@ -368,7 +368,7 @@ func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {
 
 // The copy of the day is made beside the housekeeping, and not in an installation that was put back
 // and is still to be checked.
-func TestTheCopyOfTheDay(t *testing.T) {
+func TestDailyCopyIsMade(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	copies := func() (n int) {

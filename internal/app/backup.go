@@ -110,6 +110,7 @@ func (h *housekeeping) keepCopies(ctx context.Context) error {
 	}
 }
 
+// copy refreshes the copies once, except after a restore.
 func (h *housekeeping) copy(ctx context.Context) error {
 	if h.platform.Restored {
 		return nil
@@ -117,6 +118,7 @@ func (h *housekeeping) copy(ctx context.Context) error {
 	return h.platform.mode.refreshCopies(ctx, h.moved())
 }
 
+// site returns the places of a backup's restore in an embedded installation.
 func site(cfg config.Config) backup.Site {
 	return backup.Site{
 		Data: cfg.Data, Blobs: cfg.Blobs,

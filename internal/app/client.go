@@ -30,6 +30,7 @@ func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Cl
 	return connectWithin(ctx, connectTimeout, cfg, log)
 }
 
+// connectWithin is Reach with a time limit for its retries.
 func connectWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
 		// A running server may use a database elsewhere.
@@ -65,6 +66,7 @@ func connectWithin(ctx context.Context, patience time.Duration, cfg config.Confi
 	}
 }
 
+// noInstallation returns the error for a place without an installation; flag names the place.
 func noInstallation(where, flag string) error {
 	return fmt.Errorf("there is no installation %s: name its place with %s, or start one with \"smartdrive serve\"", where, flag)
 }
@@ -98,6 +100,8 @@ func (a *App) serveInProcess(ctx context.Context) (*http.Client, func() error) {
 	}
 }
 
+// dialServer returns a client for the control socket of a running server. It fails if the server
+// does not accept connections; locked is part of the error.
 func dialServer(ctx context.Context, cfg config.Config, locked *LockedError) (*http.Client, func() error, error) {
 	path := socket(cfg.Data)
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
@@ -108,6 +112,7 @@ func dialServer(ctx context.Context, cfg config.Config, locked *LockedError) (*h
 	return controlClient(dial), func() error { return nil }, conn.Close()
 }
 
+// controlClient returns an HTTP client that connects by dial.
 func controlClient(dial func(context.Context) (net.Conn, error)) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -122,6 +127,7 @@ type pipeListener struct {
 	once   sync.Once
 }
 
+// dial connects to the listener. It fails with net.ErrClosed after Close.
 func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

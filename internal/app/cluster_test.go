@@ -87,7 +87,7 @@ func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
 }
 
 // An administrator's command does not make an installation of a database that has none.
-func TestACommandMakesNoInstallation(t *testing.T) {
+func TestCommandCreatesNoInstallation(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
 	_, _, err := Reach(t.Context(), cfg, silent)
@@ -97,7 +97,7 @@ func TestACommandMakesNoInstallation(t *testing.T) {
 }
 
 // What is on a server is not copied by us, and the refusal says how it is.
-func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
+func TestServerDatabaseBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t, "--db", mysqlDatabase(t))
 	if _, err := a.console().backup(t.Context(), BackupRequest{Dir: t.TempDir()}); !errors.Is(err, ErrServerDatabase) {

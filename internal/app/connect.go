@@ -50,6 +50,7 @@ func migrateAlone(ctx context.Context, db *sqldb.DB, apply func() error) error {
 // leases use the database's clock; logins and links expire by each machine's own clock.
 const maxSkew = 5 * time.Second
 
+// databaseURL returns the mysql:// URL of the settings, including the password.
 func databaseURL(m *config.MySQL) string {
 	u := url.URL{Scheme: "mysql", User: url.UserPassword(m.User, string(m.Password)), Host: m.Addr, Path: "/" + m.Name}
 	if m.TLS != "" {

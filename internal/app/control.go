@@ -109,6 +109,7 @@ func (n *errorLogger) NoteError(err error) {
 
 func (n *errorLogger) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
+// run serves the socket until ctx is done. Then commands may continue for controlDrain.
 func (c *control) run(ctx context.Context) error {
 	if c.listener == nil {
 		<-ctx.Done()
@@ -160,6 +161,7 @@ type ResetAnswer struct {
 	Reclaimed int `json:"reclaimed"`
 }
 
+// reset cancels and reclaims the open uploads of a user, or of all users.
 func (c *console) reset(ctx context.Context, in ResetRequest) (ResetAnswer, error) {
 	var account drive.AccountID
 	if in.User != "" {

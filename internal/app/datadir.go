@@ -93,6 +93,7 @@ func ensureSpace(dir string) error {
 	return fmt.Errorf("the data directory %s cannot be written, or its disk is full: it needs some MiB", dir)
 }
 
+// hasSpace reports whether startSpace bytes can be written to a directory.
 func hasSpace(dir string) bool {
 	path := filepath.Join(dir, spaceFile)
 	return errors.Join(fillFile(path, startSpace), os.Remove(path)) == nil

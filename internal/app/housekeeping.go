@@ -161,6 +161,7 @@ func oneShot(do func(context.Context) error) job {
 	return func(ctx context.Context) (bool, error) { return false, do(ctx) }
 }
 
+// jobs returns all jobs in the order of a run. now is the retention time.
 func (h *housekeeping) jobs(now time.Time) []job {
 	return []job{
 		oneShot(func(ctx context.Context) error {
@@ -211,6 +212,7 @@ func (h *housekeeping) purgeUsers(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// purgeUser deletes the data of a user and the user.
 func (h *housekeeping) purgeUser(ctx context.Context, u account.User) error {
 	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		return errors.Join(h.stars.Forget(ctx, tx, u.ID), h.keyConflicts.Forget(ctx, tx, u.ID), h.notices.store.Forget(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))

@@ -49,6 +49,7 @@ func identifyShared(ctx context.Context, db *sqldb.DB, at markStore) (Installati
 	return in, noteMarked(ctx, db)
 }
 
+// compareShared fails with *MixUpError if the mark and the database certainly do not match.
 func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	in, err := readInstallation(ctx, db)
 	if err != nil {
@@ -75,6 +76,7 @@ func compareShared(ctx context.Context, db *sqldb.DB, at markStore) error {
 	return err
 }
 
+// nameInstallation creates the installation's id unless there is one.
 func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -71,7 +71,7 @@ func TestStartsAtOnceMakeOneInstallation(t *testing.T) {
 	}
 }
 
-func TestWhatBelongsTogetherInACluster(t *testing.T) {
+func TestMarksAreComparedInCluster(t *testing.T) {
 	t.Parallel()
 	const id, other = "01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"
 	for _, c := range []struct {

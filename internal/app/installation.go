@@ -78,6 +78,7 @@ func identify(ctx context.Context, db *sqldb.DB, at markStore) (Installation, er
 	return in, noteMarked(ctx, db)
 }
 
+// noteMarked records that the contents have had a mark.
 func noteMarked(ctx context.Context, db *sqldb.DB) error {
 	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := meta.Make(ctx, tx, metaMarked, "1")
@@ -91,6 +92,7 @@ func noteMarked(ctx context.Context, db *sqldb.DB) error {
 
 func newInstallation() string { return uuid.Must(uuid.NewV7()).String() }
 
+// compare fails with *MixUpError if the mark does not match the database.
 func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, at markStore) error {
 	switch {
 	case in.ID == "" && !found:
@@ -121,6 +123,7 @@ func refuseOccupied(ctx context.Context, at markStore) error {
 	return err
 }
 
+// readInstallation reads the installation from the database; its ID is "" in a new database.
 func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, err error) {
 	if in.ID, err = meta.Find(ctx, q, metaInstallation); err != nil || in.ID == "" {
 		return in, err
@@ -137,6 +140,7 @@ func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, er
 	return in, errors.Join(restoredErr, err)
 }
 
+// readGeneration returns the number of the last start; 0 if there was none.
 func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {
 	text, err := meta.Find(ctx, q, metaGeneration)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-func TestWhatBelongsTogether(t *testing.T) {
+func TestMarksAreCompared(t *testing.T) {
 	t.Parallel()
 	const id, other = "01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"
 	for _, c := range []struct {

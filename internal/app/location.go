@@ -45,6 +45,7 @@ func contentsLocation(cfg config.Config) config.Contents {
 	return config.Contents{Dir: absolute(cfg.Blobs)}
 }
 
+// absolute returns the absolute path, or path itself if that is unknown.
 func absolute(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		return full
@@ -130,6 +131,7 @@ func (m *mover) openContents(ctx context.Context, c config.Contents) (location, 
 	}, nil
 }
 
+// durability returns the setting as package local's type.
 func durability(cfg config.Config) local.Durability {
 	if cfg.Durability == config.DurabilityPart {
 		return local.Part
@@ -137,6 +139,7 @@ func durability(cfg config.Config) local.Durability {
 	return local.Process
 }
 
+// openSecondBucket opens a bucket as a second store of contents. The caller calls check and close.
 func (m *mover) openSecondBucket(c config.Contents) (location, error) {
 	journal := journalClient(c.Redis)
 	b, err := s3.New(bucketOptions(m.cfg, m.log, c, journal))

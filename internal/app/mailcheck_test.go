@@ -11,7 +11,7 @@ import (
 )
 
 // However many ask at a time, the mail server is asked once, and all are told what it said.
-func TestManyAskForTheMailServer(t *testing.T) {
+func TestMailProbeIsShared(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	m := newMailCheck(rest.MailReport{Server: "mail.example.org:465"}, func(context.Context) (bool, error) {
@@ -34,7 +34,7 @@ func TestManyAskForTheMailServer(t *testing.T) {
 }
 
 // Who gives up is no word about the mail server: the next one asks it.
-func TestWhoGivesUpSaysNothingOfTheMailServer(t *testing.T) {
+func TestCanceledMailProbeIsNotCached(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())
 	m := newMailCheck(rest.MailReport{}, func(ctx context.Context) (bool, error) {

@@ -125,6 +125,7 @@ func (m *mover) applyStep(ctx context.Context) error {
 	return m.rows.Acknowledge(ctx)
 }
 
+// allOpen reports whether every gate is open.
 func allOpen(gates []migrate.Gate) bool {
 	for _, g := range gates {
 		if !g.OK {
@@ -177,6 +178,8 @@ func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.Acc
 	return accounts, nil
 }
 
+// step executes a step. named are the accounts of the step's users. It fails with WrongState if the
+// migration does not allow the step.
 func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody, named []drive.AccountID) (err error) {
 	rows, copier := m.rows, m.copier
 	if err := rows.Hear(ctx); err != nil { // another instance may have started a migration

@@ -15,7 +15,7 @@ import (
 
 // What comes out of a move must be an installation that can be started; what cannot is refused in
 // words.
-func TestAMoveEndsWhereSomebodyCanStart(t *testing.T) {
+func TestMigrationTargetMustBeStartable(t *testing.T) {
 	t.Parallel()
 	const db, s3 = "mysql://u:p@h/d", "s3://k:s@h/b redis://r/1"
 	embedded := config.Config{Data: "/srv/a", Blobs: "/srv/a"}
@@ -62,7 +62,7 @@ func TestNewSettingsAreSaidWithoutSecrets(t *testing.T) {
 
 // Contents alone go to phase 4 and all the way back. What was stored there meanwhile, and waits to
 // be brought back, keeps the move from being given up.
-func TestContentsAloneComeBack(t *testing.T) {
+func TestContentsMigrationRollsBack(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	n := start1(t, testConfig(t))
 	token := n.login(t)

@@ -281,6 +281,7 @@ func (m *mover) ready(state migrate.State) error {
 	return errors.New("the new place of contents is being opened")
 }
 
+// isApplied reports whether the last applied state equals state.
 func (m *mover) isApplied(state migrate.State) bool {
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
@@ -413,6 +414,7 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 	return contents.Old{Side: p.side, Close: p.close}, nil
 }
 
+// unmarked returns the error for a store without this installation's mark.
 func unmarked(at config.Contents) error {
 	return drive.Wrap(fmt.Errorf("%s does not have the mark of this installation; is it on another machine, or not mounted?", showContents(at)), drive.WrongState)
 }

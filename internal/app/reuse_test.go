@@ -24,10 +24,10 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// TestAfterEveryEndOthersAreAnswered sends to every address of every head what is refused, cut or
+// TestServingContinuesAfterEveryEnd sends to every address of every head what is refused, cut or
 // ended early, through a proxy that has one connection for everybody, and then asks as somebody
 // else: what a request leaves on its connection is never another one's answer.
-func TestAfterEveryEndOthersAreAnswered(t *testing.T) {
+func TestServingContinuesAfterEveryEnd(t *testing.T) {
 	t.Parallel()
 	p := newPooled(t)
 	addresses := p.addresses(t)

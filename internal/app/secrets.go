@@ -55,10 +55,13 @@ func (l links) sealUntilDone(ctx context.Context) error {
 	return untilDone(ctx, l.log, "seal the tokens of links", l.seal)
 }
 
+// seal encrypts the tokens and codes of links with the current key.
 func (l links) seal(ctx context.Context) error {
 	return errors.Join(l.shares.Seal(ctx), l.collects.Seal(ctx))
 }
 
+// secretKeys returns the keys of --secret-key or of the key file, which it creates where the mode
+// keeps one. Without a key it returns nil.
 func (p *platform) secretKeys() ([]vault.Key, error) {
 	if text := string(p.cfg.SecretKey); text != "" {
 		keys, err := vault.ParseKeys(text)

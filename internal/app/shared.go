@@ -83,6 +83,7 @@ func (p *platform) openRedis(ctx context.Context) error {
 	return err
 }
 
+// journalClient returns a Redis client for the journals of uploads.
 func journalClient(r *config.Redis) goredis.UniversalClient {
 	opt := &goredis.UniversalOptions{
 		Addrs: r.Addrs, Username: r.User, Password: string(r.Password), DB: r.DB, MasterName: r.Sentinel, IsClusterMode: r.Cluster,

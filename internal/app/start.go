@@ -65,6 +65,7 @@ func startAll(ctx context.Context, components []component, wait time.Duration, l
 	return nil
 }
 
+// startOne opens a component and retries while it is Unavailable, until wait has passed.
 func startOne(ctx context.Context, c component, wait time.Duration, log *slog.Logger) error {
 	deadline := time.Now().Add(wait)
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
+func TestStartReportsAllFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

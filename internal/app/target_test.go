@@ -16,7 +16,7 @@ import (
 
 // An administrator's token does not say where the installation goes: the server would open what it
 // names, and write there.
-func TestWhereAMigrationGoesIsSaidOnTheMachine(t *testing.T) {
+func TestRemoteMigrationTargetsAreRestricted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	n := start1(t, testConfig(t, "--migration-targets", fresh+".allowed,"+fresh+".too"))

@@ -113,6 +113,8 @@ const accountRetry = time.Second
 // another operation to end.
 const roomRetry = 15 * time.Second
 
+// onOperation handles the timer of an operation: it runs a part of the operation and rearms the
+// timer while work is left.
 func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	id := drive.OperationID(f.Key.ID)
 	progress, err := t.bulk.Run(ctx, id)

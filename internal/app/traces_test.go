@@ -85,7 +85,7 @@ func (c *collector) whole() []string {
 
 // D7: the way of a timer is shown from armed to applied, also once it is over, and a collector of
 // traces gets it as one trace.
-func TestTheWayOfATimerIsShown(t *testing.T) {
+func TestTimerStepsAreShown(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	c := newCollector(t)
 	n := start1(t, testConfig(t, "--upload-idle", "100ms", "--otlp", c.URL))

@@ -208,7 +208,7 @@ func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
 
 // What a COPY or MOVE replaces goes only when what replaces it is there: not when there is no room,
 // or it may not be done.
-func TestWhatIsInTheWayStaysUntilTheCopyIsThere(t *testing.T) {
+func TestOverwrittenNodeStaysUntilCopyCompletes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)

@@ -68,6 +68,8 @@ func readBody(r *http.Request) (root element, found bool, err error) {
 	return root, err == nil, err
 }
 
+// parseXML parses a document into its root element. It fails with drive.BadRequest or
+// drive.TooLarge.
 func parseXML(raw []byte) (element, error) {
 	raw, _, err := transform.Bytes(unicode.BOMOverride(encoding.Nop.NewDecoder()), raw)
 	if err != nil {
@@ -116,6 +118,7 @@ var (
 	errTwice     = errors.New("an attribute that an element has twice")
 )
 
+// malformed wraps err as drive.BadRequest unless it is a drive.Error already.
 func malformed(err error) error {
 	if _, known := errors.AsType[*drive.Error](err); known {
 		return err
@@ -144,6 +147,7 @@ func expectEnd(d *xml.Decoder) error {
 	}
 }
 
+// readElement reads the rest of the element that start begins.
 func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, error) {
 	if depth > maxDepth {
 		return element{}, errDeep

@@ -114,6 +114,7 @@ func (t transfer) conflict() drive.Conflict {
 	return drive.ConflictReplace
 }
 
+// transfer parses a COPY or MOVE and checks everything that can refuse it.
 func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if t.from, err = c.find(ctx, c.at); err != nil {
 		return t, err
@@ -219,6 +220,7 @@ func (c *call) move(ctx context.Context) error {
 	return c.respondTransfer(ctx, t)
 }
 
+// moveTo executes a MOVE.
 func (c *call) moveTo(ctx context.Context, t transfer) error {
 	var err error
 	if t.existing != nil && !t.existing.IsFolder() && !t.from.IsFolder() {

@@ -53,7 +53,7 @@ func TestPutAndGet(t *testing.T) {
 }
 
 // A client that has seen a date and no tag replaces, moves and deletes only what has that date.
-func TestWhatWasChangedSinceStays(t *testing.T) {
+func TestConcurrentChangeIsKept(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "PUT /dav/files/f", "X-OC-Mtime: 1700000000", "", "theirs").Want(t, http.StatusCreated)

@@ -36,6 +36,7 @@ func (c *call) get(ctx context.Context) error {
 	return d.Close()
 }
 
+// getFolder sends a line of text for browsers. It answers 406 if the client does not accept text.
 func (c *call) getFolder(ctx context.Context, e Entry) error {
 	if !takesText(c.r) { // libraries for Nextcloud would store the line as the requested archive
 		return condition{drive.Bad("Accept", drive.NotAllowed, "allowed", []string{"text/plain"}), http.StatusNotAcceptable, "", ""}

@@ -17,6 +17,7 @@ type ifList struct {
 	conditions []ifCondition
 }
 
+// ifCondition is one condition of a list: a state token or an entity tag, possibly negated.
 type ifCondition struct {
 	not   bool
 	token string // a state token; empty: the condition is on tag
@@ -81,6 +82,7 @@ func cutList(s string) (inner, rest string, ok bool) {
 	return "", "", false
 }
 
+// parseConditions parses the conditions of one list. ok is false if it is malformed or empty.
 func parseConditions(s string) (all []ifCondition, ok bool) {
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
 		c := ifCondition{}

@@ -164,6 +164,7 @@ func realName(shown drive.Name) drive.Name {
 	return shown
 }
 
+// isSectionName reports whether a name is that of a section in Home, also with suffixes.
 func isSectionName(name drive.Name) bool {
 	s := string(name)
 	for strings.HasSuffix(s, mineSuffix) {

@@ -197,7 +197,7 @@ func TestDeepAndSharedLocks(t *testing.T) {
 }
 
 // LOCK where nothing is makes an empty file; what is then put is its first version.
-func TestALockOnNothing(t *testing.T) {
+func TestLockOnMissingName(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	token := s.Do(t, "LOCK /dav/files/new.docx", "", exclusive).Want(t, http.StatusCreated).Header.Get("Lock-Token")

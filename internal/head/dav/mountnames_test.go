@@ -118,7 +118,7 @@ func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
 }
 
 // Nobody gets the name of another one by calling a folder so.
-func TestNobodyTakesAName(t *testing.T) {
+func TestShareNamesStayUnique(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
 	s.given(s.Who, "team")
@@ -175,7 +175,7 @@ func TestWhatComesBackTakesNoName(t *testing.T) {
 }
 
 // Many requests that are the first to list name everything once, and alike.
-func TestManyNameAtOnce(t *testing.T) {
+func TestConcurrentRenamesOfShares(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
 	for i := range 6 {

@@ -24,6 +24,7 @@ func newMultistatus(c *call) *multistatus {
 	return &multistatus{w: c.w, spelling: c.view.spelling()}
 }
 
+// begin writes the start of the document at the first call.
 func (m *multistatus) begin() {
 	if m.started {
 		return
@@ -85,6 +86,7 @@ func (m *multistatus) openResponse(href string) {
 
 func (m *multistatus) closeResponse() { m.text(m.dav("</D:response>")) }
 
+// propstat writes properties that share a status. cond names a precondition, or is "".
 func (m *multistatus) propstat(status int, props []prop, cond string) {
 	m.text(m.dav("<D:propstat><D:prop>"))
 	for _, p := range props {

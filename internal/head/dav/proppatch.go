@@ -62,6 +62,7 @@ func (c *call) proppatch(ctx context.Context) error {
 	return retryStale(ctx, c, func(c *call, ctx context.Context) error { return patch(ctx, c, all) })
 }
 
+// patch executes a PROPPATCH and answers it.
 func patch(ctx context.Context, c *call, all []instruction) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {

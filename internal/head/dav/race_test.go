@@ -222,7 +222,7 @@ func (s raceSite) tagOf(t *testing.T, content string) string {
 	return tag
 }
 
-func TestNothingGoesOntoItself(t *testing.T) {
+func TestCopyOntoItselfIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "PUT /dav/files/a", "", "one").Want(t, http.StatusCreated)

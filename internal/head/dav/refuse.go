@@ -45,6 +45,7 @@ func StatusOf(err error) int {
 	return cond.status
 }
 
+// findCondition returns the condition that err is or wraps.
 func findCondition(err error) (found condition, ok bool) {
 	for err != nil {
 		if found, ok = err.(condition); ok { //nolint:errorlint // the loop unwraps

@@ -116,7 +116,7 @@ func TestManyFilesInOneRequest(t *testing.T) {
 }
 
 // Clients that cannot send an empty file so are not told that they may.
-func TestWhoIsToldOfManyFiles(t *testing.T) {
+func TestBulkUploadCapability(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for agent, told := range map[string]bool{

@@ -51,6 +51,7 @@ func (k chunks) sum(n int64) []byte {
 	return nil
 }
 
+// text encodes the state as the upload's metadata.
 func (k chunks) text() string {
 	raw, _ := json.Marshal(k) // numbers and booleans always encode
 	return string(raw)

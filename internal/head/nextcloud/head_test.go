@@ -164,7 +164,7 @@ func (s *stack) trash(t *testing.T, path string) drive.NodeID {
 
 // After a restore each folder has another tag: clients look at everything, and the fingerprint
 // tells them to keep what they have that is newer.
-func TestClientsAreToldOfARestore(t *testing.T) {
+func TestRestoreChangesFingerprint(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "MKCOL "+home+"a").Want(t, 201)
@@ -230,7 +230,7 @@ func TestTheTrash(t *testing.T) {
 	s.Do(t, "PROPFIND "+home+"d", "Depth: 0").Want(t, 207)
 }
 
-func TestWhatMayBeDone(t *testing.T) {
+func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "MKCOL "+home+"d").Want(t, 201)

@@ -63,6 +63,7 @@ func (l list) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any(l))
 }
 
+// writeXML writes a value as an XML element of a name.
 func writeXML(b *strings.Builder, name string, value any) {
 	switch v := value.(type) {
 	case object:

@@ -77,6 +77,7 @@ func hasAlready(list, tag string) bool {
 	})
 }
 
+// pictured returns the node that a preview is requested of.
 func (c *call) pictured(ctx context.Context, query url.Values) (files.NodeView, error) {
 	if text := query.Get("fileId"); text != "" {
 		return c.numbered(ctx, text)

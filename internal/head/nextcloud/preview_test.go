@@ -9,7 +9,7 @@ import (
 )
 
 // A client that has a picture is told that it is still the one, until the file is another.
-func TestAPreviewThatIsThereIsNotSentAgain(t *testing.T) {
+func TestPreviewIsRevalidated(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	draw := func(width int) string {

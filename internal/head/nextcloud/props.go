@@ -256,6 +256,7 @@ func (p *pageProps) property(e dav.Entry, n dav.Name) (string, bool) {
 	return "", false
 }
 
+// ownCloudProperty returns a property in ownCloud's namespace, and whether the entry has it.
 func (p *pageProps) ownCloudProperty(e dav.Entry, local string) (string, bool) {
 	switch local {
 	case "id":
@@ -288,6 +289,7 @@ func (p *pageProps) ownCloudProperty(e dav.Entry, local string) (string, bool) {
 	return "", false
 }
 
+// nextcloudProperty returns a property in Nextcloud's namespace, and whether the entry has it.
 func (p *pageProps) nextcloudProperty(e dav.Entry, local string) (string, bool) {
 	switch local {
 	case "has-preview":
@@ -314,6 +316,7 @@ const (
 	firstNumber  = 16
 )
 
+// number returns the number of an entry in the protocol (oc:fileid).
 func (p *pageProps) number(e dav.Entry) int64 {
 	if e.Virtual {
 		if strings.HasPrefix(e.Name, "Spaces") {

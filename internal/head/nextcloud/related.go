@@ -64,6 +64,7 @@ func (p *related) next() (http.Header, int64, error) {
 	return h, size, nil
 }
 
+// header reads the header of a part, of at most room bytes.
 func (p *related) header(room *int) (http.Header, error) {
 	h := http.Header{}
 	for {

@@ -284,7 +284,7 @@ func TestFavouritesAreStars(t *testing.T) {
 
 // What somebody shares with a group that they are in is in their list, too, and still their own:
 // clients write in it, whatever role the group has.
-func TestOnesOwnIsNotReadOnly(t *testing.T) {
+func TestOwnFilesAreWritable(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	bob := s.Person(t, "bob")
@@ -332,7 +332,7 @@ func TestOnesOwnIsNotReadOnly(t *testing.T) {
 // A star is the caller's own mark: one on what they may not look at any more hides none of the
 // others, a lock of somebody else is not in its way, and it is set with the rest of a request or
 // not at all.
-func TestAStarStandsForItself(t *testing.T) {
+func TestStarIsPerNode(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Person(t, "bob")

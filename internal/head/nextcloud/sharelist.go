@@ -22,6 +22,7 @@ type shared struct {
 	mine  bool // the caller may change it
 }
 
+// numbered returns the key that the share's number is assigned to.
 func (s shared) numbered() space.Numbered {
 	if s.link != nil {
 		return space.Numbered{Node: s.link.Node, Subject: s.link.ID.String()}
@@ -395,11 +396,13 @@ func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
 	return shown, nil
 }
 
+// shareNumbers are the protocol's numbers of a share, its node, and the node's folder.
 type shareNumbers struct{ share, node, parent int64 }
 
 // hiddenPassword stands for the hash of a password, which clients test for presence.
 const hiddenPassword = "********"
 
+// shareObject renders a share. me is the caller's name.
 func (c sharing) shareObject(s shared, n shareNumbers, me string) object {
 	by := s.item.owner
 	if s.mine { // clients let only the owner change a share

@@ -39,6 +39,7 @@ func (t *transferLocks) cached(key string) (drive.UploadID, bool) {
 	return id, known
 }
 
+// forget removes the cached upload of a transfer.
 func (t *transferLocks) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,6 +68,7 @@ func (t *transferLocks) ref(key string) *transferLock {
 	return l
 }
 
+// unref drops a reference to a lock, and the lock with its last user.
 func (t *transferLocks) unref(key string, l *transferLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,6 +102,7 @@ func (t *transferLocks) lock(ctx context.Context, l *transferLock, chunk string)
 	}
 }
 
+// unlock releases a lock and wakes those who wait.
 func (t *transferLocks) unlock(l *transferLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -64,6 +64,7 @@ func (c *call) trashbin(ctx context.Context, below []string) error {
 	return c.methodNotAllowed("MOVE", "DELETE")
 }
 
+// trashedID parses the id in a name of the trash. It fails with drive.NotFound.
 func trashedID(name string) (drive.NodeID, error) {
 	i := strings.LastIndex(name, ".d")
 	if i < 0 {
@@ -141,6 +142,7 @@ func (c *call) trashPage(ctx context.Context, out *stream, href string, l tree.L
 	return page.NextCursor, nil
 }
 
+// trashed returns the properties of a node in the trash as XML.
 func (c *call) trashed(n files.NodeView, number int64) string {
 	kind := ""
 	if n.Type == tree.TypeFolder {

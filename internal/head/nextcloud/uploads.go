@@ -52,6 +52,7 @@ func mark(id string) string { return "nextcloud " + id }
 
 const maxTransferID = 100 // bytes; fits into the fingerprint
 
+// uploads handles requests about chunked uploads; below are the path segments after the user.
 func (c *call) uploads(ctx context.Context, below []string) error {
 	if len(below) == 0 {
 		if c.r.Method == "PROPFIND" {
@@ -252,6 +253,7 @@ func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (
 	}
 }
 
+// transfer returns the transfer of an upload with its recorded chunks.
 func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer, error) {
 	t := transfer{id: id, view: v}
 	return t, c.look(ctx, &t)
@@ -276,6 +278,7 @@ type chunkName struct {
 	bytes  bool
 }
 
+// parseChunk parses the name of a chunk. It fails with drive.BadName.
 func parseChunk(name string) (chunkName, error) {
 	first, _, ranged := strings.Cut(name, "-")
 	n, err := strconv.ParseInt(first, 10, 64)
@@ -346,6 +349,7 @@ type patience struct {
 	expired bool
 }
 
+// observe restarts the wait if the offset has changed.
 func (p *patience) observe(offset drive.ByteSize) {
 	if offset != p.offset {
 		p.offset, p.expired = offset, false

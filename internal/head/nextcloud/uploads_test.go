@@ -458,7 +458,7 @@ const exclusive = `<d:lockinfo xmlns:d="DAV:"><d:lockscope><d:exclusive/></d:loc
 
 // What a program has locked nobody replaces, moves or deletes by this head without its token, nor
 // by chunks.
-func TestLocksHoldHere(t *testing.T) {
+func TestLocksApply(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.Do(t, "MKCOL "+home+"d").Want(t, 201)

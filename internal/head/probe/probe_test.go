@@ -112,7 +112,7 @@ func TestBytes(t *testing.T) {
 
 // The stream sends its events one by one; a slow answer comes when it was asked for, and neither
 // outlives its client.
-func TestWhatTakesTime(t *testing.T) {
+func TestSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mux, start := newMux(new(int)), time.Now()
@@ -141,7 +141,7 @@ func TestWhatTakesTime(t *testing.T) {
 }
 
 // Sixteen requests are let in at a time; when one has ended the next one is.
-func TestAFewAtATime(t *testing.T) {
+func TestConcurrencyLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		released := 0

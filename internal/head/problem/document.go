@@ -55,6 +55,7 @@ func Path(kind drive.Kind) string { return "/problems/" + kind.String() }
 // Status returns the HTTP status of a kind.
 func Status(kind drive.Kind) int { return rowOf(kind).status }
 
+// kindAndArgs returns what may be shown of err.
 func kindAndArgs(err error) (drive.Kind, drive.Args) {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return drive.TooLarge, drive.Args{"limit": tooLarge.Limit}
@@ -80,6 +81,7 @@ func seconds(v any) (int, bool) {
 	return 0, false
 }
 
+// rowOf returns the row of a kind.
 func rowOf(kind drive.Kind) *row {
 	for i := range rows {
 		if rows[i].kind == kind {

@@ -44,6 +44,7 @@ type view struct {
 	Problems    []entry
 }
 
+// entry is a problem on a page.
 type entry struct {
 	Code, Title, Meaning, Advice string
 	Status                       int

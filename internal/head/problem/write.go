@@ -70,6 +70,7 @@ func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 	_, _ = w.Write(body)
 }
 
+// apply makes the changes of a Dialect.
 func (d *Document) apply(as Dialect) {
 	d.Status, d.Type = cmp.Or(as.Status, d.Status), cmp.Or(as.Type, d.Type)
 	if len(as.Args) > 0 {
@@ -105,6 +106,7 @@ func find[T any](w http.ResponseWriter) (T, bool) {
 	}
 }
 
+// setHeaders sets the response headers of the problem and removes those of the resource.
 func (d *Document) setHeaders(h http.Header) {
 	// Headers that describe the resource do not apply to the problem.
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Range", "Content-Disposition", "Content-Encoding", "Repr-Digest", "Content-Digest", "Accept-Ranges", "Location"} {

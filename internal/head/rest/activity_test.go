@@ -27,8 +27,8 @@ func told(t testing.TB, items []map[string]any) (all []string) {
 	return all
 }
 
-// TestWhatHappenedIsTold tells the story of a file and of those who may know it.
-func TestWhatHappenedIsTold(t *testing.T) {
+// TestActivityIsListed tells the story of a file and of those who may know it.
+func TestActivityIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)

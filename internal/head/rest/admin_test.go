@@ -138,7 +138,7 @@ func TestARoleChangesAfterCreation(t *testing.T) {
 	}
 }
 
-func TestADisabledUserIsOut(t *testing.T) {
+func TestDisabledUserIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u, boss := s.newUser(t, "ann", 0), s.admin(t)

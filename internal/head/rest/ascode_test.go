@@ -13,7 +13,7 @@ import (
 
 // What somebody has stored is not a script, style or worker of a page, whatever type it has;
 // whoever loads it says what for.
-func TestContentIsNoPartOfAPage(t *testing.T) {
+func TestContentIsNotServedAsScript(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)
@@ -33,7 +33,7 @@ func TestContentIsNoPartOfAPage(t *testing.T) {
 }
 
 // A name that turns text around keeps its characters, and is saved without them.
-func TestASavedNameDoesNotTurnTextAround(t *testing.T) {
+func TestBidiControlsAreRemovedFromFilename(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)

@@ -192,7 +192,7 @@ func TestABatchGoesOnUnderItsKey(t *testing.T) {
 
 // A batch whose client has gone without a word is taken over by its repeat: what the first attempt
 // still does fails.
-func TestARepeatTakesABatchOver(t *testing.T) {
+func TestRepeatTakesOverBatch(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u := s.newUser(t, "ann", 0)

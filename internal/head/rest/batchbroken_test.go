@@ -50,7 +50,7 @@ func (badSector) ReadAt([]byte, int64) (int, error) { return 0, errors.New("inpu
 
 // A small file that is damaged has a problem in its place, and breaks off no stream: whoever asks
 // again for what has not come would get nothing but that file, again and again.
-func TestDamagedFilesBreakOffNoStream(t *testing.T) {
+func TestDamagedFileDoesNotAbortStream(t *testing.T) {
 	t.Parallel()
 	var disk blob.Store
 	s := newStack(t, uploadtest.Options{Store: func(at blob.Store) blob.Store { disk = at; return at }}, func(o *rest.Options) {

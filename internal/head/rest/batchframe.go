@@ -81,6 +81,7 @@ func (f *frames) Next() (batch.Item, error) {
 	return item, nil
 }
 
+// next reads an item. An error ends the batch; a fault of the item only is in Item.Err.
 func (f *frames) next() (batch.Item, error) {
 	line, err := f.line()
 	if err != nil {
@@ -130,6 +131,7 @@ func (f *frames) line() ([]byte, error) {
 	}
 }
 
+// badFrame returns drive.BadRequest for a fault that ends the batch.
 func badFrame(reason drive.Reason, args ...any) error {
 	return drive.Bad("body", reason, args...)
 }

@@ -86,6 +86,7 @@ type contentsStream struct {
 	minimal bool // lines carry the revision of a node instead of the node
 }
 
+// send sends all files and the last line. If it fails before begun is set, nothing was sent.
 func (s *contentsStream) send(ctx context.Context, ids []drive.NodeID) error {
 	for some := range slices.Chunk(ids, listBatch) {
 		listed, err := s.b.files.Contents.List(ctx, s.c.who, some)
@@ -133,6 +134,7 @@ func (s *contentsStream) sendListed(ctx context.Context, listed []files.Listed) 
 	return nil
 }
 
+// line writes a line of JSON.
 func (s *contentsStream) line(l batchLine) error {
 	raw, err := json.Marshal(l)
 	if err == nil {
@@ -192,6 +194,7 @@ type opened struct {
 	release func() // releases the read-ahead memory of bytes; may be nil
 }
 
+// close closes the file and returns its memory.
 func (o opened) close() {
 	if o.object != nil {
 		_ = o.object.Close() // it was only read

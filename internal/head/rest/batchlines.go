@@ -65,6 +65,7 @@ func (w *answerWriter) addAnswers(answers []batch.Answer) error {
 	return nil
 }
 
+// lineOf renders the answer to an item.
 func (w *answerWriter) lineOf(a *batch.Answer) batchLine {
 	line := batchLine{N: &a.N, Status: http.StatusOK, Node: a.Node, Replayed: a.Replayed}
 	switch {
@@ -140,6 +141,7 @@ func (w *answerWriter) disconnect() {
 	w.changed.Broadcast()
 }
 
+// next waits for queued bytes and returns them. more is false after close.
 func (w *answerWriter) next() (raw []byte, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

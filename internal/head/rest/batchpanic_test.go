@@ -21,7 +21,7 @@ type breaking struct{ http.ResponseWriter }
 func (breaking) Write([]byte) (int, error) { panic("a writer that breaks") }
 
 // What panics beside a request panics in the request, where it is recovered: the process goes on.
-func TestAPanicOfTheWriterIsTheRequests(t *testing.T) {
+func TestWriterPanicReachesRequest(t *testing.T) {
 	t.Parallel()
 	c := &call{w: breaking{httptest.NewRecorder()}, r: httptest.NewRequest(http.MethodPost, "/batch", nil)}
 	l := newAnswerWriter(c)
@@ -46,7 +46,7 @@ func (breakingStore) Caps() blob.StoreCaps { return blob.StoreCaps{Far: true} }
 func (breakingStore) Open(context.Context, string) (blob.Object, error) { panic("a store that breaks") }
 
 // A store that panics for a file fails that file; the stream goes on.
-func TestAPanicOfTheStoreIsTheFiles(t *testing.T) {
+func TestStorePanicFailsOnlyFile(t *testing.T) {
 	t.Parallel()
 	b := batches{files: files.New(files.Options{Store: breakingStore{}}), readAheadBudget: semaphore.NewWeighted(readAheadMemory)}
 	for i, turn := range b.readAhead(t.Context(), make([]files.Listed, 20)) {

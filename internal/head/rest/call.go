@@ -233,6 +233,7 @@ func (c *call) send(ctx context.Context, rep reply) error {
 	return nil
 }
 
+// encode returns the JSON of the reply; nil for no body.
 func (rep reply) encode() ([]byte, error) {
 	if rep.raw != nil || rep.body == nil {
 		return rep.raw, nil

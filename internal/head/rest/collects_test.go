@@ -49,9 +49,9 @@ func (u user) sendFile(t testing.TB, name string, content []byte) map[string]any
 	return u.post(t, "/uploads/"+up["id"].(string)+"/complete", nil).json(t, http.StatusCreated)
 }
 
-// TestSendersReachNothingElse tries every route of the API with a sender's token, and the ids of
+// TestSenderAccessIsLimited tries every route of the API with a sender's token, and the ids of
 // things that are not theirs.
-func TestSendersReachNothingElse(t *testing.T) {
+func TestSenderAccessIsLimited(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u := s.newUser(t, "ann", 0)
@@ -293,7 +293,7 @@ func (b *turning) Read(p []byte) (int, error) {
 
 // A link that is closed while its sender sends is closed for what they send: no part is
 // acknowledged, and no file is made.
-func TestALinkIsClosedInTheMiddle(t *testing.T) {
+func TestLinkClosedDuringUpload(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"a part", "a file"} {
 		t.Run(way, func(t *testing.T) {
@@ -325,9 +325,9 @@ func TestALinkIsClosedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestSendersKeysAreTheirOwn repeats a creation under the owner's key: the answer must not be the
+// TestSendersHaveSeparateKeys repeats a creation under the owner's key: the answer must not be the
 // owner's.
-func TestSendersKeysAreTheirOwn(t *testing.T) {
+func TestSendersHaveSeparateKeys(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u := s.newUser(t, "ann", 0)

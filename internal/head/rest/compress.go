@@ -48,6 +48,7 @@ func (c compressors) compress(raw []byte, h http.Header) []byte {
 	return z
 }
 
+// gzip returns raw compressed; nil if no writer is free or the result is not smaller.
 func (c compressors) gzip(raw []byte) []byte {
 	var z *gzip.Writer
 	select {

@@ -77,8 +77,8 @@ func TestABrowserLogsInByACookie(t *testing.T) {
 	b.send(t, "GET", "/me", nil).problem(t, drive.Unauthenticated, nil)
 }
 
-// TestAPageOfOneUserDoesNotSendForAnother logs somebody else in in another tab of the browser.
-func TestAPageOfOneUserDoesNotSendForAnother(t *testing.T) {
+// TestPageRefusesCookieOfOtherUser logs somebody else in in another tab of the browser.
+func TestPageRefusesCookieOfOtherUser(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

@@ -49,6 +49,8 @@ func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	return raw, err
 }
 
+// readJSON reads a JSON body of at most maxBody bytes. It fails with drive.TooLarge or
+// drive.MediaType, and returns nil for an empty body.
 func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody int64) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, drive.Fail(drive.TooLarge, "limit", maxBody, "sent", r.ContentLength)
@@ -69,6 +71,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody in
 	return raw, checkJSON(r.Header.Get("Content-Type"))
 }
 
+// checkJSON fails with drive.MediaType unless contentType is JSON in UTF-8.
 func checkJSON(contentType string) error {
 	media, args, err := mime.ParseMediaType(contentType)
 	if charset, said := args["charset"]; err != nil || media != "application/json" || said && !strings.EqualFold(charset, "utf-8") {
@@ -190,6 +193,7 @@ func escaped(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
+// decodeField decodes a member into a field. It fails with drive.BadRequest, which names the field.
 func decodeField(value json.RawMessage, field reflect.StructField, into any, name string) error {
 	if string(value) == "null" && field.Tag.Get("nullable") == "true" {
 		if own, ok := into.(json.Unmarshaler); ok {

@@ -121,7 +121,7 @@ func TestDocumentsAreShown(t *testing.T) {
 
 // Rejections are listed, and sent as CSV with a line for each finding, in the language that was
 // asked for.
-func TestRejectionsAreSaidInLanguages(t *testing.T) {
+func TestRejectionsAreTranslated(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", drive.GiB)
 	d := invoicetest.New(1)
@@ -156,7 +156,7 @@ func TestRejectionsAreSaidInLanguages(t *testing.T) {
 }
 
 // What was rejected is accepted with a reason, and many conflicts are settled at once.
-func TestSomebodyDecides(t *testing.T) {
+func TestRejectedDocumentIsAcceptedAndConflictsSettled(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", drive.GiB)
 	d, other := invoicetest.New(1), invoicetest.New(2)

@@ -31,7 +31,7 @@ func (u user) fetched(t testing.TB, query string) (all []string) {
 
 // Downloads are told of, by whom and how often, whichever way they go; reading on, looking whether
 // something has changed, and pictures are none.
-func TestDownloadsAreTold(t *testing.T) {
+func TestDownloadsAreLogged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -83,7 +83,7 @@ func TestDownloadsAreTold(t *testing.T) {
 }
 
 // What is downloaded by links and as a zip is told of, too: by nobody where nobody has logged in.
-func TestDownloadsByLinksAndOfZipsAreTold(t *testing.T) {
+func TestLinkAndZipDownloadsAreLogged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)

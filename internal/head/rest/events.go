@@ -168,6 +168,7 @@ func (s *streamer) hints(all []history.Hint) {
 	}
 }
 
+// event buffers an event; flush sends it.
 func (s *streamer) event(name string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {

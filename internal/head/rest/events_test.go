@@ -117,7 +117,7 @@ func (e *ears) hears(folder any) {
 	}
 }
 
-func TestClientsHearOfWhatHappens(t *testing.T) {
+func TestEventsReachClients(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
 	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
@@ -200,7 +200,7 @@ func TestStreamsOfAUserAreCounted(t *testing.T) {
 }
 
 // Many changes in a row are a few hints, and one that is too long says so.
-func TestManyChangesAreAFewHints(t *testing.T) {
+func TestChangesAreCoalescedToHints(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
 	ann := s.newUser(t, "ann", 0)
@@ -218,7 +218,7 @@ func TestManyChangesAreAFewHints(t *testing.T) {
 }
 
 // Who may do something else than before hears of it with the change: pages offer what is allowed.
-func TestAnotherRoleIsHeardOf(t *testing.T) {
+func TestRoleChangeUpdatesStream(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -243,7 +243,7 @@ func TestAnotherRoleIsHeardOf(t *testing.T) {
 }
 
 // A role that is taken is heard no more from that moment on.
-func TestWhoHasNoRoleHearsNothing(t *testing.T) {
+func TestStreamHidesForeignEvents(t *testing.T) {
 	t.Parallel()
 	s, url := onAir(t)
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

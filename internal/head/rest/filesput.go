@@ -126,6 +126,7 @@ const (
 	maxMTime = 253_402_300_799_999
 )
 
+// parseMTime parses X-Mtime in Unix milliseconds; absent it is 0. It fails with drive.BadRequest.
 func parseMTime(h http.Header) (drive.Time, error) {
 	const name = "X-Mtime"
 	lines := h.Values(name)

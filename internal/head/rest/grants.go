@@ -75,6 +75,7 @@ type whoView struct {
 	Grants []aboveRole `json:"grants"`
 }
 
+// aboveRole is a role at a node or at a folder above it.
 type aboveRole struct {
 	Grant roleView `json:"grant"`
 	Level int      `json:"level"` // number of folders above the node; 0: at the node itself

@@ -15,9 +15,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestAUserLeaves tells the story of a user who leaves, a colleague, and somebody with whom they
+// TestHandoverMovesFiles tells the story of a user who leaves, a colleague, and somebody with whom they
 // worked.
-func TestAUserLeaves(t *testing.T) {
+func TestHandoverMovesFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
 	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4, Start: func(id drive.OperationID) { started = append(started, id) }})
@@ -168,7 +168,7 @@ func (l *late) Read(p []byte) (int, error) {
 // A request that was let in before its user was disabled, and whose body ends after everything was
 // given away, puts nothing into the drive, be it empty or not: nobody would find it there. A user
 // who is enabled again has a drive.
-func TestNothingComesBehindAHandover(t *testing.T) {
+func TestHandoverLeavesNoLateFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID
 	s := newStackOf(t, uploadtest.Options{}, files.Options{Start: func(id drive.OperationID) { started = append(started, id) }})

@@ -125,7 +125,7 @@ func (p spot) oldVersion(t *testing.T) response {
 
 // What somebody else has locked, or something in it, stays what and where it is, whichever way its
 // owner goes; and what goes away takes its locks along (D6).
-func TestNoWayAroundALock(t *testing.T) {
+func TestLocksCannotBeBypassed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", drive.GiB)
@@ -178,7 +178,7 @@ func TestNoWayAroundALock(t *testing.T) {
 
 // A copy that takes long ends as a failure, and leaves nothing, when what it was to replace is
 // locked meanwhile.
-func TestALockThatComesDuringACopy(t *testing.T) {
+func TestLockDuringCopyWins(t *testing.T) {
 	t.Parallel()
 	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 2, Direct: 1, Start: func(drive.OperationID) {}})
 	ann := s.newUser(t, "ann", drive.GiB)

@@ -153,6 +153,7 @@ type responses struct {
 	open map[*response]struct{}
 }
 
+// response is a response that occupies memory while it is sent.
 type response struct {
 	n     int64
 	since time.Time
@@ -210,6 +211,7 @@ func (r *responses) tryAcquire(one *response) bool {
 	return false
 }
 
+// release returns the memory of a response, and reports whether the response was aborted.
 func (r *responses) release(one *response) (over bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 const sendMemory = int64(32 << 20)
 
 // Bodies of JSON share what there is; a small one is always read.
-func TestBodiesShareMemory(t *testing.T) {
+func TestBodiesShareMemoryBudget(t *testing.T) {
 	t.Parallel()
 	all := &newMemory(defaultMemory).reading
 	all.n.Store(all.most - 100)
@@ -48,7 +48,7 @@ func readAll(l *countedBody) (n int, err error) {
 }
 
 // Who does not read keeps nobody from an answer: the oldest one is broken off, but not a young one.
-func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
+func TestOldestResponseIsAborted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(8 * sendMemory).sending.atOnce(t)
@@ -109,7 +109,7 @@ func (w working) is(what string, done chan error, in bool) {
 }
 
 // One user's requests wait for each other, and not another user's for them.
-func TestAUserLeavesRoomForOthers(t *testing.T) {
+func TestBudgetReservesMemoryForOtherUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := working{t, &front{memory: newMemory(defaultMemory)}}
@@ -169,7 +169,7 @@ func TestALargeRequestIsNotOvertaken(t *testing.T) {
 }
 
 // Nobody waits for ever, and who gives up has taken nothing.
-func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
+func TestResponseWithoutMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(8 * sendMemory).sending.atOnce(t)
@@ -215,7 +215,7 @@ func TestBudgetsFollowTheMemoryLimit(t *testing.T) {
 
 // Those who download by one link leave room for those of others, and all of them together have an
 // end.
-func TestDownloadsByLinksHavePlaces(t *testing.T) {
+func TestLinkDownloadsAreLimited(t *testing.T) {
 	t.Parallel()
 	r := newReaders(8 * readerMemory)
 	var release []func()

@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestAPasswordOfSomebodyElsesChoice: a login with it is good for setting another one, and for
+// TestAdminChosenPasswordMustBeChanged: a login with it is good for setting another one, and for
 // nothing else until then.
-func TestAPasswordOfSomebodyElsesChoice(t *testing.T) {
+func TestAdminChosenPasswordMustBeChanged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	root := s.admin(t)

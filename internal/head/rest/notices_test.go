@@ -145,7 +145,7 @@ func TestNoticesOfGroups(t *testing.T) {
 }
 
 // Who has lost what was closed to them is not told the name that it had by then.
-func TestNoticesOfWhatWasClosed(t *testing.T) {
+func TestNoticesOfClosedLinks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	admin := s.admin(t)

@@ -57,6 +57,7 @@ type replay struct{ idem.Response }
 
 func (*replay) Error() string { return "answered before under the same key" }
 
+// replayOf returns a stored response as a reply.
 func replayOf(r idem.Response) reply {
 	return reply{status: r.Status, raw: r.Body, replayed: r.Replayed}
 }

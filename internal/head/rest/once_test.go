@@ -65,7 +65,7 @@ func TestAKeyMakesACreationHappenOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNotKept(t *testing.T) {
+func TestKeyDoesNotStoreRefusal(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 100)
 	in := map[string]any{"path": "/x", "size": 101}
@@ -75,7 +75,7 @@ func TestARefusalIsNotKept(t *testing.T) {
 }
 
 // Somebody who has made room, and is told that there is none, hears why.
-func TestARefusalSaysWhatIsStillOnTheDisk(t *testing.T) {
+func TestQuotaRefusalReportsOwedBytes(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 100)
 	for range 2 {
@@ -89,7 +89,7 @@ func TestARefusalSaysWhatIsStillOnTheDisk(t *testing.T) {
 	}
 }
 
-func TestTwinsGetOneAnswer(t *testing.T) {
+func TestConcurrentRepeatsGetOneResponse(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	for path, body := range map[string]any{
@@ -142,7 +142,7 @@ func TestKeysAreChecked(t *testing.T) {
 
 // An interval (SOURCES I5) refuses a second creation of a kind, but neither a repeat under its key
 // nor what follows a creation that was refused.
-func TestAnIntervalBetweenCreations(t *testing.T) {
+func TestCreationIntervalIsEnforced(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {
 		o.Intervals = idem.NewIntervals(map[string]time.Duration{"POST /nodes": 5 * time.Second}, idem.Options{Now: o.Now})
@@ -163,7 +163,7 @@ func TestAnIntervalBetweenCreations(t *testing.T) {
 
 // A creation that repeats a key with other values is refused, and stays in the user's list until it
 // is settled (SOURCES I4).
-func TestARefusedRepeatIsListed(t *testing.T) {
+func TestReusedKeyIsListedAsConflict(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

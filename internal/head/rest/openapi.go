@@ -289,6 +289,7 @@ var aliases = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[idList]():           reflect.TypeFor[[]drive.NodeID](),
 }
 
+// schemaName returns the name of a type's schema in the document.
 func schemaName(t reflect.Type, hint string) string {
 	if t == reflect.TypeFor[bulk.Operation]() { // files.Operation has the plain name
 		return "BulkOperation"

@@ -10,7 +10,7 @@ import (
 )
 
 // The document of OpenAPI 3.0 describes the same addresses, and says nothing as only 3.1 does.
-func TestTheOlderDocument(t *testing.T) {
+func TestOpenAPI30Document(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	newer := s.do(t, request{method: "GET", path: "/api/openapi.json"}).json(t, http.StatusOK)

@@ -154,6 +154,7 @@ func (o operations) all(ctx context.Context, c *call, in everything) (all bulk.A
 	return all, err
 }
 
+// oneOf fails with drive.BadRequest unless sent is one of the allowed values.
 func oneOf[T ~string](field string, sent T, allowed []T) error {
 	if slices.Contains(allowed, sent) {
 		return nil

@@ -44,7 +44,7 @@ func (u user) end(t *testing.T, op map[string]any) map[string]any {
 	return u.get(t, "/operations/"+id.String()).json(t, http.StatusOK)
 }
 
-func TestOneRequestForManyNodes(t *testing.T) {
+func TestOperationOnManyNodes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	u := s.newUser(t, "ann", 0)
@@ -105,7 +105,7 @@ func TestOneRequestForManyNodes(t *testing.T) {
 	}
 }
 
-func TestOperationsThatMakeNoSense(t *testing.T) {
+func TestInvalidOperationsAreRefused(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	file := u.put(t, "/f", []byte("x"))["id"].(string)

@@ -8,7 +8,7 @@ import (
 )
 
 // What was deleted and is on the disk still is shown: it may be why somebody is refused.
-func TestWhatIsOwedIsShown(t *testing.T) {
+func TestOwedBytesAreShown(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.connect(t, s.admin(t)), s.newUser(t, "bob", 1<<20)

@@ -8,7 +8,7 @@ import (
 
 // When all packers are busy an answer is sent as it is; a packer that is free again serves the
 // next.
-func TestNobodyWaitsForAPacker(t *testing.T) {
+func TestCompressionNeverWaits(t *testing.T) {
 	t.Parallel()
 	p, raw := newCompressors(), bytes.Repeat([]byte("the same again and again "), 1000)
 	for range 2 { // one that is new, and one that was used before

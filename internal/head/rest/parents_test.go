@@ -11,7 +11,7 @@ import (
 // A folder that something is to go to, and that the caller may not see, gets the answer of any
 // other thing that is not there: the same 404, whatever the route, and whether there ever was one.
 // What the caller does see, and what can take nothing, is 409.
-func TestAFolderThatIsNotSeenIsNotThere(t *testing.T) {
+func TestInvisibleFolderIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

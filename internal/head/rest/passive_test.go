@@ -2,7 +2,7 @@ package rest
 
 import "testing"
 
-func TestWhatABrowserRunsIsNotPassive(t *testing.T) {
+func TestExecutableTypesAreNotPassive(t *testing.T) {
 	t.Parallel()
 	for mime, want := range map[string]bool{
 		"image/png": true, "IMAGE/PNG": true, "video/mp4; codecs=avc1": true, "audio/ogg": true,

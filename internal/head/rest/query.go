@@ -80,6 +80,7 @@ func (c *call) parseQuery() (err error) {
 	return err
 }
 
+// parseQuery parses a query and checks it against params. It fails with drive.BadRequest.
 func parseQuery(raw string, params []param) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -123,6 +124,7 @@ func (c *call) number(p param) int {
 
 func (c *call) limit() int { return c.number(limitParam) }
 
+// flag returns a boolean parameter; absent it is false.
 func (c *call) flag(name string) bool {
 	value, _ := parseBool(c.query.Get(name))
 	return value

@@ -73,7 +73,7 @@ func follow(t *testing.T, got response, ranges string) response {
 	return response{resp, body}
 }
 
-func TestADownloadIsSentOnToTheStore(t *testing.T) {
+func TestDownloadRedirectsToStore(t *testing.T) {
 	t.Parallel()
 	u := newStoreStack(t).newUser(t, "ann", 0)
 	data := pattern(300_000)
@@ -111,7 +111,7 @@ func TestADownloadIsSentOnToTheStore(t *testing.T) {
 
 // A probe is not counted as a download of a share, so it gets the bytes that it asked for, and no
 // address at which the whole file can be fetched.
-func TestAProbeIsNotSentOnToTheStore(t *testing.T) {
+func TestProbeIsNotRedirected(t *testing.T) {
 	t.Parallel()
 	u := newStoreStack(t).newUser(t, "ann", 0)
 	data := pattern(5000)
@@ -129,7 +129,7 @@ func TestAProbeIsNotSentOnToTheStore(t *testing.T) {
 }
 
 // What the store would judge by validators of its own, or could not give, is answered here as ever.
-func TestWhatTheStoreCannotAnswerIsAnsweredHere(t *testing.T) {
+func TestPreconditionsAreNotRedirected(t *testing.T) {
 	t.Parallel()
 	u := newStoreStack(t).newUser(t, "ann", 0)
 	data := pattern(5000)
@@ -183,7 +183,7 @@ func TestOnlyWhatIsHarmlessIsShownFromTheStore(t *testing.T) {
 	}
 }
 
-func TestDamagedContentIsNotSentOn(t *testing.T) {
+func TestDamagedContentIsNotRedirected(t *testing.T) {
 	t.Parallel()
 	s := newStoreStack(t)
 	u := s.newUser(t, "ann", 0)

@@ -209,6 +209,7 @@ func (a *API) HasIntervals(operation string) bool {
 		slices.ContainsFunc(a.routes, func(r route) bool { return r.once && r.method+" "+r.path == operation })
 }
 
+// noGate is a Gate without a limit.
 type noGate[K comparable] struct{}
 
 func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }

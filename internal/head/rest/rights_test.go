@@ -155,9 +155,9 @@ func TestLinksAreForEditorsToMake(t *testing.T) {
 	open().problem(t, drive.Gone, map[string]any{"reason": "link-void"})
 }
 
-// TestMovingGivesNobodyMoreRights: an editor of one folder does not move what is in it to where
+// TestMoveDoesNotEscalateRights: an editor of one folder does not move what is in it to where
 // they manage, and so to where they may delete it for good.
-func TestMovingGivesNobodyMoreRights(t *testing.T) {
+func TestMoveDoesNotEscalateRights(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -261,9 +261,9 @@ func (b *bend) Read(p []byte) (int, error) {
 	return b.data.Read(p)
 }
 
-// TestAPathThatLeadsElsewhereIsAskedAgain: while a file is sent, another folder gets the name of
+// TestChangedPathIsResolvedAgain: while a file is sent, another folder gets the name of
 // the one that it was sent to.
-func TestAPathThatLeadsElsewhereIsAskedAgain(t *testing.T) {
+func TestChangedPathIsResolvedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
@@ -305,9 +305,9 @@ func TestARefusedFileOfABatchMakesNoFolders(t *testing.T) {
 	}
 }
 
-// TestABatchMeasuresWhatItsOwnItemsMoved: what an item before has put into a folder counts when the
+// TestBatchSeesItsOwnMoves: what an item before has put into a folder counts when the
 // folder goes somewhere deep.
-func TestABatchMeasuresWhatItsOwnItemsMoved(t *testing.T) {
+func TestBatchSeesItsOwnMoves(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	long := strings.Repeat("/d", 60)

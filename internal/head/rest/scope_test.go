@@ -17,7 +17,7 @@ func (u user) tokenOf(t testing.TB, scopes ...string) (user, string) {
 }
 
 // By the token of a collect link one writes: who may only read does not see it.
-func TestAReaderDoesNotSeeWhatWrites(t *testing.T) {
+func TestReaderDoesNotSeeWriteToken(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
 	link, id := u.collectInto(t, u.folder(t, "/in"), nil)

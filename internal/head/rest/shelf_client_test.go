@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestTheClientStars goes through the public client's part about stars and what changed last.
-func TestTheClientStars(t *testing.T) {
+// TestClientStarsNodes goes through the public client's part about stars and what changed last.
+func TestClientStarsNodes(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann := s.newUser(t, "ann", 0)

@@ -82,10 +82,10 @@ func TestLinksOfASpace(t *testing.T) {
 	}
 }
 
-// TestWhatComesByALinkGoesOnWhenItOpensAgain: a collect link of a space is closed while its maker
+// TestSenderUploadResumesAfterReopening: a collect link of a space is closed while its maker
 // may not make it. Housekeeping in that time ends nothing that a sender has begun, although the
 // maker is a guest there, like the guests whose own uploads it ends.
-func TestWhatComesByALinkGoesOnWhenItOpensAgain(t *testing.T) {
+func TestSenderUploadResumesAfterReopening(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string][2]func(t *testing.T, ann user, team map[string]any){
 		"the role": {

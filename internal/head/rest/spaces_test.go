@@ -126,9 +126,9 @@ func pathsOf(items []map[string]any) (all []string) {
 	return all
 }
 
-// TestWhatIsSharedIsTheReceiversToName hides and renames a folder that is shared, and brings a
+// TestReceiverRenamesShare hides and renames a folder that is shared, and brings a
 // deleted space back from the list of those.
-func TestWhatIsSharedIsTheReceiversToName(t *testing.T) {
+func TestReceiverRenamesShare(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
@@ -319,8 +319,8 @@ func TestASpaceHasAManagerAtAnyTime(t *testing.T) {
 	}
 }
 
-// TestGroupsGiveWhatTheyWereGiven follows a member in and out of a group.
-func TestGroupsGiveWhatTheyWereGiven(t *testing.T) {
+// TestGroupRolesApplyToMembers follows a member in and out of a group.
+func TestGroupRolesApplyToMembers(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

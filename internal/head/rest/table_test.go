@@ -116,9 +116,9 @@ func TestScopesLimitTokens(t *testing.T) {
 	u.post(t, "/tokens", map[string]any{"name": "x", "scopes": []string{"admin"}}).problem(t, drive.Forbidden, nil)
 }
 
-// TestOthersThingsAreNotThere asks for every address that names a thing with the ids of somebody
+// TestForeignObjectsAreNotFound asks for every address that names a thing with the ids of somebody
 // else's.
-func TestOthersThingsAreNotThere(t *testing.T) {
+func TestForeignObjectsAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
 	owner, other := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)

@@ -48,6 +48,8 @@ var scopeNames = []struct {
 	scope drive.Scope
 }{{"read", drive.ScopeRead}, {"write", drive.ScopeWrite}, {"admin", drive.ScopeAdmin}}
 
+// parseScopes returns the scopes of their names. It fails with drive.BadRequest for an unknown
+// name.
 func parseScopes(given []string) (all drive.Scope, err error) {
 	for _, name := range given {
 		scope := drive.Scope(0)
@@ -70,6 +72,7 @@ var headNames = []struct {
 	head drive.Heads
 }{{"native", drive.HeadNative}, {"dav", drive.HeadDAV}, {"nextcloud", drive.HeadNextcloud}}
 
+// parseHeads returns the heads of their names. It fails with drive.BadRequest for an unknown name.
 func parseHeads(given []string) (all drive.Heads, err error) {
 	for _, name := range given {
 		head := drive.Heads(0)

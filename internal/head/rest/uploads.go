@@ -83,6 +83,7 @@ type uploadView struct {
 	Node *files.NodeView `json:"node,omitempty"`
 }
 
+// show renders an upload with its node, unless the node has been deleted.
 func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	if c.sender != nil {
 		return u.sentView(ctx, c, q, v)
@@ -179,6 +180,7 @@ func (u uploads) begun(ctx context.Context, c *call, q sqldb.Querier, v upload.V
 	return reply{status: http.StatusCreated, body: view}, err
 }
 
+// readBegin converts the body of a begin. It fails with drive.BadRequest or drive.BadName.
 func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.Begin, error) {
 	at, err := destination{in.Path, in.Parent, in.Name}.parse(ctx, c, u.files)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
+// count adds an answered request to the metrics.
 func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	route := rec.route
 	if route == "" {
@@ -163,6 +164,7 @@ func (rec *recorder) noteReader(err error) {
 	}
 }
 
+// begin sets the implicit status 200.
 func (rec *recorder) begin() {
 	if rec.status == 0 {
 		rec.status = http.StatusOK

@@ -303,7 +303,7 @@ func (o overlapRaw) Write(func(uintptr) bool) error { o.alone(); return nil }
 
 // TLS 1.3 answers a key update from the goroutine that reads, while the handler awaits its room:
 // they take turns.
-func TestAWriteAndAnAwaitTakeTurns(t *testing.T) {
+func TestWriteAndAwaitAreSerialized(t *testing.T) {
 	t.Parallel()
 	o := &overlap{t: t}
 	o.paced = &pacedConn{Conn: o, raw: overlapRaw{overlap: o}, pace: Pace{Rate: 1, Window: time.Minute}}

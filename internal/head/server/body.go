@@ -94,6 +94,7 @@ func (b *body) begin(now time.Time) error {
 	return nil
 }
 
+// end finishes a Read and returns its error. Any error ends the body.
 func (b *body) end(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,6 +91,7 @@ type readiness struct {
 	outages map[string]*telemetry.Outage
 }
 
+// results returns the state of each check by name, and whether the server is ready.
 func (c *readiness) results(ctx context.Context, log *slog.Logger) (map[string]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

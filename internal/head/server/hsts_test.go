@@ -9,7 +9,7 @@ import (
 
 // Browsers that have come by TLS come by it from then on; where there is none they are told
 // nothing.
-func TestTLSIsRemembered(t *testing.T) {
+func TestHSTSHeader(t *testing.T) {
 	t.Parallel()
 	s := New(Options{Routes: http.NewServeMux()})
 	for address, want := range map[string]string{"https://x/healthz": "max-age=31536000", "http://x/healthz": ""} {

@@ -77,6 +77,7 @@ func checkSegments(escaped string) error {
 	return nil
 }
 
+// checkSegment fails with drive.BadName for a segment that is empty, ".", ".." or has a slash.
 func checkSegment(escaped string) error {
 	s, err := url.PathUnescape(escaped)
 	switch {
@@ -110,6 +111,7 @@ func stripSubPath(u *url.URL, subPath string) {
 	u.Path = path
 }
 
+// cutPath removes a prefix of whole segments; false if path does not begin with it.
 func cutPath(path, prefix string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, prefix)
 	switch {

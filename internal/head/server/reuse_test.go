@@ -99,7 +99,7 @@ func TestTheLateRestOfABodyIsNoRequest(t *testing.T) {
 
 // Two requests at once, of which the first ends its connection: the second has no answer, not a
 // wrong one.
-func TestWhatFollowsTheLastRequestOfAConnectionIsNotAnswered(t *testing.T) {
+func TestRetiredConnectionIsNotServed(t *testing.T) {
 	t.Parallel()
 	var answered atomic.Int64
 	s := running(t, Options{}, func(mux *http.ServeMux) {

@@ -36,6 +36,7 @@ func (s *Server) Listen(ctx context.Context) error {
 // shown as the loopback one.
 func (s *Server) URL() string { return s.url }
 
+// urlOf returns the URL for a listener's address.
 func (s *Server) urlOf(addr net.Addr) string {
 	host, _, _ := net.SplitHostPort(s.opt.Listen)
 	_, port, _ := net.SplitHostPort(addr.String()) // a TCP address always has a port
@@ -146,6 +147,7 @@ type flights struct {
 	zero   chan struct{} // created by wait; closed when n is 0
 }
 
+// begin counts a request; it returns false after wait was called.
 func (f *flights) begin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,6 +166,7 @@ func (f *flights) end() {
 	}
 }
 
+// wait waits until no request is in flight.
 func (f *flights) wait() {
 	f.mu.Lock()
 	f.closed, f.zero = true, make(chan struct{})

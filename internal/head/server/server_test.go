@@ -179,7 +179,7 @@ func TestRoutesSayTheirRefusalsAsProblems(t *testing.T) {
 
 // A browser that asks for a page with a slash at its end is sent to the one without, wherever a
 // proxy has put it; nobody else is, and nowhere else.
-func TestABrowserLeavesTheSlash(t *testing.T) {
+func TestFinalSlashIsRedirected(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{SubPath: "/drive/"}, func(*http.ServeMux) {})
 	for _, tt := range []struct{ line, accept, want string }{

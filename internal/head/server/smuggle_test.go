@@ -11,7 +11,7 @@ import (
 
 // What follows a body whose end two parties may see at different places is not a request: the
 // answer comes, and the connection ends.
-func TestNothingFollowsABodyWithTwoLengths(t *testing.T) {
+func TestConnectionClosesAfterTwoLengths(t *testing.T) {
 	t.Parallel()
 	var second atomic.Int64
 	s := running(t, Options{}, func(mux *http.ServeMux) {

@@ -51,6 +51,7 @@ func (c *certificate) warn(log *slog.Logger) {
 	}
 }
 
+// config returns a TLS configuration that always uses the current certificate.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

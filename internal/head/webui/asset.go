@@ -59,6 +59,7 @@ func (u *UI) newAsset(name string) *asset {
 	return a
 }
 
+// read returns a file uncompressed; the index gets its base element.
 func (u *UI) read(name string) (variant, error) {
 	body, err := fs.ReadFile(u.opt.Files, name)
 	if err != nil {
@@ -86,6 +87,7 @@ func withBase(page []byte, href string) []byte {
 // minCompressed is the size from which compression saves a packet.
 const minCompressed = 1024 // bytes
 
+// compress returns v as gzip, or v itself if that is not smaller.
 func compress(v variant, err error) (variant, error) {
 	if err != nil || len(v.body) < minCompressed {
 		return v, err

@@ -50,7 +50,7 @@ func ask(t *testing.T, h http.Handler, method, path string, header ...string) *h
 
 const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 
-func TestWhatIsServedWhere(t *testing.T) {
+func TestRouting(t *testing.T) {
 	t.Parallel()
 	h := site(t, "", nil)
 	for _, c := range []struct {

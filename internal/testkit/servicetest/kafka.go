@@ -26,6 +26,7 @@ var inside struct {
 	cluster *kfake.Cluster
 }
 
+// fake returns the address of the in-process Kafka, which it starts for its first user.
 func fake(t testing.TB) string {
 	t.Helper()
 	if required(Kafka) {
@@ -45,6 +46,7 @@ func fake(t testing.TB) string {
 	return strings.Join(inside.cluster.ListenAddrs(), ",")
 }
 
+// leave stops the in-process Kafka after its last user.
 func leave() {
 	inside.mu.Lock()
 	defer inside.mu.Unlock()

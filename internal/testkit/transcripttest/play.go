@@ -59,6 +59,7 @@ type exchange struct {
 // requestLine matches the first line of a request; no body contains such a line.
 var requestLine = regexp.MustCompile(`^[A-Z]+ /`)
 
+// capture stores the first group of an expression under a name.
 type capture struct{ name, expression string }
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -128,6 +129,7 @@ func parse(t *testing.T, text string) (all []exchange, tail []string) {
 	return all, now.before
 }
 
+// format renders exchanges as a file.
 func format(all []exchange, tail []string) string {
 	var b strings.Builder
 	write := func(mark, line string) {
@@ -161,6 +163,7 @@ type player struct {
 	ids  map[string]string // number of each id
 }
 
+// send sends the request of an exchange, captures values and returns the lines of the response.
 func (p player) send(t *testing.T, e exchange) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
