@@ -128,8 +128,8 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 	// What cannot be read does not take the server down.
 	write(t, filepath.Join(dir, "key.pem"), []byte("nonsense"))
 	hangUp(t, s)
-	process.Eventually(t, rig.Patience, "the log says that it was not taken", func() error {
-		if !strings.Contains(s.Log.String(), "not taken") {
+	process.Eventually(t, rig.Patience, "the log says that it could not be loaded", func() error {
+		if !strings.Contains(s.Log.String(), "could not be loaded") {
 			return fmt.Errorf("it does not")
 		}
 		return nil

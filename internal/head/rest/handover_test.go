@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestHandoverMovesFiles tells the story of a user who leaves, a colleague, and somebody with whom they
-// worked.
+// TestHandoverMovesFiles tells the story of a user who leaves, a colleague, and somebody with whom
+// they worked.
 func TestHandoverMovesFiles(t *testing.T) {
 	t.Parallel()
 	var started []drive.OperationID

@@ -181,9 +181,9 @@ func said(r response, asked ...string) string {
 // chance are ids and tokens.
 var chance = regexp.MustCompile(`[A-Za-z0-9_-]{22,}`)
 
-// TestForeignObjectsAreIndistinguishableFromMissing is the matrix of A2: every route with everybody who may not see
-// something gives, in bytes, the answer that it gives for what does not exist; and nothing is
-// changed by having been asked for.
+// TestForeignObjectsAreIndistinguishableFromMissing is the matrix of A2: every route with everybody
+// who may not see something gives, in bytes, the answer that it gives for what does not exist; and
+// nothing is changed by having been asked for.
 func TestForeignObjectsAreIndistinguishableFromMissing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

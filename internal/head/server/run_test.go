@@ -177,7 +177,7 @@ func TestTLSIsHTTP1AndTheCertificateCanChange(t *testing.T) {
 	writeCert(t, certFile, keyFile, 1)
 	var log bytes.Buffer
 	s := running(t, Options{TLSCert: certFile, TLSKey: keyFile, Log: slog.New(slog.NewTextHandler(&log, nil))}, whoAmI)
-	if left := time.Until(time.Unix(int64(s.cert.end()), 0)); left <= 0 || left > time.Hour || !strings.Contains(log.String(), "ends soon") {
+	if left := time.Until(time.Unix(int64(s.cert.end()), 0)); left <= 0 || left > time.Hour || !strings.Contains(log.String(), "expires soon") {
 		t.Errorf("a certificate that ends within the hour is said to end in %s; the log has %s", left, log.String())
 	}
 	serial := func() int64 {
