@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// mechanism says who comes: SCRAM (RFC 5802, RFC 7677) or PLAIN (RFC 4616).
+// mechanism returns the SASL mechanism: SCRAM (RFC 5802, RFC 7677) or PLAIN (RFC 4616).
 func (o Options) mechanism() sasl.Mechanism {
 	switch o.SASL {
 	case "plain":
@@ -21,8 +21,8 @@ func (o Options) mechanism() sasl.Mechanism {
 	}
 }
 
-// secure returns the options of brokers that want TLS or to know who comes.
-func (o Options) secure() (opts []kgo.Opt) {
+// securityOptions returns the client options for TLS and SASL; none if neither is configured.
+func (o Options) securityOptions() (opts []kgo.Opt) {
 	if o.TLS {
 		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}))
 	}

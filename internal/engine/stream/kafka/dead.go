@@ -12,38 +12,40 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// RunDead takes the dead letters of the dlq over into the Graveyard until ctx is done, so that
-// there is one list to show and to replay from. Every instance may run it.
+// RunDead moves the dead letters from the dlq topic into the Graveyard until ctx is done, so that
+// one list shows and replays all. Several instances may run it concurrently.
 func (s *Stream) RunDead(ctx context.Context) error {
 	return s.loop(ctx, "dead letters", func(ctx context.Context) (bool, error) {
-		if err := s.ensure(ctx, spec{name: s.dlq(), keep: keepDead}); err != nil {
+		if err := s.ensure(ctx, topicSpec{name: s.dlq(), retention: keepDead}); err != nil {
 			return false, err
 		}
-		cl, err := s.member(s.dlqGroup(), nobody{}, s.dlq())
+		cl, err := s.groupClient(s.dlqGroup(), noTracking{}, s.dlq())
 		if err != nil {
 			return false, fmt.Errorf("read the dead letters: %w", err)
 		}
 		defer cl.CloseAllowingRebalance()
 		for ctx.Err() == nil {
-			if err := s.drain(ctx, cl); err != nil {
-				return false, err // a new member begins at the committed offset
+			if err := s.importDead(ctx, cl); err != nil {
+				return false, err // a new member starts at the committed offset
 			}
 		}
 		return false, nil
 	}, func(context.Context) {})
 }
 
-// nobody keeps no track: the marks in the Graveyard tell what is taken over already.
-type nobody struct{}
+// noTracking is a partitionListener that does nothing: the marks in the Graveyard tell which
+// letters are imported.
+type noTracking struct{}
 
-func (nobody) assigned(map[string][]int32) {}
-func (nobody) revoked(map[string][]int32)  {}
+func (noTracking) assigned(map[string][]int32) {}
+func (noTracking) revoked(map[string][]int32)  {}
 
-const drainBatch = 200
+// importBatch bounds the letters of one poll.
+const importBatch = 200
 
-// drain takes over what one poll brings.
-func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
-	fetches := cl.PollRecords(ctx, drainBatch)
+// importDead imports the letters of one poll and commits their offsets.
+func (s *Stream) importDead(ctx context.Context, cl *kgo.Client) error {
+	fetches := cl.PollRecords(ctx, importBatch)
 	defer cl.AllowRebalance()
 	if ctx.Err() != nil {
 		return nil
@@ -64,7 +66,7 @@ func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
 		}
 		letters := make([]stream.Drained, len(p.Records))
 		for i, m := range p.Records {
-			letters[i] = letter(m)
+			letters[i] = deadLetter(m)
 		}
 		if err = s.opt.Graveyard.Inter(ctx, log, letters); err == nil {
 			s.counters.Drained.Add(int64(len(letters)))
@@ -78,7 +80,8 @@ func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
 	return err
 }
 
-// dlqID names the dlq as it is now: if it is deleted and made again its offsets start again.
+// dlqID identifies the present dlq topic. A recreated topic, whose offsets start again, has another
+// id.
 func (s *Stream) dlqID(ctx context.Context) (string, error) {
 	topics, err := s.admin.ListTopics(ctx, s.dlq())
 	if err == nil {

@@ -1,6 +1,6 @@
-// Package kafka is the stream on Apache Kafka: package stream's ports on topics, with the outbox of
-// the database before it and the list of dead letters behind it (docs/formats/kafka.md, decision
-// 17).
+// Package kafka is the stream on Apache Kafka: it implements package stream on topics. Records come
+// from the outbox of the database; dead letters end in the list of the database
+// (docs/formats/kafka.md, decision 17).
 //
 //	outbox ──RunRelay──► <ns>.<topic> ──────────────► Session ──ok────► committed offset
 //	   ▲                                                │ ▲ fails
@@ -11,24 +11,24 @@
 //	   │                              after the last level
 //	 replay ◄── dead_letters ◄──RunDead── <ns>.dlq ◄────┘
 //
-// A replay is a row that the relay sends to the retry topic of its consumer, so that it is one
-// transaction with the end of the dead letter.
+// A replay is a row that the relay sends to the retry topic of its consumer. The row is written in
+// the transaction that deletes the dead letter.
 //
-// # What is durable when
+// # Order of writes
 //
-// Everything is produced with acks=all by an idempotent producer, and only then is what it came
-// from marked, committed or settled. A crash between the two repeats: consumers are idempotent.
-// Nothing is ever marked first.
+// Every message is produced with acks=all by an idempotent producer. Only then is its source
+// marked, committed or settled, never before. A crash in between repeats the message; consumers are
+// idempotent.
 //
 //   - relay: sent, not marked: sent again under the same event id
-//   - session: on its level or in the dlq, offset not committed: handed over again
+//   - session: on its level or in the dlq, offset not committed: delivered again
 //   - levels: forwarded, not committed: forwarded again
-//   - dead letters: in the table, not committed: the table's own mark skips them
+//   - dead letters: in the table, not committed: skipped by the mark in the table
 //
-// # Who shares what
+// # Sharing of partitions
 //
-// A consumer is a consumer group (classic protocol, cooperative-sticky), its sessions share the
-// partitions of topic and retry topic. A partition that moves takes what was not settled with it:
-// the session drops it, uncommitted, and the new owner hands it over. Nothing is committed when a
-// partition is taken away, so a rebalance repeats what a crash would.
+// A consumer is a consumer group (classic protocol, cooperative-sticky). Its sessions share the
+// partitions of topic and retry topic. When a partition moves, the session drops its unsettled
+// records and commits nothing, and the new owner delivers them. A rebalance repeats as many records
+// as a crash.
 package kafka

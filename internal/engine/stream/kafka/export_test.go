@@ -68,8 +68,8 @@ func (s *Stream) levelsQuiet(ctx context.Context) error {
 	for w := range s.levels.running {
 		w.mu.Lock()
 		for p, q := range w.parts {
-			held[p] = int64(len(q.held))
-			if q.done != 0 || len(q.held) > 0 && !w.due(q.held[0]).After(s.opt.Now()) {
+			held[p] = int64(len(q.waiting))
+			if q.commitTo != 0 || len(q.waiting) > 0 && !w.due(q.waiting[0]).After(s.opt.Now()) {
 				held[p] = -1
 			}
 		}
@@ -135,10 +135,10 @@ func fetched(all []*session, sub stream.Subscription, p part) int64 {
 	return -1
 }
 
-func (one *session) nextOf(p part) (next int64, ok bool) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	t := one.parts[p]
+func (sess *session) nextOf(p part) (next int64, ok bool) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	t := sess.parts[p]
 	if t == nil {
 		return 0, false
 	}

@@ -16,20 +16,19 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// foreign is what a producer that is not SmartDrive puts on a level (U16): the value goes to the
-// topic, under the key, when the level's delay is over. docs/formats/kafka.md has the contract.
+// foreign is a message that another producer puts on a delay level (U16). After the level's delay,
+// the value goes to the topic under the key. docs/formats/kafka.md describes the contract.
 type foreign struct {
 	Topic string          `json:"topic"`
 	Key   *string         `json:"key"`
 	Value json.RawMessage `json:"value"`
 }
 
-// checkTargets refuses targets that would make a loop, or that no topic can be called. What begins
-// with the namespace is SmartDrive's own: a level, a retry topic, the dlq, or what only it may
-// publish on.
+// checkTargets rejects target topics with invalid names, and those in the namespace of SmartDrive:
+// a message to a level could loop, and only SmartDrive may publish on its own topics.
 func (o Options) checkTargets() error {
 	for _, topic := range o.Targets {
-		if !legal(topic) {
+		if !validName(topic) {
 			return drive.Bad("kafka-delay-topics", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", topic)
 		}
 		if topic == o.Namespace || strings.HasPrefix(topic, o.Namespace+".") {
@@ -39,9 +38,9 @@ func (o Options) checkTargets() error {
 	return nil
 }
 
-// foreign returns the message that a foreign producer wants to have on its topic. An error says
-// what is wrong with it.
-func (s *Stream) foreign(m *kgo.Record) (*kgo.Record, error) {
+// decodeForeign returns the message that another producer wants on its topic. The error says why
+// the message is invalid or its topic not allowed.
+func (s *Stream) decodeForeign(m *kgo.Record) (*kgo.Record, error) {
 	if len(m.Value) > stream.MaxEvent {
 		return nil, drive.Wrap(fmt.Errorf("it has %d bytes, more than %d", len(m.Value), stream.MaxEvent), drive.TooLarge)
 	}
@@ -55,7 +54,7 @@ func (s *Stream) foreign(m *kgo.Record) (*kgo.Record, error) {
 	if !slices.Contains(s.opt.Targets, f.Topic) {
 		return nil, drive.Wrap(fmt.Errorf("topic %.100q is not one of --kafka-delay-topics", f.Topic), drive.Forbidden)
 	}
-	out := &kgo.Record{Topic: f.Topic, Value: f.Value, Headers: theirs(m.Headers)}
+	out := &kgo.Record{Topic: f.Topic, Value: f.Value, Headers: foreignHeaders(m.Headers)}
 	if f.Key != nil {
 		out.Key = []byte(*f.Key)
 	}
@@ -66,10 +65,10 @@ func (s *Stream) foreign(m *kgo.Record) (*kgo.Record, error) {
 	return out, nil
 }
 
-// hopeless reports whether a message can never be sent where it is to go, so that it must not hold
-// up the messages behind it: its topic is unknown to the brokers and to this process, or the topic
-// of another producer refuses the message.
-func (s *Stream) hopeless(m *kgo.Record, err error) bool {
+// isPermanent reports whether a message can never be sent, so that it must not block later ones:
+// its topic is unknown to the brokers and to this process, or a topic of another producer rejects
+// it.
+func (s *Stream) isPermanent(m *kgo.Record, err error) bool {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return !s.wasDeleted(m.Topic)
 	}
@@ -78,88 +77,89 @@ func (s *Stream) hopeless(m *kgo.Record, err error) bool {
 }
 
 const (
-	// othersTime is how long the topics of other producers may take for a batch: longer than it
-	// takes to find out that a topic is not there.
-	othersTime = 10 * time.Second
-	// awayTime is how long a topic is not tried again that took nothing in that time: each try
-	// delays the retries that come due meanwhile.
-	awayTime = time.Minute
+	// foreignTimeout bounds the time for sending a batch to topics of other producers. It is longer
+	// than the detection of a missing topic.
+	foreignTimeout = 10 * time.Second
+	// unavailablePause is the time for which a topic is not used after it accepted no message:
+	// every attempt delays the retries that become due meanwhile.
+	unavailablePause = time.Minute
 )
 
-// forwardOthers sends the messages of a batch that go to topics of other producers, and notes what
-// became of each. What such a topic does not take now, as its replicas are away, waits once more on
-// the first level: however long that lasts, it holds up nothing of ours.
-func (w *waiters) forwardOthers(ctx context.Context, b batch, others []int, errs []error) {
+// forwardForeign sends the messages of a batch with the given numbers to topics of other producers,
+// and stores each result in errs. If such a topic is unavailable, its messages return to the first
+// level, so that they never block SmartDrive's own records.
+func (r *levelRunner) forwardForeign(ctx context.Context, b batch, others []int, errs []error) {
 	var now, later []int
 	for _, i := range others {
-		if w.s.opt.Now().Before(w.away[b.messages[i].Topic]) {
+		if r.s.opt.Now().Before(r.unavailableUntil[b.messages[i].Topic]) {
 			later = append(later, i)
 		} else {
 			now = append(now, i)
 		}
 	}
-	messages := b.some(now)
-	own, cancel := context.WithTimeout(ctx, othersTime)
+	messages := b.subset(now)
+	own, cancel := context.WithTimeout(ctx, foreignTimeout)
 	defer cancel()
-	for n, err := range w.s.produceAll(own, w.s.others, messages) {
+	for n, err := range r.s.produceAll(own, r.s.foreignClient, messages) {
 		m, i := messages[n], now[n]
 		switch {
 		case err == nil:
-			w.s.counters.Foreign.Add(1)
-		case w.s.hopeless(m, err):
-			errs[i] = w.bury(ctx, m, err)
+			r.s.counters.Foreign.Add(1)
+		case r.s.isPermanent(m, err):
+			errs[i] = r.sendToDLQ(ctx, m, err)
 		case ctx.Err() != nil:
 			errs[i] = err
 		default:
-			w.goneAway(ctx, m.Topic, err)
+			r.markUnavailable(ctx, m.Topic, err)
 			later = append(later, i)
 		}
 	}
 	again := make([]*kgo.Record, len(later))
 	for n, i := range later {
-		again[n] = forwarded(w.s.level(w.s.opt.Levels[0]), b.held[i])
+		again[n] = forwarded(r.s.level(r.s.opt.Levels[0]), b.sources[i])
 	}
-	for n, err := range w.s.produceAll(ctx, w.s.cl, again) {
+	for n, err := range r.s.produceAll(ctx, r.s.cl, again) {
 		errs[later[n]] = err
 	}
 }
 
-// goneAway notes that a topic took nothing.
-func (w *waiters) goneAway(ctx context.Context, topic string, err error) {
-	now := w.s.opt.Now()
-	if now.Before(w.away[topic]) {
-		return // of the same batch
+// markUnavailable pauses a topic that accepted no message.
+func (r *levelRunner) markUnavailable(ctx context.Context, topic string, err error) {
+	now := r.s.opt.Now()
+	if now.Before(r.unavailableUntil[topic]) {
+		return // marked by another message of the batch
 	}
-	w.away[topic] = now.Add(awayTime)
-	w.s.opt.Log.WarnContext(ctx, "the topic of another producer takes nothing; what is for it waits", "topic", topic, "error", err)
+	r.unavailableUntil[topic] = now.Add(unavailablePause)
+	r.s.opt.Log.WarnContext(ctx, "target topic of another producer is unavailable; its messages wait on the first delay level", "topic", topic, "error", err)
 }
 
-// theirs are the headers that go on with a foreign message: all but those that mean something here.
-func theirs(headers []kgo.RecordHeader) []kgo.RecordHeader {
+// foreignHeaders returns the headers to forward with a foreign message: all except SmartDrive's
+// own.
+func foreignHeaders(headers []kgo.RecordHeader) []kgo.RecordHeader {
 	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return strings.HasPrefix(h.Key, "sd-") })
 }
 
-// refused is a foreign message on its way to the dead letters, with the reason. What is too large
-// is cut: it is for people to look at.
-func refused(dlq string, m *kgo.Record, cause error) *kgo.Record {
+// rejectedForeign returns the dead letter for an invalid foreign message. An oversized value is
+// cut; administrators only look at it.
+func rejectedForeign(dlq string, m *kgo.Record, cause error) *kgo.Record {
 	out := forwarded(dlq, m)
 	out.Value = m.Value[:min(len(m.Value), stream.MaxEvent)]
-	out.Headers = because(theirs(m.Headers), cause)
+	out.Headers = withFailure(foreignHeaders(m.Headers), cause)
 	return out
 }
 
-// stray is a message of SmartDrive's own on its way to the dead letters, because nobody takes it.
-func stray(dlq string, m *kgo.Record, cause error) *kgo.Record {
+// strayLetter returns the dead letter for a message of SmartDrive that no consumer receives.
+func strayLetter(dlq string, m *kgo.Record, cause error) *kgo.Record {
 	if before := header(m, headerError); before != "" {
 		cause = fmt.Errorf("%w; its last failure: %s", cause, before)
 	}
 	out := forwarded(dlq, m)
-	out.Headers = because(m.Headers, cause)
+	out.Headers = withFailure(m.Headers, cause)
 	return out
 }
 
-// because replaces the failure that headers tell of.
-func because(headers []kgo.RecordHeader, cause error) []kgo.RecordHeader {
+// withFailure returns headers in which cause replaces the last failure.
+func withFailure(headers []kgo.RecordHeader, cause error) []kgo.RecordHeader {
 	failure := stream.FailureOf(cause)
 	others := slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return h.Key == headerKind || h.Key == headerError })
 	return append(others, kgo.RecordHeader{Key: headerKind, Value: []byte(failure.Kind)}, kgo.RecordHeader{Key: headerError, Value: []byte(failure.Text)})

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Lags returns how far the consumers are behind: Offsets counts records of the topic and of its
-// retries, Waiting those on the levels, of all consumers together, in the first element.
+// Lags returns the lag of each consumer. Offsets counts records of the topic and the retry topic.
+// Waiting, in the first element, counts the records on the delay levels of all consumers.
 func (s *Stream) Lags(ctx context.Context) ([]stream.Lag, error) {
 	subs := s.opt.Consumers
 	groups := make([]string, 0, len(subs)+1)
@@ -40,13 +40,14 @@ func (s *Stream) Lags(ctx context.Context) ([]stream.Lag, error) {
 	return all, err
 }
 
+// total returns the lag of a group over all its partitions; 0 for an unknown group.
 func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
 	l, ok := lags[group]
 	if !ok {
 		return 0, nil
 	}
 	err = l.Error()
-	if errors.Is(err, kerr.GroupIDNotFound) { // nobody has joined it yet
+	if errors.Is(err, kerr.GroupIDNotFound) { // no member has joined yet
 		return 0, nil
 	}
 	if err != nil {
@@ -60,16 +61,16 @@ func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
 	return n, nil
 }
 
-// Held tells of the records that wait on the levels in this process: how many, and by how much the
-// latest head is overdue.
+// Held returns the number of records fetched from delay levels by this process, and by how much the
+// first of them is overdue.
 func (s *Stream) Held() (n int, overdue time.Duration) {
 	s.levels.mu.Lock()
 	defer s.levels.mu.Unlock()
 	for w := range s.levels.running {
 		w.mu.Lock()
 		for _, q := range w.parts {
-			if n += len(q.held); len(q.held) > 0 {
-				overdue = max(overdue, s.opt.Now().Sub(w.due(q.held[0])))
+			if n += len(q.waiting); len(q.waiting) > 0 {
+				overdue = max(overdue, s.opt.Now().Sub(w.due(q.waiting[0])))
 			}
 		}
 		w.mu.Unlock()

@@ -14,36 +14,36 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// levelState is what RunLevels shows to others.
+// levelState holds the running levelRunners, for Held.
 type levelState struct {
 	mu      sync.Mutex
-	running map[*waiters]struct{}
+	running map[*levelRunner]struct{}
 }
 
-// RunLevels brings records back whose delay is over, until ctx is done. Every instance may run it:
-// the group deals out the partitions.
+// RunLevels forwards the records whose delay is over, until ctx is done. Several instances may run
+// it concurrently; the consumer group distributes the partitions.
 //
-// On a level all records wait for the same time from the moment the broker appended them, so the
-// head of a partition is always the earliest due. Heads are held, at most so many a partition, and
-// fetching of a partition that has more is paused. One timer runs to the first due time of all;
-// then all that are due go to their retry topics as one batch, and only then their offsets are
-// committed. Nothing sleeps between polls, and no time-out of a poll matters.
+// All records of a level wait for the same time after the broker appended them, so the first record
+// of a partition is always the first due. The first records of each partition are fetched and kept
+// until due; fetching from a partition pauses at a limit. A timer runs to the first due time. All
+// due records then go to their retry topics in one batch, and their offsets are committed
+// afterwards.
 func (s *Stream) RunLevels(ctx context.Context) error {
-	w := &waiters{s: s, delays: map[string]stream.Level{}, parts: map[levelPart]*queue{}, wake: make(chan struct{}, 1), away: map[string]time.Time{}}
+	w := &levelRunner{s: s, delays: map[string]stream.Level{}, parts: map[levelPart]*queue{}, wake: make(chan struct{}, 1), unavailableUntil: map[string]time.Time{}}
 	var topics []string
 	for _, l := range s.opt.Levels {
 		w.delays[s.level(l)] = l
 		topics = append(topics, s.level(l))
 	}
 	err := s.loop(ctx, "levels", func(ctx context.Context) (bool, error) {
-		var specs []spec
+		var specs []topicSpec
 		for _, l := range s.opt.Levels {
 			specs = append(specs, s.levelSpec(l))
 		}
-		if err := s.ensure(ctx, append(specs, spec{name: s.dlq(), keep: keepDead})...); err != nil {
+		if err := s.ensure(ctx, append(specs, topicSpec{name: s.dlq(), retention: keepDead})...); err != nil {
 			return false, err
 		}
-		cl, err := s.member(s.levelGroup(), w, topics...)
+		cl, err := s.groupClient(s.levelGroup(), w, topics...)
 		if err != nil {
 			return false, fmt.Errorf("read the delay levels: %w", err)
 		}
@@ -53,92 +53,94 @@ func (s *Stream) RunLevels(ctx context.Context) error {
 	return err
 }
 
-// waiters are the records that wait in this process.
-type waiters struct {
+// levelRunner forwards the records of the delay levels in this process.
+type levelRunner struct {
 	s      *Stream
 	cl     *kgo.Client
-	delays map[string]stream.Level // by topic
+	delays map[string]stream.Level // levels by topic
 	wake   chan struct{}
 
-	away map[string]time.Time // topics of others that took nothing, until when they are not tried
+	unavailableUntil map[string]time.Time // unavailable topics of other producers, and the time of their next attempt
 
 	mu    sync.Mutex
 	parts map[levelPart]*queue
 }
 
+// levelPart identifies a partition of a level.
 type levelPart struct {
 	topic string
 	n     int32
 }
 
-// queue is the head of a partition: what is held, in order. done is the offset to commit, 0 when it
-// is committed.
+// queue holds the fetched records of a partition in order.
 type queue struct {
-	held   []*kgo.Record
-	bytes  int
-	paused bool
-	done   int64
-	epoch  int32
+	waiting  []*kgo.Record
+	bytes    int
+	paused   bool
+	commitTo int64 // offset to commit; 0 = none
+	epoch    int32 // leader epoch of commitTo
 }
 
 const (
-	maxHeld      = 4000    // records of a partition
-	maxHeldBytes = 4 << 20 // of a partition
-	maxForward   = 5000    // records of one batch
+	maxHeld      = 4000    // records per partition
+	maxHeldBytes = 4 << 20 // per partition
+	maxForward   = 5000    // records per batch
 )
 
-// run forwards until ctx is done.
-func (w *waiters) run(ctx context.Context, cl *kgo.Client) {
-	w.mu.Lock()
-	w.cl = cl // partitions may have been dealt out already
-	w.mu.Unlock()
-	w.show(true)
-	defer w.show(false)
+// run forwards due records until ctx is done, then leaves the group.
+func (r *levelRunner) run(ctx context.Context, cl *kgo.Client) {
+	r.mu.Lock()
+	r.cl = cl // partitions may already be assigned
+	r.mu.Unlock()
+	r.register(true)
+	defer r.register(false)
 	ctx, cancel := context.WithCancel(ctx)
 	var fetching sync.WaitGroup
 	fetching.Go(func() {
 		defer cancel()
-		w.fetch(ctx)
+		r.fetch(ctx)
 	})
-	_ = w.s.loop(ctx, "forward", w.forwardOnce, func(ctx context.Context) { pause(ctx, w.wake, w.wait()) })
+	_ = r.s.loop(ctx, "forward", r.forwardOnce, func(ctx context.Context) { pause(ctx, r.wake, r.wait()) })
 	cancel()
 	fetching.Wait()
 	cl.CloseAllowingRebalance()
-	w.mu.Lock()
-	clear(w.parts)
-	w.mu.Unlock()
+	r.mu.Lock()
+	clear(r.parts)
+	r.mu.Unlock()
 }
 
-func (w *waiters) show(on bool) {
-	state := &w.s.levels
+// register adds the runner to levelState, or removes it.
+func (r *levelRunner) register(on bool) {
+	state := &r.s.levels
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	if state.running == nil {
-		state.running = map[*waiters]struct{}{}
+		state.running = map[*levelRunner]struct{}{}
 	}
 	if on {
-		state.running[w] = struct{}{}
+		state.running[r] = struct{}{}
 	} else {
-		delete(state.running, w)
+		delete(state.running, r)
 	}
 }
 
-// fetch fetches until ctx is done, or until a level was deleted. While the broker forbids reading
-// one level, each poll fails at once; fetch then pauses, and the other levels wait as well.
-func (w *waiters) fetch(ctx context.Context) {
+// fetch fetches records until ctx is done or a level was deleted. After an error it pauses with
+// backoff, which also delays other levels: a level that the broker forbids to read fails every poll
+// immediately.
+func (r *levelRunner) fetch(ctx context.Context) {
 	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
-		fetches := w.cl.PollRecords(ctx, maxHeld)
-		err, deleted := w.hold(fetches)
-		w.cl.AllowRebalance()
+		fetches := r.cl.PollRecords(ctx, maxHeld)
+		err, deleted := r.addFetched(fetches)
+		r.cl.AllowRebalance()
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
 		if time.Since(failed) > 2*lastPause {
 			bound = firstPause
 		}
-		w.s.counters.Errors.Add(1)
-		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "error", err)
+		r.s.counters.Errors.Add(1)
+		r.s.opt.Log.WarnContext(ctx, "fetching the delay levels failed; retrying after a pause", "pause", bound, "error", err)
 		pause(ctx, nil, bound)
 		if deleted {
 			return
@@ -147,93 +149,94 @@ func (w *waiters) fetch(ctx context.Context) {
 	}
 }
 
-// hold keeps what was fetched. It returns an error of a partition, and whether a topic is missing.
-// Rebalances wait until it is done.
-func (w *waiters) hold(fetches kgo.Fetches) (failed error, deleted bool) {
+// addFetched stores fetched records. It returns an error of one partition, if any, and whether a
+// topic is missing. It must be called before AllowRebalance.
+func (r *levelRunner) addFetched(fetches kgo.Fetches) (failed error, deleted bool) {
 	fetches.EachError(func(topic string, partition int32, err error) {
-		deleted = w.s.noteMissing(topic, err) || deleted
+		deleted = r.s.noteMissing(topic, err) || deleted
 		if failed == nil {
 			failed = fmt.Errorf("partition %d of %s: %w", partition, topic, err)
 		}
 	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	fetches.EachRecord(func(m *kgo.Record) {
-		if q := w.parts[levelPart{m.Topic, m.Partition}]; q != nil {
-			q.held, q.bytes = append(q.held, m), q.bytes+len(m.Value)
+		if q := r.parts[levelPart{m.Topic, m.Partition}]; q != nil {
+			q.waiting, q.bytes = append(q.waiting, m), q.bytes+len(m.Value)
 		}
 	})
-	for p, q := range w.parts {
-		if !q.paused && (len(q.held) >= maxHeld || q.bytes >= maxHeldBytes) {
+	for p, q := range r.parts {
+		if !q.paused && (len(q.waiting) >= maxHeld || q.bytes >= maxHeldBytes) {
 			q.paused = true
-			w.cl.PauseFetchPartitions(map[string][]int32{p.topic: {p.n}})
+			r.cl.PauseFetchPartitions(map[string][]int32{p.topic: {p.n}})
 		}
 	}
-	w.signal()
+	r.signal()
 	return failed, deleted
 }
 
-func (w *waiters) signal() {
+// signal wakes the forwarding loop.
+func (r *levelRunner) signal() {
 	select {
-	case w.wake <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// assigned implements holder.
-func (w *waiters) assigned(parts map[string][]int32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// assigned implements partitionListener.
+func (r *levelRunner) assigned(parts map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for topic, list := range parts {
 		for _, n := range list {
-			w.parts[levelPart{topic, n}] = &queue{}
+			r.parts[levelPart{topic, n}] = &queue{}
 		}
 	}
 }
 
-// revoked implements holder: what is held of these partitions is dropped, uncommitted.
-func (w *waiters) revoked(parts map[string][]int32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// revoked implements partitionListener. It drops the records of the partitions without committing.
+func (r *levelRunner) revoked(parts map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for topic, list := range parts {
 		for _, n := range list {
-			delete(w.parts, levelPart{topic, n})
-			w.s.counters.Moved.Add(1)
+			delete(r.parts, levelPart{topic, n})
+			r.s.counters.Moved.Add(1)
 		}
 	}
-	if w.cl != nil {
-		w.cl.ResumeFetchPartitions(parts) // it would be paused still if it came back
+	if r.cl != nil {
+		r.cl.ResumeFetchPartitions(parts) // a partition that returns must not be paused
 	}
 }
 
-// due is when a record may come back. The broker's time is cut to whole milliseconds, so one is
-// added: never early.
-func (w *waiters) due(m *kgo.Record) time.Time {
-	return w.s.opt.Stamped(m.Timestamp).Add(w.delays[m.Topic].Delay + time.Millisecond)
+// due returns the time at which a record may be forwarded. One millisecond is added because the
+// broker truncates its time to milliseconds.
+func (r *levelRunner) due(m *kgo.Record) time.Time {
+	return r.s.opt.Stamped(m.Timestamp).Add(r.delays[m.Topic].Delay + time.Millisecond)
 }
 
-// wait is how long nothing is due.
-func (w *waiters) wait() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// wait returns the time until the first record is due, at most an hour.
+func (r *levelRunner) wait() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	first := time.Hour
-	for _, q := range w.parts {
-		if len(q.held) > 0 {
-			first = min(first, w.due(q.held[0]).Sub(w.s.opt.Now()))
+	for _, q := range r.parts {
+		if len(q.waiting) > 0 {
+			first = min(first, r.due(q.waiting[0]).Sub(r.s.opt.Now()))
 		}
 	}
 	return max(first, 0)
 }
 
-// batch is what is forwarded at once: of each partition the records at its head that are due.
+// batch holds the due records at the head of each partition. The three slices have the same length.
 type batch struct {
 	messages []*kgo.Record
-	owners   []*queue      // of each message
-	held     []*kgo.Record // what it was made of
+	owners   []*queue      // queue of each message
+	sources  []*kgo.Record // record that each message was made from
 }
 
-// some are the messages with these numbers.
-func (b batch) some(numbers []int) []*kgo.Record {
+// subset returns the messages with the given numbers.
+func (b batch) subset(numbers []int) []*kgo.Record {
 	messages := make([]*kgo.Record, len(numbers))
 	for n, i := range numbers {
 		messages[n] = b.messages[i]
@@ -241,151 +244,153 @@ func (b batch) some(numbers []int) []*kgo.Record {
 	return messages
 }
 
-func (w *waiters) gather() batch {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// dueBatch collects the due records, up to maxForward.
+func (r *levelRunner) dueBatch() batch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var b batch
-	now := w.s.opt.Now()
-	for _, q := range w.parts {
-		for _, m := range q.held {
-			if len(b.messages) >= maxForward || w.due(m).After(now) {
+	now := r.s.opt.Now()
+	for _, q := range r.parts {
+		for _, m := range q.waiting {
+			if len(b.messages) >= maxForward || r.due(m).After(now) {
 				break
 			}
-			b.messages = append(b.messages, w.onward(m))
-			b.owners, b.held = append(b.owners, q), append(b.held, m)
+			b.messages = append(b.messages, r.outgoing(m))
+			b.owners, b.sources = append(b.owners, q), append(b.sources, m)
 		}
 	}
 	return b
 }
 
-// onward is the message that comes back: on the retry topic of its consumer, or, where it names
-// none, among the dead letters, so that nothing disappears unseen.
-func (w *waiters) onward(m *kgo.Record) *kgo.Record {
+// outgoing returns the message to send for a due record: to the retry topic of its consumer or the
+// target topic of another producer, or, if it names neither, to the dead letters.
+func (r *levelRunner) outgoing(m *kgo.Record) *kgo.Record {
 	consumer, topic := header(m, headerConsumer), stream.Topic(header(m, headerTopic))
 	if consumer == "" && topic == "" {
-		out, err := w.s.foreign(m)
+		out, err := r.s.decodeForeign(m)
 		if err != nil {
-			w.s.counters.Stray.Add(1)
-			return refused(w.s.dlq(), m, err)
+			r.s.counters.Stray.Add(1)
+			return rejectedForeign(r.s.dlq(), m, err)
 		}
 		return out
 	}
-	if !legal(consumer) || topic.Types() == nil {
-		w.s.counters.Stray.Add(1)
-		return stray(w.s.dlq(), m, drive.Wrap(fmt.Errorf("it names no consumer that there is: %.100q of topic %.100q", consumer, topic), drive.BadRequest))
+	if !validName(consumer) || topic.Types() == nil {
+		r.s.counters.Stray.Add(1)
+		return strayLetter(r.s.dlq(), m, drive.Wrap(fmt.Errorf("it names no consumer that there is: %.100q of topic %.100q", consumer, topic), drive.BadRequest))
 	}
-	return forwarded(w.s.retry(consumer, topic), m)
+	return forwarded(r.s.retry(consumer, topic), m)
 }
 
-// forwardOnce sends what is due and commits what has been sent. What was sent and not committed is
-// not sent again by this process, only by one that takes the partition over.
-func (w *waiters) forwardOnce(ctx context.Context) (more bool, err error) {
-	b := w.gather()
+// forwardOnce sends the due records and commits their offsets. After a failed commit, only another
+// process that takes the partition over sends them again.
+func (r *levelRunner) forwardOnce(ctx context.Context) (more bool, err error) {
+	b := r.dueBatch()
 	if len(b.messages) > 0 {
-		err = w.forward(ctx, b)
+		err = r.forward(ctx, b)
 	}
-	return len(b.messages) > 0, errors.Join(err, w.commit(ctx))
+	return len(b.messages) > 0, errors.Join(err, r.commit(ctx))
 }
 
-func (w *waiters) forward(ctx context.Context, b batch) error {
-	if err := w.s.recreate(ctx); err != nil {
+// forward sends a batch and drops the sent records. It returns an error if a record was not sent.
+func (r *levelRunner) forward(ctx context.Context, b batch) error {
+	if err := r.s.recreate(ctx); err != nil {
 		return err
 	}
 	errs := make([]error, len(b.messages))
 	var ours, others []int
 	for i, m := range b.messages {
-		if slices.Contains(w.s.opt.Targets, m.Topic) {
+		if slices.Contains(r.s.opt.Targets, m.Topic) {
 			others = append(others, i)
 		} else {
 			ours = append(ours, i)
 		}
 	}
-	messages := b.some(ours)
-	for n, err := range w.s.produceAll(ctx, w.s.cl, messages) {
-		if errs[ours[n]] = err; err != nil && w.s.hopeless(messages[n], err) {
-			errs[ours[n]] = w.bury(ctx, messages[n], err)
+	messages := b.subset(ours)
+	for n, err := range r.s.produceAll(ctx, r.s.cl, messages) {
+		if errs[ours[n]] = err; err != nil && r.s.isPermanent(messages[n], err) {
+			errs[ours[n]] = r.sendToDLQ(ctx, messages[n], err)
 		}
 	}
 	if len(others) > 0 {
-		w.forwardOthers(ctx, b, others, errs)
+		r.forwardForeign(ctx, b, others, errs)
 	}
-	return w.drop(b, errs)
+	return r.dropSent(b, errs)
 }
 
-// drop lets go of what was sent: of each queue the messages before the first that was not.
-func (w *waiters) drop(b batch, errs []error) (failed error) {
+// dropSent drops, in each queue, the sent messages before the first failed one. errs holds the
+// result of each message.
+func (r *levelRunner) dropSent(b batch, errs []error) (failed error) {
 	stuck := map[*queue]bool{}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, q := range b.owners {
 		if errs[i] != nil {
 			stuck[q], failed = true, fmt.Errorf("forward from a delay level: %w", classify(errs[i]))
 		}
 		if !stuck[q] {
-			w.passed(q)
+			r.dropHead(q)
 		}
 	}
 	return failed
 }
 
-// bury sends a message to the dead letters whose retry topic is gone, because its consumer is, or
-// which the topic of another producer does not take.
-func (w *waiters) bury(ctx context.Context, m *kgo.Record, cause error) error {
-	w.s.counters.Stray.Add(1)
-	away := stray
-	if slices.Contains(w.s.opt.Targets, m.Topic) {
-		away = refused
+// sendToDLQ sends a message to the dead letters because its topic does not exist or rejects it.
+func (r *levelRunner) sendToDLQ(ctx context.Context, m *kgo.Record, cause error) error {
+	r.s.counters.Stray.Add(1)
+	makeLetter := strayLetter
+	if slices.Contains(r.s.opt.Targets, m.Topic) {
+		makeLetter = rejectedForeign
 	}
-	return w.s.produce(ctx, []*kgo.Record{away(w.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
+	return r.s.produce(ctx, []*kgo.Record{makeLetter(r.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
 }
 
-// passed drops the head of a queue, whose message is durable elsewhere. The queue may have been
-// taken away meanwhile.
-func (w *waiters) passed(q *queue) {
-	m := q.held[0]
-	q.held, q.bytes = q.held[1:], q.bytes-len(m.Value)
-	q.done, q.epoch = m.Offset+1, m.LeaderEpoch
-	w.s.counters.Forwarded.Add(1)
-	if w.s.opt.Late != nil {
-		w.s.opt.Late(w.delays[m.Topic], w.s.opt.Now().Sub(w.due(m)))
+// dropHead drops the first record of a queue after its message became durable, and resumes fetching
+// if the queue is short. The partition may have been revoked meanwhile.
+func (r *levelRunner) dropHead(q *queue) {
+	m := q.waiting[0]
+	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(m.Value)
+	q.commitTo, q.epoch = m.Offset+1, m.LeaderEpoch
+	r.s.counters.Forwarded.Add(1)
+	if r.s.opt.Late != nil {
+		r.s.opt.Late(r.delays[m.Topic], r.s.opt.Now().Sub(r.due(m)))
 	}
-	if q.paused && len(q.held) < maxHeld/2 && q.bytes < maxHeldBytes/2 {
+	if q.paused && len(q.waiting) < maxHeld/2 && q.bytes < maxHeldBytes/2 {
 		q.paused = false
-		w.cl.ResumeFetchPartitions(map[string][]int32{m.Topic: {m.Partition}})
+		r.cl.ResumeFetchPartitions(map[string][]int32{m.Topic: {m.Partition}})
 	}
 }
 
-// commit commits what has been forwarded of the partitions that are still here.
-func (w *waiters) commit(ctx context.Context) error {
+// commit commits the offsets of the forwarded records in the partitions still assigned.
+func (r *levelRunner) commit(ctx context.Context) error {
 	marks := map[*queue]int64{}
 	commit := offsets{}
-	w.mu.Lock()
-	for p, q := range w.parts {
-		if q.done == 0 {
+	r.mu.Lock()
+	for p, q := range r.parts {
+		if q.commitTo == 0 {
 			continue
 		}
 		if commit[p.topic] == nil {
 			commit[p.topic] = map[int32]kgo.EpochOffset{}
 		}
-		commit[p.topic][p.n], marks[q] = kgo.EpochOffset{Epoch: q.epoch, Offset: q.done}, q.done
+		commit[p.topic][p.n], marks[q] = kgo.EpochOffset{Epoch: q.epoch, Offset: q.commitTo}, q.commitTo
 	}
-	w.mu.Unlock()
+	r.mu.Unlock()
 	if len(commit) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()
-	if err := commitOffsets(ctx, w.cl, commit); err != nil {
+	if err := commitOffsets(ctx, r.cl, commit); err != nil {
 		return fmt.Errorf("delay levels: %w", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for q, done := range marks {
-		if q.done == done {
-			q.done = 0
+		if q.commitTo == done {
+			q.commitTo = 0
 		}
 	}
 	return nil
 }
 
-const commitTime = 5 * time.Second // what a commit may take, a rebalance included
+const commitTime = 5 * time.Second // bound for a commit, including a rebalance

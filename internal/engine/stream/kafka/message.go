@@ -11,22 +11,22 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// The headers of a message. The first is that of the CloudEvents Kafka binding 1.0.2 §3.3
-// (structured mode); the others are on levels, retry topics and the dlq.
+// Headers of a message. The first is defined by the CloudEvents Kafka binding 1.0.2 §3.3
+// (structured mode). The others are on delay levels, retry topics and the dlq.
 const (
 	headerContent  = "content-type"
-	headerConsumer = "sd-consumer" // who failed, and who alone gets it again
-	headerTopic    = "sd-topic"    // where it was published, without namespace: "smartdrive.park"
-	headerFailures = "sd-failures" // how often it has failed; 0 after a replay or when it was only put off
-	headerKind     = "sd-kind"     // of the last failure: the code of a drive.Kind
-	headerError    = "sd-error"    // its text
-	headerEvent    = "sd-event"    // the event's id, for people who look into a topic
+	headerConsumer = "sd-consumer" // consumer that failed, and alone receives the retry
+	headerTopic    = "sd-topic"    // original topic without namespace: "smartdrive.park"
+	headerFailures = "sd-failures" // failed attempts; 0 after a replay or a postponement
+	headerKind     = "sd-kind"     // of the last failure: code of a drive.Kind
+	headerError    = "sd-error"    // of the last failure: text
+	headerEvent    = "sd-event"    // event id, for administrators reading a topic
 
 	contentCloudEvent = "application/cloudevents+json"
 )
 
-// message is a record on its topic. Without a key it goes to any partition.
-func message(topic, key string, event []byte) *kgo.Record {
+// newMessage returns the message for an event on a topic. Without a key it goes to any partition.
+func newMessage(topic, key string, event []byte) *kgo.Record {
 	m := &kgo.Record{Topic: topic, Value: event, Headers: []kgo.RecordHeader{{Key: headerContent, Value: []byte(contentCloudEvent)}}}
 	if key != "" {
 		m.Key = []byte(key)
@@ -34,9 +34,10 @@ func message(topic, key string, event []byte) *kgo.Record {
 	return m
 }
 
-// returning is a record that is on its way back to one consumer, or to the dead letters.
-func returning(topic, consumer string, d stream.Delivery, f stream.Failure) *kgo.Record {
-	m := message(topic, d.Key, d.Event)
+// retryMessage returns the message for a delivery on its way to a delay level, a retry topic or the
+// dlq.
+func retryMessage(topic, consumer string, d stream.Delivery, f stream.Failure) *kgo.Record {
+	m := newMessage(topic, d.Key, d.Event)
 	add := func(key, value string) {
 		m.Headers = append(m.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
 	}
@@ -53,11 +54,12 @@ func returning(topic, consumer string, d stream.Delivery, f stream.Failure) *kgo
 	return m
 }
 
-// forwarded is a message as it goes on to another topic.
+// forwarded returns a copy of a message for another topic.
 func forwarded(topic string, m *kgo.Record) *kgo.Record {
 	return &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: m.Headers}
 }
 
+// header returns the value of a header, or "".
 func header(m *kgo.Record, key string) string {
 	for _, h := range m.Headers {
 		if h.Key == key {
@@ -67,8 +69,8 @@ func header(m *kgo.Record, key string) string {
 	return ""
 }
 
-// failures reads how often a message has failed; what cannot be read is 0, which errs on the side
-// of trying again.
+// failures returns the failed attempts of a message. An invalid header counts as 0, so that the
+// record is retried.
 func failures(m *kgo.Record) int {
 	n, err := strconv.Atoi(header(m, headerFailures))
 	if err != nil || n < 0 {
@@ -77,8 +79,8 @@ func failures(m *kgo.Record) int {
 	return n
 }
 
-// delivery is what a session hands over.
-func delivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) stream.Delivery {
+// newDelivery returns the delivery for a polled message; hold is the assignment of its partition.
+func newDelivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) stream.Delivery {
 	d := stream.Delivery{
 		Topic: topic, Key: string(m.Key), Event: m.Value, Retry: retry, Hold: hold,
 		Position: stream.Position{Partition: m.Partition, Offset: m.Offset},
@@ -89,14 +91,14 @@ func delivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) stream
 	return d
 }
 
-// letter is a message of the dlq as a dead letter.
-func letter(m *kgo.Record) stream.Drained {
+// deadLetter converts a message of the dlq.
+func deadLetter(m *kgo.Record) stream.Drained {
 	return stream.Drained{
 		DeadLetter: stream.DeadLetter{
-			Consumer: column(header(m, headerConsumer), maxName), Topic: stream.Topic(column(header(m, headerTopic), maxName)),
-			Key: column(string(m.Key), maxKey), Event: []byte(column(string(m.Value), largestMessage)),
+			Consumer: clip(header(m, headerConsumer), maxName), Topic: stream.Topic(clip(header(m, headerTopic), maxName)),
+			Key: clip(string(m.Key), maxKey), Event: []byte(clip(string(m.Value), largestMessage)),
 			Failures: failures(m),
-			Failure:  stream.Failure{Kind: column(header(m, headerKind), maxKey), Text: column(header(m, headerError), stream.MaxFailureText)},
+			Failure:  stream.Failure{Kind: clip(header(m, headerKind), maxKey), Text: clip(header(m, headerError), stream.MaxFailureText)},
 			DiedAt:   drive.TimeOf(m.Timestamp),
 		},
 		Position: stream.Position{Partition: m.Partition, Offset: m.Offset},
@@ -104,18 +106,19 @@ func letter(m *kgo.Record) stream.Drained {
 	}
 }
 
-// The lengths of columns of dead_letters, in bytes.
+// Lengths of columns of dead_letters, in bytes.
 const (
 	maxName = 128
 	maxKey  = 64
 )
 
-// column is a text as the table of dead letters takes it. Other producers may put anything on a
-// level; one letter that no row can hold would keep all behind it out.
-func column(text string, limit int) string {
+// clip makes a text fit a column: at most limit bytes of valid UTF-8. Other producers may write
+// anything, and one letter that cannot be inserted would block all later ones.
+func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
+// eventID returns the id of an event, or "" if it is invalid or too long.
 func eventID(event []byte) string {
 	var e struct{ ID string }
 	if json.Unmarshal(event, &e) != nil || len(e.ID) > 64 {

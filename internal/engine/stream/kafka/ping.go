@@ -2,5 +2,5 @@ package kafka
 
 import "context"
 
-// Ping asks whether any broker answers.
+// Ping returns nil if a broker answers.
 func (s *Stream) Ping(ctx context.Context) error { return classify(s.cl.Ping(ctx)) }

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	relayBatch = 500
-	// The pauses of an outage, each drawn from the upper half of its bound.
+	relayBatch = 500 // rows per read
+	// The backoff of an outage: pauses are drawn from the upper half of a bound that doubles.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 )
 
-// RunRelay sends what the outbox holds until ctx is done. One instance does it at a time, by a
-// lease; two would only send everything twice.
+// RunRelay sends the records of the outbox until ctx is done. The caller must run it in one
+// instance at a time, by a lease; a second one would send every record twice.
 func (s *Stream) RunRelay(ctx context.Context) error {
-	r := &relay{s: s, flying: map[rowID]struct{}{}, signal: make(chan struct{}, 1)}
+	r := &relay{s: s, inFlight: map[rowID]struct{}{}, signal: make(chan struct{}, 1)}
 	err := s.loop(ctx, "relay", r.once, func(ctx context.Context) {
 		pause(ctx, s.opt.Backlog.Announced(), s.opt.RelayEvery)
 	})
-	_ = r.mark(ctx) // what is not marked is sent again
+	_ = r.mark(ctx) // unmarked records are sent again
 	return err
 }
 
-// loop calls once until ctx is done; more means at once, otherwise it rests. Outages are logged and
-// waited out.
+// loop calls once until ctx is done. It calls rest after a call without more work. Outages are
+// logged and retried with backoff. It always returns nil.
 func (s *Stream) loop(ctx context.Context, what string, once func(context.Context) (more bool, err error), rest func(context.Context)) error {
 	bound := firstPause
 	for ctx.Err() == nil {
@@ -43,7 +43,7 @@ func (s *Stream) loop(ctx context.Context, what string, once func(context.Contex
 		case err != nil:
 			s.counters.Errors.Add(1)
 			wait := bound/2 + rand.N(bound/2)
-			s.opt.Log.WarnContext(ctx, "stream pauses", "loop", what, "pause", wait, "error", err)
+			s.opt.Log.WarnContext(ctx, "stream loop paused by an outage; it retries", "loop", what, "pause", wait, "error", err)
 			pause(ctx, nil, wait)
 			bound = min(2*bound, lastPause)
 		default:
@@ -56,7 +56,7 @@ func (s *Stream) loop(ctx context.Context, what string, once func(context.Contex
 	return nil
 }
 
-// pause waits for d, for a wake-up, or for the end of ctx.
+// pause waits for d, for a wake-up or for the end of ctx.
 func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -67,63 +67,64 @@ func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	}
 }
 
-// relay sends rows of the backlog. What was given to the client and is not acknowledged yet is
-// flying: it is not given again, and is not waited for. So a partition that takes nothing, as its
-// replicas are away, holds up what is for it and nothing else, as long as that is not more than
-// maxFlying.
+// relay sends rows of the backlog. Rows in flight, given to the client and not acknowledged, are
+// neither sent again nor waited for. An unavailable partition so delays only its own records, up to
+// maxInFlight.
 type relay struct {
-	s      *Stream
-	flying map[rowID]struct{}
+	s        *Stream
+	inFlight map[rowID]struct{}
 
-	mu     sync.Mutex
-	landed []landed // and not marked
-	signal chan struct{}
+	mu      sync.Mutex
+	results []sendResult // acknowledged or failed, not marked yet
+	signal  chan struct{}
 }
 
+// rowID identifies a row of the backlog.
 type rowID struct {
 	retry  bool
 	offset int64
 }
 
-// landed is a row whose fate is known.
-type landed struct {
+// sendResult is the result of sending a row.
+type sendResult struct {
 	stream.Unsent
 	err error
 }
 
+// idOf returns the id of a row.
 func idOf(u stream.Unsent) rowID { return rowID{u.Retry, u.Position.Offset} }
 
 const (
-	maxFlying = 5000 // half of what the client holds
-	// flight is how long nothing may be acknowledged before what has been is marked: far longer
-	// than a broker takes.
-	flight = 250 * time.Millisecond
+	maxInFlight = 5000 // half of the client's buffer
+	// ackIdle is the time without acknowledgements after which the acknowledged rows are marked. It
+	// is far longer than a broker takes.
+	ackIdle = 250 * time.Millisecond
 )
 
-// once sends a batch and marks what was acknowledged. If the mark cannot be set the batch is sent
-// again: the broker has it twice then, under the same event ids.
+// once sends a batch and marks the acknowledged rows. If marking fails, the rows are sent again
+// under the same event ids.
 func (r *relay) once(ctx context.Context) (more bool, err error) {
-	rows, err := r.fresh(ctx)
+	rows, err := r.unsent(ctx)
 	if err == nil {
 		err = r.send(ctx, rows)
 	}
-	r.settle(ctx)
+	r.waitForResults(ctx)
 	return len(rows) >= relayBatch, errors.Join(err, r.mark(ctx))
 }
 
-// fresh reads what is unsent and is not flying.
-func (r *relay) fresh(ctx context.Context) ([]stream.Unsent, error) {
-	if len(r.flying) >= maxFlying {
+// unsent reads rows that are neither sent nor in flight.
+func (r *relay) unsent(ctx context.Context) ([]stream.Unsent, error) {
+	if len(r.inFlight) >= maxInFlight {
 		return nil, nil
 	}
-	rows, err := r.s.opt.Backlog.Unsent(ctx, relayBatch+len(r.flying))
+	rows, err := r.s.opt.Backlog.Unsent(ctx, relayBatch+len(r.inFlight))
 	return slices.DeleteFunc(rows, func(u stream.Unsent) bool {
-		_, flies := r.flying[idOf(u)]
+		_, flies := r.inFlight[idOf(u)]
 		return flies
 	}), err
 }
 
-// send gives rows to the client, in their order.
+// send gives rows to the client in order.
 func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
 	for _, u := range rows {
 		if err := r.s.ensure(ctx, r.s.target(u)); err != nil {
@@ -131,19 +132,20 @@ func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
 		}
 	}
 	for _, u := range rows {
-		m := message(r.s.target(u).name, u.Key, u.Event)
+		m := newMessage(r.s.target(u).name, u.Key, u.Event)
 		if u.Retry {
-			m = returning(r.s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
+			m = retryMessage(r.s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
 		}
-		r.flying[idOf(u)] = struct{}{}
-		r.s.cl.Produce(ctx, m, func(_ *kgo.Record, err error) { r.land(landed{u, err}) })
+		r.inFlight[idOf(u)] = struct{}{}
+		r.s.cl.Produce(ctx, m, func(_ *kgo.Record, err error) { r.addResult(sendResult{u, err}) })
 	}
 	return nil
 }
 
-func (r *relay) land(l landed) {
+// addResult stores a result and wakes waitForResults.
+func (r *relay) addResult(l sendResult) {
 	r.mu.Lock()
-	r.landed = append(r.landed, l)
+	r.results = append(r.results, l)
 	r.mu.Unlock()
 	select {
 	case r.signal <- struct{}{}:
@@ -151,11 +153,11 @@ func (r *relay) land(l landed) {
 	}
 }
 
-// settle waits until all that flies has landed, or nothing lands any more.
-func (r *relay) settle(ctx context.Context) {
+// waitForResults waits until no row is in flight, or no acknowledgement arrives for ackIdle.
+func (r *relay) waitForResults(ctx context.Context) {
 	for {
 		r.mu.Lock()
-		all := len(r.landed) == len(r.flying)
+		all := len(r.results) == len(r.inFlight)
 		r.mu.Unlock()
 		if all {
 			return
@@ -164,21 +166,21 @@ func (r *relay) settle(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.signal:
-		case <-time.After(flight):
+		case <-time.After(ackIdle):
 			return
 		}
 	}
 }
 
-// mark marks what was acknowledged, and lets go of what was not and has failed: it is sent again.
+// mark marks the acknowledged rows as sent. Failed rows are no longer in flight and are sent again.
 func (r *relay) mark(ctx context.Context) (err error) {
 	r.mu.Lock()
-	all := r.landed
-	r.landed = nil
+	all := r.results
+	r.results = nil
 	r.mu.Unlock()
 	var sent []stream.Unsent
 	for _, l := range all {
-		delete(r.flying, idOf(l.Unsent))
+		delete(r.inFlight, idOf(l.Unsent))
 		if l.err == nil {
 			sent = append(sent, l.Unsent)
 			continue
@@ -201,14 +203,14 @@ func (r *relay) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// target is the topic that a row goes to. A retry that names nobody, such as the replay of a letter
-// that was never readable, is a dead letter again.
-func (s *Stream) target(u stream.Unsent) spec {
+// target returns the topic for a row. A retry without a valid consumer, such as the replay of an
+// undecodable letter, goes to the dlq.
+func (s *Stream) target(u stream.Unsent) topicSpec {
 	switch {
-	case u.Retry && (!legal(u.Consumer) || u.Topic.Types() == nil):
-		return spec{name: s.dlq(), keep: keepDead}
+	case u.Retry && (!validName(u.Consumer) || u.Topic.Types() == nil):
+		return topicSpec{name: s.dlq(), retention: keepDead}
 	case u.Retry:
 		return s.retrySpec(u.Consumer, u.Topic)
 	}
-	return spec{name: s.topic(u.Topic), keep: keepRecords}
+	return topicSpec{name: s.topic(u.Topic), retention: keepRecords}
 }

@@ -15,42 +15,43 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// session is a member of its consumer's group. A goroutine fetches into a bounded buffer from which
-// Poll takes; when nobody polls, because the consumer waits out an outage, it stops fetching and
-// the partitions stay.
+// session is a member of its consumer's group. A goroutine fetches into a bounded buffer, from
+// which Poll takes. While the consumer waits out an outage and does not poll, fetching stops and
+// the partitions stay assigned.
 type session struct {
 	s     *Stream
 	sub   stream.Subscription
-	names [2]string // log, retries
+	names [2]string // topics: log, retries
 	cl    *kgo.Client
 
-	ready  chan struct{}
-	room   chan struct{} // Poll took something
-	ended  chan struct{}
-	cancel context.CancelFunc
+	ready     chan struct{}
+	roomFreed chan struct{} // signals that Poll emptied a part of the buffers
+	done      chan struct{} // closed when the fetching goroutine has returned
+	cancel    context.CancelFunc
 
 	mu      sync.Mutex
 	parts   map[part]*tracked
-	buffers [2][]*kgo.Record // log, retries; fetched and not polled
-	failed  error            // why the session can go on no longer
-	tenures uint64           // how many partitions were assigned so far
+	buffers [2][]*kgo.Record // log, retries: fetched and not polled
+	failed  error            // error that ends the session
+	tenures uint64           // number of partition assignments so far
 }
 
+// part identifies a partition of the log or the retry topic.
 type part struct {
 	retry bool
 	n     int32
 }
 
-// tracked is a partition that the session has. One that went away and came back is another tenure:
-// what was polled before may have been settled or repeated by others meanwhile, so it no longer
-// counts.
+// tracked is an assigned partition. A partition that was revoked and assigned again has another
+// tenure. Records polled under an earlier tenure are ignored, because another session may have
+// settled or repeated them.
 type tracked struct {
 	tenure uint64
-	epoch  int32 // of the leader that the last record came from
-	next   int64 // the first offset that was not fetched; -1: nothing was
+	epoch  int32 // leader epoch of the last polled record
+	next   int64 // offset after the last fetched record; -1: none
 }
 
-// bufferLimit is how many records wait in a session before it fetches no more.
+// bufferLimit is the number of buffered records at which a session stops fetching.
 const bufferLimit = 1000
 
 var (
@@ -58,19 +59,22 @@ var (
 	_ stream.Sharer  = (*session)(nil)
 )
 
+// newSession returns a session without a client; the caller must call start.
 func newSession(s *Stream, sub stream.Subscription, log, retries string) *session {
 	return &session{
 		s: s, sub: sub, names: [2]string{log, retries}, parts: map[part]*tracked{},
-		ready: make(chan struct{}, 1), room: make(chan struct{}, 1), ended: make(chan struct{}),
+		ready: make(chan struct{}, 1), roomFreed: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
-func (one *session) start(cl *kgo.Client) {
+// start fetches with the client cl until Close.
+func (sess *session) start(cl *kgo.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
-	one.cl, one.cancel = cl, cancel
-	go one.fetch(ctx)
+	sess.cl, sess.cancel = cl, cancel
+	go sess.fetch(ctx)
 }
 
+// index returns the index of the log or the retries in names and buffers.
 func index(retry bool) int {
 	if retry {
 		return 1
@@ -78,175 +82,178 @@ func index(retry bool) int {
 	return 0
 }
 
-func (one *session) fetch(ctx context.Context) {
-	defer close(one.ended)
+// fetch fetches into the buffers until ctx is done or the session fails.
+func (sess *session) fetch(ctx context.Context) {
+	defer close(sess.done)
 	for ctx.Err() == nil {
-		if !one.hasRoom() {
+		if !sess.hasRoom() {
 			select {
 			case <-ctx.Done():
-			case <-one.room:
+			case <-sess.roomFreed:
 			}
 			continue
 		}
-		fetches := one.cl.PollRecords(ctx, bufferLimit/2)
-		failed := one.take(ctx, fetches)
-		one.cl.AllowRebalance()
-		if failed { // a broker that forbids something says so at once, and would say it again at once
+		fetches := sess.cl.PollRecords(ctx, bufferLimit/2)
+		failed := sess.addFetched(ctx, fetches)
+		sess.cl.AllowRebalance()
+		if failed { // a broker that refuses access fails every poll immediately
 			return
 		}
 	}
 }
 
-func (one *session) hasRoom() bool {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	return len(one.buffers[0])+len(one.buffers[1]) < bufferLimit
+// hasRoom reports whether the buffers are below bufferLimit.
+func (sess *session) hasRoom() bool {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	return len(sess.buffers[0])+len(sess.buffers[1]) < bufferLimit
 }
 
-// take puts what was fetched into the buffers, and reports whether the session can go on no longer.
-// Rebalances wait until it is done.
-func (one *session) take(ctx context.Context, fetches kgo.Fetches) (failed bool) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
+// addFetched adds fetched records to the buffers and reports whether the session has failed. It
+// must be called before AllowRebalance.
+func (sess *session) addFetched(ctx context.Context, fetches kgo.Fetches) (failed bool) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() == nil {
-			one.fail(topic, partition, err)
+			sess.noteError(topic, partition, err)
 		}
 	})
 	fetches.EachRecord(func(m *kgo.Record) {
-		retry := m.Topic == one.names[1]
-		t := one.parts[part{retry, m.Partition}]
+		retry := m.Topic == sess.names[1]
+		t := sess.parts[part{retry, m.Partition}]
 		if t == nil {
-			return // it moved away while the answer was on its way
+			return // the partition was revoked meanwhile
 		}
 		t.next = m.Offset + 1
-		one.buffers[index(retry)] = append(one.buffers[index(retry)], m)
+		sess.buffers[index(retry)] = append(sess.buffers[index(retry)], m)
 	})
-	one.signal()
-	return one.failed != nil
+	sess.signal()
+	return sess.failed != nil
 }
 
-// fail notes an error of fetching. Most pass by themselves; a session that is out of its group
-// starts again.
-func (one *session) fail(topic string, partition int32, err error) {
+// noteError ends the session with an error of fetching. Lost data is only logged.
+func (sess *session) noteError(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
-		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "error", err)
+		sess.s.opt.Log.Error("the broker lost records; consumers skip them", "topic", topic, "partition", partition, "error", err)
 		return
 	}
-	one.s.noteMissing(topic, err)
-	if one.failed == nil {
-		one.failed = fmt.Errorf("fetch %s: %w", topic, classify(err))
+	sess.s.noteMissing(topic, err)
+	if sess.failed == nil {
+		sess.failed = fmt.Errorf("fetch %s: %w", topic, classify(err))
 	}
 }
 
-func (one *session) signal() {
+// signal wakes the reader of Ready.
+func (sess *session) signal() {
 	select {
-	case one.ready <- struct{}{}:
+	case sess.ready <- struct{}{}:
 	default:
 	}
 }
 
-// assigned implements holder.
-func (one *session) assigned(parts map[string][]int32) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
+// assigned implements partitionListener.
+func (sess *session) assigned(parts map[string][]int32) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	for topic, list := range parts {
 		for _, n := range list {
-			one.tenures++
-			one.parts[part{topic == one.names[1], n}] = &tracked{tenure: one.tenures, next: -1, epoch: -1}
+			sess.tenures++
+			sess.parts[part{topic == sess.names[1], n}] = &tracked{tenure: sess.tenures, next: -1, epoch: -1}
 		}
 	}
 }
 
-// revoked implements holder: what was fetched and not settled of these partitions is dropped.
-func (one *session) revoked(parts map[string][]int32) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
+// revoked implements partitionListener. It drops the unsettled records of the partitions.
+func (sess *session) revoked(parts map[string][]int32) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	for topic, list := range parts {
-		retry := topic == one.names[1]
+		retry := topic == sess.names[1]
 		for _, n := range list {
-			delete(one.parts, part{retry, n})
-			one.s.counters.Moved.Add(1)
+			delete(sess.parts, part{retry, n})
+			sess.s.counters.Moved.Add(1)
 		}
-		kept := one.buffers[index(retry)][:0]
-		for _, m := range one.buffers[index(retry)] {
-			if one.parts[part{retry, m.Partition}] != nil {
+		kept := sess.buffers[index(retry)][:0]
+		for _, m := range sess.buffers[index(retry)] {
+			if sess.parts[part{retry, m.Partition}] != nil {
 				kept = append(kept, m)
 			}
 		}
-		clear(one.buffers[index(retry)][len(kept):])
-		one.buffers[index(retry)] = kept
+		clear(sess.buffers[index(retry)][len(kept):])
+		sess.buffers[index(retry)] = kept
 	}
 }
 
 // Poll implements stream.Session.
-func (one *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time.Time, error) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.failed != nil {
-		return nil, time.Time{}, one.failed
+func (sess *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time.Time, error) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if sess.failed != nil {
+		return nil, time.Time{}, sess.failed
 	}
-	batch := append(one.poll(true, limit), one.poll(false, limit)...)
+	batch := append(sess.poll(true, limit), sess.poll(false, limit)...)
 	var next time.Time
-	if len(one.buffers[0])+len(one.buffers[1]) > 0 {
-		next = one.s.opt.Now()
+	if len(sess.buffers[0])+len(sess.buffers[1]) > 0 {
+		next = sess.s.opt.Now()
 	}
 	select {
-	case one.room <- struct{}{}:
+	case sess.roomFreed <- struct{}{}:
 	default:
 	}
 	return batch, next, nil
 }
 
-func (one *session) poll(retry bool, limit int) []stream.Delivery {
-	buffer := &one.buffers[index(retry)]
+// poll takes up to limit records from a buffer.
+func (sess *session) poll(retry bool, limit int) []stream.Delivery {
+	buffer := &sess.buffers[index(retry)]
 	n := min(limit, len(*buffer))
 	batch := make([]stream.Delivery, 0, n)
 	for _, m := range (*buffer)[:n] {
-		t := one.parts[part{retry, m.Partition}]
+		t := sess.parts[part{retry, m.Partition}]
 		t.epoch = m.LeaderEpoch
-		batch = append(batch, delivery(one.sub.Topic, retry, t.tenure, m))
+		batch = append(batch, newDelivery(sess.sub.Topic, retry, t.tenure, m))
 	}
 	*buffer = append([]*kgo.Record(nil), (*buffer)[n:]...)
 	return batch
 }
 
 // Ready implements stream.Session.
-func (one *session) Ready() <-chan struct{} { return one.ready }
+func (sess *session) Ready() <-chan struct{} { return sess.ready }
 
 // Holds implements stream.Sharer.
-func (one *session) Holds(d stream.Delivery) bool {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	t := one.parts[part{d.Retry, d.Position.Partition}]
+func (sess *session) Holds(d stream.Delivery) bool {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	t := sess.parts[part{d.Retry, d.Position.Partition}]
 	return t != nil && t.tenure == d.Hold
 }
 
-// Settle implements stream.Session: what failed is made durable elsewhere, then the offsets are
-// committed. Outcomes of partitions that have moved are left to their new owner.
-func (one *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
+// Settle implements stream.Session. It sends failed records to their level or the dlq, then commits
+// the offsets. Outcomes of revoked partitions are ignored.
+func (sess *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	held := make([]stream.Outcome, 0, len(outcomes))
 	for _, out := range outcomes {
-		if one.Holds(out.Delivery) {
+		if sess.Holds(out.Delivery) {
 			held = append(held, out)
 		}
 	}
-	one.s.counters.Dropped.Add(int64(len(outcomes) - len(held)))
-	if err := one.passOn(ctx, held); err != nil {
-		return fmt.Errorf("settle for %s of %s: %w", one.sub.Consumer, one.sub.Topic, err)
+	sess.s.counters.Dropped.Add(int64(len(outcomes) - len(held)))
+	if err := sess.sendFailed(ctx, held); err != nil {
+		return fmt.Errorf("settle for %s of %s: %w", sess.sub.Consumer, sess.sub.Topic, err)
 	}
-	commit := one.commitOf(held)
+	commit := sess.commitOf(held)
 	if len(commit) == 0 {
 		return nil
 	}
-	if err := commitOffsets(ctx, one.cl, commit); err != nil {
-		return fmt.Errorf("settle for %s of %s: %w", one.sub.Consumer, one.sub.Topic, err)
+	if err := commitOffsets(ctx, sess.cl, commit); err != nil {
+		return fmt.Errorf("settle for %s of %s: %w", sess.sub.Consumer, sess.sub.Topic, err)
 	}
 	return nil
 }
 
-// passOn sends failed records to their level, or to the dead letters.
-func (one *session) passOn(ctx context.Context, outcomes []stream.Outcome) error {
+// sendFailed sends failed records to their level or the dlq.
+func (sess *session) sendFailed(ctx context.Context, outcomes []stream.Outcome) error {
 	var messages []*kgo.Record
 	for _, out := range outcomes {
 		var to string
@@ -254,37 +261,38 @@ func (one *session) passOn(ctx context.Context, outcomes []stream.Outcome) error
 		case stream.Ack:
 			continue
 		case stream.Delay:
-			to = one.s.level(out.Level)
-			if err := one.s.ensure(ctx, one.s.levelSpec(out.Level)); err != nil {
+			to = sess.s.level(out.Level)
+			if err := sess.s.ensure(ctx, sess.s.levelSpec(out.Level)); err != nil {
 				return err
 			}
 		case stream.Bury:
-			to = one.s.dlq()
-			if err := one.s.ensure(ctx, spec{name: to, keep: keepDead}); err != nil {
+			to = sess.s.dlq()
+			if err := sess.s.ensure(ctx, topicSpec{name: to, retention: keepDead}); err != nil {
 				return err
 			}
 		}
-		messages = append(messages, returning(to, one.sub.Consumer, out.Delivery, out.Failure))
+		messages = append(messages, retryMessage(to, sess.sub.Consumer, out.Delivery, out.Failure))
 	}
 	if len(messages) == 0 {
 		return nil
 	}
-	return one.s.produce(ctx, messages)
+	return sess.s.produce(ctx, messages)
 }
 
+// offsets are offsets to commit, by topic and partition.
 type offsets = map[string]map[int32]kgo.EpochOffset
 
-// commitOf returns the offsets behind the outcomes.
-func (one *session) commitOf(outcomes []stream.Outcome) offsets {
-	one.mu.Lock()
-	defer one.mu.Unlock()
+// commitOf returns the offsets after the outcomes, without those of revoked partitions.
+func (sess *session) commitOf(outcomes []stream.Outcome) offsets {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	commit := offsets{}
 	for _, out := range outcomes {
-		t := one.parts[part{out.Retry, out.Position.Partition}]
+		t := sess.parts[part{out.Retry, out.Position.Partition}]
 		if t == nil || t.tenure != out.Hold {
-			continue // it moved while the failures were sent: they will fail again, or not
+			continue // revoked while the failures were sent: the new owner repeats them
 		}
-		name := one.names[index(out.Retry)]
+		name := sess.names[index(out.Retry)]
 		if commit[name] == nil {
 			commit[name] = map[int32]kgo.EpochOffset{}
 		}
@@ -293,24 +301,24 @@ func (one *session) commitOf(outcomes []stream.Outcome) offsets {
 	return commit
 }
 
-// Close implements stream.Session: it leaves the group, so that others need not wait for the
-// session to time out.
-func (one *session) Close() error {
-	one.s.mu.Lock()
-	_, open := one.s.open[one]
-	delete(one.s.open, one)
-	one.s.mu.Unlock()
+// Close implements stream.Session. It leaves the group, so that other members get the partitions
+// without waiting for the session timeout. A second call does nothing.
+func (sess *session) Close() error {
+	sess.s.mu.Lock()
+	_, open := sess.s.open[sess]
+	delete(sess.s.open, sess)
+	sess.s.mu.Unlock()
 	if !open {
 		return nil
 	}
-	one.cancel()
-	<-one.ended
-	one.cl.CloseAllowingRebalance()
+	sess.cancel()
+	<-sess.done
+	sess.cl.CloseAllowingRebalance()
 	return nil
 }
 
-// commitOffsets commits and waits. While partitions are dealt out again the broker takes no commit
-// for a moment.
+// commitOffsets commits offsets. It retries during a rebalance until ctx is done. If the client is
+// no longer a member of the group, it fails with WrongState.
 func commitOffsets(ctx context.Context, cl *kgo.Client, commit offsets) error {
 	for {
 		var failed error
@@ -338,7 +346,7 @@ func commitOffsets(ctx context.Context, cl *kgo.Client, commit offsets) error {
 	}
 }
 
-// isMembership reports whether the broker refused because of who is in the group now.
+// isMembership reports whether the broker refused a request because of the membership of the group.
 func isMembership(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.RebalanceInProgress)
 }

@@ -13,22 +13,23 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Open implements stream.Source: the session is a member of the consumer's group. Its first records
-// come once the group has dealt out the partitions.
+// Open implements stream.Source. The session is a member of the consumer's group; its first records
+// arrive after the group has assigned partitions. It fails with BadRequest for a consumer name that
+// Kafka does not allow.
 func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
-	if !legal(sub.Consumer) {
+	if !validName(sub.Consumer) {
 		return nil, drive.Bad("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
 	}
-	log := spec{name: s.topic(sub.Topic), keep: keepRecords}
+	log := topicSpec{name: s.topic(sub.Topic), retention: keepRecords}
 	retries := s.retrySpec(sub.Consumer, sub.Topic)
 	if err := s.ensure(ctx, log, retries); err != nil {
 		return nil, err
 	}
-	if err := s.findCursor(ctx, sub); err != nil {
+	if err := s.initCursor(ctx, sub); err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
 	one := newSession(s, sub, log.name, retries.name)
-	cl, err := s.member(s.group(sub.Consumer, sub.Topic), one, log.name, retries.name)
+	cl, err := s.groupClient(s.group(sub.Consumer, sub.Topic), one, log.name, retries.name)
 	if err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
 	}
@@ -39,27 +40,27 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	return one, nil
 }
 
-// holder keeps track of the partitions that a member of a group has.
-type holder interface {
+// partitionListener is told of the partitions assigned to a group member and revoked from it.
+type partitionListener interface {
 	assigned(parts map[string][]int32)
 	revoked(parts map[string][]int32)
 }
 
 const (
-	fetchBytes = 8 << 20 // of one answer
-	fetchPart  = 1 << 20 // of one partition in it
+	fetchBytes = 8 << 20 // per fetch
+	fetchPart  = 1 << 20 // per partition and fetch
 )
 
-// member makes a client that is in a group. Partitions are dealt out again only between polls, so
-// that nothing of a partition that was taken away is kept. Heartbeats do not depend on polls: a
-// consumer that waits out an outage stays.
-func (s *Stream) member(group string, h holder, topics ...string) (*kgo.Client, error) {
+// groupClient returns a client that is a member of a group. Rebalances happen only between polls,
+// so no record of a revoked partition remains in use. Heartbeats are independent of polls: a paused
+// consumer keeps its partitions.
+func (s *Stream) groupClient(group string, h partitionListener, topics ...string) (*kgo.Client, error) {
 	return kgo.NewClient(s.client(
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		// A cursor that is gone, or behind what is kept: from the oldest record on. Repeating is
-		// allowed, losing is not.
+		// A missing or expired cursor means the oldest record: repeating records is allowed, losing
+		// them is not.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(s.opt.SessionTimeout), kgo.HeartbeatInterval(s.opt.SessionTimeout/10),
 		kgo.RebalanceTimeout(2*s.opt.SessionTimeout),
@@ -70,9 +71,9 @@ func (s *Stream) member(group string, h holder, topics ...string) (*kgo.Client, 
 	)...)
 }
 
-// findCursor makes the cursor of a new consumer: an offset committed for each partition that has
-// none. Where the group has members they have made it, and the broker refuses ours.
-func (s *Stream) findCursor(ctx context.Context, sub stream.Subscription) error {
+// initCursor commits the start offset for each partition without one. If the group has members,
+// they have done so, and the broker's refusal is ignored.
+func (s *Stream) initCursor(ctx context.Context, sub stream.Subscription) error {
 	group, topic := s.group(sub.Consumer, sub.Topic), s.topic(sub.Topic)
 	have, err := s.admin.FetchOffsetsForTopics(ctx, group, topic)
 	if err == nil {

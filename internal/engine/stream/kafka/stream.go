@@ -20,43 +20,46 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Options configure New. Brokers, Backlog, Graveyard and Source are needed; the zero value of every
-// other field is its default.
+// Options configure New. Brokers, Backlog, Graveyard and Source are required; the zero value of
+// every other field means its default.
 type Options struct {
 	Brokers   []string         // host:port
-	Namespace string           // what topics and groups begin with (smartdrive)
-	Source    string           // of records that Send publishes: "smartdrive/<installation id>"
-	Backlog   stream.Backlog   // what RunRelay sends
-	Graveyard stream.Graveyard // where RunDead puts what died
-	// Consumers are those whose retry topics exist from the start on; others get theirs when they
-	// open a session.
+	Namespace string           // prefix of topics and groups (default smartdrive)
+	Source    string           // source of the records that Send publishes: "smartdrive/<installation id>"
+	Backlog   stream.Backlog   // records for RunRelay
+	Graveyard stream.Graveyard // destination of RunDead
+	// Consumers are the subscriptions whose retry topics are created at the start; others are
+	// created by Open.
 	Consumers []stream.Subscription
-	// TLS encrypts all connections; Roots are who may vouch for the brokers (those of the system).
+	// TLS encrypts all connections. Roots are the trusted certificates (default: the system's).
 	TLS   bool
 	Roots *x509.CertPool
-	// User and Password say who comes, by the mechanism SASL: scram-sha-512 (the default),
-	// scram-sha-256 or plain.
+	// User and Password authenticate by the mechanism SASL: scram-sha-512 (default), scram-sha-256
+	// or plain. Without User there is no authentication.
 	User, Password, SASL string
-	// Targets are the topics that records of other producers may go to from a level (none); none of
-	// them is in the namespace.
+	// Targets are the topics to which other producers may send through a delay level (default
+	// none). They must be outside of the namespace.
 	Targets []string
-	// Levels are the delay levels (stream.Levels).
+	// Levels are the delay levels (default stream.Levels).
 	Levels []stream.Level
-	// Partitions of a new topic (12): as many sessions can share the work of a consumer.
+	// Partitions of a new topic (default 12); it bounds the sessions that share a consumer's work.
 	Partitions int32
-	// Replicas of a new topic (3, or as many brokers as there are if those are fewer).
+	// Replicas of a new topic (default 3, or the number of brokers if less).
 	Replicas int16
-	// RelayEvery is how often the relay looks for what other instances have published (100 ms).
+	// RelayEvery is the interval at which the relay looks for records of other instances (default
+	// 100 ms).
 	RelayEvery time.Duration
-	// SessionTimeout is how long the partitions of a process stay unread that was killed (10 s).
+	// SessionTimeout is the time until the partitions of a dead process are reassigned (default 10
+	// s).
 	SessionTimeout time.Duration
-	// Dial opens connections, for tests and proxies.
+	// Dial opens connections, for tests and proxies (default: net.Dialer).
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Late is told how late each record came back from its level.
+	// Late receives the delay of each record forwarded from a level, beyond its due time; nil:
+	// none.
 	Late func(l stream.Level, late time.Duration)
 	Now  func() time.Time // default time.Now
-	// Stamped is what Now said when the broker's clock showed stamp (the stamp itself), for tests
-	// that move Now.
+	// Stamped converts a broker's timestamp to the clock of Now, for tests that move Now (default:
+	// no change).
 	Stamped func(stamp time.Time) time.Time
 	Log     *slog.Logger // default slog.Default
 }
@@ -69,32 +72,32 @@ const (
 	defaultSessionTimeout = 10 * time.Second
 )
 
-// Counters tell what a Stream did since it was made.
+// Counters counts the work of a Stream since its creation.
 type Counters struct {
-	Relayed   atomic.Int64 // records and retries of the outbox that were sent
-	Resent    atomic.Int64 // of those, sent again because the mark could not be set
-	Sent      atomic.Int64 // records without a transaction
-	Forwarded atomic.Int64 // records that came back from a level
-	Foreign   atomic.Int64 // records of other producers that went from a level to their topic
-	Stray     atomic.Int64 // records on a level that name no consumer: now dead letters
-	Drained   atomic.Int64 // dead letters that were read from the dlq
-	Moved     atomic.Int64 // partitions that were taken away from a session or a level
-	Dropped   atomic.Int64 // outcomes that were not settled because their partition had moved
-	Errors    atomic.Int64 // times one of the loops had to pause
+	Relayed   atomic.Int64 // records and retries of the outbox sent
+	Resent    atomic.Int64 // of Relayed, records to be sent again because marking failed
+	Sent      atomic.Int64 // records sent by Send
+	Forwarded atomic.Int64 // records forwarded from a level
+	Foreign   atomic.Int64 // records of other producers forwarded to their topic
+	Stray     atomic.Int64 // records on a level without a valid consumer; sent to the dlq
+	Drained   atomic.Int64 // dead letters imported from the dlq
+	Moved     atomic.Int64 // partitions revoked from a session or a level
+	Dropped   atomic.Int64 // outcomes ignored because their partition was revoked
+	Errors    atomic.Int64 // outages of the loops
 }
 
-// Stream is a stream on Kafka. It is safe for concurrent use.
+// Stream is the stream on Kafka. It is safe for concurrent use.
 type Stream struct {
-	opt      Options
-	cl       *kgo.Client // produces; not a member of any group
-	others   *kgo.Client // produces on the topics of others, and gives up; nil: there are no Targets
-	admin    *kadm.Client
-	counters Counters
-	levels   levelState
+	opt           Options
+	cl            *kgo.Client // producer; not a member of a group
+	foreignClient *kgo.Client // producer for topics of other producers, with timeouts; nil without Targets
+	admin         *kadm.Client
+	counters      Counters
+	levels        levelState
 
 	mu      sync.Mutex
-	known   map[string]spec // topics that exist, by name
-	deleted map[string]spec // topics that were known and are to be created again, by name
+	known   map[string]topicSpec // topics known to exist, by name
+	deleted map[string]topicSpec // topics once known and to be created again, by name
 	open    map[*session]struct{}
 }
 
@@ -103,7 +106,8 @@ var (
 	_ stream.Sender = (*Stream)(nil)
 )
 
-// New makes a client; it reaches for the brokers only when it is used. Close ends it.
+// New returns a Stream. It connects on first use. Invalid names in opt fail with BadRequest. The
+// caller must call Close.
 func New(opt Options) (*Stream, error) {
 	opt.Namespace = cmp.Or(opt.Namespace, "smartdrive")
 	opt.Partitions = cmp.Or(opt.Partitions, defaultPartitions)
@@ -119,13 +123,13 @@ func New(opt Options) (*Stream, error) {
 		opt.Stamped = func(stamp time.Time) time.Time { return stamp }
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
-	if !legal(opt.Namespace) {
+	if !validName(opt.Namespace) {
 		return nil, drive.Bad("namespace", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", opt.Namespace)
 	}
 	if err := opt.checkTargets(); err != nil {
 		return nil, err
 	}
-	s := &Stream{opt: opt, known: map[string]spec{}, deleted: map[string]spec{}, open: map[*session]struct{}{}}
+	s := &Stream{opt: opt, known: map[string]topicSpec{}, deleted: map[string]topicSpec{}, open: map[*session]struct{}{}}
 	cl, err := s.producer()
 	if err != nil {
 		return nil, err
@@ -134,14 +138,14 @@ func New(opt Options) (*Stream, error) {
 	if len(opt.Targets) == 0 {
 		return s, nil
 	}
-	// What is given up may be there all the same: it is sent again, and is there twice then.
-	if s.others, err = s.producer(kgo.AllowIdempotentProduceCancellation()); err != nil {
+	// A cancelled message may have been sent; it is then sent twice.
+	if s.foreignClient, err = s.producer(kgo.AllowIdempotentProduceCancellation()); err != nil {
 		cl.Close()
 	}
 	return s, err
 }
 
-// producer makes a client that produces.
+// producer returns a client that produces.
 func (s *Stream) producer(more ...kgo.Opt) (*kgo.Client, error) {
 	cl, err := kgo.NewClient(s.client(append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -156,30 +160,30 @@ func (s *Stream) producer(more ...kgo.Opt) (*kgo.Client, error) {
 }
 
 const (
-	// linger is how long a record waits for others of its partition.
+	// linger is the time that a record waits for others of its partition.
 	linger = 2 * time.Millisecond
-	// unknownTopicTries is how often a topic is looked up before a record for it fails: what was
-	// just created is not known to every broker yet.
+	// unknownTopicTries bounds the look-ups of a topic before its records fail. A new topic is not
+	// known to every broker immediately.
 	unknownTopicTries = 8
-	// metadataEvery is how soon after another a change of leaders is looked up: the default of 5 s
-	// is most of an outage.
+	// metadataEvery is the least interval between look-ups of the partition leaders. The default of
+	// 5 s would prolong outages.
 	metadataEvery = 250 * time.Millisecond
 	dialTime      = 5 * time.Second
 )
 
-// client returns the options that all clients share, and more.
+// client returns the options common to all clients, followed by more.
 func (s *Stream) client(more ...kgo.Opt) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.opt.Brokers...), kgo.ClientID(s.opt.Namespace), kgo.MetadataMinAge(metadataEvery), kgo.DialTimeout(dialTime),
 	}
-	opts = append(opts, s.opt.secure()...)
+	opts = append(opts, s.opt.securityOptions()...)
 	if s.opt.Dial != nil {
 		opts = append(opts, kgo.Dialer(s.opt.Dial))
 	}
 	return append(opts, more...)
 }
 
-// Close ends the client and every session that is open.
+// Close closes all sessions and clients.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	var sessions []*session
@@ -192,13 +196,13 @@ func (s *Stream) Close() error {
 		errs = append(errs, one.Close())
 	}
 	s.cl.Close()
-	if s.others != nil {
-		s.others.Close()
+	if s.foreignClient != nil {
+		s.foreignClient.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// Counters returns the counters.
+// Counters returns the live counters.
 func (s *Stream) Counters() *Counters { return &s.counters }
 
 // Send implements stream.Sender.
@@ -213,7 +217,7 @@ func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 		if err != nil {
 			return err
 		}
-		messages[i] = message(s.topic(r.Topic), keyText(r.Key), event)
+		messages[i] = newMessage(s.topic(r.Topic), keyText(r.Key), event)
 	}
 	if err := s.produce(ctx, messages); err != nil {
 		return fmt.Errorf("send %d records: %w", len(records), err)
@@ -222,7 +226,7 @@ func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 	return nil
 }
 
-// produce returns when all messages are durable, or some are not.
+// produce sends messages and waits until all are durable. On error some may be durable.
 func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
 	for _, err := range s.produceAll(ctx, s.cl, messages) {
 		if err != nil {
@@ -232,9 +236,9 @@ func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
 	return nil
 }
 
-// produceAll sends messages in their order and returns what became of each. The client does not
-// give up a message that a broker may have, lest a later one gets its number; when ctx ends we do
-// not wait for that, and such a message may be durable although it has an error.
+// produceAll sends messages in order and returns the result of each. If ctx ends first, the
+// remaining results are errUnknown; those messages may still become durable, because the client
+// does not cancel a message that a broker may have.
 func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo.Record) []error {
 	type result struct {
 		i   int
@@ -258,9 +262,10 @@ func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo
 	return errs
 }
 
-// errUnknown is what became of a message whose answer was not waited for.
+// errUnknown is the result of a message whose acknowledgement was not awaited.
 var errUnknown error = drive.Fail(drive.Unavailable, "reason", "no answer in time")
 
+// keyText returns the message key of an account: "" for zero.
 func keyText(key drive.AccountID) string {
 	if key.IsZero() {
 		return ""
@@ -268,8 +273,8 @@ func keyText(key drive.AccountID) string {
 	return key.String()
 }
 
-// classify translates the client's errors. Nearly all that can go wrong with a broker is that it
-// cannot do it now; what is left is ours.
+// classify maps an error of the client library: refused requests stay as they are (a bug or a
+// missing permission), a closed client becomes Stopping, all others Unavailable.
 func classify(err error) error {
 	var broker *kerr.Error
 	switch {

@@ -18,53 +18,62 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// The names begin with the namespace, as those of package stream begin with "smartdrive".
+// topic returns the name of a topic on the broker: the namespace replaces "smartdrive".
 func (s *Stream) topic(t stream.Topic) string { return s.opt.Namespace + "." + short(t) }
 
+// level returns the topic of a delay level.
 func (s *Stream) level(l stream.Level) string { return s.opt.Namespace + ".delay." + l.Name }
 
+// retry returns the retry topic of a consumer.
 func (s *Stream) retry(consumer string, t stream.Topic) string {
 	return s.opt.Namespace + ".retry." + consumer + "." + short(t)
 }
 
+// dlq returns the topic of dead letters.
 func (s *Stream) dlq() string { return s.opt.Namespace + ".dlq" }
 
-// group of a consumer: one for each topic, as there is a cursor for each.
+// group returns the group of a consumer: one per topic.
 func (s *Stream) group(consumer string, t stream.Topic) string {
 	return s.opt.Namespace + "." + consumer + "." + short(t)
 }
 
+// levelGroup returns the group of RunLevels.
 func (s *Stream) levelGroup() string { return s.opt.Namespace + ".delay" }
 
+// dlqGroup returns the group of RunDead.
 func (s *Stream) dlqGroup() string { return s.opt.Namespace + ".dlq" }
 
+// short returns the topic name without "smartdrive.".
 func short(t stream.Topic) string { return strings.TrimPrefix(string(t), "smartdrive.") }
 
-// legal reports whether a name may be part of a topic's, which Kafka limits to 249 of these.
-func legal(name string) bool { return name != "" && len(name) <= 80 && legalName.MatchString(name) }
+// validName reports whether a name may be part of a topic name. Kafka allows these characters and
+// 249 of them.
+func validName(name string) bool {
+	return name != "" && len(name) <= 80 && namePattern.MatchString(name)
+}
 
-var legalName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
 const (
 	week = 7 * 24 * time.Hour
-	// What waits must outlive an outage of whoever reads it; a dead letter also the holidays of who
-	// looks at it.
+	// Retention must outlast an outage of the readers; for dead letters also an administrator's
+	// absence.
 	keepRecords = week
 	keepDead    = 30 * 24 * time.Hour
 )
 
-// spec is what a topic must be like.
-type spec struct {
-	name     string
-	keep     time.Duration // retention.ms is at least this
-	appended bool          // its timestamps are the broker's
+// topicSpec describes the required settings of a topic.
+type topicSpec struct {
+	name             string
+	retention        time.Duration // least retention.ms
+	brokerTimestamps bool          // timestamps are set by the broker
 }
 
-// specs returns all topics that must be there.
-func (s *Stream) specs() []spec {
-	var all []spec
+// specs returns all topics that must exist.
+func (s *Stream) specs() []topicSpec {
+	var all []topicSpec
 	for _, t := range stream.Topics() {
-		all = append(all, spec{name: s.topic(t), keep: keepRecords})
+		all = append(all, topicSpec{name: s.topic(t), retention: keepRecords})
 	}
 	for _, l := range s.opt.Levels {
 		all = append(all, s.levelSpec(l))
@@ -72,15 +81,17 @@ func (s *Stream) specs() []spec {
 	for _, sub := range s.opt.Consumers {
 		all = append(all, s.retrySpec(sub.Consumer, sub.Topic))
 	}
-	return append(all, spec{name: s.dlq(), keep: keepDead})
+	return append(all, topicSpec{name: s.dlq(), retention: keepDead})
 }
 
-func (s *Stream) levelSpec(l stream.Level) spec {
-	return spec{name: s.level(l), keep: l.Delay + week, appended: true}
+// levelSpec returns the topic of a delay level.
+func (s *Stream) levelSpec(l stream.Level) topicSpec {
+	return topicSpec{name: s.level(l), retention: l.Delay + week, brokerTimestamps: true}
 }
 
-func (s *Stream) retrySpec(consumer string, t stream.Topic) spec {
-	return spec{name: s.retry(consumer, t), keep: keepRecords}
+// retrySpec returns the retry topic of a consumer.
+func (s *Stream) retrySpec(consumer string, t stream.Topic) topicSpec {
+	return topicSpec{name: s.retry(consumer, t), retention: keepRecords}
 }
 
 const (
@@ -91,26 +102,28 @@ const (
 	keyMaxBytes  = "max.message.bytes"
 
 	appendTime = "LogAppendTime"
-	// largestMessage is an event with its headers, and room.
+	// largestMessage is the greatest size of an event with its headers, with reserve.
 	largestMessage = 2*stream.MaxEvent + 16<<10
 )
 
-func (t spec) settings(replicas int16) map[string]*string {
+// settings returns the settings for creating the topic.
+func (t topicSpec) settings(replicas int16) map[string]*string {
 	set := map[string]*string{
-		keyRetention: new(strconv.FormatInt(t.keep.Milliseconds(), 10)), keyCleanup: new("delete"), keyMinISR: new("1"),
+		keyRetention: new(strconv.FormatInt(t.retention.Milliseconds(), 10)), keyCleanup: new("delete"), keyMinISR: new("1"),
 	}
-	if t.appended {
+	if t.brokerTimestamps {
 		set[keyTimestamp] = new(appendTime)
 	}
 	if replicas >= maxReplicas {
-		set[keyMinISR] = new("2") // one broker may be away, and one may be lost with what it has
+		set[keyMinISR] = new("2") // one broker may be down while another is lost with its data
 	}
 	return set
 }
 
-// ensure creates the topics that are not there. Who else does it at the same time is not an error.
-func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
-	var missing []spec
+// ensure creates missing topics and waits until the brokers know them. Topics created concurrently
+// are not an error.
+func (s *Stream) ensure(ctx context.Context, topics ...topicSpec) error {
+	var missing []topicSpec
 	s.mu.Lock()
 	for _, t := range topics {
 		if _, known := s.known[t.name]; !known {
@@ -137,7 +150,7 @@ func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 			s.opt.Log.ErrorContext(ctx, "a Kafka topic was deleted; it is created again, and the records it held are lost", "topic", t.name)
 		}
 	}
-	if err := s.await(ctx, missing); err != nil {
+	if err := s.awaitTopics(ctx, missing); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -185,17 +198,17 @@ func (s *Stream) recreate(ctx context.Context) error {
 	return s.ensure(ctx, topics...)
 }
 
-// spread is how long the brokers may take to hear of a new topic: one that makes a thousand
-// partitions for others meanwhile was seen to take longer than half a minute.
-const spread = 2 * time.Minute
+// spreadTime bounds the time until all brokers know a new topic. A broker that creates a thousand
+// other partitions meanwhile takes more than half a minute.
+const spreadTime = 2 * time.Minute
 
-// await waits until the brokers know topics that were created.
-func (s *Stream) await(ctx context.Context, topics []spec) error {
+// awaitTopics waits until the brokers know the topics, at most spreadTime.
+func (s *Stream) awaitTopics(ctx context.Context, topics []topicSpec) error {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.name
 	}
-	for until := time.Now().Add(spread); ; pause(ctx, nil, firstPause/2) {
+	for until := time.Now().Add(spreadTime); ; pause(ctx, nil, firstPause/2) {
 		configs, err := s.admin.DescribeTopicConfigs(ctx, names...)
 		for _, c := range configs {
 			err = errors.Join(err, c.Err)
@@ -206,6 +219,7 @@ func (s *Stream) await(ctx context.Context, topics []spec) error {
 	}
 }
 
+// replicas returns the replication factor for new topics.
 func (s *Stream) replicas(ctx context.Context) (int16, error) {
 	if s.opt.Replicas > 0 {
 		return s.opt.Replicas, nil
@@ -217,9 +231,8 @@ func (s *Stream) replicas(ctx context.Context) (int16, error) {
 	return int16(min(len(brokers), maxReplicas)), nil
 }
 
-// Check creates what is missing and says what is wrong with what is there: each fault is an error
-// of its own, one line each when they are printed. Unavailable means that the brokers could not be
-// asked.
+// Check creates missing topics and checks the existing ones. It returns one joined error per fault,
+// each of kind Precondition. Unavailable means that no broker answered.
 func (s *Stream) Check(ctx context.Context) error {
 	if err := s.checkVersions(ctx); err != nil {
 		return err
@@ -243,14 +256,15 @@ func (s *Stream) Check(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// A broker is judged by what it speaks: version 16 of Fetch came with Kafka 3.7 (KIP-951), the
-// oldest release we test.
+// The broker's version is detected by its protocol: version 16 of Fetch came with Kafka 3.7
+// (KIP-951), the oldest release that we test.
 const (
-	oldest       = "3.7"
+	oldestKafka  = "3.7"
 	fetchKey     = 1
 	fetchVersion = 16
 )
 
+// checkVersions returns a Precondition error if a broker is too old.
 func (s *Stream) checkVersions(ctx context.Context) error {
 	versions, err := s.admin.ApiVersions(ctx)
 	if err != nil {
@@ -261,14 +275,14 @@ func (s *Stream) checkVersions(ctx context.Context) error {
 			return fmt.Errorf("ask broker %d for its version: %w", v.NodeID, classify(v.Err))
 		}
 		if highest, _ := v.KeyMaxVersion(fetchKey); highest < fetchVersion {
-			return drive.Fail(drive.Precondition, "broker", v.NodeID, "version", v.VersionGuess(), "oldest", oldest)
+			return drive.Fail(drive.Precondition, "broker", v.NodeID, "version", v.VersionGuess(), "oldest", oldestKafka)
 		}
 	}
 	return nil
 }
 
-// check compares the settings that the stream relies on.
-func (t spec) check(configs kadm.ResourceConfigs) error {
+// check returns the settings that do not meet the requirements, as joined Precondition errors.
+func (t topicSpec) check(configs kadm.ResourceConfigs) error {
 	config, err := configs.On(t.name, nil)
 	if err == nil {
 		err = config.Err
@@ -291,11 +305,11 @@ func (t spec) check(configs kadm.ResourceConfigs) error {
 	if strings.Contains(value(keyCleanup), "compact") {
 		wrong(keyCleanup, "delete")
 	}
-	if t.appended && value(keyTimestamp) != appendTime {
+	if t.brokerTimestamps && value(keyTimestamp) != appendTime {
 		wrong(keyTimestamp, appendTime)
 	}
-	if keep, err := strconv.ParseInt(value(keyRetention), 10, 64); err == nil && keep >= 0 && keep < t.keep.Milliseconds() {
-		wrong(keyRetention, fmt.Sprintf("at least %d", t.keep.Milliseconds()))
+	if keep, err := strconv.ParseInt(value(keyRetention), 10, 64); err == nil && keep >= 0 && keep < t.retention.Milliseconds() {
+		wrong(keyRetention, fmt.Sprintf("at least %d", t.retention.Milliseconds()))
 	}
 	if size, err := strconv.Atoi(value(keyMaxBytes)); err == nil && size < largestMessage {
 		wrong(keyMaxBytes, fmt.Sprintf("at least %d", largestMessage))

@@ -95,7 +95,7 @@ func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained
 		return nil
 	}
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		position, err := o.position(ctx, tx, log, letters[0].Position.Partition)
+		position, err := o.drainPosition(ctx, tx, log, letters[0].Position.Partition)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained
 }
 
 // drainPosition returns the import mark of a partition; it inserts -1 for a new partition.
-func (o *Outbox) position(ctx context.Context, tx *sqldb.Tx, log string, shard int32) (position int64, err error) {
+func (o *Outbox) drainPosition(ctx context.Context, tx *sqldb.Tx, log string, shard int32) (position int64, err error) {
 	const find = "SELECT position FROM drains WHERE log = ? AND shard = ?"
 	err = tx.QueryRow(ctx, find, log, shard).Scan(&position)
 	if !drive.IsKind(err, drive.NotFound) {

@@ -110,7 +110,7 @@ func panics(t *testing.T, f *Fixture) {
 	want(t, "the retry", w.Pass(t), "a")
 }
 
-// kill lets the record of this subject fail until it is dead.
+// kill makes the record of the subject fail until it is a dead letter.
 func kill(t *testing.T, f *Fixture, w *Worker, subject string) {
 	t.Helper()
 	w.Answer = failing(subject)
@@ -123,6 +123,7 @@ func kill(t *testing.T, f *Fixture, w *Worker, subject string) {
 	want(t, "after its death", w.Pass(t))
 }
 
+// letters returns the dead letters and fails the test unless there are n.
 func letters(t *testing.T, f *Fixture, n int) []stream.DeadLetter {
 	t.Helper()
 	list, err := f.Dead.List(t.Context(), 100, 0)

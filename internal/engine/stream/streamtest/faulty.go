@@ -8,11 +8,11 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Faulty is a Source whose sessions fail once when told to.
+// Faulty is a Source whose sessions fail once on demand.
 type Faulty struct {
 	stream.Source
-	FailSettle bool // the next Settle does nothing and fails
-	LoseReply  bool // the next Settle succeeds and says that it failed
+	FailSettle bool // the next Settle fails without effect
+	LoseReply  bool // the next Settle succeeds but returns an error
 }
 
 var errFault = errors.New("injected")

@@ -1,5 +1,5 @@
-// Package streamtest is the conformance suite of package stream: every adapter passes Run. Its
-// subtests are named after the sentences of the contract.
+// Package streamtest is the conformance suite of package stream; every adapter must pass Run.
+// Subtests are named after sentences of the contract.
 package streamtest
 
 import (
@@ -16,56 +16,58 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Clock is the time of an adapter.
+// Clock is the clock of an adapter under test.
 type Clock interface {
 	Now() time.Time
-	// Advance returns when the clock shows so much more.
+	// Advance moves the clock by d and returns when Now shows the new time.
 	Advance(d time.Duration)
 }
 
-// NewClock returns a clock that stands at some moment and moves only by Advance.
-func NewClock() Clock { return &standing{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)} }
+// NewClock returns a clock at a fixed time that moves only by Advance.
+func NewClock() Clock { return &manualClock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)} }
 
-type standing struct {
+// manualClock is a clock that moves only by Advance.
+type manualClock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (c *standing) Now() time.Time {
+func (c *manualClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *standing) Advance(d time.Duration) {
+func (c *manualClock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
 // Fixture is an empty stream of an adapter under test. The zero value of the fields from Levels on
-// is that of an adapter which does at once what it does.
+// fits an adapter without background work.
 type Fixture struct {
 	DB        *sqldb.DB
 	Publisher stream.Publisher
 	Source    stream.Source
 	Dead      stream.DeadLetters
 	Clock     Clock
-	// Levels are those of the adapter (stream.Levels).
+	// Levels are the delay levels of the adapter (default stream.Levels).
 	Levels []stream.Level
-	// Slack is how late a retry may be, and more than a Pass takes.
+	// Slack bounds the delay of a retry beyond its due time; it exceeds the duration of a Pass.
 	Slack time.Duration
-	// Long is a time after which nothing more comes (24 h).
+	// Long is a time after which no retry is pending (default 24 h).
 	Long time.Duration
-	// Quiet returns when all that was published, replayed or is due is where the next Poll finds
-	// it, and all that has died is in the list.
+	// Quiet waits until all published, replayed and due records are available to the next Poll, and
+	// all dead letters are in the list. Nil: always so.
 	Quiet func(t testing.TB)
-	// Shared says that sessions of a consumer share its records.
+	// Shared says that sessions of a consumer share partitions.
 	Shared bool
 
 	workers map[string]*Worker
 }
 
+// levels returns the delay levels of the adapter.
 func (f *Fixture) levels() []stream.Level {
 	if f.Levels == nil {
 		return stream.Levels()
@@ -73,19 +75,20 @@ func (f *Fixture) levels() []stream.Level {
 	return f.Levels
 }
 
-// almost moves the clock to shortly before what waits on a level is due, and then rest to shortly
+// almost moves the clock to just before retries of a level are due; rest then moves it to just
 // after.
 func (f *Fixture) almost(level int) {
 	f.Clock.Advance(f.levels()[level].Delay - f.Slack - time.Nanosecond)
 }
 func (f *Fixture) rest() { f.Clock.Advance(f.Slack + 2*time.Millisecond) }
 
-// after moves the clock to when what waits on a level is due.
+// after moves the clock to the time at which retries of a level are due.
 func (f *Fixture) after(level int) { f.Clock.Advance(f.levels()[level].Delay + f.Slack) }
 
-// long moves the clock by a time after which nothing more comes.
+// long moves the clock until no retry is pending.
 func (f *Fixture) long() { f.Clock.Advance(cmp.Or(f.Long, 24*time.Hour)) }
 
+// quiet calls Quiet, if set.
 func (f *Fixture) quiet(t testing.TB) {
 	t.Helper()
 	if f.Quiet != nil {
@@ -96,7 +99,7 @@ func (f *Fixture) quiet(t testing.TB) {
 // Account is the key of records whose key does not matter.
 var Account = drive.NewID[drive.AccountID]()
 
-// Publish publishes one record for each subject, all in one transaction.
+// Publish publishes one record per subject in one transaction.
 func (f *Fixture) Publish(t testing.TB, key drive.AccountID, subjects ...string) []stream.Record {
 	t.Helper()
 	records := Records(t, key, subjects...)
@@ -109,7 +112,7 @@ func (f *Fixture) Publish(t testing.TB, key drive.AccountID, subjects ...string)
 	return records
 }
 
-// Records makes one record for each subject.
+// Records returns one record per subject.
 func Records(t testing.TB, key drive.AccountID, subjects ...string) []stream.Record {
 	t.Helper()
 	records := make([]stream.Record, len(subjects))
@@ -123,20 +126,20 @@ func Records(t testing.TB, key drive.AccountID, subjects ...string) []stream.Rec
 	return records
 }
 
-// Worker is a consumer that remembers what it was handed and answers as it is told.
+// Worker is a consumer that records its deliveries and returns the results of Answer.
 type Worker struct {
 	*stream.Runner
 	Answer func(stream.Record) error // nil: success
 
 	f       *Fixture
-	session stream.Session // the last one
-	closed  bool           // Poll returns nothing
+	session stream.Session // the latest
+	closed  bool           // Poll returns no records
 	mu      sync.Mutex
 	Got     []stream.Record
 }
 
-// Work makes a consumer of TopicUploads. A second one of the same name is what runs after a crash
-// of the first.
+// Work returns a worker for TopicUploads. A second worker of the same name simulates a restart
+// after a crash of the first.
 func (f *Fixture) Work(name string, adjust ...func(*stream.Consumer)) *Worker {
 	w := &Worker{f: f}
 	c := stream.Consumer{Name: name, Topic: stream.TopicUploads, Handle: w.handle}
@@ -151,51 +154,51 @@ func (f *Fixture) Work(name string, adjust ...func(*stream.Consumer)) *Worker {
 		f.workers = map[string]*Worker{}
 	}
 	f.workers[id] = w
-	w.Runner = stream.NewRunner(tap{f.Source, w}, c, stream.Options{
+	w.Runner = stream.NewRunner(recordingSource{f.Source, w}, c, stream.Options{
 		Now: f.Clock.Now, Levels: f.Levels, Log: slog.New(slog.DiscardHandler),
-		SettleTime: 2 * time.Minute, // on a busy machine a step is slow, and a test takes a failed one for a fault
+		SettleTime: 2 * time.Minute, // on a busy machine settling is slow, and must not look like a fault
 	})
 	return w
 }
 
-// tap remembers the session of a worker.
-type tap struct {
+// recordingSource is a Source that stores the session in the worker.
+type recordingSource struct {
 	stream.Source
 	w *Worker
 }
 
-func (s tap) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
+func (s recordingSource) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	session, err := s.Source.Open(ctx, sub)
 	s.w.session = session
 	if err != nil || !s.w.closed {
 		return session, err
 	}
-	door := &door{Session: session, w: s.w}
+	door := &gatedSession{Session: session, w: s.w}
 	if sharer, ok := session.(stream.Sharer); ok {
-		return sharedDoor{door, sharer}, nil
+		return sharedGatedSession{door, sharer}, nil
 	}
 	return door, nil
 }
 
-// door is a session that returns nothing while its worker is closed.
-type door struct {
+// gatedSession is a session that returns no records while its worker is closed.
+type gatedSession struct {
 	stream.Session
 	w *Worker
 }
 
-func (d *door) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
+func (d *gatedSession) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	if d.w.closed {
 		return nil, time.Time{}, nil
 	}
 	return d.Session.Poll(ctx, limit)
 }
 
-type sharedDoor struct {
-	*door
+type sharedGatedSession struct {
+	*gatedSession
 	stream.Sharer
 }
 
-// crash ends the worker's session, which settles nothing.
+// crash closes the worker's session without settling.
 func (w *Worker) crash() {
 	if w.session != nil {
 		_ = w.session.Close()
@@ -212,8 +215,7 @@ func (w *Worker) handle(_ context.Context, r stream.Record) error {
 	return w.Answer(r)
 }
 
-// Pass runs the consumer until there is nothing more to do now and returns the subjects that it was
-// handed.
+// Pass runs the consumer until no work is left now, and returns the subjects of the deliveries.
 func (w *Worker) Pass(t testing.TB) []string {
 	t.Helper()
 	w.Got = nil
@@ -221,11 +223,12 @@ func (w *Worker) Pass(t testing.TB) []string {
 	if w.f.Quiet != nil {
 		w.f.Quiet(t)
 		w.drain(t)
-		w.f.Quiet(t) // what failed is where it belongs
+		w.f.Quiet(t) // failed records have reached their level or the dead letters
 	}
 	return w.Subjects()
 }
 
+// drain runs the consumer until it reports no more work.
 func (w *Worker) drain(t testing.TB) {
 	t.Helper()
 	for {
@@ -239,13 +242,13 @@ func (w *Worker) drain(t testing.TB) {
 	}
 }
 
-// Ready lets the consumer find what was published, without handing it over.
+// Ready makes the published records available to the consumer without delivering them.
 func (w *Worker) Ready(t testing.TB) {
 	t.Helper()
 	if w.f.Quiet == nil {
 		return
 	}
-	if w.session == nil { // a session that is slow to be polled has found something by then
+	if w.session == nil { // by then even a slowly assigned session has its records
 		w.closed = true
 		if _, err := w.RunOnce(t.Context()); err != nil {
 			t.Fatalf("consume: %v", err)
@@ -255,7 +258,7 @@ func (w *Worker) Ready(t testing.TB) {
 	w.f.Quiet(t)
 }
 
-// Subjects returns the subjects of what was handed over since the last Pass began.
+// Subjects returns the subjects delivered since the last Pass began.
 func (w *Worker) Subjects() []string {
 	var subjects []string
 	for _, r := range w.Got {
@@ -264,9 +267,10 @@ func (w *Worker) Subjects() []string {
 	return subjects
 }
 
-// settleNow makes every ack durable at once.
+// settleNow makes the consumer settle every ack immediately.
 func settleNow(c *stream.Consumer) { c.Batch = 1 }
 
+// failing returns an Answer that fails the record of the subject.
 func failing(subject string) func(stream.Record) error {
 	return func(r stream.Record) error {
 		if r.Subject == subject {

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// sharedRecords is what a second session of a consumer does where sessions share: each record is
-// handed to one of them, and those of one that ends to the other.
+// sharedRecords tests two sessions that share a consumer: each record goes to one of them, and
+// after one ends all go to the other.
 func sharedRecords(t *testing.T, f *Fixture) {
 	first := f.Work("w", settleNow)
 	first.Pass(t)
@@ -33,7 +33,7 @@ func sharedRecords(t *testing.T, f *Fixture) {
 		slices.Sort(both)
 		return a, b, both
 	}
-	for begun := time.Now(); ; { // until the first has heard of the second; what moves meanwhile may come to both
+	for begun := time.Now(); ; { // until both have partitions; a rebalance may deliver records to both
 		a, b, both := round()
 		want(t, "while they come to share", slices.Compact(both), sent...)
 		if len(a) > 0 && len(b) > 0 {
@@ -53,6 +53,7 @@ func sharedRecords(t *testing.T, f *Fixture) {
 	want(t, "the one that is left", got, sent...)
 }
 
+// sideBySide makes the consumer handle four records at once and settle each ack immediately.
 func sideBySide(c *stream.Consumer) { c.Parallel, c.Batch = 4, 1 }
 
 func slowKey(t *testing.T, f *Fixture) {

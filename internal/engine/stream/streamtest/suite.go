@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Run runs the suite; open makes an empty stream for one subtest.
+// Run runs the suite. open must return an empty stream for one subtest.
 func Run(t *testing.T, open func(*testing.T) *Fixture) {
 	for name, test := range Tests() {
 		t.Run(name, func(t *testing.T) {
@@ -24,7 +24,7 @@ func Run(t *testing.T, open func(*testing.T) *Fixture) {
 	}
 }
 
-// Tests returns the suite, for who runs each test in surroundings of its own.
+// Tests returns the tests of the suite by name, for callers that run each in its own environment.
 func Tests() map[string]func(*testing.T, *Fixture) {
 	return map[string]func(*testing.T, *Fixture){
 		"a record arrives as it was published":                        arrives,
@@ -56,6 +56,7 @@ func Tests() map[string]func(*testing.T, *Fixture) {
 	}
 }
 
+// want fails the test unless got equals subjects.
 func want(t testing.TB, what string, got []string, subjects ...string) {
 	t.Helper()
 	if diff := cmp.Diff(subjects, got); diff != "" {

@@ -73,7 +73,7 @@ type lease struct {
 	touched          atomic.Bool // touched since it fired
 }
 
-// kind holds the timers of one kind: a heap of entry numbers, and the tick of its first entry for
+// kindHeap holds the timers of one kind: a heap of entry numbers, and the tick of its first entry for
 // readers without the lock.
 type kindHeap struct {
 	heap []int32

@@ -60,7 +60,7 @@ func Traces(t *testing.T, open func(t *testing.T, c *Clock) timer.Queue) {
 	}
 }
 
-// numbered returns the i-th key of kind Park.
+// numberedKey returns the i-th key of kind Park.
 func numberedKey(i int) timer.Key {
 	k := timer.Key{Kind: timer.Park}
 	copy(k.ID[:], fmt.Sprintf("timer %d", i))
