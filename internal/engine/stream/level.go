@@ -9,8 +9,9 @@ type Level struct {
 	Delay time.Duration
 }
 
-// The first level outlasts a restart of a dependency, the last a night. After the last, a record
-// has failed five attempts over 71 minutes and needs an administrator.
+// levels are the delay levels. The first level outlasts a restart of a dependency, the last a
+// night. After the last, a record has failed five attempts over 71 minutes and needs an
+// administrator.
 var levels = [...]Level{
 	{"5s", 5 * time.Second},
 	{"1m", time.Minute},

@@ -40,7 +40,7 @@ func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Sess
 	return one, nil
 }
 
-// partitionListener is told of the partitions assigned to a group member and revoked from it.
+// partitionListener is notified of partitions assigned to a group member and revoked from it.
 type partitionListener interface {
 	assigned(parts map[string][]int32)
 	revoked(parts map[string][]int32)
