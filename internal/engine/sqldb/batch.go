@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Batch says which rows of a table DeleteBatch deletes.
+// Batch selects the rows that DeleteBatch deletes.
 type Batch struct {
 	Table string
-	Key   string // a column that is its primary key: an integer or text
+	Key   string // the primary key column: integer or text
 	Where string // with placeholders for Args
-	Order string // which go first: columns; empty: any
+	Order string // ORDER BY columns: which rows go first; empty: any
 	Args  []any
 	Limit int
 }
 
-// DeleteBatch deletes up to Limit rows, and returns how many. It reads their keys, locking nothing,
-// and then deletes by them: a DELETE that finds its rows by a subquery locks every row that it
-// looks at on MySQL, and waits for those that others have.
+// DeleteBatch deletes up to Limit rows and returns their number. It first reads the keys without
+// locks, then deletes by key. On MySQL, a DELETE with a subquery would lock every row that it
+// examines and wait for locked ones.
 func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	query := "SELECT " + b.Key + " FROM " + b.Table + " WHERE " + b.Where
 	if b.Order != "" {
@@ -30,7 +30,7 @@ func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	slices.SortFunc(keys, compareKeys) // so that two batches lock in the same order
+	slices.SortFunc(keys, compareKeys) // two concurrent batches must lock in the same order
 	n, err := tx.Exec(ctx, "DELETE FROM "+b.Table+" WHERE "+b.Key+" IN ("+Marks(len(keys))+") AND ("+b.Where+")",
 		slices.Concat(keys, b.Args)...)
 	if err != nil {
@@ -39,7 +39,7 @@ func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	return n, nil
 }
 
-// scanKey reads a key as it must be given back: bytes would be compared in another way than text.
+// scanKey reads a key as int64 or string: MySQL compares []byte differently.
 func scanKey(key *any, scan func(...any) error) error {
 	err := scan(key)
 	if b, ok := (*key).([]byte); ok {
@@ -48,6 +48,7 @@ func scanKey(key *any, scan func(...any) error) error {
 	return err
 }
 
+// compareKeys orders keys: integers by value, others as text.
 func compareKeys(a, b any) int {
 	if x, ok := a.(int64); ok {
 		y, _ := b.(int64)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// defaultConnections is Options.Connections of who does not say.
+// defaultConnections is the default of Options.Connections.
 const defaultConnections = 32
 
-// Budget is how many connections to a server a DB takes at most that was opened with so many; 0:
-// the default.
+// Budget returns the greatest number of server connections of a DB opened with Options.Connections
+// = connections.
 func Budget(connections int) int {
 	if connections == 0 {
 		connections = defaultConnections
@@ -17,11 +17,11 @@ func Budget(connections int) int {
 	return connections + readers(connections)
 }
 
-// readers is how many connections there are for reading beside those for transactions.
+// readers returns the number of connections for reads outside transactions.
 func readers(connections int) int { return max(1, connections/2) }
 
-// MaxConnections is how many connections the server allows this user, all of its clients together;
-// 0: there is no bound.
+// MaxConnections returns the server's limit on connections for this user, over all its clients; 0:
+// no limit.
 func (db *DB) MaxConnections(ctx context.Context) (n int, err error) {
 	if db.Dialect() == SQLite {
 		return 0, nil

@@ -12,17 +12,16 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// ReasonDamaged is the arg "reason" of errors of kind Unavailable that come from a SQLite file with
-// damaged pages.
+// ReasonDamaged is the arg "reason" of Unavailable errors caused by a damaged SQLite file.
 const ReasonDamaged = "database-damaged"
 
-// IsDamaged reports whether err says that a SQLite file is damaged, or is no database at all.
+// IsDamaged reports whether err says that a SQLite file is damaged or not a database.
 func IsDamaged(err error) bool {
 	lite, ok := errors.AsType[*sqlite.Error](err)
 	return ok && slices.Contains([]int{lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB}, lite.Code()&0xff)
 }
 
-// argsOf returns the args of a classified error besides its kind.
+// argsOf returns the args of the drive.Error for err.
 func argsOf(err error) []any {
 	if IsDamaged(err) {
 		return []any{"reason", ReasonDamaged}
@@ -30,9 +29,9 @@ func argsOf(err error) []any {
 	return nil
 }
 
-// CheckPages reads the whole SQLite file beside its users and returns what is wrong with it, at
-// most 20 lines; none: all is well. thorough also compares each index with its table, which takes
-// several times as long. A database on a server is not checked: it does that itself.
+// CheckPages reads the whole SQLite file, while in use, and returns at most 20 lines about damage;
+// none if it is sound. With thorough set it also compares each index with its table, which takes
+// several times longer. On MySQL it returns nothing: the server checks itself.
 func (db *DB) CheckPages(ctx context.Context, thorough bool) (found []string, err error) {
 	if r := db.routed(); r != nil {
 		return r.Primary().CheckPages(ctx, thorough)
@@ -50,8 +49,8 @@ func (db *DB) CheckPages(ctx context.Context, thorough bool) (found []string, er
 	return CheckFile(ctx, path, thorough)
 }
 
-// CheckFile is CheckPages of a file that may have other users. It has a connection of its own,
-// since one that is in use may have an earlier state of a page in memory.
+// CheckFile does the check of CheckPages on a file that may be in use. It opens its own connection,
+// because one in use may have an older page in its cache.
 func CheckFile(ctx context.Context, path string, thorough bool) (found []string, err error) {
 	db, err := sql.Open("sqlite", sqliteScheme+escapePath(path)+"?_pragma=busy_timeout(5000)&_pragma=ignore_check_constraints(1)")
 	if err != nil {
@@ -65,7 +64,7 @@ func CheckFile(ctx context.Context, path string, thorough bool) (found []string,
 	rows, err := db.QueryContext(ctx, pragma)
 	found, err = Scan(rows, err, func(line *string, scan func(...any) error) error { return scan(line) })
 	switch {
-	case IsDamaged(err): // the check itself cannot go on
+	case IsDamaged(err): // the check itself failed on the damage
 		return append(found, "SQLite cannot read on"), nil
 	case err != nil:
 		return nil, fmt.Errorf("check the pages of %s: %w", filepath.Base(path), err)

@@ -17,9 +17,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// classify translates the engine's errors: no row is NotFound, a full disk DiskFull, a busy,
-// unreachable or damaged database Unavailable. A damaged one is an outage, too: nothing that waits
-// is given up for it.
+// classify maps errors of the database to drive.Error: no row to NotFound, a full disk to DiskFull,
+// and a busy, unreachable or damaged database to Unavailable. Damage counts as an outage, so that
+// waiting work is retried. Other errors stay unchanged.
 func classify(err error) error {
 	var lite *sqlite.Error
 	var my *mysql.MySQLError
@@ -38,19 +38,21 @@ func classify(err error) error {
 	return err
 }
 
+// isNetwork reports whether err is a network error.
 func isNetwork(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// fullWhileAsked is the result of a log that has to be written before something else can be done to
-// it, and finds no room (gather_linux.go). It is one of an error of the disk, after which SQLite
-// rolls back the transaction; after SQLITE_FULL it may undo the statement alone. SQLite has no code
-// of this number.
-const fullWhileAsked = lib.SQLITE_IOERR | 200<<8
+// diskFullDuringOther is the result code when the collected log writes must go to a full disk
+// before another operation on the log (gather_linux.go). It is an I/O error code, so SQLite rolls
+// back the whole transaction; after SQLITE_FULL it may undo only the statement. SQLite itself does
+// not use the code.
+const diskFullDuringOther = lib.SQLITE_IOERR | 200<<8
 
+// kindOfCode maps a SQLite result code.
 func kindOfCode(code int) drive.Kind {
-	if code == fullWhileAsked {
+	if code == diskFullDuringOther {
 		return drive.DiskFull
 	}
 	switch code & 0xff { // the low byte is the primary result code (sqlite.org/rescode.html)
@@ -62,10 +64,10 @@ func kindOfCode(code int) drive.Kind {
 	return drive.Internal
 }
 
-// Numbers of the errors that MySQL and MariaDB have in common (mysqld_error.h).
+// Error numbers common to MySQL and MariaDB (mysqld_error.h).
 const (
 	erDiskFull        = 1021
-	erTableFull       = 1114 // also of a full disk
+	erTableFull       = 1114 // also for a full disk
 	erGetErrno        = 1030 // "Got error 28 ... from storage engine"
 	erCommit          = 1180 // the same during COMMIT
 	erWriteErrno      = 1026
@@ -73,41 +75,42 @@ const (
 	erDuplicateKey    = 1586 // with the name of the key
 	erLockTimeout     = 1205
 	erDeadlock        = 1213
-	erNoWait          = 3572 // MySQL: NOWAIT met a lock; MariaDB says 1205
+	erNoWait          = 3572 // MySQL: NOWAIT found a lock; MariaDB returns 1205
 	erDatabaseDenied  = 1044
 	erUserDenied      = 1045
 	erUnknownDatabase = 1049
-	erChanged         = 1020 // MariaDB with innodb_snapshot_isolation: the record has changed since it was read
+	erChanged         = 1020 // MariaDB with innodb_snapshot_isolation: the row changed since it was read
 )
 
-// away are the numbers that say that the server cannot do it now, or not here: it stops, is a
-// replica or has failed over, has no more connections or memory, or has ended ours.
-var away = []uint16{
+// unavailableNumbers lists the error numbers of a server that cannot serve now: it shuts down, is a
+// replica or failed over, lacks connections or memory, or ended our connection.
+var unavailableNumbers = []uint16{
 	1037, 1038, 1040, 1041, // memory, connections
-	erDatabaseDenied, erUserDenied, erUnknownDatabase, // our rights or the database have gone: no fault of the request
+	erDatabaseDenied, erUserDenied, erUnknownDatabase, // our rights or the database were removed: not an error of the request
 	1047,             // a Galera node that is not synced
 	1053, 1077, 1079, // shutdown
 	1158, 1159, 1160, 1161, // the network
 	1203, 1226, // more connections than the user may have
 	1290, 1792, 1836, // read only: a replica, or an old primary
-	1317, 1927, 1969, 3024, 4031, // our statement or connection was ended
+	1317, 1927, 1969, 3024, 4031, // our statement or connection was terminated
 	erLockTimeout, erNoWait, erDeadlock, erChanged,
 }
 
+// kindOfNumber maps an error of MySQL or MariaDB.
 func kindOfNumber(err *mysql.MySQLError) drive.Kind {
 	switch {
-	case err.Number == erDiskFull, err.Number == erTableFull, diskErrno(err):
+	case err.Number == erDiskFull, err.Number == erTableFull, isDiskErrno(err):
 		return drive.DiskFull
-	case slices.Contains(away, err.Number):
+	case slices.Contains(unavailableNumbers, err.Number):
 		return drive.Unavailable
 	}
 	return drive.Internal
 }
 
-// diskErrno looks into the errors that carry another one in their text: ENOSPC (28), EDQUOT (122),
-// and the storage engine's own HA_ERR_RECORD_FILE_FULL (135), HA_ERR_INDEX_FILE_FULL (136) and
-// HA_ERR_DISK_FULL (189; 175 before MariaDB 10.2).
-func diskErrno(err *mysql.MySQLError) bool {
+// isDiskErrno reports whether the text of err contains the number of a disk error: ENOSPC (28),
+// EDQUOT (122), or the storage engine's HA_ERR_RECORD_FILE_FULL (135), HA_ERR_INDEX_FILE_FULL (136)
+// and HA_ERR_DISK_FULL (189; 175 before MariaDB 10.2).
+func isDiskErrno(err *mysql.MySQLError) bool {
 	if !slices.Contains([]uint16{erGetErrno, erCommit, erWriteErrno}, err.Number) {
 		return false
 	}
@@ -121,8 +124,7 @@ func diskErrno(err *mysql.MySQLError) bool {
 }
 
 // breaksTransaction reports whether the engine may have rolled back the whole transaction, not only
-// the statement. A lock that was not had in time is one of them: the function runs again from its
-// beginning.
+// the statement. Lock timeouts count: the function runs again from its start.
 func breaksTransaction(err error) bool {
 	var lite *sqlite.Error
 	var my *mysql.MySQLError
@@ -142,7 +144,7 @@ func breaksTransaction(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsDuplicate reports whether err is the violation of a unique key.
+// IsDuplicate reports whether err is a violation of a unique key.
 func IsDuplicate(err error) bool {
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return lite.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
@@ -151,10 +153,10 @@ func IsDuplicate(err error) bool {
 	return errors.As(err, &my) && (my.Number == erDuplicate || my.Number == erDuplicateKey)
 }
 
-// IsLockTimeout reports whether err says that another transaction has held a row for too long; with
-// NOWAIT, at all.
+// IsLockTimeout reports whether the wait for a row lock timed out, or NOWAIT found a lock.
 func IsLockTimeout(err error) bool { return hasNumber(err, erLockTimeout, erNoWait) }
 
+// hasNumber reports whether err is a MySQL error with one of the numbers.
 func hasNumber(err error, numbers ...uint16) bool {
 	var my *mysql.MySQLError
 	return errors.As(err, &my) && slices.Contains(numbers, my.Number)

@@ -11,34 +11,33 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// SQLite is made to call fdatasync on Linux; its translation to Go calls fsync. Either makes
-// durable what was written and what is needed to read it, so a commit is as durable. But fsync also
-// waits for the time of the last change: whenever the log is synced, which is written in place over
-// and over, the file system commits its journal, with whatever other files are in it. So what
-// writes opens a database through a file system (VFS) of our own, which is SQLite's but for xSync,
-// and for the log (see gather_linux.go).
-// https://www.sqlite.org/vfs.html
+// On Linux, C SQLite calls fdatasync, but its translation to Go calls fsync. Both make a commit
+// durable. fsync also writes the modification time, so every sync of the log, which is overwritten
+// in place, would make the file system commit its journal with all pending files. The write
+// connections therefore use a file system (VFS) of our own: SQLite's with another xSync and another
+// handling of the log (gather_linux.go). https://www.sqlite.org/vfs.html
 
 const dataSyncName = "smartdrive-datasync"
 
-// xOpen, xSync and xShmLock, as the translation declares them.
+// Signatures of xOpen, xSync and xShmLock in the translation.
 type (
 	xOpen    = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
 	xSync    = func(tls *libc.TLS, file uintptr, flags int32) int32
 	xShmLock = func(tls *libc.TLS, file uintptr, first, n, flags int32) int32
 )
 
-// dataSync is what SQLite points to: it stays where it is, for good.
+// dataSync is the state of the VFS. SQLite keeps pointers to it, so it is a global that never
+// moves.
 var dataSync struct {
 	vfs   sqlite3.Tsqlite3_vfs
-	open  xOpen // SQLite's own
+	open  xOpen // SQLite's own function
 	mu    sync.Mutex
-	sync  xSync                                    // SQLite's own
-	lock  xShmLock                                 // SQLite's own
-	files map[uintptr]*sqlite3.Tsqlite3_io_methods // by those of SQLite that they are like
+	sync  xSync                                    // SQLite's own function
+	lock  xShmLock                                 // SQLite's own function
+	files map[uintptr]*sqlite3.Tsqlite3_io_methods // our methods by SQLite's methods that they replace
 }
 
-// fileSystem makes it known to SQLite and returns its name.
+// fileSystem registers the VFS once and returns its name.
 var fileSystem = sync.OnceValues(func() (string, error) {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -61,26 +60,28 @@ var fileSystem = sync.OnceValues(func() (string, error) {
 	return dataSyncName, nil
 })
 
-// reinterpret is an address as a pointer or function, and the other way round: the translation
-// keeps both as numbers. What is pointed to is static, kept by dataSync, or in SQLite's memory.
+// reinterpret converts an address between a number and a pointer or function: the translation keeps
+// both as numbers. The targets are static, kept alive by dataSync, or in SQLite's memory.
 func reinterpret[To, From any](x From) To {
 	return *(*To)(unsafe.Pointer(&x)) //nolint:gosec // this one place
 }
 
+// at returns the address as a pointer.
 func at[T any](address uintptr) *T { return reinterpret[*T](address) }
 
-// openDataSync is xOpen. The file is one of SQLite's own, and only its methods are others.
+// openDataSync implements xOpen: it opens a file as SQLite does and replaces its methods.
 func openDataSync(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32 {
 	rc := dataSync.open(tls, vfs, name, file, flags, out)
 	if f := at[sqlite3.Tsqlite3_file](file); rc == sqlite3.SQLITE_OK {
 		f.FpMethods = dataSyncMethods(f.FpMethods)
 		if flags&sqlite3.SQLITE_OPEN_WAL != 0 {
-			f.FpMethods = gatherIn(file, sqlite3.Xsqlite3_filename_database(tls, name), f.FpMethods)
+			f.FpMethods = collectIn(file, sqlite3.Xsqlite3_filename_database(tls, name), f.FpMethods)
 		}
 	}
 	return rc
 }
 
+// dataSyncMethods returns our methods for SQLite's methods plain.
 func dataSyncMethods(plain uintptr) uintptr {
 	d := &dataSync
 	d.mu.Lock()
@@ -101,7 +102,8 @@ func dataSyncMethods(plain uintptr) uintptr {
 	return reinterpret[uintptr](own)
 }
 
-// syncData is xSync. The first one of a new file is SQLite's own: it syncs the directory, too.
+// syncData implements xSync by fdatasync. The first sync of a new file uses SQLite's own function,
+// which also syncs the directory.
 func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 	f := at[sqlite3.TunixFile](file)
 	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 {

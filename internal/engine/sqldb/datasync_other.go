@@ -2,5 +2,5 @@
 
 package sqldb
 
-// fileSystem is SQLite's own, which has no name here.
+// fileSystem returns "", the default file system.
 func fileSystem() (string, error) { return "", nil }

@@ -19,52 +19,52 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Options configure Open. The zero value of each field is its default.
+// Options configure Open. The zero value of each field means its default.
 type Options struct {
-	// Path is the database file; its directory must exist. The caller holds the lock on the data
-	// directory.
+	// Path is the database file; its directory must exist. The caller must hold the lock of the
+	// data directory.
 	Path string
 	// MySQL is the data source of a MySQL or MariaDB database, instead of Path:
-	// mysql://user:password@host:port/name, or as the driver writes it
-	// (github.com/go-sql-driver/mysql). The database must exist; any number of processes may share
-	// it.
+	// mysql://user:password@host:port/name, or in the driver's syntax
+	// (github.com/go-sql-driver/mysql). The database must exist. Several processes may share it.
 	MySQL string
-	// Connections to MySQL: for transactions, and half as many for reading beside them. Default:
-	// 32.
+	// Connections is the number of MySQL connections for transactions; half as many are added for
+	// reads outside transactions. Default 32.
 	Connections int
-	// Twice makes each function that would be committed on MySQL run once before, for nothing: for
-	// tests, which then find what a function that may run again must not do.
+	// Twice runs each function of a MySQL transaction twice and rolls back the first run, for
+	// tests: they detect functions that cannot run again.
 	Twice bool
-	// Unchecked opens connections that check no foreign keys and follow none: for
-	// internal/move/migrate, which brings rows in any order.
+	// Unchecked disables foreign keys, for internal/move/migrate, which inserts rows in any order.
 	Unchecked bool
-	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and
-	// Write refuses. A file that is not there is fs.ErrNotExist.
+	// Look opens the database read-only: it creates and migrates nothing, and Write fails. A
+	// missing file fails with fs.ErrNotExist.
 	Look bool
-	// Change changes the schema of a database on a server that is not new. Default: at once.
+	// Change controls schema changes of an existing database on a server. Default: apply
+	// immediately.
 	Change Change
-	// Connector opens a data source; tests count calls and inject faults with it. Default:
+	// Connector opens a data source. Tests use it to count calls and inject faults. Default:
 	// NewConnector.
 	Connector func(dsn string) (driver.Connector, error)
-	// OnFull is called when the disk is full, before Write returns DiskFull: the place to give up
-	// the ballast file. It is not called for MySQL, whose disk is elsewhere.
+	// OnFull is called when the disk is full, before Write returns DiskFull, so that the caller can
+	// release reserved space. It is not called for MySQL.
 	OnFull func()
-	// Log receives what no caller can be told. Default: slog.Default.
+	// Log receives errors that no caller gets. Default: slog.Default.
 	Log *slog.Logger
 }
 
-// Change calls apply, which changes the schema, once nobody uses the database; else its error keeps
-// all as it is. It runs under the lock on the schema, and db is good until it returns.
+// Change decides about a schema change: it must call apply when no other process uses the database,
+// or return an error to keep the schema. It runs under the schema lock; db is valid until it
+// returns.
 type Change func(ctx context.Context, db *DB, apply func() error) error
 
-// DB is an open database. It is safe for concurrent use. While an installation moves to another
-// database it hands what it is asked on to a Router.
+// DB is an open database. It is safe for concurrent use. During a move to another database it
+// passes all calls to a Router.
 type DB struct {
 	*engine
 	router atomic.Pointer[Router]
 }
 
-// engine is one database.
+// engine is one database, without routing.
 type engine struct {
 	dialect Dialect
 	writer  writer
@@ -72,20 +72,20 @@ type engine struct {
 	stats   Stats
 
 	preparing sync.Mutex
-	prepared  sync.Map     // query text to the *sql.Stmt of the readers
-	texts     atomic.Int64 // entries of prepared
+	prepared  sync.Map     // query text to *sql.Stmt, on the read connections
+	texts     atomic.Int64 // number of entries of prepared
 }
 
-// Stats counts what the database was asked to do since Open.
+// Stats counts the work of the database since Open.
 type Stats struct {
-	Pending atomic.Int64 // Writes that were asked for and have not returned: those that run, and those that wait
-	Writes  atomic.Int64 // transactions asked for through Write that were committed
+	Pending atomic.Int64 // Writes in progress, running or waiting
+	Writes  atomic.Int64 // committed transactions of Write
 	Commits atomic.Int64 // commits of the engine: at most Writes, fewer under load
 	Failed  atomic.Int64 // Writes that returned an error
-	Reruns  atomic.Int64 // MySQL: transactions that ran again after a deadlock or a lock that was not had in time
+	Reruns  atomic.Int64 // MySQL: transactions repeated after a deadlock or a lock timeout
 }
 
-// Querier reads: *DB, and what its For returns, from a pool of readers, *Tx inside its transaction.
+// Querier reads: *DB and the result of DB.For outside of transactions, *Tx inside its own.
 type Querier interface {
 	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRow(ctx context.Context, query string, args ...any) *Row
@@ -97,14 +97,14 @@ var (
 	_ Querier = (*Tx)(nil)
 )
 
-// Row is sql.Row with errors classified: no row is drive.NotFound.
+// Row is a sql.Row with classified errors.
 type Row struct {
 	row *sql.Row
-	tx  *Tx   // that it was read in; nil: outside
-	err error // instead of a row
+	tx  *Tx   // the transaction of the query; nil: none
+	err error // returned by Scan instead of a row
 }
 
-// Scan copies the columns; no row is an error of kind NotFound.
+// Scan copies the columns. Without a row it fails with NotFound.
 func (r *Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -116,14 +116,15 @@ func (r *Row) Scan(dest ...any) error {
 	return err
 }
 
-// writer runs functions in write transactions: group on SQLite, pool on MySQL.
+// writer runs functions in write transactions: group for SQLite, pool for MySQL, noWriter for
+// Options.Look.
 type writer interface {
 	write(ctx context.Context, fn func(context.Context, *Tx) error) error
 	close() error
 }
 
-// Open opens the database and brings its schema up to date. A database of a newer release is
-// refused by name, and a server that is too old too.
+// Open opens the database and migrates its schema. It fails if a newer release has changed the
+// schema, or if the server is too old. The caller must call Close.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Connector == nil {
 		opt.Connector = NewConnector
@@ -135,7 +136,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	return openSQLite(ctx, opt)
 }
 
-// NewConnector opens a data source that Open names, of either dialect.
+// NewConnector opens a data source of either dialect, as Open names it.
 func NewConnector(dsn string) (driver.Connector, error) {
 	if strings.HasPrefix(dsn, sqliteScheme) {
 		return sqlite.NewConnector(dsn)
@@ -144,25 +145,25 @@ func NewConnector(dsn string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger = &mysql.NopLogger{} // what it would say comes back as errors
+	cfg.Logger = &mysql.NopLogger{} // its messages are also returned as errors
 	return mysql.NewConnector(cfg)
 }
 
-// Stats returns the counters.
+// Stats returns the live counters.
 func (db *DB) Stats() *Stats { return &db.stats }
 
-// Close waits for the writes that were accepted and closes the database. Nobody may read any more.
+// Close waits for accepted writes and closes the database. No reads may run or follow.
 func (db *DB) Close() error {
-	// The last connection to go moves the log into the database, and must be one that may write.
+	// The last connection to close checkpoints the log, and must be one that may write.
 	err := errors.Join(db.reads.Close(), db.writer.close())
-	if db.dialect == MySQL { // each COMMIT has its answer, and a connection that the server has ended need not be ended
+	if db.dialect == MySQL { // every COMMIT was answered; errors of ended connections do not matter
 		return nil
 	}
 	return err
 }
 
-// Write runs fn in a write transaction; see the package comment. The context bounds the wait for
-// the writer's turn; once fn has begun, Write waits for the outcome.
+// Write runs fn in a write transaction; the package comment has the rules for fn and for errors.
+// ctx bounds only the wait for the start of fn.
 func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	if r := db.routed(); r != nil {
 		return r.Write(ctx, fn)
@@ -172,8 +173,8 @@ func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) er
 	return db.writer.write(ctx, fn)
 }
 
-// Now returns the time by the clock of the database, which all processes that share it share:
-// SQLite's is this machine's.
+// Now returns the time of the database's clock, which all processes of an installation share. For
+// SQLite it is the local clock.
 func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 	if r := db.routed(); r != nil {
 		return r.Primary().Now(ctx)
@@ -189,16 +190,17 @@ func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 	return now, nil
 }
 
-// Query reads outside a transaction.
+// Query reads outside of transactions.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return db.read(ctx, drive.AccountID{}, query, args)
 }
 
-// QueryRow reads one row outside a transaction.
+// QueryRow reads one row outside of transactions.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return db.readRow(ctx, drive.AccountID{}, query, args)
 }
 
+// query reads from the read connections.
 func (db *engine) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
 	stmt, err := db.prepare(ctx, query)
 	if err != nil {
@@ -212,17 +214,18 @@ func (db *engine) query(ctx context.Context, query string, args []any) (*sql.Row
 	return rows, classify(err)
 }
 
+// queryRow reads one row from the read connections.
 func (db *engine) queryRow(ctx context.Context, query string, args []any) *Row {
 	stmt, err := db.prepare(ctx, query)
-	if err != nil || stmt == nil { // an error comes again, through the row
+	if err != nil || stmt == nil { // the row reports the error again
 		return &Row{row: db.reads.QueryRowContext(ctx, query, args...)}
 	}
 	return &Row{row: stmt.QueryRowContext(ctx, args...)}
 }
 
-// prepare returns the readers' statement for a query: parsing and planning take longer than most
-// reads. It returns nil when there are so many texts already that new ones must be lists of varying
-// length, which are not worth keeping; and on MySQL, where it would be one more round trip.
+// prepare returns the cached statement of a query, since parsing and planning take longer than most
+// reads. It returns nil on MySQL, where preparing costs a round trip, and if the cache is full:
+// further texts are lists of varying length and not worth caching.
 func (db *engine) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if db.dialect == MySQL {
 		return nil, nil
@@ -247,7 +250,8 @@ func (db *engine) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 	return stmt, nil
 }
 
-// Scan reads all rows with the scan function and closes them; limit memory with LIMIT in the query.
+// Scan reads all rows with scan and closes them. It returns err if not nil, so that it can wrap a
+// Query. Bound the number of rows by LIMIT.
 func Scan[T any](rows *sql.Rows, err error, scan func(*T, func(dest ...any) error) error) ([]T, error) {
 	if err != nil {
 		return nil, err

@@ -2,15 +2,14 @@ package sqldb
 
 import "context"
 
-// Deferred handles items of one kind together at the end of the transaction that added them, so
-// that many items cost few statements. A transaction that fails handles none, and a Try that fails
-// drops those that were added in it.
+// Deferred collects items during a transaction and handles them together at its end, with few
+// statements. Items of a failed transaction or a failed Try are dropped.
 type Deferred[T any] struct {
-	// Do handles the items of one transaction, in the order in which they were added. It adds none.
+	// Do handles the items of one transaction in the order of Add. It must not add items.
 	Do func(ctx context.Context, tx *Tx, items []T) error
 }
 
-// deferredItem waits for the end of its transaction.
+// deferredItem is an item until the end of its transaction.
 type deferredItem struct {
 	by interface {
 		Flush(context.Context, *Tx) error
@@ -18,24 +17,23 @@ type deferredItem struct {
 	item any
 }
 
-// Add adds an item.
+// Add adds an item to the transaction.
 func (d *Deferred[T]) Add(tx *Tx, item T) { tx.deferred = append(tx.deferred, deferredItem{d, item}) }
 
-// Flush handles what was added until now. A caller that is about to change what Do depends on calls
-// it first.
+// Flush handles the items added so far. Call it before a change of rows that Do depends on.
 func (d *Deferred[T]) Flush(ctx context.Context, tx *Tx) error {
-	var mine []T
-	var others []deferredItem // a new slice: a Try that fails returns to the old one
+	var own []T
+	var others []deferredItem // a new slice, because a failed Try restores the old one
 	for _, one := range tx.deferred {
 		if item, ok := one.item.(T); ok && one.by == any(d) {
-			mine = append(mine, item)
+			own = append(own, item)
 		} else {
 			others = append(others, one)
 		}
 	}
-	if len(mine) == 0 {
+	if len(own) == 0 {
 		return nil
 	}
 	tx.deferred = others
-	return d.Do(ctx, tx, mine)
+	return d.Do(ctx, tx, own)
 }

@@ -2,18 +2,16 @@ package sqldb
 
 import "strings"
 
-// Dialect is the kind of database. SQL text is shared; what differs is asked of the dialect by
-// those few who must.
+// Dialect is the kind of database. Both kinds use the same SQL text, with few exceptions.
 type Dialect uint8
 
-// The dialects. MySQL is MariaDB as well.
+// The dialects. MySQL includes MariaDB.
 const (
 	SQLite Dialect = iota
 	MySQL
 )
 
-// String returns the name of the dialect, which is also the name of the directory of its
-// migrations.
+// String returns the name of the dialect, also the directory of its migrations.
 func (d Dialect) String() string {
 	if d == MySQL {
 		return "mysql"
@@ -21,7 +19,7 @@ func (d Dialect) String() string {
 	return "sqlite"
 }
 
-// Dialect says what kind of database it is.
+// Dialect returns the kind of the database.
 func (db *DB) Dialect() Dialect {
 	if r := db.routed(); r != nil {
 		return r.Primary().Dialect()
@@ -29,8 +27,8 @@ func (db *DB) Dialect() Dialect {
 	return db.dialect
 }
 
-// Concurrency returns how many transactions the database runs at a time: one in SQLite, the size of
-// the connection pool in MySQL.
+// Concurrency returns the number of transactions that can run at once: 1 for SQLite, the size of
+// the connection pool for MySQL.
 func (db *DB) Concurrency() int {
 	if r := db.routed(); r != nil {
 		return r.Primary().Concurrency()
@@ -41,12 +39,11 @@ func (db *DB) Concurrency() int {
 	return 1
 }
 
-// Dialect says what kind of database the transaction is in.
+// Dialect returns the kind of database of the transaction.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
-// ForUpdate is what to put at the end of a SELECT whose rows the transaction goes on to change
-// according to what it read: " FOR UPDATE" where others may change them meanwhile, nothing where
-// there is one writer.
+// ForUpdate returns the suffix for a SELECT of rows that the transaction changes afterwards: " FOR
+// UPDATE" on MySQL, nothing on SQLite, which has a single writer.
 func (tx *Tx) ForUpdate() string {
 	if tx.dialect == MySQL {
 		return " FOR UPDATE"
@@ -54,9 +51,8 @@ func (tx *Tx) ForUpdate() string {
 	return ""
 }
 
-// Limit is what to put at the end of a SELECT that is made often and whose plan must not depend on
-// how many rows are asked for: LIMIT and a placeholder. When the placeholder stands alone, SQLite
-// parses and plans the statement again each time that a number is bound to it.
+// Limit returns " LIMIT" with one placeholder, for frequent queries. SQLite reparses a statement
+// each time a new value is bound to a bare LIMIT ?.
 func (d Dialect) Limit() string {
 	if d == SQLite {
 		return " LIMIT (? + 0)"

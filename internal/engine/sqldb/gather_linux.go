@@ -11,32 +11,32 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// SQLite writes each page of a commit to the log in two pieces, 24 bytes and the page, one behind
-// the other. Here they are put together in memory, and written when the log is synced, or before
-// anything else is done to it. Three things make that safe:
+// SQLite writes each page of a commit to the log in two adjacent pieces, 24 bytes and the page. The
+// code below collects the pieces in memory and writes them at the sync of the log, or before any
+// other operation on it. This is safe for three reasons:
 //
-//	others do not miss them   what is behind the last commit nobody reads but who writes it, and
-//	                          with synchronous=FULL the log is synced before a commit is shown
-//	they are not missing      what cannot be written fails the sync, or whatever else was asked for,
-//	                          by an error after which SQLite rolls back the whole transaction
-//	they do not come late     what a transaction that was rolled back has left is written before
-//	                          another connection may write: it would be in that one's place
+//	other connections    read only up to the last commit, and with synchronous=FULL the log is
+//	                     synced before a commit becomes visible
+//	failed writes        make the sync or the other operation fail with an error after which
+//	                     SQLite rolls back the whole transaction
+//	late writes          cannot overwrite another transaction: the rest of a rolled back
+//	                     transaction is written before another connection may write
 //
-// So writes reach the system in their order, while the lock of who writes is held, and a commit
-// counts after all of its own have.
+// So writes reach the system in order while the write lock is held, and a commit becomes valid
+// after all its writes.
 
-// mostGathered is how much is put together, in bytes.
-const mostGathered = 256 << 10
+// maxCollected bounds the collected bytes.
+const maxCollected = 256 << 10
 
-// gathered is what is to be written to a log, in one piece. Only the connection that has opened the
-// log uses it.
-type gathered struct {
-	database uintptr // its name
+// collectedWrites is one contiguous block of bytes to write to a log. Only the connection that opened
+// the log uses it.
+type collectedWrites struct {
+	database uintptr // address of its name
 	bytes    []byte
-	off      int64 // where the first of them goes
+	off      int64 // file offset of the first byte
 }
 
-// xRead and xWrite are the same type, as the translation declares them; so are the rest.
+// Signatures of the methods in the translation; xRead and xWrite have the same type.
 type (
 	xReadOrWrite = func(tls *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32
 	xTruncate    = func(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32
@@ -44,13 +44,13 @@ type (
 	xClose       = func(tls *libc.TLS, file uintptr) int32
 )
 
-// logs are the logs that are open, and what SQLite does to them by itself. It points to methods,
-// which stay where they are, for good.
+// logs holds the open logs and SQLite's own functions. SQLite keeps pointers to its methods, so it
+// is a global that never moves.
 var logs struct {
 	mu      sync.Mutex
-	open    map[uintptr]*gathered
-	of      map[uintptr]uintptr          // by the name of their database, where SQLite has it
-	methods *sqlite3.Tsqlite3_io_methods // as SQLite is told of them
+	open    map[uintptr]*collectedWrites // by file
+	of      map[uintptr]uintptr          // file by the address of the database's name
+	methods *sqlite3.Tsqlite3_io_methods // our methods
 
 	read      xReadOrWrite
 	truncate  xTruncate
@@ -58,36 +58,38 @@ var logs struct {
 	closeFile xClose
 }
 
-// gatherIn returns the methods for the log of a database that was opened with those given.
-func gatherIn(file, database, plain uintptr) uintptr {
+// collectIn returns our methods for the log file of a database, which SQLite opened with the
+// methods plain.
+func collectIn(file, database, plain uintptr) uintptr {
 	l := &logs
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.methods == nil {
 		own := *at[sqlite3.Tsqlite3_io_methods](plain)
-		l.open, l.of = map[uintptr]*gathered{}, map[uintptr]uintptr{}
+		l.open, l.of = map[uintptr]*collectedWrites{}, map[uintptr]uintptr{}
 		l.read, l.truncate = reinterpret[xReadOrWrite](own.FxRead), reinterpret[xTruncate](own.FxTruncate)
 		l.size, l.closeFile = reinterpret[xFileSize](own.FxFileSize), reinterpret[xClose](own.FxClose)
-		own.FxWrite, own.FxSync = reinterpret[uintptr](gatherWrite), reinterpret[uintptr](syncLog)
+		own.FxWrite, own.FxSync = reinterpret[uintptr](collectWrite), reinterpret[uintptr](syncLog)
 		own.FxRead, own.FxTruncate = reinterpret[uintptr](readLog), reinterpret[uintptr](truncateLog)
 		own.FxFileSize, own.FxClose = reinterpret[uintptr](sizeOfLog), reinterpret[uintptr](closeLog)
 		l.methods = &own
 	}
-	l.open[file] = &gathered{database: database, bytes: make([]byte, 0, mostGathered)}
+	l.open[file] = &collectedWrites{database: database, bytes: make([]byte, 0, maxCollected)}
 	l.of[database] = file
 	return reinterpret[uintptr](l.methods)
 }
 
-func gatheredIn(file uintptr) *gathered {
+// collectedIn returns the collected writes of a log.
+func collectedIn(file uintptr) *collectedWrites {
 	logs.mu.Lock()
 	defer logs.mu.Unlock()
 	return logs.open[file]
 }
 
-// gatherWrite is xWrite.
-func gatherWrite(_ *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32 {
-	g := gatheredIn(file)
-	if off != g.off+int64(len(g.bytes)) || len(g.bytes)+int(n) > mostGathered {
+// collectWrite implements xWrite.
+func collectWrite(_ *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32 {
+	g := collectedIn(file)
+	if off != g.off+int64(len(g.bytes)) || len(g.bytes)+int(n) > maxCollected {
 		if rc := g.write(file); rc != sqlite3.SQLITE_OK {
 			return rc
 		}
@@ -97,9 +99,9 @@ func gatherWrite(_ *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_i
 	return sqlite3.SQLITE_OK
 }
 
-// write brings what was gathered to the file. What cannot be written is forgotten: its transaction
-// is rolled back.
-func (g *gathered) write(file uintptr) int32 {
+// write writes the collected bytes to the file and drops them, also on failure: then the
+// transaction is rolled back.
+func (g *collectedWrites) write(file uintptr) int32 {
 	rest, off := g.bytes, g.off
 	g.off += int64(len(g.bytes))
 	g.bytes = g.bytes[:0]
@@ -110,7 +112,7 @@ func (g *gathered) write(file uintptr) int32 {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOSPC), err == nil && n == 0:
-			f.FlastErrno = 0 // as SQLite has it
+			f.FlastErrno = 0 // as SQLite does
 			return sqlite3.SQLITE_FULL
 		case err != nil:
 			noteErrno(f, err)
@@ -121,30 +123,31 @@ func (g *gathered) write(file uintptr) int32 {
 	return sqlite3.SQLITE_OK
 }
 
+// noteErrno stores the errno of err in the file, as SQLite does.
 func noteErrno(f *sqlite3.TunixFile, err error) {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.FlastErrno = int32(errno)
 	}
 }
 
-// writeFirst is write for what else is asked of a log.
+// writeFirst writes the collected bytes before another operation on the log.
 func writeFirst(file uintptr) int32 {
-	rc := gatheredIn(file).write(file)
+	rc := collectedIn(file).write(file)
 	if rc == sqlite3.SQLITE_FULL {
-		rc = fullWhileAsked
+		rc = diskFullDuringOther
 	}
 	return rc
 }
 
-// syncLog is xSync.
+// syncLog implements xSync.
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
-	if rc := gatheredIn(file).write(file); rc != sqlite3.SQLITE_OK {
+	if rc := collectedIn(file).write(file); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
 	return syncData(tls, file, flags)
 }
 
-// readLog is xRead.
+// readLog implements xRead.
 func readLog(tls *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -152,7 +155,7 @@ func readLog(tls *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int
 	return logs.read(tls, file, buf, n, off)
 }
 
-// truncateLog is xTruncate.
+// truncateLog implements xTruncate.
 func truncateLog(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -160,7 +163,7 @@ func truncateLog(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32
 	return logs.truncate(tls, file, size)
 }
 
-// sizeOfLog is xFileSize.
+// sizeOfLog implements xFileSize.
 func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -168,7 +171,7 @@ func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 	return logs.size(tls, file, size)
 }
 
-// closeLog is xClose. What was not synced belongs to no commit.
+// closeLog implements xClose. It drops unsynced bytes: they belong to no commit.
 func closeLog(tls *libc.TLS, file uintptr) int32 {
 	logs.mu.Lock()
 	delete(logs.of, logs.open[file].database)
@@ -177,21 +180,21 @@ func closeLog(tls *libc.TLS, file uintptr) int32 {
 	return logs.closeFile(tls, file)
 }
 
-// writeLock is the place of the lock of who writes (https://www.sqlite.org/walformat.html, 2.3.1).
+// writeLock is the index of the write lock (https://www.sqlite.org/walformat.html, 2.3.1).
 const writeLock = 0
 
-// lockShared is xShmLock of a database. When the lock of who writes is given back, what is gathered
-// is of a transaction that was rolled back: whether it can be written does not matter.
+// lockShared implements xShmLock of a database. Before it releases the write lock it writes the
+// collected bytes. They belong to a rolled back transaction, so a failure does not matter.
 func lockShared(tls *libc.TLS, file uintptr, first, n, flags int32) int32 {
 	if first == writeLock && flags&sqlite3.SQLITE_SHM_UNLOCK != 0 {
 		if log := logOf(at[sqlite3.TunixFile](file).FzPath); log != 0 {
-			gatheredIn(log).write(log)
+			collectedIn(log).write(log)
 		}
 	}
 	return dataSync.lock(tls, file, first, n, flags)
 }
 
-// logOf is the log of a database, zero: it has none.
+// logOf returns the log file of a database, or 0.
 func logOf(database uintptr) uintptr {
 	logs.mu.Lock()
 	defer logs.mu.Unlock()

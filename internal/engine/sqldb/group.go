@@ -13,39 +13,41 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Group commit. The naive way gives each write its own fsync, some hundreds a second on a disk.
-// Here one goroutine owns the write connection: it opens a transaction for the first write that
-// waits, runs all that have queued up behind it, each in a savepoint, commits once and tells
-// everyone. While it waits for the disk the next group gathers, so the size of a group follows the
-// load by itself and a lone write waits for nobody.
+// group implements group commit for SQLite. One goroutine owns the write connection. It opens a
+// transaction for the first waiting write, runs all queued writes, each in a savepoint, and commits
+// once. New writes queue up during the commit, so the size of a group follows the load, and a
+// single write does not wait. One fsync per write would limit a disk to some hundred writes per
+// second.
 type group struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
-	queue chan *job
-	done  chan struct{}
-	stats *Stats
-	log   *slog.Logger
-	full  func()
+	db     *sql.DB
+	conn   *sql.Conn
+	stmts  map[string]*sql.Stmt
+	queue  chan *job
+	done   chan struct{}
+	stats  *Stats
+	log    *slog.Logger
+	onFull func()
 
-	mu     sync.RWMutex // held for reading while a job is put into the queue
+	mu     sync.RWMutex // held for reading while a job is enqueued
 	closed bool
 }
 
+// job is one Write.
 type job struct {
-	fn    func(*Tx) error
-	gone  func() error // why nobody waits for it any more, or nil
-	after []func()
-	err   error
-	began bool // fn was called: what it has concluded, it may have read in rows of the jobs before it
-	done  chan struct{}
+	fn          func(*Tx) error
+	abandoned   func() error // reason why its caller no longer waits, or nil
+	afterCommit []func()
+	err         error
+	began       bool // fn was called and may have read uncommitted rows of earlier jobs
+	done        chan struct{}
 }
 
 const (
-	maxGroup     = 256                   // writes that share a commit
-	maxGroupTime = 50 * time.Millisecond // the longest a group may grow while writes keep coming
+	maxGroup     = 256                   // writes per commit
+	maxGroupTime = 50 * time.Millisecond // the longest time in which a group accepts further writes
 )
 
+// startGroup starts the writer goroutine on a connection of db. The caller must call close.
 func startGroup(ctx context.Context, db *sql.DB, stats *Stats, opt Options) (*group, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -57,102 +59,108 @@ func startGroup(ctx context.Context, db *sql.DB, stats *Stats, opt Options) (*gr
 	}
 	w := &group{
 		db: db, conn: conn, stmts: map[string]*sql.Stmt{}, queue: make(chan *job, maxGroup), done: make(chan struct{}),
-		stats: stats, log: opt.Log, full: full,
+		stats: stats, log: opt.Log, onFull: full,
 	}
 	go w.run()
 	return w, nil
 }
 
-func (w *group) close() error {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
+// close waits for queued writes and closes statements, connection and db. A second call does
+// nothing.
+func (g *group) close() error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
 		return nil
 	}
-	w.closed = true
-	close(w.queue)
-	w.mu.Unlock()
-	<-w.done
+	g.closed = true
+	close(g.queue)
+	g.mu.Unlock()
+	<-g.done
 	var errs []error
-	for _, stmt := range w.stmts { // an open statement would keep the connection open
+	for _, stmt := range g.stmts { // an open statement would keep the connection open
 		errs = append(errs, stmt.Close())
 	}
-	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+	return errors.Join(append(errs, g.conn.Close(), g.db.Close())...)
 }
 
-func (w *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	whole := context.WithoutCancel(ctx) // what has begun is not broken off
-	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, gone: ctx.Err, done: make(chan struct{})}
-	if err := w.enqueue(ctx, j); err != nil {
+// write implements writer. It returns Stopping after close.
+func (g *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	whole := context.WithoutCancel(ctx) // ctx does not cancel a function that has started
+	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, abandoned: ctx.Err, done: make(chan struct{})}
+	if err := g.enqueue(ctx, j); err != nil {
 		return err
 	}
 	<-j.done
-	for _, fn := range j.after {
+	for _, fn := range j.afterCommit {
 		fn()
 	}
 	return j.err
 }
 
-func (w *group) enqueue(ctx context.Context, j *job) error {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	if w.closed {
+// enqueue queues a job. It fails with Stopping after close, and with ErrUnwritten if ctx ends
+// first.
+func (g *group) enqueue(ctx context.Context, j *job) error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.closed {
 		return drive.Fail(drive.Stopping)
 	}
 	select {
-	case w.queue <- j:
+	case g.queue <- j:
 		return nil
 	case <-ctx.Done():
 		return unwritten(drive.Wrap(ctx.Err(), drive.Unavailable))
 	}
 }
 
-func (w *group) run() {
-	defer close(w.done)
-	for first := range w.queue {
-		group := w.runGroup(first)
+// run runs groups until the queue is closed.
+func (g *group) run() {
+	defer close(g.done)
+	for first := range g.queue {
+		group := g.runGroup(first)
 		for _, j := range group {
 			if j.err != nil {
-				j.after = nil
-				w.stats.Failed.Add(1)
+				j.afterCommit = nil
+				g.stats.Failed.Add(1)
 			} else {
-				w.stats.Writes.Add(1)
+				g.stats.Writes.Add(1)
 			}
 			close(j.done)
 		}
 	}
 }
 
-// runGroup runs the first job and those that wait behind it in one transaction. If the transaction
-// breaks, all of its jobs fail, and none keeps a verdict of its own: the rows that it saw may have
-// gone with the transaction.
-func (w *group) runGroup(first *job) []*job {
-	ctx := context.Background() // one caller's cancellation must not break the others' transaction
+// runGroup runs the first job and the queued ones in one transaction and returns them with their
+// results. If the transaction fails, every job fails, whatever its own result: the rows that it saw
+// may be rolled back.
+func (g *group) runGroup(first *job) []*job {
+	ctx := context.Background() // the cancellation of one caller must not cancel the transaction of the others
 	group := []*job{first}
-	if err := w.begin(ctx); err != nil {
+	if err := g.begin(ctx); err != nil {
 		first.err = unwritten(err)
 		return group
 	}
 	deadline := time.Now().Add(maxGroupTime)
 	var broken error
-	sent := false // COMMIT was: from then on nobody knows what became of a broken transaction
+	sent := false // COMMIT was sent: after a failure its outcome is unknown
 	for j := first; ; {
-		if broken = w.runJob(ctx, j); broken != nil {
+		if broken = g.runJob(ctx, j); broken != nil {
 			break
 		}
-		if j = w.next(len(group), deadline); j == nil {
+		if j = g.next(len(group), deadline); j == nil {
 			break
 		}
 		group = append(group, j)
 	}
 	if broken == nil && anySucceeded(group) {
-		sent, broken = true, w.exec(ctx, "COMMIT")
-		w.stats.Commits.Add(1)
+		sent, broken = true, g.exec(ctx, "COMMIT")
+		g.stats.Commits.Add(1)
 	} else {
-		broken = errors.Join(broken, w.rollback(ctx))
+		broken = errors.Join(broken, g.rollback(ctx))
 	}
 	if broken != nil {
-		w.breakGroup(ctx, group, broken)
+		g.breakGroup(ctx, group, broken)
 	}
 	if broken == nil || !sent {
 		for _, j := range group {
@@ -162,19 +170,20 @@ func (w *group) runGroup(first *job) []*job {
 	return group
 }
 
-// begin opens a transaction. If it fails one may be open all the same, from a BEGIN or a ROLLBACK
-// that was not answered: it is rolled back, or no write would ever succeed again.
-func (w *group) begin(ctx context.Context) error {
-	err := w.exec(ctx, "BEGIN IMMEDIATE")
+// begin opens a transaction. If that fails, an earlier BEGIN or ROLLBACK without a reply may have
+// left one open. begin then rolls back and tries again; otherwise every later write would fail.
+func (g *group) begin(ctx context.Context) error {
+	err := g.exec(ctx, "BEGIN IMMEDIATE")
 	if err == nil {
 		return nil
 	}
-	if rollbackErr := w.rollback(ctx); rollbackErr != nil || drive.KindOf(err) != drive.Internal {
+	if rollbackErr := g.rollback(ctx); rollbackErr != nil || drive.KindOf(err) != drive.Internal {
 		return errors.Join(err, rollbackErr)
 	}
-	return w.exec(ctx, "BEGIN IMMEDIATE")
+	return g.exec(ctx, "BEGIN IMMEDIATE")
 }
 
+// anySucceeded reports whether a job of the group has no error.
 func anySucceeded(group []*job) bool {
 	for _, j := range group {
 		if j.err == nil {
@@ -184,31 +193,31 @@ func anySucceeded(group []*job) bool {
 	return false
 }
 
-func (w *group) next(size int, deadline time.Time) *job {
+// next returns a queued job, or nil if there is none or the group is complete.
+func (g *group) next(size int, deadline time.Time) *job {
 	if size >= maxGroup || time.Now().After(deadline) {
 		return nil
 	}
 	select {
-	case j := <-w.queue:
-		return j // nil when the queue was closed
+	case j := <-g.queue:
+		return j // nil after close
 	default:
 		return nil
 	}
 }
 
-// breakGroup makes sure that no transaction stays open and fails every job, whatever it had
-// concluded: that a name is taken, that an upload has ended, or what an earlier request was
-// answered may be in rows that another job wrote and that are gone now. Only a job that never began
+// breakGroup rolls back and gives every job that ran the error of the transaction. A job's own
+// result may depend on rows of another job that are now rolled back. Only a job that never ran
 // keeps its error.
-func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
-	if drive.KindOf(cause) == drive.Internal { // of rows whose reader has not classified it
+func (g *group) breakGroup(ctx context.Context, group []*job, cause error) {
+	if drive.KindOf(cause) == drive.Internal { // from the rows of a query, not classified by their reader
 		cause = classify(cause)
 	}
 	if drive.KindOf(cause) == drive.DiskFull {
-		w.full()
+		g.onFull()
 	}
-	if err := w.rollback(ctx); err != nil {
-		w.log.Error("roll back a broken transaction", "error", err)
+	if err := g.rollback(ctx); err != nil {
+		g.log.Error("roll back a broken transaction", "error", err)
 	}
 	kind := drive.Unavailable
 	if drive.KindOf(cause) == drive.DiskFull {
@@ -221,43 +230,43 @@ func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 }
 
-// rollback ends the transaction if one is open; "no transaction is active" means the engine has
-// done it already.
-func (w *group) rollback(ctx context.Context) error {
-	err := w.exec(ctx, "ROLLBACK")
+// rollback rolls back the open transaction, if any. The error "no transaction is active" is
+// ignored.
+func (g *group) rollback(ctx context.Context) error {
+	err := g.exec(ctx, "ROLLBACK")
 	if err != nil && !breaksTransaction(err) && drive.KindOf(err) == drive.Internal {
 		return nil
 	}
 	return err
 }
 
-// runJob runs one job in its savepoint and keeps its outcome in j.err. The error it returns is one
-// that breaks the whole transaction.
-func (w *group) runJob(ctx context.Context, j *job) error {
-	if err := j.gone(); err != nil {
+// runJob runs one job in a savepoint and stores its result in j.err. It returns an error if the
+// whole transaction is broken.
+func (g *group) runJob(ctx context.Context, j *job) error {
+	if err := j.abandoned(); err != nil {
 		j.err = drive.Wrap(err, drive.Unavailable)
 		return nil
 	}
-	if err := w.exec(ctx, "SAVEPOINT job"); err != nil {
+	if err := g.exec(ctx, "SAVEPOINT job"); err != nil {
 		return err
 	}
-	tx := &Tx{conn: w.conn, stmts: w.stmts}
+	tx := &Tx{conn: g.conn, stmts: g.stmts}
 	j.began = true
 	if j.err = j.fn(tx); j.err == nil {
-		j.after = tx.after
-		return w.exec(ctx, "RELEASE job")
+		j.afterCommit = tx.afterCommit
+		return g.exec(ctx, "RELEASE job")
 	}
 	if breaksTransaction(j.err) {
 		return j.err
 	}
-	if err := w.exec(ctx, "ROLLBACK TO job"); err != nil {
+	if err := g.exec(ctx, "ROLLBACK TO job"); err != nil {
 		return err
 	}
 	j.err = final(j.err)
-	return w.exec(ctx, "RELEASE job")
+	return g.exec(ctx, "RELEASE job")
 }
 
-// callToEnd is call with what the transaction does at its end.
+// callToEnd calls fn and then the deferred work of the transaction.
 func callToEnd(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) error {
 	err := call(ctx, tx, fn)
 	if err == nil && tx.broken == nil {
@@ -266,8 +275,7 @@ func callToEnd(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error)
 	return err
 }
 
-// call turns a panic of one job into its error: the other jobs of the group must not suffer from
-// it.
+// call calls fn and turns a panic into an error, so that the other jobs of the group continue.
 func call(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -277,8 +285,9 @@ func call(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err
 	return fn(ctx, tx)
 }
 
-func (w *group) exec(ctx context.Context, query string) error {
-	tx := Tx{conn: w.conn, stmts: w.stmts}
+// exec executes a statement outside of a job.
+func (g *group) exec(ctx context.Context, query string) error {
+	tx := Tx{conn: g.conn, stmts: g.stmts}
 	_, err := tx.Exec(ctx, query)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// noWriter is the writer of a database that was opened to be looked at.
+// noWriter is the writer of a database opened with Options.Look: write fails with WrongState.
 type noWriter struct{}
 
 func (noWriter) write(context.Context, func(context.Context, *Tx) error) error {
@@ -20,10 +20,10 @@ func (noWriter) write(context.Context, func(context.Context, *Tx) error) error {
 
 func (noWriter) close() error { return nil }
 
-// lookAtSQLite opens a file that is there, and makes none beside it. A log that lies beside the
-// file belongs to somebody who writes, or to a crash; without one the file is all there is, and
-// nothing of the engine's is needed to read it.
-func lookAtSQLite(opt Options) (*DB, error) {
+// openSQLiteReadOnly opens an existing file and creates no file beside it. If there is no log
+// beside the file, the file is complete and can be opened as immutable. A log is in use by a writer
+// or left by a crash, and must be read.
+func openSQLiteReadOnly(opt Options) (*DB, error) {
 	if _, err := os.Stat(opt.Path); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func lookAtSQLite(opt Options) (*DB, error) {
 	return &DB{engine: &engine{reads: sql.OpenDB(conn), writer: noWriter{}}}, nil
 }
 
-// TableCount is how many tables the database has.
+// TableCount returns the number of tables.
 func (db *DB) TableCount(ctx context.Context) (n int, err error) {
 	query := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table'"
 	if db.Dialect() == MySQL {

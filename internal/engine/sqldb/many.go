@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Many rows by few statements: on MySQL each statement is a round trip, on SQLite each costs its
-// binding and stepping. The texts that differ only by the number of rows are few, since SQLite's
-// connection keeps each one prepared: see maxStatements.
+// Inserting many rows by few statements saves round trips on MySQL, and binding and stepping on
+// SQLite. SQLite caches prepared statements (maxStatements), so the number of rows per statement
+// takes few different values.
 
 const (
-	maxRows     = 64 // that one statement inserts
-	maxRowsLite = 32 // the same on SQLite: the largest power of two that is prepared
+	maxRows     = 64 // rows per statement
+	maxRowsLite = 32 // the same on SQLite: the greatest power of two that is prepared
 )
 
-// InsertRows inserts rows of the same columns. head is the statement up to its VALUES:
-// "INSERT INTO t (a, b)". The error of a duplicate key is that of the statement; rows of earlier
-// statements stay, so the caller gives the transaction up, or calls InsertRows within Try.
+// InsertRows inserts rows with the same columns. head is the statement before VALUES: "INSERT INTO
+// t (a, b)". After a duplicate key, the rows of earlier statements remain: the caller must abort
+// the transaction or call InsertRows in Try.
 func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 	for len(rows) > 0 {
 		n := min(len(rows), maxRows)
@@ -38,8 +38,8 @@ func (tx *Tx) InsertRows(ctx context.Context, head string, rows [][]any) error {
 	return nil
 }
 
-// In returns the placeholders of a list of at least one value, and the values: some occur again so
-// that their number is a power of two, and the texts of statements stay few.
+// In returns placeholders and arguments for a list of at least one value. Values are repeated to a
+// power of two, so that there are few different statement texts.
 func In[T any](values []T) (marks string, args []any) {
 	n := 1 << bits.Len(uint(len(values)-1))
 	args = make([]any, n)
@@ -49,21 +49,21 @@ func In[T any](values []T) (marks string, args []any) {
 	return Marks(n), args
 }
 
-// Try runs fn in a savepoint. If fn fails, or panics, what it has written is undone, failed is its
-// error, with ErrUnwritten where that says something, and the transaction goes on. err is why the
-// transaction cannot go on: the caller returns it. That is so when the engine has ended the
-// transaction, and for Again. A Try must not run within another.
+// Try runs fn in a savepoint. If fn fails or panics, its writes are rolled back, failed is its
+// error (marked with ErrUnwritten), and the transaction continues. A non-nil err means that the
+// transaction cannot continue, after an error of the engine or Again; the caller must return it.
+// Try must not be nested.
 func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) (failed, err error) {
 	if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {
 		return nil, err
 	}
-	after, late, actor, deferred := len(tx.after), len(tx.late), tx.actor, tx.deferred
+	after, late, actor, deferred := len(tx.afterCommit), len(tx.late), tx.actor, tx.deferred
 	failed = call(ctx, tx, fn)
-	if worthRerun(failed) || breaksTransaction(failed) || tx.broken != nil {
+	if isConflict(failed) || breaksTransaction(failed) || tx.broken != nil {
 		return nil, cmp.Or(tx.broken, failed)
 	}
 	if failed != nil {
-		tx.after, tx.late, tx.actor, tx.deferred = tx.after[:after], tx.late[:late], actor, deferred
+		tx.afterCommit, tx.late, tx.actor, tx.deferred = tx.afterCommit[:after], tx.late[:late], actor, deferred
 		if _, err := tx.Exec(ctx, "ROLLBACK TO attempt"); err != nil {
 			return nil, err
 		}
@@ -72,6 +72,6 @@ func (tx *Tx) Try(ctx context.Context, fn func(ctx context.Context, tx *Tx) erro
 	return unwritten(failed), err
 }
 
-// IsContended reports whether a Write was given up because others were first again and again: one
-// that does less at a time may get through.
-func IsContended(err error) bool { return worthRerun(err) }
+// IsContended reports whether a Write failed after repeated conflicts. A smaller transaction may
+// succeed.
+func IsContended(err error) bool { return isConflict(err) }

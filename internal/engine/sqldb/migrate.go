@@ -20,12 +20,12 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrations returns the files that make the schema, a directory per dialect.
+// Migrations returns the migration files, in a directory per dialect.
 func Migrations() fs.FS { return migrations }
 
-// migrate brings the schema up to date. Only one process may do it at a time (goose by itself
-// breaks when two begin at once): for SQLite the lock on the data directory sees to that, for MySQL
-// migrateLocked. What is there already is changed by change, which may refuse it; nil: at once.
+// migrate migrates the schema. Only one process may do so at a time (goose does not lock): the lock
+// of the data directory ensures this for SQLite, migrateLocked for MySQL. An existing schema is
+// changed through change, which may refuse; nil applies immediately.
 func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) error {
 	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
 	if err != nil {
@@ -46,7 +46,7 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) er
 	sources := provider.ListSources()
 	newest := sources[len(sources)-1].Version
 	if have > newest {
-		return tooNew(have, newest)
+		return errTooNew(have, newest)
 	}
 	apply := func() error {
 		if _, err := provider.Up(ctx); err != nil {
@@ -63,11 +63,12 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect, change Change) er
 	return nil
 }
 
-func tooNew(have, known int64) error {
+// errTooNew returns the error for a database of a newer release.
+func errTooNew(have, known int64) error {
 	return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, known)
 }
 
-// CheckFormat refuses a database that a newer release has changed since it was opened.
+// CheckFormat returns an error if a newer release has changed the schema since Open.
 func (db *DB) CheckFormat(ctx context.Context) error {
 	files, err := fs.ReadDir(migrations, "migrations/"+db.Dialect().String())
 	if err != nil {
@@ -82,34 +83,35 @@ func (db *DB) CheckFormat(ctx context.Context) error {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
 	if have > known {
-		return tooNew(have, known)
+		return errTooNew(have, known)
 	}
 	return nil
 }
 
-// onePool is a database whose only connections are these. It is not closed.
+// onePool returns a DB that uses db for reads and writes. It must not be closed.
 func onePool(db *sql.DB, dialect Dialect) *DB {
 	one := &DB{engine: &engine{dialect: dialect, reads: db}}
 	one.writer = &pool{db: db, stats: &one.stats}
 	return one
 }
 
-// firstShared is the format from which on the rows of a database on a server say who uses it.
+// firstShared is the first schema version on a server that records which processes use the
+// database.
 const firstShared = 10
 
-// migrateTime is how long a starter waits for another one that migrates.
+// migrateTime is the time that a starting process waits for another one that migrates.
 const migrateTime = 5 * time.Minute
 
-// migrateLocked is migrate under a lock of the server's, held by a connection that does nothing
-// else: if the process dies the server gives it back. DDL is not transactional, so every file can
-// be run again from its beginning.
+// migrateLocked runs migrate under a named lock of the server, on its own connection. The server
+// releases the lock if the process dies. DDL is not transactional, so every migration file can be
+// repeated from its start.
 func migrateLocked(ctx context.Context, db *sql.DB, name string, change Change) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return classify(err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	sum := sha256.Sum256([]byte(name)) // the name of a lock is the server's, and has at most 64 characters
+	sum := sha256.Sum256([]byte(name)) // lock names are global to the server and have at most 64 characters
 	lock := "smartdrive.migrate." + hex.EncodeToString(sum[:16])
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", lock, int(migrateTime.Seconds())).Scan(&got); err != nil {
@@ -122,15 +124,15 @@ func migrateLocked(ctx context.Context, db *sql.DB, name string, change Change) 
 		_, releaseErr := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock)
 		err = errors.Join(err, classify(releaseErr))
 	}()
-	if err := mendVersions(ctx, db); err != nil {
+	if err := repairVersions(ctx, db); err != nil {
 		return err
 	}
 	return migrate(ctx, db, MySQL, change)
 }
 
-// mendVersions completes goose's table of versions if the process that made it died before it wrote
-// the first row, which goose calls a missing zero version for ever after.
-func mendVersions(ctx context.Context, db *sql.DB) error {
+// repairVersions inserts the first row of goose's version table if a process died after creating
+// the table. goose would fail forever with a missing zero version.
+func repairVersions(ctx context.Context, db *sql.DB) error {
 	var tables int
 	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.tables
 		WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'`).Scan(&tables)

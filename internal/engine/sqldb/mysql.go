@@ -16,21 +16,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Time-outs of MySQL. A transaction holds its locks for some milliseconds; who waits longer for one
-// waits in vain.
+// Timeouts for MySQL. Transactions hold locks for milliseconds, so a longer wait will not succeed.
 const (
-	dialTime    = 5 * time.Second
-	readTime    = 20 * time.Second // for the first rows of an answer, as long as a transaction; the audit of a large tree takes seconds
-	writeTime   = 15 * time.Second // to send a statement
-	idleTime    = 30               // seconds that a transaction may stand still; then MariaDB takes it back
-	lockTime    = 5                // seconds that a statement waits for a row; then 1205
-	connLife    = 30 * time.Minute // so that a pool follows a proxy that moves it elsewhere
-	connIdle    = 5 * time.Minute
-	maxDeepness = 5000 // levels of a recursive statement: more than any has
+	dialTime     = 5 * time.Second
+	readTime     = 20 * time.Second // for the first rows of a result, as long as a transaction; the audit of a large tree takes seconds
+	writeTime    = 15 * time.Second // to send a statement
+	idleTime     = 30               // seconds that a transaction may be idle; MariaDB then rolls it back
+	lockTime     = 5                // seconds that a statement waits for a row lock; then error 1205
+	connLife     = 30 * time.Minute // lets a pool follow a proxy that moves connections
+	connIdle     = 5 * time.Minute
+	maxRecursion = 5000 // recursion limit of a statement, above every real depth
 )
 
-// settings are the session variables that both servers know. Strict: what does not fit is an error,
-// never cut.
+// settings are session variables common to both servers. Strict mode: values that do not fit are
+// errors, never truncated.
 var settings = map[string]string{
 	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 	"time_zone":                "'+00:00'",
@@ -47,12 +46,12 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	complete(cfg)
 	server, err := prepareServer(ctx, cfg, opt)
 	if err != nil {
-		return nil, fmt.Errorf("open the database %s: %w", place, atOpen(err, cfg))
+		return nil, fmt.Errorf("open the database %s: %w", place, explainOpenError(err, cfg))
 	}
 	maps.Copy(cfg.Params, server.settings())
 	if opt.Unchecked {
 		cfg.Params["foreign_key_checks"] = "0"
-		cfg.Params["innodb_lock_wait_timeout"], cfg.Params["lock_wait_timeout"] = "1", "5" // others queue up behind who waits
+		cfg.Params["innodb_lock_wait_timeout"], cfg.Params["lock_wait_timeout"] = "1", "5" // other statements queue behind a waiting one
 	}
 	readCfg := cfg.Clone()
 	maps.Copy(readCfg.Params, server.readOnly())
@@ -77,9 +76,9 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// atOpen says what must be put right before the first start. Later the same errors are Unavailable:
-// somebody is at work on the server, and waiting may help.
-func atOpen(err error, cfg *mysql.Config) error {
+// explainOpenError explains errors that an administrator must fix before the first start. Later the
+// same errors are Unavailable, because the server may be under maintenance.
+func explainOpenError(err error, cfg *mysql.Config) error {
 	var engine *mysql.MySQLError
 	if !errors.As(err, &engine) {
 		return err
@@ -95,8 +94,8 @@ func atOpen(err error, cfg *mysql.Config) error {
 	return err
 }
 
-// complete sets what does not depend on the server. UPDATE counts the rows that it matched, as
-// SQLite does, whether or not it changed them.
+// complete sets the options that are independent of the server. UPDATE counts matched rows, as
+// SQLite does.
 func complete(cfg *mysql.Config) {
 	cfg.Collation = "utf8mb4_bin"
 	cfg.Loc, cfg.ParseTime = time.UTC, true
@@ -106,6 +105,7 @@ func complete(cfg *mysql.Config) {
 	cfg.Params = maps.Clone(settings)
 }
 
+// openPool opens a connection pool of the given size.
 func openPool(cfg *mysql.Config, opt Options, size int) (*sql.DB, error) {
 	connector, err := opt.Connector(cfg.FormatDSN())
 	if err != nil {
@@ -119,16 +119,17 @@ func openPool(cfg *mysql.Config, opt Options, size int) (*sql.DB, error) {
 	return db, nil
 }
 
-// prepareServer checks the server and migrates. It does so past the pools and their decorators.
+// prepareServer checks the server and migrates the schema, on its own connection without
+// decorators.
 func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server, error) {
 	patient := cfg.Clone()
-	patient.ReadTimeout = migrateTime + readTime // for the lock, and for a change of a large table
+	patient.ReadTimeout = migrateTime + readTime // for the lock, and for changes of large tables
 	connector, err := NewConnector(patient.FormatDSN())
 	if err != nil {
 		return server{}, err
 	}
 	db := sql.OpenDB(connector)
-	s, err := askServer(ctx, db)
+	s, err := queryServer(ctx, db)
 	if err == nil {
 		err = s.check()
 	}
@@ -142,17 +143,18 @@ func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server,
 	return s, errors.Join(err, db.Close())
 }
 
-// server is what the database server says of itself.
+// server is the state that the database server reports.
 type server struct {
 	maria   bool
 	version string
-	numbers [3]int // of the version
+	numbers [3]int // numbers of the version
 	durable bool
 }
 
-var versionText = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)(.*)$`) // MariaDB sends 5.5.5- first to please old replicas
+var versionText = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)(.*)$`) // MariaDB prefixes 5.5.5- for old replicas
 
-func askServer(ctx context.Context, db *sql.DB) (s server, err error) {
+// queryServer reads version and durability of the server.
+func queryServer(ctx context.Context, db *sql.DB) (s server, err error) {
 	var flush int
 	if err := db.QueryRowContext(ctx, "SELECT VERSION(), @@innodb_flush_log_at_trx_commit").Scan(&s.version, &flush); err != nil {
 		return server{}, classify(err)
@@ -161,6 +163,7 @@ func askServer(ctx context.Context, db *sql.DB) (s server, err error) {
 	return s, s.parse()
 }
 
+// parse parses version.
 func (s *server) parse() error {
 	m := versionText.FindStringSubmatch(s.version)
 	if m == nil {
@@ -173,8 +176,8 @@ func (s *server) parse() error {
 	return nil
 }
 
-// check refuses a server that lacks what the statements need. MySQL has recursive queries and
-// NOWAIT from 8.0 on, lets a column be named admin from 8.0.12 on, and heeds CHECK from 8.0.16 on.
+// check returns an error for an unsupported version. MySQL has recursive queries and NOWAIT since
+// 8.0, allows a column named admin since 8.0.12, and enforces CHECK since 8.0.16.
 func (s server) check() error {
 	name, oldest := "MySQL", [3]int{8, 0, 16}
 	if s.maria {
@@ -186,22 +189,22 @@ func (s server) check() error {
 	return nil
 }
 
-// settings are the session variables that the two servers name differently, or that only one has: a
-// process that is frozen, or was cut off in a way that the server cannot see, does not keep what it
-// has locked. MariaDB calls a transaction that has locked rows and not changed one yet read only;
-// of the three limits on idle ones it takes the general one only where the other is 0.
+// settings returns session variables that differ between the servers. The limits on idle
+// transactions release the locks of a process that is frozen or disconnected without notice.
+// MariaDB treats a transaction that has only locked rows as read-only, and applies the general
+// limit only where a specific one is 0.
 func (s server) settings() map[string]string {
 	if s.maria {
 		idle := strconv.Itoa(idleTime)
 		return map[string]string{
-			"tx_isolation": "'READ-COMMITTED'", "max_recursive_iterations": strconv.Itoa(maxDeepness),
+			"tx_isolation": "'READ-COMMITTED'", "max_recursive_iterations": strconv.Itoa(maxRecursion),
 			"idle_transaction_timeout": idle, "idle_write_transaction_timeout": idle, "idle_readonly_transaction_timeout": idle,
 		}
 	}
-	return map[string]string{"transaction_isolation": "'READ-COMMITTED'", "cte_max_recursion_depth": strconv.Itoa(maxDeepness)}
+	return map[string]string{"transaction_isolation": "'READ-COMMITTED'", "cte_max_recursion_depth": strconv.Itoa(maxRecursion)}
 }
 
-// readOnly are the session variables of the readers besides.
+// readOnly returns the additional session variables of read connections.
 func (s server) readOnly() map[string]string {
 	if s.maria {
 		return map[string]string{"tx_read_only": "1"}

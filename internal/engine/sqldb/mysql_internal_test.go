@@ -115,8 +115,8 @@ func TestACommitInDoubtIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	for number, again := range map[uint16]bool{erDeadlock: true, erLockTimeout: false, erChanged: false, 1053: false} {
 		err := (&pool{}).notCommitted(&mysql.MySQLError{Number: number})
-		if worthRerun(err) != again || drive.KindOf(err) != drive.Unavailable {
-			t.Errorf("%d: %v, again: %v", number, err, worthRerun(err))
+		if isConflict(err) != again || drive.KindOf(err) != drive.Unavailable {
+			t.Errorf("%d: %v, again: %v", number, err, isConflict(err))
 		}
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// mysqlScheme begins the URL of a MySQL or MariaDB database.
+// mysqlScheme is the prefix of the URL of a MySQL or MariaDB database.
 const mysqlScheme = "mysql://"
 
 const defaultMySQLPort = "3306"
 
 var databaseName = regexp.MustCompile(`^[0-9A-Za-z_$-]{1,64}$`)
 
-// parseMySQL reads Options.MySQL: mysql://user:password@host:port/name?tls=true, or a data source
-// as the driver writes it. What does not fit is refused in words that do not repeat the password.
+// parseMySQL parses Options.MySQL: mysql://user:password@host:port/name?tls=true, or the driver's
+// syntax. Its errors never contain the password.
 func parseMySQL(source string) (*mysql.Config, error) {
 	if !strings.HasPrefix(source, mysqlScheme) {
 		cfg, err := mysql.ParseDSN(source)
@@ -35,7 +35,7 @@ func parseMySQL(source string) (*mysql.Config, error) {
 		return cfg, nil
 	}
 	u, err := url.Parse(source)
-	if err != nil { // its text repeats the URL
+	if err != nil { // the text of err contains the URL
 		return nil, errors.New("the database's URL is malformed: it is mysql://user:password@host:port/name, special characters in % form")
 	}
 	cfg := mysql.NewConfig()
@@ -57,8 +57,10 @@ func parseMySQL(source string) (*mysql.Config, error) {
 	return cfg, checkDatabase(cfg.DBName)
 }
 
+// errNoUser reports a URL without a user.
 var errNoUser = errors.New("the database's URL names no user")
 
+// address returns host and port of u, with the default port.
 func address(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -67,6 +69,7 @@ func address(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
+// checkDatabase validates a database name.
 func checkDatabase(name string) error {
 	switch {
 	case name == "":
@@ -77,8 +80,8 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// readParams reads what may stand behind the question mark: tls=true (verified) or tls=skip-verify
-// (encrypted, not verified).
+// readParams reads the query of the URL: tls=true (verified), tls=skip-verify (encrypted, not
+// verified) or tls=false.
 func readParams(cfg *mysql.Config, raw string) error {
 	params, err := url.ParseQuery(raw)
 	if err != nil {

@@ -6,30 +6,29 @@ import (
 	"sync"
 )
 
-// Orphans deletes the rows of a table whose owner is not there any more. Nothing tells which they
-// are, so it goes over the table by its primary key, reading pages outside of any transaction, at
-// most PerRun rows in a call, and goes on there with the next call: ten million rows take 50 calls
-// of a second. How far it came is forgotten with the process, and each process has its own. It is
-// safe for concurrent use.
+// Orphans deletes the rows of a table whose owner no longer exists. It scans the table by primary
+// key in pages outside of transactions. Each call examines at most PerRun rows and continues where
+// the last call stopped: ten million rows take 50 calls of a second. The position is kept per
+// process and not stored. It is safe for concurrent use.
 type Orphans struct {
 	Table string
-	Key   string // its primary key, of text
-	Owner string // the column that names the owner
-	Of    string // the table of the owners; its key is id
-	// PerRun is how many rows one call looks at. Default: 200,000.
+	Key   string // the primary key, of type text
+	Owner string // the column with the owner's id
+	Of    string // the table of owners; its key is id
+	// PerRun bounds the rows examined per call. Default 200,000.
 	PerRun int
 
 	mu    sync.Mutex
-	after string // the last key that was looked at; guarded by mu
+	after string // last examined key
 }
 
 const (
 	orphanRun  = 200_000
-	orphanPage = 1000 // rows that one statement looks at: some ms
+	orphanPage = 1000 // rows per statement, which takes some ms
 )
 
-// Delete looks at the next rows, and returns how many it has deleted. It may stop anywhere, and run
-// twice.
+// Delete examines the next rows and returns the number of deleted ones. It can be interrupted and
+// may run concurrently.
 func (o *Orphans) Delete(ctx context.Context, db *DB) (deleted int64, err error) {
 	o.mu.Lock()
 	after := o.after
@@ -43,7 +42,7 @@ func (o *Orphans) Delete(ctx context.Context, db *DB) (deleted int64, err error)
 		if err != nil {
 			return deleted, fmt.Errorf("look for rows of %s without an owner: %w", o.Table, err)
 		}
-		n, err := o.drop(ctx, db, page)
+		n, err := o.deletePage(ctx, db, page)
 		if err != nil {
 			return deleted, err
 		}
@@ -61,24 +60,26 @@ func (o *Orphans) Delete(ctx context.Context, db *DB) (deleted int64, err error)
 	return deleted, nil
 }
 
-// owned is a row, and whether its owner is there.
-type owned struct {
+// ownedRow is a row of a page.
+type ownedRow struct {
 	key    string
 	orphan bool
 }
 
-func (o *Orphans) without() string {
+// orphanCondition returns the condition for rows without an owner.
+func (o *Orphans) orphanCondition() string {
 	return "NOT EXISTS (SELECT 1 FROM " + o.Of + " WHERE " + o.Of + ".id = " + o.Table + "." + o.Owner + ")"
 }
 
-func (o *Orphans) page(ctx context.Context, db *DB, after string, limit int) ([]owned, error) {
-	rows, err := db.Query(ctx, "SELECT "+o.Key+", "+o.without()+" FROM "+o.Table+" WHERE "+o.Key+" > ? ORDER BY "+o.Key+" LIMIT ?", after, limit)
-	return Scan(rows, err, func(row *owned, scan func(...any) error) error { return scan(&row.key, &row.orphan) })
+// page reads the next rows.
+func (o *Orphans) page(ctx context.Context, db *DB, after string, limit int) ([]ownedRow, error) {
+	rows, err := db.Query(ctx, "SELECT "+o.Key+", "+o.orphanCondition()+" FROM "+o.Table+" WHERE "+o.Key+" > ? ORDER BY "+o.Key+" LIMIT ?", after, limit)
+	return Scan(rows, err, func(row *ownedRow, scan func(...any) error) error { return scan(&row.key, &row.orphan) })
 }
 
-// drop deletes those of a page that have no owner now, either: the page may come from a side of a
-// move that has not got it yet.
-func (o *Orphans) drop(ctx context.Context, db *DB, page []owned) (n int64, err error) {
+// deletePage deletes the orphans of a page and checks again that they have no owner: during a move,
+// the page may come from a database without the new owner.
+func (o *Orphans) deletePage(ctx context.Context, db *DB, page []ownedRow) (n int64, err error) {
 	var keys []any
 	for _, row := range page {
 		if row.orphan {
@@ -89,7 +90,7 @@ func (o *Orphans) drop(ctx context.Context, db *DB, page []owned) (n int64, err 
 		return 0, nil
 	}
 	err = db.Write(ctx, func(ctx context.Context, tx *Tx) (err error) {
-		n, err = tx.Exec(ctx, "DELETE FROM "+o.Table+" WHERE "+o.Key+" IN ("+Marks(len(keys))+") AND "+o.without(), keys...)
+		n, err = tx.Exec(ctx, "DELETE FROM "+o.Table+" WHERE "+o.Key+" IN ("+Marks(len(keys))+") AND "+o.orphanCondition(), keys...)
 		return err
 	})
 	if err != nil {

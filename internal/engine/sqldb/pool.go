@@ -13,55 +13,54 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// pool gives each write a transaction on a connection of its own. The server's locks put them in
-// order (READ COMMITTED: a statement sees what is committed when it begins), and its own group
-// commit lets them share a sync.
+// pool is the writer for MySQL: each write has a transaction on its own connection. The server
+// orders them by its locks (READ COMMITTED: a statement sees what was committed when it starts),
+// and its group commit lets them share a sync.
 //
-// When the server ends a transaction because of a deadlock, or a lock is not had in time, the
-// function runs again from its beginning: up to three times, after a pause of random length, so
-// that two who met do not meet again. Nothing of the failed try is left, its AfterCommit functions
-// included.
+// After a deadlock or a lock timeout the function runs again from its start, up to maxReruns times,
+// each after a random pause so that two conflicting transactions separate. The failed run leaves no
+// trace; its AfterCommit functions are dropped.
 type pool struct {
 	db    *sql.DB
-	idle  int // connections that may be stale, one after the other, after the server was restarted
+	idle  int // greatest number of stale connections after a restart of the server
 	twice bool
 	stats *Stats
 
-	mu     sync.RWMutex // held for reading while a write is counted
-	closed bool
-	busy   sync.WaitGroup
+	mu      sync.RWMutex // held for reading while a write is counted
+	closed  bool
+	running sync.WaitGroup
 }
 
 const (
 	maxReruns = 3
-	rerunWait = 20 * time.Millisecond // the mean pause before the first rerun; it doubles
+	rerunWait = 20 * time.Millisecond // mean pause before the first rerun; it doubles
 
-	// txTime bounds a transaction from BEGIN to COMMIT: a server that has vanished without a word
-	// must not hold a request, and the locks that it waits for, for longer.
+	// txTime bounds a transaction from BEGIN to COMMIT, in case the server becomes unreachable
+	// while requests wait.
 	txTime = 20 * time.Second
-	// beginTime bounds the wait for a connection and for BEGIN: who comes later waits no less, and
-	// a client may try again.
+	// beginTime bounds the wait for a connection and BEGIN; the client may retry.
 	beginTime = 20 * time.Second
 )
 
-// Again is the error of a function that found, in the middle of its transaction, that another was
-// first: everything is undone and it runs again at once, seeing what the other did. It is for the
-// one who lost a race for a unique key: to go on would be to raise the lock that InsertNew has left
-// on the other's row, and two who do that block each other. On SQLite, where transactions run one
-// after the other, a rerun would find the same: the Write fails at once with Unavailable, as it
-// does after the last rerun elsewhere.
-func Again(cause error) error { return again{cause} }
+// Again returns an error by which a function of Write asks to run again from its start, after it
+// found a conflicting transaction in the middle. Use it after losing a race for a unique key:
+// continuing would upgrade the shared lock that InsertNew left on the other's row, and two such
+// transactions deadlock. On SQLite, transactions are serial and a rerun would find the same rows,
+// so the Write fails at once with Unavailable, as it does after the last rerun on MySQL.
+func Again(cause error) error { return conflictError{cause} }
 
-type again struct{ cause error }
+// conflictError is the error of Again.
+type conflictError struct{ cause error }
 
-func (a again) Error() string { return fmt.Sprintf("another was first: %v", a.cause) }
-func (a again) Unwrap() error { return a.cause }
+func (a conflictError) Error() string { return fmt.Sprintf("another was first: %v", a.cause) }
+func (a conflictError) Unwrap() error { return a.cause }
 
+// write implements writer. It returns Stopping after close.
 func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	if !p.enter() {
+	if !p.acquire() {
 		return drive.Fail(drive.Stopping)
 	}
-	defer p.busy.Done()
+	defer p.running.Done()
 	if p.twice {
 		if err := p.rehearse(ctx, fn); err != nil {
 			p.stats.Failed.Add(1)
@@ -69,7 +68,7 @@ func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) e
 		}
 	}
 	for rerun := 0; ; rerun++ {
-		after, err := p.once(ctx, fn)
+		after, err := p.runOnce(ctx, fn)
 		if err == nil {
 			p.stats.Writes.Add(1)
 			for _, fn := range after {
@@ -77,7 +76,7 @@ func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) e
 			}
 			return nil
 		}
-		if !worthRerun(err) || rerun == maxReruns || !pause(ctx, rerun) {
+		if !isConflict(err) || rerun == maxReruns || !pause(ctx, rerun) {
 			p.stats.Failed.Add(1)
 			return final(err)
 		}
@@ -85,29 +84,32 @@ func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) e
 	}
 }
 
-func (p *pool) enter() bool {
+// acquire counts a running write. It returns false after close.
+func (p *pool) acquire() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if !p.closed {
-		p.busy.Add(1)
+		p.running.Add(1)
 	}
 	return !p.closed
 }
 
+// close waits for running writes and closes the connections.
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.busy.Wait()
+	p.running.Wait()
 	return p.db.Close()
 }
 
-func worthRerun(err error) bool {
-	_, lost := errors.AsType[again](err)
+// isConflict reports whether err is a conflict after which the function runs again.
+func isConflict(err error) bool {
+	_, lost := errors.AsType[conflictError](err)
 	return lost || hasNumber(err, erDeadlock, erLockTimeout, erChanged)
 }
 
-// pause waits before a rerun; false: the caller has gone.
+// pause waits before a rerun. It returns false if ctx ends first.
 func pause(ctx context.Context, rerun int) bool {
 	timer := time.NewTimer(rand.N(2 * rerunWait << rerun))
 	defer timer.Stop()
@@ -119,28 +121,27 @@ func pause(ctx context.Context, rerun int) bool {
 	}
 }
 
-// final is the error of a write that will not be tried again.
+// final returns the error of a write that is not repeated: a conflict becomes Unavailable.
 func final(err error) error {
-	if worthRerun(err) { // and so it was undone
+	if isConflict(err) { // and so it was undone
 		return unwritten(drive.Wrap(err, drive.Unavailable, "retry_after", 1))
 	}
 	return err
 }
 
-// once runs one transaction.
-func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (after []func(), err error) {
+// runOnce runs one transaction and returns its AfterCommit functions.
+func (p *pool) runOnce(ctx context.Context, fn func(context.Context, *Tx) error) (after []func(), err error) {
 	conn, err := p.begin(ctx)
 	if err != nil {
 		return nil, unwritten(err)
 	}
-	// A connection of which it is not known that no transaction is open on it must not be used
-	// again.
+	// A connection that may have an open transaction must not return to the pool.
 	clean := false
 	defer func() {
 		if !clean {
 			discard(conn)
 		}
-		err = errors.Join(err, quiet(conn.Close()))
+		err = errors.Join(err, ignoreClosed(conn.Close()))
 	}()
 	txCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txTime)
 	defer cancel()
@@ -157,11 +158,11 @@ func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (a
 		return nil, p.notCommitted(err)
 	}
 	clean = true
-	return tx.after, nil
+	return tx.afterCommit, nil
 }
 
-// begin takes a connection and opens a transaction on it, within beginTime. After a restart of the
-// server the idle connections are stale, and it goes on to the next one: nothing was sent on them.
+// begin takes a connection and opens a transaction, within beginTime. It skips connections that are
+// stale after a restart of the server, on which nothing was executed.
 func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
@@ -172,7 +173,7 @@ func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 				return conn, nil
 			}
 			discard(conn)
-			err = errors.Join(err, quiet(conn.Close()))
+			err = errors.Join(err, ignoreClosed(conn.Close()))
 		}
 		if errors.Is(err, driver.ErrBadConn) && stale < p.idle {
 			continue
@@ -184,6 +185,7 @@ func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 	}
 }
 
+// rollback rolls back and reports whether that succeeded.
 func (p *pool) rollback(conn *sql.Conn) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
@@ -191,8 +193,8 @@ func (p *pool) rollback(conn *sql.Conn) bool {
 	return err == nil
 }
 
-// notCommitted judges the error of COMMIT. A deadlock there (Galera) is a refusal. After everything
-// else, be it the server's word or its silence, nobody knows whether it was committed.
+// notCommitted maps an error of COMMIT. A deadlock (Galera) means that it was refused. After any
+// other error the outcome is unknown: ErrInDoubt.
 func (p *pool) notCommitted(err error) error {
 	if hasNumber(err, erDeadlock) {
 		return classify(err)
@@ -201,17 +203,17 @@ func (p *pool) notCommitted(err error) error {
 	if drive.KindOf(classify(err)) == drive.DiskFull {
 		kind = drive.DiskFull
 	}
-	err = errors.New("commit: " + err.Error()) // without its number, by which it would be tried again
+	err = errors.New("commit: " + err.Error()) // without the error number, which would cause a rerun
 	return drive.Wrap(errors.Join(ErrInDoubt, err), kind)
 }
 
-// discard closes the connection itself, which ends what is open on it.
+// discard closes the connection to the server, which ends its transaction.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// quiet drops the error of giving back a connection that is closed already.
-func quiet(err error) error {
+// ignoreClosed drops the error of closing a connection that is already closed.
+func ignoreClosed(err error) error {
 	if errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) {
 		return nil
 	}

@@ -7,26 +7,24 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Router stands between a DB that everybody holds and the two databases of an installation that
-// moves from one to the other (internal/move/migrate). It decides at each call; the transactions
-// that it begins are those of one of the two.
+// Router chooses between the two databases of an installation that moves from one to the other
+// (internal/move/migrate). It decides on each call.
 type Router interface {
-	// Write runs fn in a transaction of the database that is the truth now, as DB.Write says.
+	// Write runs fn in a transaction of the current primary database, with the contract of
+	// DB.Write.
 	Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error
-	// Primary is the database that is the truth, as far as this process knows: for the dialect and
-	// the clock.
+	// Primary returns the primary database known to this process, for its dialect and clock.
 	Primary() *DB
-	// Reader says where a read outside transactions goes, and where it is asked again if that
-	// fails; again is nil where there is nobody else to ask. Both are databases without a router.
-	// account is whose rows are read; zero: not said, which may be anybody's.
+	// Reader returns the database for a read outside of transactions, and a second one to use if
+	// the read fails; again is nil if there is none. Both have no router. account owns the rows;
+	// zero means unknown.
 	Reader(ctx context.Context, account drive.AccountID) (from, again *DB, err error)
-	// Read is told of a read that was answered, or (err) was not and was asked again elsewhere. It
-	// must not block.
+	// Read is notified after a read from a database. With a non-nil err the read failed and is
+	// repeated on the other database. It must not block.
 	Read(ctx context.Context, from *DB, query string, args []any, err error)
 }
 
-// Route makes everything that db is asked from now on go through r; nil: to the database itself
-// again.
+// Route passes all further calls of db to r; nil: to the database itself.
 func (db *DB) Route(r Router) {
 	if r == nil {
 		db.router.Store(nil)
@@ -35,9 +33,10 @@ func (db *DB) Route(r Router) {
 	db.router.Store(&r)
 }
 
-// Direct is the database itself, past any router. It is closed with db.
+// Direct returns the database without a router. Closing db closes it.
 func (db *DB) Direct() *DB { return &DB{engine: db.engine} }
 
+// routed returns the router, or nil.
 func (db *DB) routed() Router {
 	if r := db.router.Load(); r != nil {
 		return *r
@@ -45,9 +44,8 @@ func (db *DB) routed() Router {
 	return nil
 }
 
-// For reads as db does, and says that what is read is of an account. While the installation moves,
-// a router may answer from the side that is new for that account already. Nothing is read for
-// another account through it, and nothing that decides what is deleted.
+// For returns a Querier for rows of one account. During a move, a router may read them from the new
+// database. Do not use it for rows of other accounts, or to decide about deletions.
 func (db *DB) For(account drive.AccountID) Querier {
 	if db.routed() == nil {
 		return db
@@ -55,7 +53,7 @@ func (db *DB) For(account drive.AccountID) Querier {
 	return accountReads{DB: db, account: account}
 }
 
-// accountReads are the reads of one account.
+// accountReads is the Querier of one account.
 type accountReads struct {
 	*DB
 	account drive.AccountID
@@ -69,7 +67,8 @@ func (r accountReads) QueryRow(ctx context.Context, query string, args ...any) *
 	return r.readRow(ctx, r.account, query, args)
 }
 
-// read is Query, of an account's rows.
+// read reads rows of an account; zero: unknown. With a router, a failed read is repeated on the
+// second database.
 func (db *DB) read(ctx context.Context, account drive.AccountID, query string, args []any) (*sql.Rows, error) {
 	r := db.routed()
 	if r == nil {
@@ -90,7 +89,7 @@ func (db *DB) read(ctx context.Context, account drive.AccountID, query string, a
 	return rows, err
 }
 
-// readRow is QueryRow, of an account's rows.
+// readRow reads one row like read.
 func (db *DB) readRow(ctx context.Context, account drive.AccountID, query string, args []any) *Row {
 	r := db.routed()
 	if r == nil {
@@ -101,7 +100,7 @@ func (db *DB) readRow(ctx context.Context, account drive.AccountID, query string
 		return &Row{err: err}
 	}
 	row := from.queryRow(ctx, query, args)
-	if err := row.row.Err(); err != nil && again != nil { // that there is no row comes with Scan, and is an answer
+	if err := row.row.Err(); err != nil && again != nil { // no row is a result, which Scan reports
 		r.Read(ctx, from, query, args, err)
 		return again.queryRow(ctx, query, args)
 	}

@@ -10,12 +10,12 @@ import (
 	"runtime"
 )
 
-// openSQLite opens a database file. The caller holds the lock on the data directory.
+// openSQLite opens a database file. The caller must hold the lock of the data directory.
 func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Look {
-		return lookAtSQLite(opt)
+		return openSQLiteReadOnly(opt)
 	}
-	if err := keepPrivate(opt.Path); err != nil {
+	if err := createPrivate(opt.Path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", opt.Path, err)
 	}
 	vfs, err := fileSystem()
@@ -46,9 +46,9 @@ func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// keepPrivate makes the file before the engine does, which would let others read it. The files
-// beside it get its mode.
-func keepPrivate(path string) error {
+// createPrivate creates the file with mode 0600; SQLite would let others read it. SQLite gives its
+// other files the same mode.
+func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -56,37 +56,41 @@ func keepPrivate(path string) error {
 	return f.Close()
 }
 
-// Common settings: WAL lets readers work beside the writer, FULL makes a commit durable against
-// power loss.
+// pragmas are the common settings. WAL lets readers run beside the writer; FULL makes commits
+// survive a power loss.
 const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-8192)&_defensive=1"
 
-// LogSize is how long the log of a SQLite database gets, in bytes, before a commit brings its pages
-// to the file of the database, which it then syncs. What many commits have changed, as the ends of
-// tables and indexes are, is written there once: SQLite's default of 1,000 pages has it written
-// four times as often. Somebody who reads for long, or one large transaction, makes it longer.
+// LogSize is the length in bytes at which the log of a SQLite database is checkpointed: its pages
+// are written to the database file and synced. A page changed by many commits is then written once.
+// SQLite's default of 1,000 pages would write four times as much. A long read or a large
+// transaction makes the log longer.
 const LogSize = logPages * 4096
 
 const logPages = 4000
 
-// writeDSN keeps temporary files in memory: a statement that is undone inside a savepoint needs
-// one, of some pages.
+// writeDSN returns the data source for writing. Temporary files stay in memory: a rollback to a
+// savepoint needs one of some pages.
 func writeDSN(path, vfs string, unchecked bool) string {
 	keys := "ON"
 	if unchecked {
 		keys = "OFF"
 	}
 	source := dsn(path) + fmt.Sprintf("&_pragma=temp_store(MEMORY)&_pragma=foreign_keys(%s)&_pragma=wal_autocheckpoint(%d)", keys, logPages)
-	if vfs != "" { // an empty name is one that SQLite does not know
+	if vfs != "" { // SQLite rejects an empty name
 		source += "&vfs=" + vfs
 	}
 	return source
 }
 
+// readDSN returns the data source for reading.
 func readDSN(path string) string { return dsn(path) + "&_pragma=query_only(ON)" }
-func dsn(path string) string     { return sqliteScheme + escapePath(path) + "?" + pragmas }
 
-// sqliteScheme begins the data source of a database file.
+// dsn returns the common part of a data source.
+func dsn(path string) string { return sqliteScheme + escapePath(path) + "?" + pragmas }
+
+// sqliteScheme is the prefix of the data source of a database file.
 const sqliteScheme = "file:"
 
+// escapePath escapes a path for a URL.
 func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }

@@ -8,21 +8,21 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Sweep deletes old rows of a table whose key, an integer, counts them up. The order of keys is
-// about that of time: the old ones are the first, and most runs need only those. But rows of a
-// clock that was ahead may lie before them, so a run also looks at many that have to stay, and the
-// next one goes on behind those.
+// Sweep deletes old rows of a table with an increasing integer key. Keys are roughly in the order
+// of time, so old rows come first, and most runs read only those. Rows with a time in the future,
+// from a wrong clock, may precede old rows. So a run also examines Look newer rows, and the next
+// run continues after them.
 type Sweep struct {
 	Table string
-	Time  string // the column that says when a row came
-	Where string // with placeholders for Args: the rows that may go; empty: all
+	Time  string // the column with the time of the row
+	Where string // condition for deletable rows, with placeholders for Args; empty: all
 	Args  []any
-	Batch int // rows of a page, and of a transaction
-	Look  int // rows, none of them old on their page, that a run reads
+	Batch int // rows per page and transaction
+	Look  int // rows on pages without old rows that a run examines
 }
 
-// Run deletes what is older than before. looked is what the last run returned, 0 for the first; a
-// run that comes to the end returns 0.
+// Run deletes rows older than before. looked is the upTo of the last run, 0 at first. A run that
+// reaches the end of the table returns upTo = 0.
 func (s Sweep) Run(ctx context.Context, db *DB, before drive.Time, looked int64) (deleted, upTo int64, err error) {
 	for young := 0; young < s.Look; {
 		p, err := s.page(ctx, db, upTo, before)
@@ -43,15 +43,16 @@ func (s Sweep) Run(ctx context.Context, db *DB, before drive.Time, looked int64)
 	return deleted, upTo, nil
 }
 
-// swept is a page that a Sweep has looked at.
-type swept struct {
+// sweptPage is the result of one page.
+type sweptPage struct {
 	rows    int
 	last    int64 // key
-	old     bool  // some were old; they are deleted
+	old     bool  // contained old rows, now deleted
 	deleted int64
 }
 
-func (s Sweep) page(ctx context.Context, db *DB, after int64, before drive.Time) (p swept, err error) {
+// page reads the page after a key and deletes its old rows.
+func (s Sweep) page(ctx context.Context, db *DB, after int64, before drive.Time) (p sweptPage, err error) {
 	type row struct {
 		id int64
 		at drive.Time

@@ -8,42 +8,40 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Tx is a write transaction. It belongs to the function it was given to and must not outlive it or
-// be used by two goroutines.
+// Tx is a write transaction. Only the function of its Write may use it, in one goroutine.
 type Tx struct {
-	dialect  Dialect
-	conn     *sql.Conn
-	stmts    map[string]*sql.Stmt // of SQLite's one connection; on MySQL arguments are put into the text, which saves a round trip
-	after    []func()
-	late     []lateRow
-	deferred []deferredItem
-	actor    drive.Who
-	broken   error // MySQL: the first error that has ended, or may have ended, the transaction in the engine
+	dialect     Dialect
+	conn        *sql.Conn
+	stmts       map[string]*sql.Stmt // SQLite only; on MySQL the driver interpolates arguments, which saves a round trip
+	afterCommit []func()
+	late        []lateRow
+	deferred    []deferredItem
+	actor       drive.Who
+	broken      error // MySQL: the first error that may have ended the transaction on the server
 }
 
-// AfterCommit registers fn to run once the transaction is durable, in the order of registration,
-// before Write returns. It does not run when the transaction fails. fn must not block.
-func (tx *Tx) AfterCommit(fn func()) { tx.after = append(tx.after, fn) }
+// AfterCommit registers fn to run after a successful commit and before Write returns, in the order
+// of registration. fn must not block.
+func (tx *Tx) AfterCommit(fn func()) { tx.afterCommit = append(tx.afterCommit, fn) }
 
-// lateRow is a row that is inserted when the transaction's function has returned.
+// lateRow is a row to insert at the end of the transaction.
 type lateRow struct {
 	head string
 	row  []any
 }
 
-// InsertLate inserts a row at the end of the transaction, together with the others of the same
-// head (see InsertRows): many of them cost one statement. A transaction that fails, or the Try that
-// it was called in, inserts nothing.
+// InsertLate inserts a row at the end of the transaction. Rows with the same head share a statement
+// (see InsertRows). A failed transaction, or a failed Try around the call, inserts nothing.
 func (tx *Tx) InsertLate(head string, row []any) { tx.late = append(tx.late, lateRow{head, row}) }
 
-// ActFor says who does what the transaction does from here on. It decides nothing; it is what the
-// activity log names.
+// ActFor sets the actor that the activity log records for the following changes. It grants no
+// rights.
 func (tx *Tx) ActFor(who drive.Who) { tx.actor = who }
 
-// Actor is who was given to ActFor last. Zero: the program itself.
+// Actor returns the actor of the last ActFor. Zero: the program itself.
 func (tx *Tx) Actor() drive.Who { return tx.actor }
 
-// finish handles what was deferred and inserts the late rows, in the order in which they came.
+// finish handles the deferred items, then inserts the late rows, in the order of their arrival.
 func (tx *Tx) finish(ctx context.Context) error {
 	for len(tx.deferred) > 0 {
 		if err := tx.deferred[0].by.Flush(ctx, tx); err != nil {
@@ -69,8 +67,8 @@ func (tx *Tx) finish(ctx context.Context) error {
 	return nil
 }
 
-// Exec runs a statement and returns the number of rows it changed. For an UPDATE that is the number
-// of rows matched.
+// Exec executes a statement and returns the number of changed rows; for an UPDATE, the number of
+// matched rows.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -80,6 +78,7 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 	return n, classify(err)
 }
 
+// exec executes a statement.
 func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, error) {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {
@@ -96,7 +95,7 @@ func (tx *Tx) exec(ctx context.Context, query string, args []any) (sql.Result, e
 	return res, classify(err)
 }
 
-// Insert is Exec for a row with an automatic id, which it returns.
+// Insert executes an INSERT into a table with automatic ids and returns the id.
 func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -106,11 +105,10 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 	return id, classify(err)
 }
 
-// InsertNew inserts a row unless one is there that has a unique key in common with it, and reports
-// whether it did: a plain INSERT whose duplicate key is not an error. (INSERT IGNORE would hide
-// other errors, and an upsert does not tell whether the row is new.) On MySQL it waits for a
-// transaction that has inserted the same key until that one has ended; a row that is there is
-// locked for reading, and whoever goes on to change it does better to start again: see Again.
+// InsertNew executes an INSERT and reports whether the row is new; a duplicate key is not an error.
+// (INSERT IGNORE would hide other errors, and an upsert does not say whether the row is new.) On
+// MySQL it waits for a concurrent transaction with the same key. An existing row is then locked for
+// reading; to change it, restart the transaction with Again.
 func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, error) {
 	_, err := tx.exec(ctx, query, args)
 	if IsDuplicate(err) {
@@ -119,7 +117,7 @@ func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, e
 	return err == nil, err
 }
 
-// Query reads inside the transaction. The rows must be closed before the next statement.
+// Query reads inside the transaction. The caller must close the rows before the next statement.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if tx.dialect == MySQL {
 		if tx.broken != nil {
@@ -146,16 +144,17 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	}
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
-		// Let the engine report the same error through the row.
+		// The row reports the error of the engine again.
 		return &Row{row: tx.conn.QueryRowContext(ctx, query, args...)}
 	}
 	return &Row{row: stmt.QueryRowContext(ctx, args...)}
 }
 
-// maxStatements bounds the statement cache; the project has about a hundred statements, and lists
-// with a varying number of placeholders make a few more.
+// maxStatements bounds the statement cache. The project has some hundred statements; lists with a
+// varying number of placeholders add more.
 const maxStatements = 512
 
+// prepare returns the cached statement of a query. A full cache is emptied.
 func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if stmt, ok := tx.stmts[query]; ok {
 		return stmt, nil
@@ -176,8 +175,8 @@ func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// note keeps the first error that ends the transaction in the engine, so that a function which
-// overlooks it cannot commit what is left.
+// note records the first error that ends the transaction on the server and returns err. A function
+// that ignores the error then cannot commit the rest.
 func (tx *Tx) note(err error) error {
 	if tx.broken == nil && tx.dialect == MySQL && breaksTransaction(err) {
 		tx.broken = err

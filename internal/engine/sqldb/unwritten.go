@@ -6,23 +6,21 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ErrUnwritten marks an error of DB.Write that is Unavailable and nevertheless certain: the
-// function never ran, because its caller gave up while it waited or no transaction could begin, or
-// its transaction ended before COMMIT was sent. Without the mark the change may be there, and its
-// reply was lost.
+// ErrUnwritten marks an Unavailable error of DB.Write after which nothing was written: the function
+// did not run, or its transaction ended before COMMIT. An Unavailable error without the mark may
+// come from a lost reply to a successful commit.
 var ErrUnwritten = errors.New("nothing was written")
 
-// ErrInDoubt marks an error of COMMIT on a server: it may have been committed, whatever Kind it
-// has.
+// ErrInDoubt marks an error of COMMIT on a server. The commit may have succeeded, whatever the kind
+// of the error.
 var ErrInDoubt = errors.New("it may have been committed")
 
-// MaybeWritten reports whether a Write that has failed with err may have been committed all the
-// same.
+// MaybeWritten reports whether a Write that failed with err may have been committed.
 func MaybeWritten(err error) bool {
 	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, ErrUnwritten) || errors.Is(err, ErrInDoubt)
 }
 
-// unwritten marks err. Errors of other kinds are certain without it.
+// unwritten marks an Unavailable error with ErrUnwritten. Other kinds are certain without the mark.
 func unwritten(err error) error {
 	if !drive.IsKind(err, drive.Unavailable) || errors.Is(err, ErrUnwritten) {
 		return err
@@ -30,6 +28,7 @@ func unwritten(err error) error {
 	return unwrittenError{err}
 }
 
+// unwrittenError is an error marked with ErrUnwritten.
 type unwrittenError struct{ error }
 
 func (e unwrittenError) Unwrap() error        { return e.error }

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Warm opens half of the connections that db may have, for reading and for transactions, so that
-// many who come at once need not wait until each has one. It is for internal/move/migrate, before
-// everybody goes to a database that hardly anybody has asked yet.
+// Warm opens half of the allowed connections, so that a burst of requests does not wait for
+// connections. internal/move/migrate calls it before it moves all requests to the new database.
 func (db *DB) Warm(ctx context.Context) error {
 	err := warm(ctx, db.reads)
 	if p, ok := db.writer.(*pool); ok {
@@ -22,7 +21,7 @@ func (db *DB) Warm(ctx context.Context) error {
 	return nil
 }
 
-// warm holds the connections until all are open: one that was given back would be had again.
+// warm keeps the connections until all are open, because a released one would be reused.
 func warm(ctx context.Context, db *sql.DB) error {
 	conns := make([]*sql.Conn, max(1, db.Stats().MaxOpenConnections/2))
 	errs := make([]error, len(conns))

@@ -9,22 +9,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Call is a kind of call that reaches the engine.
+// Call is a kind of call to the database engine.
 type Call string
 
-// The kinds of calls. A statement of a transaction is Exec or Query, whether it was prepared or
-// not.
+// The kinds of calls. A statement of a transaction is Exec or Query, prepared or not.
 const (
 	Begin     Call = "begin" // BEGIN IMMEDIATE
 	Commit    Call = "commit"
-	Rollback  Call = "rollback"  // of the whole transaction
-	Savepoint Call = "savepoint" // SAVEPOINT, RELEASE, ROLLBACK TO: one job of a group
+	Rollback  Call = "rollback"  // ROLLBACK of the whole transaction
+	Savepoint Call = "savepoint" // SAVEPOINT, RELEASE and ROLLBACK TO of one job
 	Exec      Call = "exec"
 	Query     Call = "query"
 	Prepare   Call = "prepare"
 )
 
-// callOf names the call that runs a statement.
+// callOf returns the kind of the call that runs a statement; otherwise is the kind of ordinary
+// statements.
 func callOf(query string, otherwise Call) Call {
 	word, rest, _ := strings.Cut(strings.TrimSpace(query), " ")
 	switch strings.ToUpper(word) {
@@ -43,14 +43,14 @@ func callOf(query string, otherwise Call) Call {
 	return otherwise
 }
 
-// Counter counts the calls that reach the engine. The zero value counts; give its Connector to
-// sqldb.Options. It is safe for concurrent use.
+// Counter counts calls to the database engine. Set its Connector in sqldb.Options. The zero value
+// is ready; it is safe for concurrent use.
 type Counter struct {
 	mu     sync.Mutex
 	counts map[Call]int
 }
 
-// Connector opens a data source whose calls are counted.
+// Connector opens a data source with counted calls.
 func (c *Counter) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(call Call, do func() error) error {
 		c.add(call)
@@ -58,6 +58,7 @@ func (c *Counter) Connector(dsn string) (driver.Connector, error) {
 	})
 }
 
+// add counts one call.
 func (c *Counter) add(call Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,14 +68,14 @@ func (c *Counter) add(call Call) {
 	c.counts[call]++
 }
 
-// Count returns how many calls of a kind there were.
+// Count returns the number of calls of a kind.
 func (c *Counter) Count(call Call) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[call]
 }
 
-// Total returns how many calls there were in all.
+// Total returns the number of all calls.
 func (c *Counter) Total() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,21 +85,22 @@ func (c *Counter) Total() (n int) {
 	return n
 }
 
-// around runs a call, or does something else instead.
+// around intercepts a call: it calls do to make the call, or returns an error instead.
 type around = func(call Call, do func() error) error
 
-// Reads reports whether a data source is that of the readers beside the transactions.
+// Reads reports whether a data source is that of the read connections.
 func Reads(dsn string) bool {
 	return strings.Contains(dsn, "query_only") || strings.Contains(dsn, "_read_only=")
 }
 
-// Unsynced is a data source whose commits wait for no disk: for tests in which no power is lost. On
-// Linux what writes has a file system of its own, which counts on syncs (gather_linux.go of sqldb).
+// Unsynced returns the data source without syncs, for tests without power loss. It also removes the
+// VFS for Linux, which depends on syncs (gather_linux.go of sqldb).
 func Unsynced(dsn string) string {
 	return strings.NewReplacer("synchronous(FULL)", "synchronous(OFF)", "vfs=smartdrive-datasync", "vfs=unix").Replace(dsn)
 }
 
-// Connect opens a data source of which every call goes through f.
+// Connect opens a data source and passes every call through f, which may call do or return an error
+// instead.
 func Connect(dsn string, f func(call Call, do func() error) error) (driver.Connector, error) {
 	real, err := sqldb.NewConnector(dsn)
 	if err != nil {
@@ -107,10 +109,12 @@ func Connect(dsn string, f func(call Call, do func() error) error) (driver.Conne
 	return wrap(real, dsn, f), nil
 }
 
+// wrap returns a connector for real with calls through f.
 func wrap(real driver.Connector, dsn string, f around) connector {
 	return connector{real, f, dialectOf(dsn)}
 }
 
+// connector opens connections with intercepted calls.
 type connector struct {
 	driver.Connector
 	around  around
@@ -125,8 +129,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &connection{conn, c.around, c.dialect}, nil
 }
 
-// connection passes everything on, through around. It needs the powers that the engine's connection
-// has; database/sql finds them by their methods, so they are spelt out.
+// connection passes all calls through around. It implements the optional interfaces of the engine's
+// connection explicitly, because database/sql detects them by type.
 type connection struct {
 	driver.Conn
 	around  around
@@ -175,7 +179,7 @@ func (c *connection) ResetSession(ctx context.Context) error {
 
 func (c *connection) IsValid() bool { return c.Conn.(driver.Validator).IsValid() }
 
-// Close ends a transaction that faults have left open, as the end of a process would.
+// Close rolls back a transaction that faults left open, as the end of a process would.
 func (c *connection) Close() error {
 	_, _ = c.Conn.(driver.ExecerContext).ExecContext(context.Background(), "ROLLBACK", nil)
 	return c.Conn.Close()
@@ -183,6 +187,7 @@ func (c *connection) Close() error {
 
 func (c *connection) Ping(ctx context.Context) error { return c.Conn.(driver.Pinger).Ping(ctx) }
 
+// statement is a prepared statement with intercepted calls.
 type statement struct {
 	driver.Stmt
 	query   string
@@ -204,7 +209,7 @@ func (s *statement) QueryContext(ctx context.Context, args []driver.NamedValue) 
 	return queried(s.around, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
-// queried closes the rows of a query whose answer is lost.
+// queried runs a query through f. If its reply is lost, it closes the rows.
 func queried(f around, do func() (driver.Rows, error)) (driver.Rows, error) {
 	var rows driver.Rows
 	err := f(Query, func() (err error) {

@@ -8,8 +8,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Dump returns all values of all tables as text, as somebody sees them who has a copy of the
-// database.
+// Dump returns all values of all tables as text: everything that a copy of the database reveals.
 func Dump(t testing.TB, db *sqldb.DB) string {
 	t.Helper()
 	query := "SELECT name FROM sqlite_master WHERE type = 'table'"
@@ -30,6 +29,7 @@ func Dump(t testing.TB, db *sqldb.DB) string {
 	return all.String()
 }
 
+// dumpTable writes all values of a table.
 func dumpTable(t testing.TB, db *sqldb.DB, table string, to *strings.Builder) error {
 	rows, err := db.Query(t.Context(), "SELECT * FROM "+table)
 	if err != nil {

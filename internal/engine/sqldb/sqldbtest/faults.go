@@ -7,39 +7,39 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// ErrFault is what a call fails with by default: the database cannot be reached.
+// ErrFault is the default error of an injected fault: the database is unreachable.
 var ErrFault error = drive.Fail(drive.Unavailable, "reason", "fault")
 
-// Faults makes calls to the database fail. The zero value lets everything pass; give its Connector
-// to sqldb.Options. It counts as a Counter does, calls that fail included. It is safe for
-// concurrent use.
+// Faults makes calls to the database fail by rules. Set its Connector in sqldb.Options. It counts
+// all calls, failed ones included. The zero value has no rules; it is safe for concurrent use.
 type Faults struct {
 	Counter
 	mu    sync.Mutex
 	rules []*rule
 }
 
+// rule is one fault to inject.
 type rule struct {
 	call  Call // empty: any
-	n     int  // which call, counted down
-	every bool // all calls from the n-th on
-	lost  bool // the call is made, its reply is lost
+	n     int  // matching calls until the fault, inclusive; 0 = done
+	every bool // stays active after the n-th call
+	lost  bool // the call is made, but its reply is lost
 	err   error
 }
 
-// Fail makes the n-th call of a kind from now on fail with err (nil: ErrFault), without reaching
-// the engine. An empty kind means any call.
+// Fail makes the n-th call of a kind from now on fail with err (nil: ErrFault) without reaching the
+// engine. An empty kind means any call.
 func (f *Faults) Fail(call Call, n int, err error) { f.add(rule{call: call, n: n, err: err}) }
 
-// FailAll makes all calls of a kind fail until Clear.
+// FailAll makes all calls of a kind fail with err (nil: ErrFault) until Clear.
 func (f *Faults) FailAll(call Call, err error) { f.add(rule{call: call, n: 1, every: true, err: err}) }
 
-// LoseReply makes the n-th call of a kind reach the engine and succeed, but report err.
+// LoseReply lets the n-th call of a kind succeed in the engine but returns err (nil: ErrFault).
 func (f *Faults) LoseReply(call Call, n int, err error) {
 	f.add(rule{call: call, n: n, lost: true, err: err})
 }
 
-// Clear takes all rules back, and says how many had not come true.
+// Clear removes all rules and returns the number of those that were still pending.
 func (f *Faults) Clear() (left int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,6 +52,7 @@ func (f *Faults) Clear() (left int) {
 	return left
 }
 
+// add adds a rule.
 func (f *Faults) add(r rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +62,7 @@ func (f *Faults) add(r rule) {
 	f.rules = append(f.rules, &r)
 }
 
-// Connector opens a data source with faults.
+// Connector opens a data source with the faults.
 func (f *Faults) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(call Call, do func() error) error {
 		f.Counter.add(call)
@@ -78,7 +79,7 @@ func (f *Faults) Connector(dsn string) (driver.Connector, error) {
 	})
 }
 
-// find returns the oldest rule that is due now.
+// find returns the oldest rule that applies to a call and counts the call in all rules.
 func (f *Faults) find(call Call) (due *rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

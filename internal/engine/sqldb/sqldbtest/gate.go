@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Gate holds write transactions at their start, so that a competitor acts after all that a request
-// has read before its transaction, and before the transaction itself.
+// Gate intercepts write transactions at their start, so that a test can run a competitor between
+// the earlier reads of a request and its transaction.
 type Gate struct {
 	db      *sqldb.DB
 	meet    atomic.Pointer[func()]
@@ -17,28 +17,28 @@ type Gate struct {
 	arrived atomic.Int64
 }
 
-// NewGate puts a gate before the transactions of a database; it is open.
+// NewGate installs an open gate on the database.
 func NewGate(db *sqldb.DB) *Gate {
 	g := &Gate{db: db.Direct()}
 	db.Route(g)
 	return g
 }
 
-// Meet runs competitor, once, when the next transaction but skip is about to begin. Transactions of
-// the competitor pass.
+// Meet runs competitor once, at the start of the next transaction after skip others. Transactions
+// of the competitor are not intercepted.
 func (g *Gate) Meet(skip int, competitor func()) {
 	g.arrived.Store(0)
 	g.skip.Store(int64(skip))
 	g.meet.Store(&competitor)
 }
 
-// Open lets everything pass, and reports how many transactions came to the gate and whether the
+// Open removes the competitor. It returns the number of transactions since Meet, and whether the
 // competitor has run.
 func (g *Gate) Open() (arrived int, met bool) {
 	return int(g.arrived.Load()), g.meet.Swap(nil) == nil
 }
 
-// Write is sqldb.Router's.
+// Write implements sqldb.Router.
 func (g *Gate) Write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
 	if g.meet.Load() != nil {
 		if g.arrived.Add(1) > g.skip.Load() {
@@ -50,13 +50,13 @@ func (g *Gate) Write(ctx context.Context, fn func(context.Context, *sqldb.Tx) er
 	return g.db.Write(ctx, fn)
 }
 
-// Primary is sqldb.Router's.
+// Primary implements sqldb.Router.
 func (g *Gate) Primary() *sqldb.DB { return g.db }
 
-// Reader is sqldb.Router's.
+// Reader implements sqldb.Router.
 func (g *Gate) Reader(context.Context, drive.AccountID) (from, again *sqldb.DB, err error) {
 	return g.db, nil, nil
 }
 
-// Read is sqldb.Router's.
+// Read implements sqldb.Router.
 func (g *Gate) Read(context.Context, *sqldb.DB, string, []any, error) {}

@@ -6,26 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// ErrKilled is what every call of a process gets whose Lifeline is cut.
+// ErrKilled is the error of every call after a Lifeline is cut.
 var ErrKilled = errors.New("the process was killed")
 
-// Lifeline is the connection of a process to its database. Once it is cut every call fails, and
-// nothing of the process comes through; the call that it is cut at may have reached the engine or
-// not.
+// Lifeline simulates the death of a process. After the cut every call fails without reaching the
+// database. The call at the cut reaches it if Lost is set.
 type Lifeline struct {
-	Lost bool         // the last call reaches the engine
-	Made atomic.Int64 // calls
-	left atomic.Int64 // calls until it is cut; counts down
+	Lost bool         // the call at the cut reaches the engine, and its reply is lost
+	Made atomic.Int64 // calls so far
+	left atomic.Int64 // calls until the cut
 }
 
-// NewLifeline returns one that is cut at a call; 0: never.
+// NewLifeline returns a Lifeline that is cut at the given call; 0: never.
 func NewLifeline(calls int64, lost bool) *Lifeline {
 	l := &Lifeline{Lost: lost}
 	l.CutAt(calls)
 	return l
 }
 
-// CutAt cuts it at the calls-th call from now; 0: never.
+// CutAt cuts at the given call from now; 0: never.
 func (l *Lifeline) CutAt(calls int64) {
 	if calls == 0 {
 		calls = 1 << 40
@@ -33,10 +32,10 @@ func (l *Lifeline) CutAt(calls int64) {
 	l.left.Store(calls)
 }
 
-// Cut reports whether it is.
+// Cut reports whether the Lifeline is cut.
 func (l *Lifeline) Cut() bool { return l.left.Load() <= 0 }
 
-// Connector is for sqldb.Options.
+// Connector opens a data source with the Lifeline; set it in sqldb.Options.
 func (l *Lifeline) Connector(dsn string) (driver.Connector, error) {
 	return Connect(dsn, func(_ Call, do func() error) error {
 		l.Made.Add(1)

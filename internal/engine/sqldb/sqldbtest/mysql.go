@@ -20,109 +20,115 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// lent is a database of the MySQL server. To make one takes a third of a second, so they are used
-// again: by this process and by later ones. Whoever holds the server's lock of that name owns the
-// database; the server takes the lock back when the process ends, however it ends. What another
-// test has left is removed when the database is lent again.
-type lent struct {
+// pooledDB is a database on the MySQL server for tests. Creating one takes a third of a second, so
+// they are reused by this and later processes. The process that holds the server's lock of the same
+// name owns the database; the server releases the lock when the process ends. Rows of earlier tests
+// are deleted before reuse.
+type pooledDB struct {
 	source string // for sqldb.Options
 	name   string
 	conn   *sql.Conn // holds the lock
 	tables []table
 
-	path  string // that it stands for; guarded by shelf.mu
-	users int    // who have it under that path; guarded by shelf.mu
+	path  string // path that it replaces; guarded by pool.mu
+	users int    // number of users of the path; guarded by pool.mu
 }
 
+// table is a table of a pooledDB.
 type table struct {
 	name    string
-	numbers bool // has an automatic id, which must begin at 1 again
+	numbers bool // has automatic ids, which must restart at 1
 }
 
-// shelf holds the databases that this process owns and nobody uses.
-var shelf struct {
+// pool holds the databases that this process owns.
+var pool struct {
 	mu    sync.Mutex
 	admin *sql.DB
-	stem  string // of the names; it contains the sum of the migrations
+	stem  string // prefix of their names; contains the checksum of the migrations
 	next  int
-	free  []*lent
-	used  map[string]*lent // by path
+	free  []*pooledDB          // unused
+	used  map[string]*pooledDB // in use with a path, by path
 }
 
-// borrow lends a database, or the one that stands for the path already; empty: of nobody else.
-func borrow(t testing.TB, path string) *lent {
+// borrow returns an empty database for the test, or the database in use for the same path. An empty
+// path always gives another database.
+func borrow(t testing.TB, path string) *pooledDB {
 	t.Helper()
 	where := servicetest.URL(t, servicetest.MySQL)
 	if d := share(path); d != nil {
 		return d
 	}
-	d, err := take(where)
+	d, err := acquire(where)
 	if err == nil {
 		err = d.clean()
 	}
 	if err != nil {
 		t.Fatalf("borrow a MySQL database: %v", err)
 	}
-	shelf.mu.Lock()
-	defer shelf.mu.Unlock()
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
 	d.path, d.users = path, 1
 	if path != "" {
-		shelf.used[path] = d
+		pool.used[path] = d
 	}
 	return d
 }
 
-func share(path string) *lent {
-	shelf.mu.Lock()
-	defer shelf.mu.Unlock()
-	d := shelf.used[path]
+// share returns the database in use for a path and counts another user, or returns nil.
+func share(path string) *pooledDB {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	d := pool.used[path]
 	if d != nil {
 		d.users++
 	}
 	return d
 }
 
-func (d *lent) giveBack() {
-	shelf.mu.Lock()
-	defer shelf.mu.Unlock()
+// giveBack ends one use of the database.
+func (d *pooledDB) giveBack() {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
 	if d.users--; d.users > 0 {
 		return
 	}
-	delete(shelf.used, d.path)
-	shelf.free = append(shelf.free, d)
+	delete(pool.used, d.path)
+	pool.free = append(pool.free, d)
 }
 
-func take(where string) (*lent, error) {
-	shelf.mu.Lock()
-	defer shelf.mu.Unlock()
-	if n := len(shelf.free); n > 0 {
-		d := shelf.free[n-1]
-		shelf.free = shelf.free[:n-1]
+// acquire returns an unused database of this process, or acquires or creates one on the server.
+func acquire(where string) (*pooledDB, error) {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if n := len(pool.free); n > 0 {
+		d := pool.free[n-1]
+		pool.free = pool.free[:n-1]
 		return d, nil
 	}
-	if err := openShelf(where); err != nil {
+	if err := openPool(where); err != nil {
 		return nil, err
 	}
-	conn, err := shelf.admin.Conn(context.Background())
+	conn, err := pool.admin.Conn(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	for ; ; shelf.next++ {
-		d := &lent{name: fmt.Sprintf("%s_%d", shelf.stem, shelf.next), conn: conn}
+	for ; ; pool.next++ {
+		d := &pooledDB{name: fmt.Sprintf("%s_%d", pool.stem, pool.next), conn: conn}
 		var got int
 		if err := conn.QueryRowContext(context.Background(), "SELECT GET_LOCK(?, 0)", d.name).Scan(&got); err != nil {
 			return nil, err
 		}
 		if got == 1 {
-			shelf.next++
+			pool.next++
 			d.source = strings.TrimSuffix(where, "/") + "/" + d.name
 			return d, d.build()
 		}
 	}
 }
 
-func openShelf(where string) error {
-	if shelf.admin != nil {
+// openPool connects to the server on first use.
+func openPool(where string) error {
+	if pool.admin != nil {
 		return nil
 	}
 	u, err := url.Parse(where)
@@ -137,11 +143,12 @@ func openShelf(where string) error {
 		return err
 	}
 	sum, err := schemaSum()
-	shelf.admin, shelf.stem, shelf.used = sql.OpenDB(connector), "sdtest_"+sum, map[string]*lent{}
+	pool.admin, pool.stem, pool.used = sql.OpenDB(connector), "sdtest_"+sum, map[string]*pooledDB{}
 	return err
 }
 
-// schemaSum names the schema, so that a test never gets a database of another one.
+// schemaSum returns a checksum of the migrations, so that databases with another schema are not
+// reused.
 func schemaSum() (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(sqldb.Migrations(), "migrations/mysql", func(path string, d fs.DirEntry, err error) error {
@@ -155,8 +162,8 @@ func schemaSum() (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:5]), err
 }
 
-// build makes the database unless it is there, and lists its tables.
-func (d *lent) build() error {
+// build creates and migrates the database if necessary, and lists its tables.
+func (d *pooledDB) build() error {
 	ctx := context.Background()
 	if _, err := d.conn.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+d.name); err != nil {
 		return err
@@ -174,8 +181,8 @@ func (d *lent) build() error {
 	return err
 }
 
-// clean empties what is not empty.
-func (d *lent) clean() error {
+// clean deletes all rows and resets automatic ids.
+func (d *pooledDB) clean() error {
 	ctx := context.Background()
 	var looks []string
 	numbers := map[string]bool{}
@@ -204,30 +211,30 @@ func (d *lent) clean() error {
 	return nil
 }
 
-// Empty makes a database of the test's own in which there is nothing yet, and returns its source
-// and a connection to the server. It is dropped at the end.
+// Empty creates an empty database without a schema for the test, and returns its data source and a
+// connection to the server. The end of the test drops it.
 func Empty(t testing.TB) (source string, admin *sql.DB) {
 	t.Helper()
 	where := servicetest.URL(t, servicetest.MySQL)
-	shelf.mu.Lock()
-	err := openShelf(where)
-	shelf.mu.Unlock()
+	pool.mu.Lock()
+	err := openPool(where)
+	pool.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "sdtest_" + servicetest.Unique()
-	if _, err := shelf.admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+	if _, err := pool.admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		err := Drop(context.Background(), shelf.admin, name)
+		err := Drop(context.Background(), pool.admin, name)
 		if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == errDropRmdir {
 			t.Logf("the directory of an empty database stays at the server of the tests: %v", err)
 		} else if err != nil {
 			t.Error(err)
 		}
 	})
-	return strings.TrimSuffix(where, "/") + "/" + name, shelf.admin
+	return strings.TrimSuffix(where, "/") + "/" + name, pool.admin
 }
 
 const (
@@ -237,10 +244,10 @@ const (
 	errDropRmdir = 1010 // ER_DB_DROP_RMDIR
 )
 
-// Drop drops a database. InnoDB may remove the file of a dropped table later than the table; as
-// long as one is there the server cannot remove the directory, and says so: then it is tried again.
-// MariaDB may also leave the old file of a trigger behind for good, where the connection that
-// changes triggers breaks off in that moment (name.TRG-): nothing but the directory is left then.
+// Drop drops a database. InnoDB may delete the file of a dropped table late, and the server then
+// cannot remove the directory; Drop retries for dropTime. MariaDB may leave the old file of a
+// trigger (name.TRG-) permanently if a connection breaks during a change; then only the directory
+// remains.
 func Drop(ctx context.Context, admin *sql.DB, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropTime)
 	defer cancel()
@@ -257,19 +264,19 @@ func Drop(ctx context.Context, admin *sql.DB, name string) error {
 	}
 }
 
-// Close gives back all databases that this process owns and ends its connections to the server: for
-// who looks for goroutines that were left behind. It is called after the last test.
+// Close releases all databases of this process and closes its connections, for tests that detect
+// leaked goroutines. Call it after the last test.
 func Close() error {
-	shelf.mu.Lock()
-	defer shelf.mu.Unlock()
-	if shelf.admin == nil {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if pool.admin == nil {
 		return nil
 	}
 	var errs []error
-	for _, d := range shelf.free {
+	for _, d := range pool.free {
 		errs = append(errs, d.conn.Close())
 	}
-	errs = append(errs, shelf.admin.Close())
-	shelf.admin, shelf.free = nil, nil
+	errs = append(errs, pool.admin.Close())
+	pool.admin, pool.free = nil, nil
 	return errors.Join(errs...)
 }

@@ -1,9 +1,9 @@
-// Package sqldbtest gives tests a real database of their own, and connectors that count calls and
-// inject faults.
+// Package sqldbtest gives every test a real database of its own, and connectors that count calls
+// and inject faults.
 //
-// The database is a SQLite file; with SMARTDRIVE_TEST_DB=mysql it is one of the MySQL server that
-// SMARTDRIVE_TEST_MYSQL names. So every suite runs on both. With SMARTDRIVE_TEST_TWICE set each
-// function of a transaction runs twice there, the first time for nothing, as after a deadlock.
+// The database is a SQLite file; with SMARTDRIVE_TEST_DB=mysql it is on the MySQL server named by
+// SMARTDRIVE_TEST_MYSQL. Every suite can run on both. With SMARTDRIVE_TEST_TWICE set, each function
+// of a MySQL transaction runs twice and the first run is rolled back, as after a deadlock.
 package sqldbtest
 
 import (
@@ -20,13 +20,13 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// Open opens a fresh database of the test's own and closes it at the end.
+// Open opens a new empty database for the test. The end of the test closes it.
 func Open(t testing.TB) *sqldb.DB {
 	t.Helper()
 	return OpenWith(t, sqldb.Options{})
 }
 
-// OpenWith is Open with options; see At for what an empty Path means.
+// OpenWith does the same with options; At explains an empty Path.
 func OpenWith(t testing.TB, opt sqldb.Options) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), At(t, opt))
@@ -41,8 +41,8 @@ func OpenWith(t testing.TB, opt sqldb.Options) *sqldb.DB {
 	return db
 }
 
-// OpenAt opens the database at a place once more, as another process does. Whoever kills the
-// process closes it; else the end of the test does.
+// OpenAt opens the database described by at once more, as another process would. The end of the
+// test closes it; a test that simulates the death of the process closes it earlier.
 func OpenAt(t testing.TB, at sqldb.Options, connector func(source string) (driver.Connector, error)) *sqldb.DB {
 	t.Helper()
 	at.Connector, at.Log = recorded(connector), slog.New(slog.DiscardHandler)
@@ -54,9 +54,9 @@ func OpenAt(t testing.TB, at sqldb.Options, connector func(source string) (drive
 	return db
 }
 
-// At returns opt with the place of a database of the test's own, which may be opened any number of
-// times until the test ends: the file opt.Path (empty: a new one), or a database of the MySQL
-// server in its stead, the same one for the same Path.
+// At returns opt with the location of a database for the test, which can be opened several times
+// until the test ends: the file opt.Path (a new one if empty), or on MySQL a database that stands
+// for Path.
 func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 	t.Helper()
 	opt, giveBack := Borrow(t, opt)
@@ -64,7 +64,7 @@ func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 	return opt
 }
 
-// Borrow is At for who gives the database back before the test ends.
+// Borrow does the same as At, but the caller must call giveBack.
 func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) {
 	t.Helper()
 	if opt.MySQL != "" {
@@ -74,10 +74,10 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 	if OnMySQL() {
 		d := borrow(t, opt.Path)
 		opt.Path, opt.MySQL = "", d.source
-		opt.Twice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // faults count the calls
+		opt.Twice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // injected faults count calls
 		opt.Connector = recorded(opt.Connector)
 		opt.Connections = cmp.Or(opt.Connections, 8)
-		if opt.Log == nil { // it warns of a server that is not durable, which test servers need not be
+		if opt.Log == nil { // it would warn that the test server is not durable
 			opt.Log = slog.New(slog.DiscardHandler)
 		}
 		return opt, d.giveBack
@@ -92,11 +92,11 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 	return opt, func() {}
 }
 
-// OnMySQL reports whether tests get MySQL databases.
+// OnMySQL reports whether tests use MySQL databases.
 func OnMySQL() bool { return os.Getenv("SMARTDRIVE_TEST_DB") == "mysql" }
 
-// Fewer returns how often a test repeats itself that does so n times on a file: on MySQL, where
-// each step waits for the server, a quarter of that. A deep run repeats everything.
+// Fewer returns the number of repetitions for a test that repeats n times on a file: a quarter on
+// MySQL, where each step takes longer, but all in a deep run.
 func Fewer(n int) int {
 	if OnMySQL() && !depth.IsDeep() {
 		return max(n/4, 1)
@@ -104,8 +104,8 @@ func Fewer(n int) int {
 	return n
 }
 
-// Histories sets how many histories rapid draws for a test, unless -rapid.checks does: n, and a
-// tenth of it on MySQL, where a history that takes 20 ms on a file takes a second. TestMain calls
+// Histories sets the number of random sequences per rapid test to n, or a tenth on MySQL, where a
+// sequence takes a second instead of 20 ms. The flag -rapid.checks overrides it. TestMain must call
 // it after flag.Parse.
 func Histories(n int) {
 	given := false
@@ -118,7 +118,7 @@ func Histories(n int) {
 	}
 }
 
-// SQLiteOnly skips a test that is about the database file itself, where tests get MySQL databases.
+// SQLiteOnly skips a test of the database file when tests use MySQL.
 func SQLiteOnly(t testing.TB, why string) {
 	t.Helper()
 	if OnMySQL() {
@@ -126,7 +126,7 @@ func SQLiteOnly(t testing.TB, why string) {
 	}
 }
 
-// MySQLOnly skips a test that is about the MySQL server, where tests get files.
+// MySQLOnly skips a test of the MySQL server when tests use files.
 func MySQLOnly(t testing.TB) {
 	t.Helper()
 	if !OnMySQL() {

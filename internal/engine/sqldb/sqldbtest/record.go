@@ -14,29 +14,29 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// StatementsVariable names a directory. When it is set, each test binary writes there which SQL its
-// tests made the program execute, and test/plans asks the engines how they would do it. What tests
-// ask for themselves is left out.
+// StatementsVariable names the environment variable with a directory. If it is set, each test
+// binary writes there the SQL statements that the program executed in its tests, for test/plans,
+// which checks their query plans. Statements of the tests themselves are not recorded.
 const StatementsVariable = "SMARTDRIVE_TEST_STATEMENTS"
 
 // Statement is one line of such a file, in JSON.
 type Statement struct {
 	Dialect string `json:"dialect"` // sqlite | mysql
 	Text    string `json:"text"`    // in one line
-	Args    []any  `json:"args"`    // of one execution; what is long is cut
-	From    string `json:"from"`    // the function that asked for it
+	Args    []any  `json:"args"`    // of one execution; long values are cut
+	From    string `json:"from"`    // the function that executed it
 }
 
-// recorder writes each statement once into the file of this process.
+// recorder writes each statement once to the file of this process.
 type recorder struct {
-	texts sync.Map // dialect and text that was executed: what was seen is not looked at again
+	texts sync.Map // dialect and text of executed statements, as a quick check
 	mu    sync.Mutex
-	known map[string]bool // dialect and Normal text; guarded by mu
+	known map[string]bool // by dialect and Normal text; guarded by mu
 	file  *os.File        // guarded by mu
 }
 
-// record is nil unless the variable is set: then nothing is wrapped, and tests cost what they cost
-// without it.
+// record is the recorder, or nil if the variable is not set. Then no connector is wrapped and tests
+// run at full speed.
 var record = sync.OnceValue(func() *recorder {
 	dir := os.Getenv(StatementsVariable)
 	if dir == "" {
@@ -49,9 +49,9 @@ var record = sync.OnceValue(func() *recorder {
 	return &recorder{known: map[string]bool{}, file: file}
 })
 
-// openRecord opens the file of this test binary, PACKAGE@DATABASE.BUILD.jsonl, and removes those of
-// older builds of it. So the file of a package is there even if "go test" has its result in the
-// cache; processes of one build add to one file.
+// openRecord opens the file of this test binary, PACKAGE@DATABASE.BUILD.jsonl, and deletes files of
+// older builds. So the file exists even if "go test" uses a cached result. Processes of one build
+// append to the same file.
 func openRecord(dir string) (*os.File, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -76,14 +76,13 @@ func openRecord(dir string) (*os.File, error) {
 	}
 	for _, name := range old {
 		if name != path {
-			_ = os.Remove(name) // another process may have done it
+			_ = os.Remove(name) // another process may have deleted it
 		}
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// RecordOf is how the names of files begin in which the tests of a package are recorded, up to a
-// dot.
+// RecordOf returns the prefix of the file names for a package's tests, up to the first dot.
 func RecordOf(directory string, onMySQL bool) string {
 	path := filepath.ToSlash(directory)
 	if _, inside, found := strings.Cut(path, "/internal/"); found {
@@ -98,7 +97,8 @@ func RecordOf(directory string, onMySQL bool) string {
 	return strings.ReplaceAll(path, "/", "+") + "@" + database
 }
 
-// recorded makes a connector of one that records what it is asked; nil is the default one.
+// recorded wraps a connector so that its statements are recorded. Without recording it returns open
+// unchanged; nil means the default connector.
 func recorded(open func(dsn string) (driver.Connector, error)) func(dsn string) (driver.Connector, error) {
 	if record() == nil {
 		return open
@@ -115,7 +115,7 @@ func recorded(open func(dsn string) (driver.Connector, error)) func(dsn string) 
 	}
 }
 
-// dialectOf names the dialect that a data source speaks.
+// dialectOf returns the dialect of a data source.
 func dialectOf(dsn string) string {
 	if strings.HasPrefix(dsn, "file:") {
 		return sqldb.SQLite.String()
@@ -123,7 +123,7 @@ func dialectOf(dsn string) string {
 	return sqldb.MySQL.String()
 }
 
-// note writes a statement down that was not seen before.
+// note records a statement unless it is known.
 func (r *recorder) note(dialect, query string, args []driver.NamedValue) {
 	if r == nil {
 		return
@@ -151,8 +151,8 @@ func (r *recorder) note(dialect, query string, args []driver.NamedValue) {
 	}
 }
 
-// caller names the function of the program that asks the database for something; none if a test, a
-// library or the database itself does.
+// caller returns the function of the program that called the database. It returns false if the
+// caller is a test, a library or sqldb itself.
 func caller() (name string, found bool) {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -170,7 +170,7 @@ func caller() (name string, found bool) {
 	}
 }
 
-// write adds a line with one call, since other processes add to the same file.
+// write appends a line by a single call, because other processes append to the same file.
 func (r *recorder) write(s Statement) error {
 	var line bytes.Buffer
 	text := json.NewEncoder(&line)
@@ -182,9 +182,10 @@ func (r *recorder) write(s Statement) error {
 	return err
 }
 
-// longest is how many bytes of an argument are kept: identifiers and names, no contents.
+// longest bounds the recorded bytes of an argument: enough for ids and names.
 const longest = 200
 
+// sample returns an argument, cut to longest.
 func sample(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -195,8 +196,8 @@ func sample(v any) any {
 	return v
 }
 
-// Normal writes a statement in one line, and lists of placeholders with at most two of them: how
-// long a list is changes no plan. Statements of one normal form are recorded once.
+// Normal returns a statement in one line, with at most two placeholders per list, because the
+// length of a list does not change the plan.
 func Normal(query string) string {
 	query = strings.Join(strings.Fields(query), " ")
 	query = strings.ReplaceAll(strings.ReplaceAll(query, "?,", "?, "), "?,  ", "?, ")

@@ -12,26 +12,26 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// template is a database file with all migrations and no rows. Making one runs every migration,
-// which the race detector slows down to seconds; a copy is one write.
+// template is a migrated database file without rows. Running all migrations takes seconds under the
+// race detector; copying the file is quick.
 var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "smartdrive-template-") //nolint:usetesting // of no one test
+	dir, err := os.MkdirTemp("", "smartdrive-template-") // shared by all tests
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a copy is in memory
+	defer os.RemoveAll(dir) // the content is in memory
 	path := filepath.Join(dir, "template.db")
 	db, err := sqldb.Open(context.Background(), sqldb.Options{Path: path})
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Close(); err != nil { // it leaves one file
+	if err := db.Close(); err != nil { // Close leaves a single file
 		return nil, err
 	}
 	return os.ReadFile(path)
 })
 
-// File puts a database of SQLite without rows into a directory of the test's own.
+// File creates a SQLite database without rows in a directory of the test and returns its path.
 func File(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "side.db")
@@ -41,7 +41,7 @@ func File(t testing.TB) string {
 	return path
 }
 
-// prepare puts a database without rows at path, unless something is there.
+// prepare creates a database without rows at path, unless a file exists.
 func prepare(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -12,15 +12,16 @@ import (
 	"smartdrive/test/process"
 )
 
-// Together makes n calls of write, each of which comes to a DB.Write, wait for one another: on
-// SQLite they then run in one group and share its COMMIT. It returns when all of them have. On
-// MySQL, where each has a transaction of its own, they merely run at once.
+// Together runs n calls of write, each with one DB.Write, at the same time and waits for all. On
+// SQLite all writes then run in one group and share its COMMIT. On MySQL each has its own
+// transaction.
 func Together(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
 	t.Helper()
 	TogetherAt(t, db, n, n, write)
 }
 
-// TogetherAt is Together of n calls of which only some come to a DB.Write before the others have.
+// TogetherAt does the same for calls of which only writes reach a DB.Write before the others
+// finish.
 func TogetherAt(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
 	t.Helper()
 	var all sync.WaitGroup

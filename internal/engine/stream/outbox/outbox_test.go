@@ -55,7 +55,8 @@ func rowsOf(t *testing.T, f *streamtest.Fixture, table string) (n int) {
 	return n
 }
 
-// D5: a lone record costs no write of its own; acks share a step of the cursor, by count and by age.
+// D5: a lone record costs no write of its own; acks share a step of the cursor, by count and by
+// age.
 func TestAcksAreGathered(t *testing.T) {
 	t.Parallel()
 	f, _ := open(t)

@@ -73,8 +73,8 @@ type lease struct {
 	touched          atomic.Bool // touched since it fired
 }
 
-// kindHeap holds the timers of one kind: a heap of entry numbers, and the tick of its first entry for
-// readers without the lock.
+// kindHeap holds the timers of one kind: a heap of entry numbers, and the tick of its first entry
+// for readers without the lock.
 type kindHeap struct {
 	heap []int32
 	next atomic.Int64
