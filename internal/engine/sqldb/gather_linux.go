@@ -28,8 +28,8 @@ import (
 // maxCollected bounds the collected bytes.
 const maxCollected = 256 << 10
 
-// collectedWrites is one contiguous block of bytes to write to a log. Only the connection that opened
-// the log uses it.
+// collectedWrites is one contiguous block of bytes to write to a log. Only the connection that
+// opened the log uses it.
 type collectedWrites struct {
 	database uintptr // address of its name
 	bytes    []byte
