@@ -1,25 +1,25 @@
-// Package instance knows the processes that serve an installation together: who is alive, and who
-// does what only one does.
+// Package instance registers the processes that serve one installation, detects dead ones, and
+// elects one process for work that only one may do.
 //
-// # Life
+// # Life cycle
 //
-// A process joins with the generation of its start, tells the database every 5 s that it lives, and
-// is dead for the others after 20 s without that, by the database's clock. It then may come back,
-// unless somebody has ended it meanwhile (End, or a new start from the same data directory): an
-// instance that was ended writes nothing more (Hold) and stops (Run returns ErrEnded).
+// A process joins under the generation of its start and sends a heartbeat to the database every 5
+// s. Without a heartbeat for 20 s, by the database's clock, the others consider it dead. It may
+// come back unless it was ended meanwhile (by End, or by a new start from the same data directory).
+// An ended instance commits no more writes (Hold) and stops (Run returns ErrEnded).
 //
 //	joined ──heartbeat──► alive ◄──heartbeat──► silent for 20 s (dead, may come back)
 //	                        │                       │
-//	                        └───────► ended ◄───────┘    for good
+//	                        └───────► ended ◄───────┘    permanently
 //
 // # Leases
 //
-// A lease is held by an instance, and is as good as that instance is alive: one heartbeat keeps all
-// of them. An instance that cannot reach the database stops what it does under a lease by itself, a
-// margin before the others may take it over: its local deadline is the moment before its last good
-// heartbeat was sent, plus the 20 s, minus the margin. That covers a stall of the process and of
-// the network, not of a clock; so correctness never rests on a lease (STYLE), it only saves work.
+// A lease is valid as long as its instance is alive: one heartbeat renews all leases of an
+// instance. An instance that cannot reach the database stops its leased jobs by itself, some
+// seconds (margin) before others may take over. Its local deadline is the time at which it began
+// the last successful heartbeat, plus 20 s, minus the margin. This covers a stalled process or
+// network, but not a wrong clock. So correctness must never depend on a lease; a lease only saves
+// duplicate work.
 //
-// It is not for locking rows, and not for the shards of timers, which have their own leases in
-// Redis.
+// Leases are not for locking rows. The shards of timers have their own leases in Redis.
 package instance

@@ -83,7 +83,7 @@ func TestAnInstanceIsAliveWhileItsHeartbeatsCome(t *testing.T) {
 			t.Error("it is alive without a heartbeat")
 		}
 		cable.cut.Store(false)
-		time.Sleep(every)
+		time.Sleep(heartbeatEvery)
 		if !isAlive(t, b, 1) {
 			t.Error("it cannot come back")
 		}
@@ -186,7 +186,7 @@ func TestEnd(t *testing.T) {
 		cableB.cut.Store(true)
 		time.Sleep(10 * time.Minute)
 		cableB.cut.Store(false)
-		time.Sleep(every)
+		time.Sleep(heartbeatEvery)
 		if ends(1) {
 			t.Error("an outage of the database ended those whose heartbeat had not come yet")
 		}
@@ -195,7 +195,7 @@ func TestEnd(t *testing.T) {
 			t.Error("a dead one is not ended")
 		}
 		cableA.cut.Store(false)
-		time.Sleep(every)
+		time.Sleep(heartbeatEvery)
 		if err := stopA(); !errors.Is(err, ErrEnded) {
 			t.Errorf("it came back: %v", err)
 		}
@@ -246,10 +246,10 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 		all = append(all, m)
 	}
 	a, b := all[0], all[1]
-	if epoch, err := a.take(t.Context(), "job"); err != nil || epoch != 1 {
+	if epoch, err := a.acquire(t.Context(), "job"); err != nil || epoch != 1 {
 		t.Fatal(epoch, err)
 	}
-	if epoch, err := b.take(t.Context(), "job"); err != nil || epoch != 0 {
+	if epoch, err := b.acquire(t.Context(), "job"); err != nil || epoch != 0 {
 		t.Fatalf("the lease of a living one was taken: %d, %v", epoch, err)
 	}
 	clock.Add(ttl.Milliseconds() + 1)
@@ -259,7 +259,7 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 	if isAlive(t, b, 1) || !isAlive(t, b, 2) {
 		t.Error("the dead one is alive, or the living one is dead")
 	}
-	if epoch, err := b.take(t.Context(), "job"); err != nil || epoch != 2 {
+	if epoch, err := b.acquire(t.Context(), "job"); err != nil || epoch != 2 {
 		t.Errorf("the lease of a dead one: %d, %v", epoch, err)
 	}
 	hold := func(m *Member) error {
@@ -268,7 +268,7 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 	if err := errors.Join(hold(a), hold(b)); err != nil {
 		t.Errorf("nobody has ended yet: %v", err)
 	}
-	b.steady = b.steady.Add(-2 * ttl)
+	b.steadySince = b.steadySince.Add(-2 * ttl)
 	if ended, err := b.End(t.Context(), 1); err != nil || !ended {
 		t.Errorf("the dead one: %t, %v", ended, err)
 	}
@@ -292,7 +292,7 @@ func TestASuspendedMachineTrustsNoLease(t *testing.T) {
 	if !m.trusted() {
 		t.Fatal("no leases after a heartbeat")
 	}
-	m.wall = m.wall.Add(-ttl) // as if ttl had passed on the wall alone
+	m.leasesUntilWall = m.leasesUntilWall.Add(-ttl) // as if ttl had passed on the wall alone
 	if m.trusted() {
 		t.Error("it woke up and still trusts its leases")
 	}
@@ -319,7 +319,7 @@ func TestHoldKeepsTheEndAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.steady = b.steady.Add(-2 * ttl)
+	b.steadySince = b.steadySince.Add(-2 * ttl)
 	var order []string
 	ended := make(chan error, 1)
 	err = db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {

@@ -11,20 +11,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// errLost is why the context of a leased job ends before it is told to stop.
+// errLost is the cancellation cause of a leased job whose lease may be lost.
 var errLost = errors.New("the lease was lost: no heartbeat in time")
 
-// Lead runs job while this instance holds the lease of that name, until ctx is done. The job's
-// context ends when the lease may be lost; only when the job has returned is the lease given back,
-// or taken again. A job that returns by itself begins again after a pause; its errors are logged.
+// Lead runs job whenever this instance holds the named lease, until ctx is done or the instance has
+// ended. The context of job is cancelled when the lease may be lost. The lease is released after
+// job returns. A job that returns is started again after a pause; its error is logged. Lead always
+// returns nil.
 func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Context) error) error {
 	for ctx.Err() == nil {
 		if _, err := m.Try(ctx, name, job); err != nil && ctx.Err() == nil {
-			m.log.WarnContext(ctx, "a job of one instance failed and will begin again", "lease", name, "error", err)
+			m.log.WarnContext(ctx, "leased job failed; it starts again after a pause", "lease", name, "error", err)
 		}
 		select {
-		case <-time.After(every/2 + rand.N(every/2)):
-		case <-m.gone:
+		case <-time.After(heartbeatEvery/2 + rand.N(heartbeatEvery/2)):
+		case <-m.stopped:
 			return nil
 		case <-ctx.Done():
 		}
@@ -32,10 +33,10 @@ func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Con
 	return nil
 }
 
-// Try runs job once if this instance gets the lease of that name now; held is false when somebody
-// else has it.
+// Try runs job once if this instance can acquire the named lease now. held is false if another
+// instance holds it. The error is that of job, joined with errLost if the lease was lost.
 func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Context) error) (held bool, err error) {
-	epoch, err := m.take(ctx, name)
+	epoch, err := m.acquire(ctx, name)
 	if err != nil || epoch == 0 {
 		return false, err
 	}
@@ -53,12 +54,12 @@ func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Cont
 	lose(nil)
 	<-watched
 	if releaseErr := m.release(context.WithoutCancel(ctx), name, epoch); releaseErr != nil {
-		m.log.WarnContext(ctx, "a lease was not given back", "lease", name, "error", releaseErr)
+		m.log.WarnContext(ctx, "lease not released; no other instance gets it while this one is alive", "lease", name, "error", releaseErr)
 	}
 	return true, err
 }
 
-// watch ends the job when the lease can no longer be trusted.
+// watch cancels the job when the lease may be lost. It returns when ctx is done.
 func (m *Member) watch(ctx context.Context, lose context.CancelCauseFunc) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -66,24 +67,24 @@ func (m *Member) watch(ctx context.Context, lose context.CancelCauseFunc) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.gone:
+		case <-m.stopped:
 		case <-tick.C:
 		}
 	}
 	lose(errLost)
 }
 
-// Lease says who does something that only one does.
+// Lease is a lease as stored in the database.
 type Lease struct {
 	Name       string     `json:"name"`
-	Generation int64      `json:"generation"` // of the holder; 0: nobody
-	Epoch      int64      `json:"epoch"`
+	Generation int64      `json:"generation"` // generation of the holder; 0: free
+	Epoch      int64      `json:"epoch"`      // fencing token; increases with each acquisition
 	TakenAt    drive.Time `json:"taken_at"`
 }
 
-// Leases lists all leases by name.
+// Leases lists all leases by name; nil for an installation of one process.
 func (m *Member) Leases(ctx context.Context) ([]Lease, error) {
-	if m.sole {
+	if m.single {
 		return nil, nil
 	}
 	rows, err := m.db.Query(ctx, `SELECT name, generation, epoch, taken_at FROM leases ORDER BY name LIMIT 100`)
@@ -96,9 +97,9 @@ func (m *Member) Leases(ctx context.Context) ([]Lease, error) {
 	return all, nil
 }
 
-// take returns the epoch under which this instance holds the lease now; 0: somebody else does.
-func (m *Member) take(ctx context.Context, name string) (epoch int64, err error) {
-	if m.sole {
+// acquire acquires the lease and returns its new epoch, or 0 if another live instance holds it.
+func (m *Member) acquire(ctx context.Context, name string) (epoch int64, err error) {
+	if m.single {
 		return 1, nil
 	}
 	if !m.trusted() {
@@ -139,6 +140,7 @@ func (m *Member) take(ctx context.Context, name string) (epoch int64, err error)
 	return epoch, nil
 }
 
+// find reads a lease; exists is false if it was never held.
 func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, err error) {
 	err = m.db.QueryRow(ctx, `SELECT generation, epoch FROM leases WHERE name = ?`, name).Scan(&l.Generation, &l.Epoch)
 	if drive.IsKind(err, drive.NotFound) {
@@ -147,11 +149,12 @@ func (m *Member) find(ctx context.Context, name string) (l Lease, exists bool, e
 	return l, err == nil, err
 }
 
+// release frees the lease if it is still held under epoch.
 func (m *Member) release(ctx context.Context, name string, epoch int64) error {
-	if m.sole {
+	if m.single {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, every)
+	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE leases SET generation = 0 WHERE name = ? AND generation = ? AND epoch = ?`, name, m.opt.Generation, epoch)

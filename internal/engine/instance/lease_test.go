@@ -70,7 +70,7 @@ func TestOneDoesTheJob(t *testing.T) {
 		if all.by[holder].Load() != 0 {
 			t.Error("the job goes on without a heartbeat")
 		}
-		time.Sleep(margin + 2*every)
+		time.Sleep(margin + 2*heartbeatEvery)
 		next := holderOf(t, members[1])
 		if all.running.Load() != 1 || next == holder {
 			t.Errorf("%d run, start %d of %d holds the lease", all.running.Load(), next, holder)
@@ -84,7 +84,7 @@ func TestOneDoesTheJob(t *testing.T) {
 		if err := members[next].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(every + time.Second)
+		time.Sleep(heartbeatEvery + time.Second)
 		if all.running.Load() != 1 {
 			t.Error("nobody took over at once from who left")
 		}
@@ -149,7 +149,7 @@ func TestALeaseIsTakenOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for _, m := range members {
 			all.Go(func() {
-				epoch, err := m.take(t.Context(), "job")
+				epoch, err := m.acquire(t.Context(), "job")
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -179,12 +179,12 @@ func TestALateReleaseChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := sqldbtest.Open(t)
 		a, _ := join(t, db, 1)
-		if epoch, err := a.take(t.Context(), "job"); err != nil || epoch != 1 {
+		if epoch, err := a.acquire(t.Context(), "job"); err != nil || epoch != 1 {
 			t.Fatal(epoch, err)
 		}
 		time.Sleep(ttl)
 		b, _ := join(t, db, 2)
-		if epoch, err := b.take(t.Context(), "job"); err != nil || epoch != 2 {
+		if epoch, err := b.acquire(t.Context(), "job"); err != nil || epoch != 2 {
 			t.Fatal(epoch, err)
 		}
 		if err := a.release(t.Context(), "job", 1); err != nil {
@@ -193,7 +193,7 @@ func TestALateReleaseChangesNothing(t *testing.T) {
 		if got := holderOf(t, b); got != 2 {
 			t.Errorf("start %d holds the lease", got)
 		}
-		if epoch, err := a.take(t.Context(), "job"); err != nil || epoch != 0 {
+		if epoch, err := a.acquire(t.Context(), "job"); err != nil || epoch != 0 {
 			t.Errorf("who is not trusted took it: %d, %v", epoch, err)
 		}
 	})
@@ -213,10 +213,10 @@ func TestALeaseOfADeadOneWhenTheClockIsSetBack(t *testing.T) {
 	if err := dead.beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if epoch, err := dead.take(t.Context(), "job"); err != nil || epoch != 1 {
+	if epoch, err := dead.acquire(t.Context(), "job"); err != nil || epoch != 1 {
 		t.Fatalf("epoch %d, %v", epoch, err)
 	}
-	if epoch, err := m.take(t.Context(), "job"); err != nil || epoch != 2 {
+	if epoch, err := m.acquire(t.Context(), "job"); err != nil || epoch != 2 {
 		t.Errorf("epoch %d, %v", epoch, err)
 	}
 	// One that lives says so by the clock as it is now.
@@ -224,7 +224,7 @@ func TestALeaseOfADeadOneWhenTheClockIsSetBack(t *testing.T) {
 	if err := m.beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if epoch, err := dead.take(t.Context(), "job"); err != nil || epoch != 0 {
+	if epoch, err := dead.acquire(t.Context(), "job"); err != nil || epoch != 0 {
 		t.Errorf("epoch %d, %v", epoch, err)
 	}
 }

@@ -9,27 +9,28 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Instance is one start of one process.
+// Instance is one start of a process.
 type Instance struct {
 	Info
 	JoinedAt drive.Time    `json:"joined_at"`
-	SeenAt   drive.Time    `json:"seen_at"` // by the database's clock
-	Ended    bool          `json:"ended"`   // for good
+	SeenAt   drive.Time    `json:"seen_at"` // last heartbeat, by the database's clock
+	Ended    bool          `json:"ended"`   // permanently
 	Alive    bool          `json:"alive"`
-	Silent   time.Duration `json:"silent_ns"` // since SeenAt
+	Silent   time.Duration `json:"silent_ns"` // time since SeenAt
 
-	ahead bool // SeenAt is yet to come: the database's clock was set back
+	ahead bool // SeenAt is in the future: the database's clock was set back
 }
 
-// List returns all instances of late, the living and the dead, the latest start first.
+// List returns the recent instances, live and dead, the latest start first.
 func (m *Member) List(ctx context.Context) ([]Instance, error) {
-	if m.sole {
-		return []Instance{{Info: m.opt.Info, JoinedAt: drive.TimeOf(m.steady), SeenAt: drive.TimeOf(time.Now()), Alive: true}}, nil
+	if m.single {
+		return []Instance{{Info: m.opt.Info, JoinedAt: drive.TimeOf(m.steadySince), SeenAt: drive.TimeOf(time.Now()), Alive: true}}, nil
 	}
 	return list(ctx, m.db, m.opt.Now)
 }
 
-// NoneAlive is Unavailable while any instance is alive. It is for who is none and must be alone.
+// NoneAlive returns an Unavailable error if any instance is alive, for a process that is not an
+// instance and must be alone.
 func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error)) error {
 	all, err := list(ctx, db, now)
 	for _, in := range all {
@@ -41,9 +42,9 @@ func NoneAlive(ctx context.Context, db *sqldb.DB, now func(context.Context) (dri
 	return err
 }
 
-// Between changes what all instances rely on while there are none. It is Unavailable while any is
-// alive. All that have used the database are ended for good: one that was frozen stops when it goes
-// on, and so does one that has come during the change and does not know of it.
+// Between runs change while no instance is alive. If one is alive, it fails with Unavailable. It
+// ends all instances permanently before and after the change, so that a frozen instance, or one
+// that joined during the change, stops when it continues.
 func Between(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive.Time, error), change func() error) error {
 	if err := NoneAlive(ctx, db, now); err != nil {
 		return err
@@ -71,6 +72,7 @@ func Between(ctx context.Context, db *sqldb.DB, now func(context.Context) (drive
 	return end()
 }
 
+// list reads the instances and computes their liveness by clock.
 func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.Time, error)) ([]Instance, error) {
 	now, err := clock(ctx)
 	if err != nil {
@@ -93,7 +95,7 @@ func list(ctx context.Context, db *sqldb.DB, clock func(context.Context) (drive.
 	return all, nil
 }
 
-// Alive returns the instances that are alive, the latest start first.
+// Alive returns the live instances, the latest start first.
 func (m *Member) Alive(ctx context.Context) ([]Instance, error) {
 	all, err := m.List(ctx)
 	alive := all[:0]
@@ -105,9 +107,9 @@ func (m *Member) Alive(ctx context.Context) ([]Instance, error) {
 	return alive, err
 }
 
-// IsAlive reports whether the instance of that start is alive. One that is not may come back unless
-// it was ended. After the database's clock was set back who lives says so with the next heartbeat;
-// until then none is alive, or the dead would hold their leases for as long as the clock was ahead.
+// IsAlive reports whether the instance of that start is alive. A dead one may come back unless it
+// was ended. After the database's clock was set back, an instance counts as dead until its next
+// heartbeat; otherwise dead instances would keep their leases until the clock catches up.
 func (m *Member) IsAlive(ctx context.Context, generation int64) (bool, error) {
 	all, err := m.Alive(ctx)
 	for _, in := range all {
@@ -118,9 +120,8 @@ func (m *Member) IsAlive(ctx context.Context, generation int64) (bool, error) {
 	return false, err
 }
 
-// Oldest returns when the longest-living instance that has not ended joined, by the database's
-// clock: nothing that any of them is about to do was begun before. Zero when nobody else can be
-// there.
+// Oldest returns the time at which the longest-running instance that has not ended joined, by the
+// database's clock. No unfinished work of any instance began earlier. Zero if there is none.
 func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	all, err := m.List(ctx)
 	oldest := drive.Time(0)
@@ -132,13 +133,14 @@ func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	return oldest, err
 }
 
-// End reports whether the instance of that start has ended for good, and ends it if it is dead. It
-// is then safe to clear up behind it: what it would still commit fails in Hold.
+// End ends the instance of that start permanently if it is dead, and reports whether it has ended.
+// The caller may then clean up after the instance: its later transactions fail in Hold.
 //
-// After an outage of the database everybody looks dead until their next heartbeat; so only an
+// After an outage of the database all instances look dead until their next heartbeat. So an
+// instance ends others only if its own heartbeats have succeeded for longer than that.
 // instance that has itself been steady for longer than that ends others.
 func (m *Member) End(ctx context.Context, generation int64) (bool, error) {
-	if m.sole {
+	if m.single {
 		return generation != m.opt.Generation, nil
 	}
 	if generation == m.opt.Generation {
@@ -152,7 +154,7 @@ func (m *Member) End(ctx context.Context, generation int64) (bool, error) {
 	err = m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var seen drive.Time
 		err := tx.QueryRow(ctx, `SELECT seen_at, ended_at IS NOT NULL FROM instances WHERE generation = ?`, generation).Scan(&seen, &ended)
-		if drive.IsKind(err, drive.NotFound) { // such a one cannot send a heartbeat either
+		if drive.IsKind(err, drive.NotFound) { // an instance without a row cannot send a heartbeat either
 			ended = true
 			return nil
 		}
@@ -170,26 +172,27 @@ func (m *Member) End(ctx context.Context, generation int64) (bool, error) {
 	return ended, nil
 }
 
-// isSteady reports whether heartbeats have come for long without a gap, up to now.
+// isSteady reports whether heartbeats have succeeded without a gap for at least twice the time to
+// live.
 func (m *Member) isSteady() bool {
 	if !m.trusted() {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Since(m.steady) >= 2*ttl
+	return time.Since(m.steadySince) >= 2*ttl
 }
 
-// Hold makes a transaction fail (Stopping) if this instance was ended, and otherwise keeps it from
-// being ended before the transaction is over. It belongs into every transaction that names bytes
-// which others clear away when their instance has ended.
+// Hold fails with Stopping if this instance was ended. Otherwise the instance cannot be ended
+// before the transaction is over. Call it in every transaction that references bytes which other
+// instances delete after this one has ended.
 func (m *Member) Hold(ctx context.Context, tx *sqldb.Tx) error {
-	if m.sole {
+	if m.single {
 		return nil
 	}
-	share := "" // where there is one writer nobody ends it meanwhile
+	share := "" // SQLite has a single writer, so no other transaction can end the instance
 	if tx.Dialect() == sqldb.MySQL {
-		share = " LOCK IN SHARE MODE" // FOR SHARE is not MariaDB's
+		share = " LOCK IN SHARE MODE" // MariaDB does not support FOR SHARE
 	}
 	var ended bool
 	err := tx.QueryRow(ctx, `SELECT ended_at IS NOT NULL FROM instances WHERE generation = ?`+share, m.opt.Generation).Scan(&ended)

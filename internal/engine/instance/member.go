@@ -14,63 +14,65 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The times of an instance's life. TTL minus margin is what a leased job may still run after the
-// last heartbeat: three tries of it fit in.
+// The timing of heartbeats. A leased job may run for ttl minus margin after the last heartbeat, in
+// which three attempts fit.
 const (
-	every  = 5 * time.Second  // between two heartbeats, and between two looks at a lease
-	ttl    = 20 * time.Second // without one an instance is dead
-	margin = 4 * time.Second  // between the end of a job here and its beginning elsewhere
-	keep   = 24 * time.Hour   // how long the rows of dead instances are shown
+	heartbeatEvery = 5 * time.Second  // interval of heartbeats, and of attempts to acquire a lease
+	ttl            = 20 * time.Second // without a heartbeat for this time an instance is dead
+	margin         = 4 * time.Second  // time between the end of a leased job here and its start elsewhere
+	keepDead       = 24 * time.Hour   // time for which rows of dead instances are kept
 )
 
-// ErrEnded says that this instance was declared dead and replaced: it must stop and restart.
+// ErrEnded says that this instance was declared dead or replaced. The process must stop and may
+// restart.
 var ErrEnded = errors.New("this instance was declared dead, or another process has started from a copy of its data directory")
 
-// Info says who an instance is.
+// Info describes an instance.
 type Info struct {
-	Generation int64  `json:"generation"` // of its start
-	ID         string `json:"id"`         // of its data directory, the same over restarts
+	Generation int64  `json:"generation"` // number of its start
+	ID         string `json:"id"`         // id of its data directory, the same across restarts
 	Host       string `json:"host"`
-	Roles      string `json:"roles"` // "api,worker"
+	Roles      string `json:"roles"` // comma-separated: "api,worker"
 	Version    string `json:"version"`
 }
 
-// Options configure Join. The zero value of each optional field is its default.
+// Options configure Join. The zero value of each optional field means its default.
 type Options struct {
 	Info
-	// Only: there may be no other instance alive; Join is Unavailable while there is one.
+	// Only requires that no other instance is alive; otherwise Join fails with Unavailable.
 	Only bool
-	// Now is the clock that all instances share: the database's. Required.
+	// Now reads the clock shared by all instances: the database's. Required.
 	Now func(ctx context.Context) (drive.Time, error)
 	Log *slog.Logger // default slog.Default
 }
 
-// Member is this process as one of the instances. It is safe for concurrent use.
+// Member is this process as an instance. It is safe for concurrent use.
 type Member struct {
-	db   *sqldb.DB
-	opt  Options
-	log  *slog.Logger
-	sole bool          // nobody else can be there, and nothing is written
-	gone chan struct{} // closed when the instance was found to be ended
+	db      *sqldb.DB
+	opt     Options
+	log     *slog.Logger
+	single  bool          // installation of one process: the database is not used
+	stopped chan struct{} // closed when this instance has ended
 
-	mu     sync.Mutex
-	until  time.Time // leases are good till then, by this process's monotonic clock
-	wall   time.Time // and by the clock on the wall
-	steady time.Time // since when heartbeats have come without a gap; see End
-	ended  bool
+	mu              sync.Mutex
+	leasesUntil     time.Time // end of the leases by the monotonic clock
+	leasesUntilWall time.Time // end of the leases by the wall clock
+	steadySince     time.Time // start of the present run of successful heartbeats; see End
+	ended           bool
 }
 
-// Alone returns the member of an installation of one process, which a lock keeps others out of. It
-// needs no heartbeat: it writes nothing and holds every lease.
+// Alone returns the member of an installation of one process; the caller must hold the lock that
+// excludes others. It writes nothing and holds every lease.
 func Alone(in Info) *Member {
-	return &Member{opt: Options{Info: in}, sole: true, steady: time.Now(), gone: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	return &Member{opt: Options{Info: in}, single: true, steadySince: time.Now(), stopped: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 }
 
-// Join makes this process an instance, and ends what an earlier start from the same data directory
-// has left: whoever joins holds the lock of that directory.
+// Join registers this process and ends earlier starts from the same data directory. The caller must
+// hold the lock of that directory. If Options.Only is set and another instance is alive, it fails
+// with Unavailable.
 func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	opt.Log = cmp.Or(opt.Log, slog.Default())
-	m := &Member{db: db, opt: opt, log: opt.Log.With("generation", opt.Generation), gone: make(chan struct{})}
+	m := &Member{db: db, opt: opt, log: opt.Log.With("generation", opt.Generation), stopped: make(chan struct{})}
 	start := time.Now()
 	now, err := opt.Now(ctx)
 	if err != nil {
@@ -88,12 +90,13 @@ func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	return m, nil
 }
 
+// insert inserts the row of this instance, ends earlier starts and deletes old rows.
 func (m *Member) insert(ctx context.Context, tx *sqldb.Tx, now drive.Time) error {
 	if _, err := tx.Exec(ctx, `UPDATE instances SET ended_at = ? WHERE id = ? AND generation <> ? AND ended_at IS NULL`,
 		now, m.opt.ID, m.opt.Generation); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM instances WHERE ended_at < ? OR seen_at < ?`, now.Add(-keep), now.Add(-keep)); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM instances WHERE ended_at < ? OR seen_at < ?`, now.Add(-keepDead), now.Add(-keepDead)); err != nil {
 		return err
 	}
 	fresh, err := tx.InsertNew(ctx, `INSERT INTO instances (generation, id, host, roles, version, joined_at, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -101,7 +104,7 @@ func (m *Member) insert(ctx context.Context, tx *sqldb.Tx, now drive.Time) error
 	if err != nil || fresh {
 		return err
 	}
-	// The reply to the same insert was lost.
+	// The reply to an earlier insert of this row was lost.
 	n, err := tx.Exec(ctx, `UPDATE instances SET seen_at = ? WHERE generation = ? AND id = ? AND ended_at IS NULL`, now, m.opt.Generation, m.opt.ID)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("start %d is another instance's", m.opt.Generation)
@@ -109,8 +112,8 @@ func (m *Member) insert(ctx context.Context, tx *sqldb.Tx, now drive.Time) error
 	return err
 }
 
-// refuseOthers reads after its own row was committed: of two that join at once at least one sees
-// the other.
+// refuseOthers returns Unavailable if another instance is alive. It must run after the commit of
+// its own row: of two concurrent joins, at least one then sees the other.
 func (m *Member) refuseOthers(ctx context.Context) error {
 	all, err := m.List(ctx)
 	if err != nil {
@@ -125,7 +128,7 @@ func (m *Member) refuseOthers(ctx context.Context) error {
 	return nil
 }
 
-// withdraw takes the row back, so that the same start may try again.
+// withdraw deletes the row, so that the same start can join again.
 func (m *Member) withdraw(ctx context.Context) error {
 	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM instances WHERE generation = ?`, m.opt.Generation)
@@ -133,17 +136,17 @@ func (m *Member) withdraw(ctx context.Context) error {
 	})
 }
 
-// Info returns who this instance is.
+// Info returns the description of this instance.
 func (m *Member) Info() Info { return m.opt.Info }
 
-// Run sends heartbeats until ctx is done. It returns ErrEnded when this instance was ended by
-// others; nothing else ends it.
+// Run sends heartbeats until ctx is done. It returns ErrEnded if this instance was ended; failed
+// heartbeats are logged and retried.
 func (m *Member) Run(ctx context.Context) error {
-	if m.sole {
+	if m.single {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for {
@@ -160,10 +163,10 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 }
 
-// beat is one heartbeat. Its row shows a moment between the start of the attempt and its commit.
+// beat sends one heartbeat with a time between the start of the attempt and its commit.
 func (m *Member) beat(ctx context.Context) error {
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, every)
+	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	now, err := m.opt.Now(ctx)
 	if err != nil {
@@ -185,52 +188,53 @@ func (m *Member) beat(ctx context.Context) error {
 	return nil
 }
 
-// trust notes a good heartbeat that was begun at start.
+// trust extends the leases after a successful heartbeat that began at start.
 func (m *Member) trust(start time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended {
 		return
 	}
-	if m.until.IsZero() || start.After(m.until.Add(margin)) {
-		m.steady = start
+	if m.leasesUntil.IsZero() || start.After(m.leasesUntil.Add(margin)) {
+		m.steadySince = start
 	}
-	m.until = start.Add(ttl - margin)
-	m.wall = m.until.Round(0)
+	m.leasesUntil = start.Add(ttl - margin)
+	m.leasesUntilWall = m.leasesUntil.Round(0)
 }
 
-// trusted reports whether leases are still good. A machine that slept has a monotonic clock that
-// did not count it: the wall clock has its say too, and one that jumps ahead costs a pause.
+// trusted reports whether the leases are still valid by both clocks. The monotonic clock stops
+// while a machine is suspended; a wall clock that jumps ahead only pauses the jobs.
 func (m *Member) trusted() bool {
-	if m.sole {
+	if m.single {
 		return true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	return !m.ended && now.Before(m.until) && now.Round(0).Before(m.wall)
+	return !m.ended && now.Before(m.leasesUntil) && now.Round(0).Before(m.leasesUntilWall)
 }
 
+// deadline returns the end of the leases.
 func (m *Member) deadline() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.until
+	return m.leasesUntil
 }
 
-// end notes that others have ended this instance.
+// end records that this instance has ended.
 func (m *Member) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.ended {
 		m.ended = true
-		close(m.gone)
+		close(m.stopped)
 	}
 }
 
-// Leave ends this instance: what it held is free at once. The last thing a process does with the
-// database.
+// Leave ends this instance, so that its leases are free immediately. The process must not use the
+// database afterwards.
 func (m *Member) Leave(ctx context.Context) error {
-	if m.sole {
+	if m.single {
 		return nil
 	}
 	m.end()

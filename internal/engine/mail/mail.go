@@ -1,5 +1,5 @@
-// Package mail sends mail by SMTP (RFC 5321): with TLS from the first byte, or by STARTTLS, and in
-// the clear to a server on this machine alone.
+// Package mail sends mail by SMTP (RFC 5321), with TLS from the first byte or by STARTTLS. Only
+// connections to a server on the same machine may be unencrypted.
 package mail
 
 import (
@@ -22,21 +22,21 @@ import (
 // Options configure New. Address and From are required.
 type Options struct {
 	Address  string // host:port
-	TLS      bool   // from the first byte; else STARTTLS, or nothing on this machine
-	User     string // empty: nobody logs in
+	TLS      bool   // TLS from the first byte; otherwise STARTTLS, or no encryption on the same machine
+	User     string // empty: no login
 	Password string
 	From     string // address of the sender
-	// Timeout is how long one mail may take. Default: 30 s.
+	// Timeout bounds the sending of one mail. Default 30 s.
 	Timeout time.Duration
-	// Now is the clock. Default: time.Now.
+	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Server sends mail. It is safe for concurrent use.
+// Server sends mail through an SMTP server. It is safe for concurrent use.
 type Server struct {
-	opt      Options
-	believed *tls.Config // whose certificates are; nil: those of the system
-	at       string      // where it is dialed
+	opt         Options
+	trusted     *tls.Config // trusted certificates; nil: the system's
+	dialAddress string      // address to dial
 }
 
 // New returns a Server. It does no I/O.
@@ -47,37 +47,37 @@ func New(opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Server{opt: opt, at: opt.Address}
+	return &Server{opt: opt, dialAddress: opt.Address}
 }
 
-// Message is a mail of plain text to one address.
+// Message is a plain-text mail to one address.
 type Message struct {
-	ID       string // of the Message-ID, left of the @: a repeat has the same
+	ID       string // local part of the Message-ID; a repeated mail must have the same
 	To       string
 	Subject  string
 	Text     string
 	Language string
 }
 
-// RefusedError says that the server is there and does not take this mail, or this recipient.
+// RefusedError says that the mail server rejected the mail or the recipient.
 type RefusedError struct {
-	Code int // 400 to 599
+	Code int // SMTP reply code, 400 to 599
 	Err  error
 }
 
-// brokenOff is the code where there was no reply to a mail: "local error in processing".
+// brokenOff is the code for a mail without a reply: "local error in processing".
 const brokenOff = 451
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("the mail server refuses it: %v", e.Err) }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Permanent reports whether to send it again would change nothing.
+// Permanent reports whether a retry would fail again.
 func (e *RefusedError) Permanent() bool { return e.Code >= 500 }
 
-// Send hands a mail over to the server: when it returns nil, the server has it. It returns a
-// RefusedError, or Unavailable: the server cannot be reached, or takes no mail from this sender.
-// What breaks off after that is a RefusedError, too: it may be for this mail alone.
+// Send sends a mail and returns nil when the server has accepted it. Unavailable means that the
+// server is unreachable or rejects the sender. A later failure, also a broken connection, is a
+// RefusedError, because it may concern only this mail.
 func (s *Server) Send(parent context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(parent, s.opt.Timeout)
 	defer cancel()
@@ -86,8 +86,8 @@ func (s *Server) Send(parent context.Context, m Message) error {
 		return drive.Wrap(err, drive.Unavailable)
 	}
 	defer c.end()
-	if err := s.hand(c.Client, m); err != nil {
-		if parent.Err() != nil { // it is not the mail
+	if err := s.transmit(c.Client, m); err != nil {
+		if parent.Err() != nil { // the caller's context ended: not a fault of the mail
 			return drive.Wrap(fmt.Errorf("hand a mail over: %w", err), drive.Unavailable)
 		}
 		refused := &RefusedError{brokenOff, err}
@@ -96,22 +96,22 @@ func (s *Server) Send(parent context.Context, m Message) error {
 		}
 		return refused
 	}
-	_ = c.Quit() // it has the mail
+	_ = c.Quit() // the server has accepted the mail
 	return nil
 }
 
-// Step is what is done before a mail can be handed over.
+// Step is a step before a mail can be sent.
 type Step string
 
 // The steps.
 const (
-	StepReach  Step = "reach"  // connect, and be greeted
+	StepReach  Step = "reach"  // connect and receive the greeting
 	StepSecure Step = "secure" // encrypt the connection
 	StepLogin  Step = "login"
-	StepSender Step = "sender" // say whose mail it is
+	StepSender Step = "sender" // name the sender
 )
 
-// StepError says which step has failed.
+// StepError says which step failed.
 type StepError struct {
 	Step Step
 	Err  error
@@ -126,24 +126,25 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// talk is a connection to the server.
-type talk struct {
+// session is an open connection to the server.
+type session struct {
 	*smtp.Client
 	stop func() bool
 }
 
-func (t *talk) end() {
-	t.stop()
-	_ = t.Close()
+// end closes the connection.
+func (c *session) end() {
+	c.stop()
+	_ = c.Close()
 }
 
-// open takes all the steps. It returns a StepError.
-func (s *Server) open(ctx context.Context) (*talk, error) {
+// open connects and runs all steps. Its error is a StepError.
+func (s *Server) open(ctx context.Context) (*session, error) {
 	c, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &talk{c, context.AfterFunc(ctx, func() { _ = c.Close() })} // also while it is stuck in a write
+	t := &session{c, context.AfterFunc(ctx, func() { _ = c.Close() })} // also unblocks a write
 	if err = s.greet(c); err == nil {
 		if err = c.Mail(s.opt.From); err != nil {
 			err = &StepError{StepSender, err}
@@ -156,13 +157,13 @@ func (s *Server) open(ctx context.Context) (*talk, error) {
 	return t, nil
 }
 
-// checkFor is how long a Check may take: somebody waits for it.
-const checkFor = 10 * time.Second
+// checkTime bounds Check, because a person waits for it.
+const checkTime = 10 * time.Second
 
-// Check takes all steps of a mail but the mail: it names no recipient, so that nobody gets
-// anything. It reports whether the connection is encrypted, and returns a StepError.
+// Check runs all steps of sending without a recipient, so that no mail is sent. It reports whether
+// the connection is encrypted. Its error is a StepError.
 func (s *Server) Check(ctx context.Context) (encrypted bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, min(checkFor, s.opt.Timeout))
+	ctx, cancel := context.WithTimeout(ctx, min(checkTime, s.opt.Timeout))
 	defer cancel()
 	c, err := s.open(ctx)
 	if err != nil {
@@ -170,13 +171,14 @@ func (s *Server) Check(ctx context.Context) (encrypted bool, err error) {
 	}
 	defer c.end()
 	_, encrypted = c.TLSConnectionState()
-	_, _ = c.Reset(), c.Quit() // it has said all that was asked
+	_, _ = c.Reset(), c.Quit() // all steps have succeeded
 	return encrypted, nil
 }
 
+// dial connects to the server, with TLS if configured.
 func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.at)
+	conn, err := d.DialContext(ctx, "tcp", s.dialAddress)
 	if err != nil {
 		return nil, &StepError{StepReach, err}
 	}
@@ -199,6 +201,7 @@ func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	return c, nil
 }
 
+// host returns the host of Options.Address.
 func (s *Server) host() string {
 	host, _, err := net.SplitHostPort(s.opt.Address)
 	if err != nil {
@@ -207,19 +210,19 @@ func (s *Server) host() string {
 	return host
 }
 
-// here reports whether the server is on this machine.
-func (s *Server) here() bool {
+// isLocal reports whether the server is on this machine.
+func (s *Server) isLocal() bool {
 	ip := net.ParseIP(s.host())
 	return s.host() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// domain is that of the sender.
+// domain returns the domain of the sender, or "".
 func (s *Server) domain() string {
 	_, domain, _ := strings.Cut(s.opt.From, "@")
 	return domain
 }
 
-// name is what the client greets the server by.
+// name returns the client's name for the greeting.
 func (s *Server) name() string {
 	if d := s.domain(); d != "" {
 		return d
@@ -227,24 +230,27 @@ func (s *Server) name() string {
 	return "localhost"
 }
 
+// tls returns the TLS configuration.
 func (s *Server) tls() *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.believed != nil {
-		c = s.believed.Clone()
+	if s.trusted != nil {
+		c = s.trusted.Clone()
 	}
 	c.ServerName = s.host()
 	return c
 }
 
+// errPlain reports a server without STARTTLS.
 var errPlain = errors.New("it offers no STARTTLS, and mail does not go over a network in the clear")
 
-// greet makes the connection safe, and logs in. It returns a StepError. Nothing listens in on this
-// machine, and hardly a server there has a certificate that anybody believes: there it stays plain.
+// greet greets the server, encrypts the connection and logs in. Its error is a StepError. The
+// connection to a server on this machine stays unencrypted: it cannot be overheard, and such a
+// server rarely has a trusted certificate.
 func (s *Server) greet(c *smtp.Client) error {
 	if err := c.Hello(s.name()); err != nil {
 		return &StepError{StepReach, err}
 	}
-	if !s.opt.TLS && !s.here() {
+	if !s.opt.TLS && !s.isLocal() {
 		if ok, _ := c.Extension("STARTTLS"); !ok {
 			return &StepError{StepSecure, errPlain}
 		}
@@ -261,7 +267,8 @@ func (s *Server) greet(c *smtp.Client) error {
 	return nil
 }
 
-func (s *Server) hand(c *smtp.Client, m Message) error {
+// transmit sends recipient and content of a mail.
+func (s *Server) transmit(c *smtp.Client, m Message) error {
 	if err := c.Rcpt(m.To); err != nil {
 		return err
 	}
@@ -275,21 +282,21 @@ func (s *Server) hand(c *smtp.Client, m Message) error {
 	return w.Close()
 }
 
-// folded puts each encoded word of a header on a line of its own: package mime does not, and of
-// long names it makes lines that servers refuse (RFC 5322 §2.1.1, RFC 2047 §2).
-func folded(words string) string { return strings.ReplaceAll(words, "?= =?", "?=\r\n =?") }
+// fold puts each encoded word of a header on its own line. Package mime does not, and servers
+// reject the long lines (RFC 5322 §2.1.1, RFC 2047 §2).
+func fold(words string) string { return strings.ReplaceAll(words, "?= =?", "?=\r\n =?") }
 
-// compose writes a mail (RFC 5322, RFC 2045). What people have named is in the subject and in the
-// text alone, and both are encoded: a line break in a name makes no header.
+// compose returns the mail (RFC 5322, RFC 2045). Names chosen by users appear only in the subject
+// and the text. Both are encoded, so a line break in a name cannot add a header.
 func (s *Server) compose(m Message) []byte {
 	var b bytes.Buffer
 	for _, h := range [][2]string{
 		{"From", "SmartDrive <" + s.opt.From + ">"},
 		{"To", "<" + m.To + ">"},
-		{"Subject", folded(mime.QEncoding.Encode("utf-8", m.Subject))},
+		{"Subject", fold(mime.QEncoding.Encode("utf-8", m.Subject))},
 		{"Date", s.opt.Now().Format(time.RFC1123Z)},
 		{"Message-ID", "<" + m.ID + "@" + s.domain() + ">"},
-		{"Auto-Submitted", "auto-generated"}, // RFC 3834: no answers of machines
+		{"Auto-Submitted", "auto-generated"}, // RFC 3834: no automatic replies
 		{"MIME-Version", "1.0"},
 		{"Content-Language", m.Language},
 		{"Content-Type", "text/plain; charset=utf-8"},

@@ -1,5 +1,5 @@
-// Package meta keeps what is true of an installation as a whole, a name and a value each: the table
-// meta. Whoever owns a name knows what its value means; a name belongs to one package.
+// Package meta stores named values of an installation in the table meta. Each name belongs to one
+// package, which defines the meaning of the value.
 package meta
 
 import (
@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Find returns the value of a name; empty: there is none.
+// Find returns the value of a name, or "" if there is none.
 func Find(ctx context.Context, q sqldb.Querier, name string) (value string, err error) {
 	err = q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, name).Scan(&value)
 	if drive.IsKind(err, drive.NotFound) {
@@ -20,7 +20,7 @@ func Find(ctx context.Context, q sqldb.Querier, name string) (value string, err 
 	return value, err
 }
 
-// Load reads a value that Save wrote; into stays as it is when there is none.
+// Load decodes a value written by Save. Without a value, into stays unchanged.
 func Load(ctx context.Context, q sqldb.Querier, name string, into any) error {
 	text, err := Find(ctx, q, name)
 	if err != nil || text == "" {
@@ -29,7 +29,8 @@ func Load(ctx context.Context, q sqldb.Querier, name string, into any) error {
 	return json.Unmarshal([]byte(text), into)
 }
 
-// Set writes a value, whether there is one or not.
+// Set writes a value, replacing the old one. It may ask for a rerun of the transaction
+// (sqldb.Again).
 func Set(ctx context.Context, tx *sqldb.Tx, name, value string) error {
 	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ?`, value, name)
 	if err != nil || n > 0 {
@@ -42,7 +43,7 @@ func Set(ctx context.Context, tx *sqldb.Tx, name, value string) error {
 	return err
 }
 
-// Save is Set of a value in JSON.
+// Save writes a value as JSON, replacing the old one.
 func Save(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -51,18 +52,19 @@ func Save(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
 	return Set(ctx, tx, name, string(text))
 }
 
-// Make writes the first value of a name. False: there is one, which stays.
+// Make writes a value unless the name has one. It reports whether it wrote.
 func Make(ctx context.Context, tx *sqldb.Tx, name, value string) (made bool, err error) {
 	return tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
 }
 
-// Swap writes a value in the place of another. False: it is not that one any more.
+// Swap replaces the value was by value (compare-and-set). It returns false if the present value is
+// not was.
 func Swap(ctx context.Context, tx *sqldb.Tx, name, was, value string) (swapped bool, err error) {
 	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`, value, name, was)
 	return n > 0, err
 }
 
-// Delete forgets a name. One that is not there is no error.
+// Delete deletes the value of a name, if any.
 func Delete(ctx context.Context, tx *sqldb.Tx, name string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM meta WHERE name = ?`, name)
 	return err

@@ -1,25 +1,24 @@
-// Package retention is the clock that decides how long something was kept: before trash, old
-// versions, deleted users, abandoned uploads, sent records are deleted for good. It is not the
-// clock that people are shown, nor the one that leases and logins go by.
+// Package retention provides the clock for deletion by age: trash, old versions, deleted users,
+// abandoned uploads and sent records. Times shown to people, leases and logins use other clocks.
 //
-// A wall clock may jump: a dead battery, a wrong time server, a restored virtual machine. One that
-// jumps a month ahead would empty every trash. So this clock is kept in the database, and moves by
-// what has really passed:
+// A wall clock may jump: an empty battery, a wrong time server, a restored virtual machine. A jump
+// by a month would empty every trash. So this clock is stored in the database and advances by the
+// time that has really passed:
 //
 //		            reads each minute                       database
 //		  instance ───────────────────► now, and the row ◄─────────── meta 'retention': time, seen, steady
 //		     │                                                  ▲
-//		     └── what has passed on the machine's monotonic ────┘  compare-and-set, at most every 5 minutes
+//		     └── elapsed time, by the monotonic clock ──────────┘  compare-and-set, at most every 5 minutes
 //
 //	  - It is never later than the database's clock.
-//	  - It moves by the monotonic clock of a process, and by no more than 10 minutes for any time that no process has seen.
-//	  - It follows the database's clock at once while that is less than a minute ahead, and a larger step only after all have agreed on the
-//	    time for 24 hours: nobody has seen a step, nor is further than a minute off the database's clock. Until then what is kept is kept
-//	    for longer, by as much as the step; a machine that is switched off for a night makes one.
+//	  - It advances by the monotonic clock of a process, and by at most 10 minutes for a period that no process observed.
+//	  - It follows the database's clock immediately if that is less than a minute ahead. It follows a larger step only after the clocks
+//	    have agreed for 24 hours: no instance saw a step or is more than a minute off the database's clock. Until then retention is
+//	    longer, by the size of the step. A machine that is switched off for a night also makes a step.
 //
-// Where the database's clock is set back, this one follows, and once it is set right what was
-// deleted meanwhile would look as old as the step. So another time is kept, the latest one that
-// this clock has had, moved on by what has passed: it is what such rows are stamped with.
+// If the database's clock is set back, this clock follows. After the correction, rows deleted
+// meanwhile would look older by the step. So a second time is kept, Latest: the greatest time of
+// this clock, advanced by elapsed time. Rows are stamped with at least Latest.
 package retention
 
 import (
@@ -38,38 +37,38 @@ import (
 )
 
 const (
-	lookEvery = time.Minute
-	saveEvery = 5 * time.Minute  // one small commit
-	credit    = 10 * time.Minute // at most, for what no process has seen pass: a restart, an outage of the database
-	maxSkew   = time.Minute      // more is a step, or a machine whose clock is wrong
-	steadyFor = 24 * time.Hour   // until a step is believed: long enough for somebody to be told and set the clock
-	metaName  = "retention"
+	updateEvery = time.Minute
+	saveEvery   = 5 * time.Minute  // one small commit
+	maxCredit   = 10 * time.Minute // credit for time that no process observed: a restart, an outage of the database
+	maxSkew     = time.Minute      // a greater difference is a step, or a wrong clock of a machine
+	steadyFor   = 24 * time.Hour   // time until a step is accepted: long enough to alert an administrator, who can correct the clock
+	metaName    = "retention"
 )
 
-// Options configure New.
+// Options configure New. DB is required.
 type Options struct {
 	DB *sqldb.DB
-	// Now is the clock of the database. Default: DB.Now.
+	// Now reads the clock of the database. Default DB.Now.
 	Now func(ctx context.Context) (drive.Time, error)
-	// Wall is the clock of this machine. Default: time.Now.
+	// Wall is the clock of this machine. Default time.Now.
 	Wall func() time.Time
-	// Passed is what has passed since any moment, and never jumps. Default: the machine's monotonic
+	// Passed returns the time elapsed since a fixed moment and never jumps. Default: the monotonic
 	// clock.
 	Passed func() time.Duration
-	Log    *slog.Logger // default: slog.Default
+	Log    *slog.Logger // default slog.Default
 }
 
-// Clock is the clock of retention. It is safe for concurrent use.
+// Clock is the retention clock. It is safe for concurrent use.
 type Clock struct {
 	opt Options
 
-	mu     sync.Mutex
-	looked bool          // the fields below mean something
-	at     drive.Time    // what the clock said at the last look
-	latest drive.Time    // what Latest said
-	last   moment        // of the last look
-	doubt  time.Duration // until when, by Passed, this instance doubts the clocks
-	behind time.Duration
+	mu         sync.Mutex
+	valid      bool          // Look has succeeded; the fields below are valid
+	at         drive.Time    // the clock's time at the last Look
+	latest     drive.Time    // Latest at the last Look
+	last       moment        // time of the last Look
+	doubtUntil time.Duration // by Passed: this instance distrusts the clocks until then
+	behind     time.Duration // difference to the database's clock at the last Look
 }
 
 // moment is one point in time by two clocks.
@@ -78,15 +77,16 @@ type moment struct {
 	passed time.Duration
 }
 
-// saved is the row.
+// saved is the value stored in the database.
 type saved struct {
-	Time   drive.Time `json:"time"`   // of retention
+	Time   drive.Time `json:"time"`   // the clock's time
 	Latest drive.Time `json:"latest"` // see Clock.Latest; absent: Time
-	Seen   drive.Time `json:"seen"`   // the database's clock when it was written
-	Steady int64      `json:"steady"` // ms for which nobody has seen a step
+	Seen   drive.Time `json:"seen"`   // the database's clock at the time of writing
+	Steady int64      `json:"steady"` // ms without a step observed by any instance
 }
 
-// New makes a Clock. Its time is zero, and nothing is old, until Look has succeeded once.
+// New returns a Clock. Until the first successful Look its time is zero, so that nothing counts as
+// old.
 func New(opt Options) *Clock {
 	if opt.Now == nil {
 		opt.Now = opt.DB.Now
@@ -102,57 +102,58 @@ func New(opt Options) *Clock {
 	return &Clock{opt: opt}
 }
 
-// Now returns the time that retention goes by. It does no I/O.
+// Now returns the retention time. It does no I/O. Zero before the first successful Look.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sinceLocked(c.at).Std()
 }
 
-// Latest returns what Now would be if the database's clock had not been set back, until all have
-// agreed on its time for 24 hours. It is what a row is stamped with at least whose age Now will
-// decide about.
+// Latest returns the retention time as if the database's clock had not been set back, until the
+// clocks have agreed for 24 hours. A row whose age Now will decide about must be stamped with at
+// least Latest. It does no I/O.
 func (c *Clock) Latest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sinceLocked(c.latest).Std()
 }
 
-// sinceLocked moves a time of the last look on.
+// sinceLocked advances a time of the last Look by the elapsed time, at most maxCredit.
 func (c *Clock) sinceLocked(at drive.Time) drive.Time {
-	if !c.looked {
+	if !c.valid {
 		return 0
 	}
-	return at.Add(min(c.opt.Passed()-c.last.passed, credit))
+	return at.Add(min(c.opt.Passed()-c.last.passed, maxCredit))
 }
 
-// movedLocked moves a time of the row on, which this process knows as another one. It has seen what
-// has passed; another process may have moved the row on since.
-func (c *Clock) movedLocked(row drive.Time, unseen time.Duration, mine drive.Time) drive.Time {
-	at := row.Add(min(max(unseen, 0), credit))
-	if !c.looked {
+// movedLocked advances a stored time by the elapsed time. own is the same time as this process
+// knows it, which includes time that this process observed. Another process may have advanced row
+// further.
+func (c *Clock) movedLocked(row drive.Time, unseen time.Duration, own drive.Time) drive.Time {
+	at := row.Add(min(max(unseen, 0), maxCredit))
+	if !c.valid {
 		return at
 	}
-	mine = c.sinceLocked(mine)
-	return min(max(at, mine), max(mine, row))
+	own = c.sinceLocked(own)
+	return min(max(at, own), max(own, row))
 }
 
-// Behind returns by how much the clock is behind the database's: what is kept is kept for longer by
-// as much.
+// Behind returns the difference to the database's clock, by which retention is longer than
+// configured.
 func (c *Clock) Behind() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.behind
 }
 
-// Run looks each minute until ctx is done. What fails is repeated; meanwhile the clock goes on for
-// 10 minutes and then stands.
+// Run calls Look every minute until ctx is done. After a failure the clock continues for 10 minutes
+// and then stops until Look succeeds.
 func (c *Clock) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for {
-		outage.Note(ctx, c.opt.Log, "the clock of retention could not be read", c.Look(ctx))
+		outage.Note(ctx, c.opt.Log, "retention clock not updated; after 10 minutes nothing more expires", c.Look(ctx))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -161,8 +162,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Look compares the clocks, moves the one of retention on, and takes over what other instances have
-// made of it.
+// Look compares the clocks, advances the retention clock and adopts the updates of other instances.
 func (c *Clock) Look(ctx context.Context) error {
 	text, row, err := c.find(ctx)
 	if err != nil {
@@ -184,25 +184,26 @@ func (c *Clock) Look(ctx context.Context) error {
 	return nil
 }
 
-// compare reports whether this instance has reason to doubt the database's clock, which is off its
-// own by so much, or its own. That the reply took a while is not a reason.
+// compare reports whether this instance distrusts the database's clock or its own. off is the
+// difference between the two clocks. took is the duration of the query, which is tolerated.
 func (c *Clock) compare(ctx context.Context, off time.Duration, now moment, took time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var step time.Duration
-	if c.looked {
+	if c.valid {
 		step = now.db.Sub(c.last.db) - (now.passed - c.last.passed)
 	}
 	if off.Abs() <= maxSkew+took && step.Abs() <= maxSkew+took {
-		return now.passed < c.doubt
+		return now.passed < c.doubtUntil
 	}
-	c.doubt = now.passed + saveEvery
-	c.opt.Log.WarnContext(ctx, "the clocks disagree; what is kept is kept by the time that has really passed, until they have agreed for a day",
+	c.doubtUntil = now.passed + saveEvery
+	c.opt.Log.WarnContext(ctx, "clocks disagree; retention follows elapsed time until they have agreed for 24 hours",
 		"step", step.Round(time.Millisecond), "off", off.Round(time.Millisecond))
 	return true
 }
 
-// advance makes the next row of the present one, and sets the clock of this process by it.
+// advance computes the next stored value and updates the clock of this process. write says whether
+// the value must be written.
 func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next saved, write bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +216,7 @@ func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next 
 			Seen: now.db, Steady: row.Steady + unseen.Milliseconds(),
 		}
 	}
-	if doubtful || unseen < 0 || unseen > credit {
+	if doubtful || unseen < 0 || unseen > maxCredit {
 		next.Steady = 0
 	}
 	if next.Steady >= steadyFor.Milliseconds() {
@@ -225,10 +226,11 @@ func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next 
 	}
 	next.Time = min(next.Time, now.db)
 	next.Latest = max(next.Latest, next.Time)
-	c.looked, c.at, c.latest, c.last, c.behind = true, next.Time, next.Latest, now, now.db.Sub(next.Time)
+	c.valid, c.at, c.latest, c.last, c.behind = true, next.Time, next.Latest, now, now.db.Sub(next.Time)
 	return next, first || unseen < 0 || unseen >= saveEvery || doubtful && row.Steady > 0
 }
 
+// find reads the stored value and its text; "" if there is none.
 func (c *Clock) find(ctx context.Context) (text string, row saved, err error) {
 	if text, err = meta.Find(ctx, c.opt.DB, metaName); err != nil || text == "" {
 		return "", saved{}, err
@@ -237,7 +239,8 @@ func (c *Clock) find(ctx context.Context) (text string, row saved, err error) {
 	return text, row, err
 }
 
-// save writes the row unless somebody else has: each of them saw as much time pass.
+// save writes the value unless another instance has changed it, which has observed the same elapsed
+// time.
 func (c *Clock) save(ctx context.Context, was string, row saved) error {
 	text, err := json.Marshal(row)
 	if err != nil {

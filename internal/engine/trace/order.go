@@ -7,14 +7,14 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// ranks are the order of steps that carry the same millisecond, as they follow one another.
+// ranks orders steps with equal times.
 var ranks = map[timer.Step]int{timer.Armed: 1, timer.Started: 2, timer.Published: 3, timer.Consumed: 4}
 
-// inOrder sorts the steps of a timer by when they were done. Instances write behind the work, so
-// the order of the rows says nothing; where clocks differ, neither do the times, by that much. A
-// consumer may be done before the one who published has the broker's reply: what was published
-// stands directly behind its firing.
-func inOrder(steps []Step) {
+// sortSteps sorts the steps of a timer by time. The order of rows is meaningless, because instances
+// write late, and times differ by the difference of the instances' clocks. A consumer may finish
+// before the publisher has the broker's reply, so a publication is placed directly after its
+// firing.
+func sortSteps(steps []Step) {
 	rank := func(s Step) int { return cmp.Or(ranks[s.Step], len(ranks)+1) }
 	slices.SortStableFunc(steps, func(a, b Step) int {
 		return cmp.Or(cmp.Compare(a.Gen, b.Gen), cmp.Compare(a.At, b.At), cmp.Compare(a.Delivery, b.Delivery), cmp.Compare(rank(a), rank(b)))

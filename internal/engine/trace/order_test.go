@@ -19,7 +19,7 @@ func TestPublishedStandsBehindFired(t *testing.T) {
 		at(2, 21, timer.Consumed), at(2, 22, timer.Published), at(2, 20, timer.Started), at(2, 30, timer.Started), at(2, 32, timer.Published),
 		at(2, 31, timer.Consumed), at(2, 33, timer.Applied),
 	}
-	inOrder(steps)
+	sortSteps(steps)
 	var got []timer.Step
 	for _, s := range steps {
 		got = append(got, s.Step)

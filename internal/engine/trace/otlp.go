@@ -16,22 +16,22 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// OTLP sends steps to a collector of traces: OTLP 1.x over HTTP in JSON, ExportTraceServiceRequest.
+// OTLP sends steps to a trace collector: OTLP 1.x over HTTP in JSON, ExportTraceServiceRequest.
 //
-//	trace    = a timer's key and gen           the same ids wherever a step comes from, so that the
-//	  span   = "timer park", armed..applied    steps of several processes make one tree without any
-//	    span = "fired", "published", ...       of them knowing another
+//	trace    = key and gen of a timer          ids are computed from the timer, so that the spans
+//	  span   = "timer park", armed..applied    of several processes form one tree without passing
+//	    span = "fired", "published", ...       a context
 //
-// A library would carry a context from process to process for that, and bring 11.9 MB.
+// The official library would pass a context between processes and add 11.9 MB.
 type OTLP struct {
-	URL     string // with the path: http://collector:4318/v1/traces
-	Version string // of this program
-	Client  *http.Client
+	URL     string       // with path: http://collector:4318/v1/traces
+	Version string       // version of this program
+	Client  *http.Client // nil: http.DefaultClient
 }
 
 const (
 	sendTime    = 5 * time.Second
-	maxAnswer   = 4 << 10 // bytes of a collector's answer that are read
+	maxReply    = 4 << 10 // bytes of the collector's reply that are read
 	spanInner   = 1       // SPAN_KIND_INTERNAL
 	spanSend    = 4       // SPAN_KIND_PRODUCER
 	spanReceive = 5       // SPAN_KIND_CONSUMER
@@ -39,20 +39,20 @@ const (
 	serviceName = "smartdrive"
 )
 
-// send hands batches to the collector until there are no more. A batch that it does not take is
-// lost: traces are a help, and nobody waits for them.
+// send posts batches to the collector until r.out is closed. A batch that fails is lost.
 func (r *Recorder) send(ctx context.Context) {
 	for steps := range r.out {
 		if err := r.opt.Export.post(context.WithoutCancel(ctx), r.opt.Instance, steps); err != nil {
 			r.counters.Lost.Add(int64(len(steps)))
-			r.opt.Log.WarnContext(ctx, "the collector of traces did not take the steps of timers", "count", len(steps), "error", err)
+			r.opt.Log.WarnContext(ctx, "trace collector did not accept timer steps; they are lost", "count", len(steps), "error", err)
 			continue
 		}
 		r.counters.Exported.Add(int64(len(steps)))
 	}
 }
 
-func (o *OTLP) post(ctx context.Context, instance string, steps []noted) error {
+// post sends one batch. It fails for a status other than 2xx.
+func (o *OTLP) post(ctx context.Context, instance string, steps []pendingStep) error {
 	body, err := json.Marshal(o.request(instance, steps))
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -72,7 +72,7 @@ func (o *OTLP) post(ctx context.Context, instance string, steps []noted) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxReply))
 	if closeErr := res.Body.Close(); err == nil {
 		err = closeErr
 	}
@@ -82,7 +82,7 @@ func (o *OTLP) post(ctx context.Context, instance string, steps []noted) error {
 	return err
 }
 
-// The JSON of OTLP: ids in hex, 64-bit numbers as texts.
+// The JSON of OTLP: ids in hex, 64-bit numbers as strings.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -125,17 +125,21 @@ type (
 	}
 )
 
+// textOf returns a string attribute.
 func textOf(key, v string) attribute { return attribute{key, value{String: &v}} }
+
+// numberOf returns an integer attribute.
 func numberOf(key string, v int64) attribute {
 	return attribute{key, value{Int: strconv.FormatInt(v, 10)}}
 }
 
-func (o *OTLP) request(instance string, steps []noted) exportRequest {
+// request returns the body for a batch of steps.
+func (o *OTLP) request(instance string, steps []pendingStep) exportRequest {
 	var scope scopeSpans
 	scope.Scope.Name = "smartdrive/timer"
 	for _, s := range steps {
 		if s.Step.Step == timer.Armed {
-			continue // where the whole begins
+			continue // only the start of the whole span
 		}
 		scope.Spans = append(scope.Spans, s.span())
 		if s.Step.Step == timer.Applied || s.Step.Step == timer.Died {
@@ -148,8 +152,8 @@ func (o *OTLP) request(instance string, steps []noted) exportRequest {
 	return exportRequest{[]resourceSpans{{Resource: resource{about}, ScopeSpans: []scopeSpans{scope}}}}
 }
 
-// id derives the id of a trace or a span, which is the same in every process.
-func (s noted) id(size int, of string) string {
+// id computes the id of a trace or a span, the same in every process.
+func (s pendingStep) id(size int, of string) string {
 	sum := sha256.Sum256([]byte(s.timer.String() + " " + strconv.FormatInt(s.Gen, 10) + " " + of))
 	return hex.EncodeToString(sum[:size])
 }
@@ -160,7 +164,8 @@ const (
 	wholeSpan  = "whole"
 )
 
-func (s noted) span() span {
+// span returns the span of one step.
+func (s pendingStep) span() span {
 	one := span{
 		TraceID: s.id(traceBytes, "trace"), Parent: s.id(spanBytes, wholeSpan), Name: string(s.Step.Step), Kind: spanInner,
 		SpanID: s.id(spanBytes, fmt.Sprint(s.Step.Step, s.At, s.Delivery, s.Instance)),
@@ -179,15 +184,16 @@ func (s noted) span() span {
 	return one
 }
 
-// whole is the span that all others belong to. Whoever ends the timer sends it.
-func (s noted) whole() span {
+// whole returns the root span of the timer. The instance that ends the timer sends it.
+func (s pendingStep) whole() span {
 	one := s.span()
 	one.SpanID, one.Parent, one.Kind = one.Parent, "", spanInner
 	one.Name, one.Start = "timer "+s.timer.Kind.String(), nanos(min(s.armed, s.At))
 	return one
 }
 
-func (s noted) attributes() []attribute {
+// attributes returns the attributes of a step's span.
+func (s pendingStep) attributes() []attribute {
 	all := []attribute{textOf("timer.key", s.timer.String()), numberOf("timer.gen", s.Gen), numberOf("timer.delivery", int64(s.Delivery))}
 	if s.Step.Step == timer.Started {
 		all = append(all, numberOf("timer.push_backs", s.Queued.PushBacks), textOf("timer.shard", s.Queued.Shard), textOf("timer.slice", s.Queued.Slice))
@@ -195,4 +201,5 @@ func (s noted) attributes() []attribute {
 	return all
 }
 
+// nanos returns a time in Unix nanoseconds.
 func nanos(t drive.Time) string { return strconv.FormatInt(t.Std().UnixNano(), 10) }

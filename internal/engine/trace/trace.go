@@ -1,13 +1,12 @@
-// Package trace keeps the way of each timer that has fired: armed, fired, published, consumed,
-// applied, with times, over all instances that it passed (D7).
+// Package trace records the steps of fired timers: armed, fired, published, consumed, applied, with
+// times, across all instances (D7).
 //
 //	engine, dispatch ──Note──► waiting, in memory ──Flush, each second──► timer_steps ──Find──► people
-//	                                                        └──► OTLP over HTTP, where it is set
+//	                                                        └──► OTLP over HTTP, if configured
 //
-// Nothing waits for it, and nothing is decided by it: a step is noted without I/O, written with
-// others in one transaction behind the work, and dropped when too many wait. What a process has not
-// written when it dies is lost. Activity that pushes a timer back leaves no step; a timer that is
-// cancelled leaves none at all.
+// Recording never blocks the work. Steps are buffered in memory and written together, and are
+// dropped when too many wait. The unwritten steps of a process that dies are lost. Touches and
+// cancellations of timers are not recorded.
 package trace
 
 import (
@@ -25,83 +24,83 @@ import (
 )
 
 const (
-	flushEvery = time.Second     // what has come meanwhile is one transaction
-	flushTime  = 5 * time.Second // what a last flush may take while the process stops
-	maxWaiting = 4096            // steps in memory, some 200 bytes each; further ones are dropped
-	rowsAtOnce = 100             // of one INSERT
-	maxShown   = 200             // steps of one timer that Find returns, the latest
-	keep       = 72 * time.Hour  // a weekend
-	maxRows    = 1_000_000       // some 150 MB with the index
-	trimBatch  = 500             // rows of one transaction
-	maxQueued  = 16              // batches that wait for the collector of traces
+	flushEvery    = time.Second     // steps of one interval share a transaction
+	flushTime     = 5 * time.Second // bound for the last flush when the process stops
+	maxWaiting    = 4096            // steps in memory, about 200 bytes each; further ones are dropped
+	rowsPerInsert = 100             // rows per INSERT
+	maxShown      = 200             // latest steps of one timer that Find returns
+	keepFor       = 72 * time.Hour  // long enough for a weekend
+	maxRows       = 1_000_000       // about 150 MB with the index
+	trimBatch     = 500             // rows per transaction
+	maxQueued     = 16              // batches waiting for the collector
 )
 
-// Options configure New. DB is needed; the zero value of every other field is its default.
+// Options configure New. DB is required; the zero value of every other field means its default.
 type Options struct {
 	DB       *sqldb.DB
-	Instance string // names this process
+	Instance string // name of this process
 	Log      *slog.Logger
-	Export   *OTLP // nil: nothing is sent anywhere
+	Export   *OTLP // nil: no export
 }
 
-// Step is one step as people see it.
+// Step is one step of a timer, as shown to administrators.
 type Step struct {
 	Gen      int64      `json:"gen"`
 	Step     timer.Step `json:"step"`
-	Began    drive.Time `json:"began"` // of what has ended with the step
+	Began    drive.Time `json:"began"` // start of the stage that ends with the step
 	At       drive.Time `json:"at"`
 	Delivery int        `json:"delivery"`
 	Instance string     `json:"instance"`
-	Reason   string     `json:"reason,omitempty"` // the code of the kind of an error
-	Queued   Queued     // of fired only
+	Reason   string     `json:"reason,omitempty"` // code of the kind of an error
+	Queued   Queued     // for fired only
 }
 
-// Queued tells what the queue knew of a timer when it fired.
+// Queued is the state of a timer in the queue when it fired.
 type Queued struct {
 	PushBacks    int64
 	LastPushBack drive.Time // zero: none
 	Shard        string     // "17/64"
-	Slice        string     // the UTC minute or hour that it was indexed under; empty in memory
+	Slice        string     // UTC minute or hour of the index slice; empty for the memory queue
 }
 
-// noted is a step that waits to be written.
-type noted struct {
+// pendingStep is a step to be written.
+type pendingStep struct {
 	Step
 	timer timer.Key
-	armed drive.Time // when the timer began to count
+	armed drive.Time // time at which the timer was armed
 }
 
-// Counters tell what a Recorder did since it was made.
+// Counters counts the work of a Recorder since its creation.
 type Counters struct {
-	Written  atomic.Int64 // steps
-	Dropped  atomic.Int64 // steps: too many waited, or the database was away
-	Exported atomic.Int64 // steps that the collector of traces has taken
-	Lost     atomic.Int64 // steps that it has not
+	Written  atomic.Int64 // steps written
+	Dropped  atomic.Int64 // steps dropped: too many waited, or the database failed
+	Exported atomic.Int64 // steps accepted by the collector
+	Lost     atomic.Int64 // steps not accepted by the collector
 }
 
-// Recorder keeps steps. It is safe for concurrent use.
+// Recorder records steps. It is safe for concurrent use.
 type Recorder struct {
 	opt      Options
 	counters Counters
 	wake     chan struct{}
-	out      chan []noted // for the collector
+	out      chan []pendingStep // batches for the collector
 
 	mu      sync.Mutex
-	waiting []noted
+	waiting []pendingStep
 }
 
-// New returns a recorder; Run makes it write.
+// New returns a Recorder. The caller must call Run, which writes the steps.
 func New(opt Options) *Recorder {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Recorder{opt: opt, wake: make(chan struct{}, 1), out: make(chan []noted, maxQueued)}
+	return &Recorder{opt: opt, wake: make(chan struct{}, 1), out: make(chan []pendingStep, maxQueued)}
 }
 
-// Counters returns the counters.
+// Counters returns the live counters.
 func (r *Recorder) Counters() *Counters { return &r.counters }
 
-// Note takes a step. It never blocks.
+// Note records a step. It never blocks; if too many steps wait, it drops the step.
 func (r *Recorder) Note(t timer.Trace) {
 	one := Step{Gen: t.Gen, Step: t.Step, Began: drive.TimeOf(t.Began), At: drive.TimeOf(t.At), Delivery: t.Delivery, Instance: r.opt.Instance}
 	if t.Err != nil {
@@ -113,10 +112,10 @@ func (r *Recorder) Note(t timer.Trace) {
 			one.Queued.LastPushBack = t.Last
 		}
 	}
-	steps := []noted{{one, t.Key, t.First}}
-	if t.Step == timer.Started && t.Delivery <= 1 && t.Attempt == 0 { // that it was armed is worth a row now, and was not before
+	steps := []pendingStep{{one, t.Key, t.First}}
+	if t.Step == timer.Started && t.Delivery <= 1 && t.Attempt == 0 { // armed is recorded only now, when the timer has fired
 		armed := Step{Gen: t.Gen, Step: timer.Armed, Began: t.First, At: t.First, Delivery: t.Delivery, Instance: r.opt.Instance}
-		steps = []noted{{armed, t.Key, t.First}, steps[0]}
+		steps = []pendingStep{{armed, t.Key, t.First}, steps[0]}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,8 +130,7 @@ func (r *Recorder) Note(t timer.Trace) {
 	}
 }
 
-// Run writes what is noted until ctx is done, and then what is left. It does nothing while nothing
-// fires.
+// Run writes recorded steps until ctx is done, then the rest. It is idle while no timer fires.
 func (r *Recorder) Run(ctx context.Context) error {
 	var sending sync.WaitGroup
 	if r.opt.Export != nil {
@@ -154,6 +152,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
+// pause waits for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -163,7 +162,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (r *Recorder) take() []noted {
+// takeAll removes and returns the waiting steps.
+func (r *Recorder) takeAll() []pendingStep {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	steps := r.waiting
@@ -171,9 +171,10 @@ func (r *Recorder) take() []noted {
 	return steps
 }
 
-// flush writes what waits, and hands it to the sender. What cannot be written is dropped.
+// flush writes the waiting steps and queues them for the collector. After a failure they are
+// dropped.
 func (r *Recorder) flush(ctx context.Context) {
-	steps := r.take()
+	steps := r.takeAll()
 	if len(steps) == 0 {
 		return
 	}
@@ -186,16 +187,17 @@ func (r *Recorder) flush(ctx context.Context) {
 	}
 	if err := r.write(ctx, steps); err != nil {
 		r.counters.Dropped.Add(int64(len(steps)))
-		r.opt.Log.WarnContext(ctx, "the steps of timers were not written", "count", len(steps), "error", err)
+		r.opt.Log.WarnContext(ctx, "timer steps not written; they are lost", "count", len(steps), "error", err)
 		return
 	}
 	r.counters.Written.Add(int64(len(steps)))
 }
 
-func (r *Recorder) write(ctx context.Context, steps []noted) error {
+// write inserts steps in one transaction.
+func (r *Recorder) write(ctx context.Context, steps []pendingStep) error {
 	return r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		for at := 0; at < len(steps); at += rowsAtOnce {
-			page := steps[at:min(at+rowsAtOnce, len(steps))]
+		for at := 0; at < len(steps); at += rowsPerInsert {
+			page := steps[at:min(at+rowsPerInsert, len(steps))]
 			var values []any
 			for _, s := range page {
 				values = append(values, s.timer.String(), s.Gen, string(s.Step.Step), s.Began, s.At, s.Delivery, s.Instance, s.Reason,
@@ -211,8 +213,8 @@ func (r *Recorder) write(ctx context.Context, steps []noted) error {
 	})
 }
 
-// Find returns the latest steps of a timer, the earliest of them first. What this process has noted
-// is written before.
+// Find returns the latest steps of a timer in order of time, after writing the waiting steps of
+// this process.
 func (r *Recorder) Find(ctx context.Context, key timer.Key) ([]Step, error) {
 	r.flush(ctx)
 	rows, err := r.opt.DB.Query(ctx, `SELECT gen, step, begun_at, done_at, delivery, instance, reason, push_backs, pushed_at, shard, slice
@@ -224,16 +226,16 @@ func (r *Recorder) Find(ctx context.Context, key timer.Key) ([]Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the way of timer %s: %w", key, err)
 	}
-	inOrder(steps)
+	sortSteps(steps)
 	return steps, nil
 }
 
-// Trim deletes in batches what is older than three days, and what is more than a million rows.
+// Trim deletes, in batches, steps older than three days and those beyond a million rows.
 func (r *Recorder) Trim(ctx context.Context, now time.Time) error {
 	for _, batch := range []sqldb.Batch{
 		{
 			Where: "id IN (SELECT id FROM (SELECT id, done_at FROM timer_steps ORDER BY id LIMIT ?) AS oldest WHERE done_at < ?)",
-			Args:  []any{trimBatch, drive.TimeOf(now.Add(-keep))},
+			Args:  []any{trimBatch, drive.TimeOf(now.Add(-keepFor))},
 		},
 		{Where: "id <= (SELECT last - ? FROM (SELECT MAX(id) AS last FROM timer_steps) AS newest)", Args: []any{maxRows}},
 	} {

@@ -114,7 +114,7 @@ func TestTrim(t *testing.T) {
 	}
 	r.Note(timer.Trace{Fired: young, Step: timer.Applied, Began: begin, At: begin.Add(time.Hour)})
 	r.flush(t.Context())
-	if err := r.Trim(t.Context(), begin.Add(keep+time.Minute)); err != nil {
+	if err := r.Trim(t.Context(), begin.Add(keepFor+time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if got := way(t, r, old.Key) + way(t, r, young.Key); got != "applied@1 " {
@@ -151,7 +151,7 @@ func TestACollectorMayBeAway(t *testing.T) {
 		r.out <- batch
 		close(r.out)
 		r.send(t.Context())
-		r.out = make(chan []noted, maxQueued)
+		r.out = make(chan []pendingStep, maxQueued)
 		if got := strconv.FormatInt(r.Counters().Exported.Load(), 10) + "/" + strconv.FormatInt(r.Counters().Lost.Load(), 10); got != want {
 			t.Errorf("exported and lost after batch %d: %s, want %s", i, got, want)
 		}

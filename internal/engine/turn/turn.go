@@ -1,5 +1,5 @@
-// Package turn limits how many requests of one kind run at a time, for each account and for all
-// accounts together, so that one account with many requests does not keep the others waiting.
+// Package turn limits the concurrent requests of one kind, per account and in total, so that an
+// account with many requests does not block others.
 package turn
 
 import (
@@ -9,52 +9,55 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Turns are safe for concurrent use.
+// Turns is a concurrency limiter with a limit per account and a total limit. It is safe for
+// concurrent use.
 type Turns struct {
 	each int
-	all  chan struct{} // nil: no bound
+	all  chan struct{} // one element per running request; nil: no limit
 
-	mu sync.Mutex
-	of map[drive.AccountID]*queue // who has or awaits one
+	mu     sync.Mutex
+	queues map[drive.AccountID]*queue // accounts with running or waiting requests
 }
 
+// queue is the limiter of one account.
 type queue struct {
-	free  chan struct{}
-	users int
+	slots chan struct{}
+	users int // running and waiting requests
 }
 
-// New makes turns of which each account may have so many at a time, and all together so many; zero:
-// any number.
+// New returns a limiter for each concurrent requests per account and all in total; all = 0 means no
+// total limit.
 func New(each, all int) *Turns {
-	t := &Turns{each: each, of: map[drive.AccountID]*queue{}}
+	t := &Turns{each: each, queues: map[drive.AccountID]*queue{}}
 	if all > 0 {
 		t.all = make(chan struct{}, all)
 	}
 	return t
 }
 
-// Take waits for a turn of the account; end must be called. The error is that of ctx.
+// Take waits for a free slot of the account. The caller must call end when its work is done. It
+// fails only with the error of ctx.
 func (t *Turns) Take(ctx context.Context, account drive.AccountID) (end func(), err error) {
-	mine := t.join(account)
-	if err := enter(ctx, mine.free); err != nil {
-		t.leave(account, mine)
+	q := t.join(account)
+	if err := acquire(ctx, q.slots); err != nil {
+		t.leave(account, q)
 		return nil, err
 	}
-	if err := enter(ctx, t.all); err != nil {
-		<-mine.free
-		t.leave(account, mine)
+	if err := acquire(ctx, t.all); err != nil {
+		<-q.slots
+		t.leave(account, q)
 		return nil, err
 	}
 	return func() {
 		if t.all != nil {
 			<-t.all
 		}
-		<-mine.free
-		t.leave(account, mine)
+		<-q.slots
+		t.leave(account, q)
 	}, nil
 }
 
-// Do calls fn in a turn of the account.
+// Do runs fn in a slot of the account. If ctx ends while waiting, it fails with Unavailable.
 func (t *Turns) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
 	end, err := t.Take(ctx, account)
 	if err != nil {
@@ -64,53 +67,57 @@ func (t *Turns) Do(ctx context.Context, account drive.AccountID, fn func() error
 	return fn()
 }
 
-// Long limits the transactions that take some 10 ms or more. It is safe for concurrent use.
+// Long limits transactions that take about 10 ms or more. It is safe for concurrent use.
 type Long struct {
 	concurrency func() int
 
-	mu    sync.Mutex
-	of    int
-	turns *Turns
+	mu       sync.Mutex
+	builtFor int // the concurrency that turns was made for
+	turns    *Turns
 }
 
-// NewLong returns the turns of long transactions in a database. Concurrency returns how many
-// transactions the database runs at a time; the result may change when the installation moves to
-// another database.
+// NewLong returns the limiter for long transactions in a database. concurrency returns how many
+// transactions the database runs at once; it may change when the installation moves to another
+// database.
 //
-// A database that runs one at a time gives two turns, to one account or to two. So a short
-// transaction waits behind two long ones at most, and while two share a sync the next ones gather.
+// A database that runs one transaction at once (SQLite) gets two slots in total. A short
+// transaction then waits for at most two long ones, and the next ones queue up while two share a
+// sync.
 //
-// A database that runs many at a time gives each account one turn, and all accounts together half
-// of the connections. A transaction waits for the locks of its account in its turn: a second one of
-// the account would wait for the first. With two turns in total, two accounts whose rows are locked
-// would stop the long transactions of all others.
+// A database that runs many at once (MySQL) gets one slot per account, and half of the connections
+// in total. A second transaction of an account would only wait for the account's row locks. With
+// two slots in total, two accounts with locked rows would block all others.
 func NewLong(concurrency func() int) *Long { return &Long{concurrency: concurrency} }
 
-// Take waits for a turn of the account; end must be called. The error is that of ctx.
+// Take waits for a free slot of the account. The caller must call end when its work is done. It
+// fails only with the error of ctx.
 func (l *Long) Take(ctx context.Context, account drive.AccountID) (end func(), err error) {
-	return l.now().Take(ctx, account)
+	return l.current().Take(ctx, account)
 }
 
-// Do calls fn in a turn of the account.
+// Do runs fn in a slot of the account. If ctx ends while waiting, it fails with Unavailable.
 func (l *Long) Do(ctx context.Context, account drive.AccountID, fn func() error) error {
-	return l.now().Do(ctx, account, fn)
+	return l.current().Do(ctx, account, fn)
 }
 
-func (l *Long) now() *Turns {
+// current returns the limiter for the present concurrency.
+func (l *Long) current() *Turns {
 	n := l.concurrency()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.turns == nil || l.of != n {
-		if l.of, l.turns = n, New(longAtOnce, longAtOnce); n > 1 {
+	if l.turns == nil || l.builtFor != n {
+		if l.builtFor, l.turns = n, New(longAtOnce, longAtOnce); n > 1 {
 			l.turns = New(1, max(longAtOnce, n/2))
 		}
 	}
 	return l.turns
 }
 
+// longAtOnce is the least number of concurrent long transactions.
 const longAtOnce = 2
 
-func enter(ctx context.Context, free chan struct{}) error {
+// acquire takes a slot; a nil slots has no limit. It fails with the error of ctx.
+func acquire(ctx context.Context, free chan struct{}) error {
 	if free == nil {
 		return nil
 	}
@@ -122,22 +129,24 @@ func enter(ctx context.Context, free chan struct{}) error {
 	}
 }
 
+// join returns the queue of the account and counts a user.
 func (t *Turns) join(account drive.AccountID) *queue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mine := t.of[account]
-	if mine == nil {
-		mine = &queue{free: make(chan struct{}, t.each)}
-		t.of[account] = mine
+	q := t.queues[account]
+	if q == nil {
+		q = &queue{slots: make(chan struct{}, t.each)}
+		t.queues[account] = q
 	}
-	mine.users++
-	return mine
+	q.users++
+	return q
 }
 
-func (t *Turns) leave(account drive.AccountID, mine *queue) {
+// leave removes a user and deletes an unused queue.
+func (t *Turns) leave(account drive.AccountID, q *queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if mine.users--; mine.users == 0 {
-		delete(t.of, account)
+	if q.users--; q.users == 0 {
+		delete(t.queues, account)
 	}
 }

@@ -1,9 +1,9 @@
-// Package lease runs work that belongs to whoever has renewed a row's lease last.
+// Package lease runs work on a row under a lease that is stored in the row.
 //
-// The row says under which epoch it was taken and when the lease ends; every statement of the work
-// names the epoch, so correctness never rests on what is here. What is here stops the work early:
-// when somebody else has taken the row, or when no heartbeat has come through for so long that
-// somebody may.
+// The row contains the epoch (fencing token) of its holder and the end of the lease. Every
+// statement of the work must compare the epoch, so correctness never depends on this package. The
+// package only stops the work early: after another worker has taken the row, or after heartbeats
+// have failed for so long that another worker may take it.
 package lease
 
 import (
@@ -16,26 +16,25 @@ import (
 
 // The times of a lease.
 const (
-	Length = 30 * time.Second // without a heartbeat the row is another's
-	Beat   = 7 * time.Second  // between two heartbeats: three may fail
+	Length = 30 * time.Second // without a heartbeat for this time, another worker may take the row
+	Beat   = 7 * time.Second  // interval of heartbeats: three may fail
 )
 
 var (
-	// ErrFenced says that somebody else has the row, or that the work on it has ended: nothing was
-	// changed, and the worker stops.
+	// ErrFenced says that another worker has the row, or that the work has ended. Nothing was
+	// changed, and the worker must stop.
 	ErrFenced = errors.New("it is another's by now")
-	// ErrLost is why a worker stops whose heartbeat does not come through: the row will be
-	// another's before it is told.
+	// ErrLost says that heartbeats failed for so long that another worker may take the row.
 	ErrLost = errors.New("no heartbeat in time")
 )
 
-// Heartbeat renews a lease. yield: somebody asks for the row to be given back at the next save
-// point.
+// Heartbeat renews a lease. yield asks the worker to release the row at its next save point. It
+// returns ErrFenced if the worker no longer has the row.
 type Heartbeat func(ctx context.Context) (yield bool, err error)
 
-// Hold runs fn beside heartbeats. fn's context ends when somebody else has the row, or may have it
-// because no heartbeat came through, and the error is then ErrFenced or ErrLost; yielding tells fn
-// to stop at the next save point.
+// Hold runs fn while sending heartbeats. The context of fn is cancelled when the lease is lost; the
+// error of Hold then wraps ErrFenced or ErrLost. yielding reports whether fn must stop at its next
+// save point.
 func Hold(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yielding func() bool) error) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var asked atomic.Bool
@@ -57,6 +56,8 @@ func Hold(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yiel
 	return err
 }
 
+// beatUntil sends heartbeats until stop is closed, ctx is done or the lease is lost, which it
+// reports to lose.
 func beatUntil(ctx context.Context, stop <-chan struct{}, lose context.CancelCauseFunc, asked *atomic.Bool, beat Heartbeat) {
 	tick := time.NewTicker(Beat)
 	defer tick.Stop()
@@ -87,7 +88,8 @@ func beatUntil(ctx context.Context, stop <-chan struct{}, lose context.CancelCau
 	}
 }
 
-// tooLong counts by both clocks: the monotonic one stands still while a machine sleeps.
+// tooLong reports whether the last successful heartbeat is too old by either clock: the monotonic
+// clock stops while a machine is suspended.
 func tooLong(good time.Time) bool {
 	const most = Length - Beat
 	return time.Since(good) > most || time.Now().Round(0).Sub(good.Round(0)) > most
