@@ -81,6 +81,7 @@ func (p *publisher) target(j *Job, d Download) *bucketTarget {
 	return &bucketTarget{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
 }
 
+// open implements target.
 func (t *bucketTarget) open(ctx context.Context) (targetState, error) {
 	size := t.partSize(t.d.Size)
 	done, err := t.published(ctx)
@@ -111,10 +112,12 @@ func (t *bucketTarget) published(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
+// put implements target.
 func (t *bucketTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
 	return t.opt.Bucket.Put(ctx, t.name, t.upload, n, size, body)
 }
 
+// complete implements target. A lost part or upload is Unavailable, so that the job starts over.
 func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
 	err := t.opt.Bucket.Publish(ctx, t.name, t.upload, t.d.archive.Parts(t.partSize(t.d.Size)))
 	if err != nil {
@@ -127,6 +130,7 @@ func (t *bucketTarget) complete(ctx context.Context) (bool, error) {
 	return t.published(ctx)
 }
 
+// abandon implements target.
 func (t *bucketTarget) abandon(ctx context.Context) error { return t.opt.Bucket.Remove(ctx, t.name) }
 
 // MaterialiseInBucket starts a job that writes a sealed zip into the bucket, or returns the

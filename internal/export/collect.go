@@ -451,6 +451,7 @@ func (p *pin) blobColumn() string {
 	return p.blob.String()
 }
 
+// insertPins inserts the rows of arrived entries with one statement.
 func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
 	if len(pins) == 0 {
 		return nil
@@ -467,6 +468,7 @@ func insertPins(ctx context.Context, tx *sqldb.Tx, b *batch, pins []pin) error {
 	return nil
 }
 
+// insertErrors inserts the rows of failed entries with one statement.
 func insertErrors(ctx context.Context, tx *sqldb.Tx, b *batch, failures []failure, now drive.Time) error {
 	if len(failures) == 0 {
 		return nil

@@ -41,6 +41,7 @@ type countingWriter struct {
 // Unwrap implements the interface of http.ResponseController.
 func (w countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Write implements io.Writer.
 func (w countingWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.n.Add(int64(n))

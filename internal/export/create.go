@@ -80,6 +80,7 @@ type listEntry struct {
 // isFolder reports whether the entry is an empty folder, which has no content.
 func (e *listEntry) isFolder() bool { return strings.HasSuffix(e.Name, "/") && !e.Node.IsZero() }
 
+// entryColumns are the columns that scanEntry reads.
 const entryColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
 
 func scanEntry(w *listEntry, scan func(...any) error) error {
@@ -299,6 +300,7 @@ func (l *listStore) write(ctx context.Context, id drive.ExportID, list []listEnt
 	return nil
 }
 
+// insertEntries inserts up to writeRows entries of a list with one statement.
 func insertEntries(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []listEntry) error {
 	var args []any
 	for _, w := range list {

@@ -225,42 +225,43 @@ type batch struct {
 	Name     string
 	Origin   Origin
 	Request  string
-	Slot     string
+	Slot     string // unique key; of a schedule: schedule and month
 	Root     drive.ExportID
 	Revision int64
-	Parent   drive.ExportID
+	Parent   drive.ExportID // previous revision of a supplement; zero: none
 	Priority int64
 	State    State
 
 	Total, Collected, Failed int64
 	Bytes                    drive.ByteSize
-	SavePoint                int64
+	SavePoint                int64 // entries up to this number need no more work in this try
 
-	Epoch       int64
-	Worker      string
-	Machine     string
-	Due         drive.Time
-	YieldAt     drive.Time
-	Avoid       string
+	Epoch       int64      // fencing token: incremented by each claim and each end
+	Worker      string     // instance that claimed it last
+	Machine     string     // machine that claimed it last
+	Due         drive.Time // when it can be claimed; running: end of the lease; sealed: time of the ending event
+	YieldAt     drive.Time // when another worker asked it to yield; 0: not asked
+	Avoid       string     // machine that must not claim it before AvoidUntil
 	AvoidUntil  drive.Time
-	Tries       int64
-	Handovers   int64
-	ClaimedAt   drive.Time
-	ClaimedDone int64
-	Error       string
+	Tries       int64      // failed tries
+	Handovers   int64      // times it was asked for as a slow batch
+	ClaimedAt   drive.Time // start of the current claim
+	ClaimedDone int64      // Collected + Failed at the start of the claim
+	Error       string     // reason shown to the owner
 
 	Size      drive.ByteSize
 	ETag      string
-	ListEpoch int64
+	ListEpoch int64 // epoch under which the frozen list is stored
 	Created   drive.Time
-	Begun     drive.Time
+	Begun     drive.Time // first claim
 	Ended     drive.Time
 	Expires   drive.Time
-	Released  drive.Time
+	Released  drive.Time // when its references were released; 0: not yet
 
 	part
 }
 
+// columns are the columns of exports that batch.insert writes and scanBatch reads.
 const columns = `id, account_id, user_id, name, origin, request, slot, root_id, revision, parent_id, priority, state, total, collected, failed,
 	bytes, save_point, epoch, worker, machine, due_at, yield_at, avoid, avoid_until, tries, handovers, claimed_at, claimed_done, error, size,
 	etag, list_epoch, created_at, begun_at, ended_at, expires_at, released_at`
@@ -269,6 +270,7 @@ const columns = `id, account_id, user_id, name, origin, request, slot, root_id, 
 // batches.
 var selectViews = strings.Replace(selectBatches, " request,", " '',", 1)
 
+// selectBatches selects batches with their set for scanBatch; a batch without a set is part 1 of 1.
 const selectBatches = "SELECT " + columns + ", COALESCE(set_id, id), COALESCE(part, 1), COALESCE(parts, 1) FROM exports LEFT JOIN export_parts ON export_id = id "
 
 func scanBatch(b *batch, scan func(...any) error) error {

@@ -38,6 +38,7 @@ type Job struct {
 	node    drive.NodeID
 }
 
+// jobColumns are the columns that scanJob reads.
 const jobColumns = "id, export_id, account_id, user_id, folder_id, name, state, epoch, tries, upload_id, sent, node_id, error"
 
 func scanJob(j *Job, scan func(...any) error) error {
@@ -294,6 +295,7 @@ func (r *jobRunner) targetOf(j *Job, d Download) (target, error) {
 	return nil, drive.Fail(drive.Forbidden) // configured differently from the instance that accepted the job
 }
 
+// who returns the identity that a job acts as: its user and account with read and write scope.
 func (j *Job) who() drive.Who {
 	return drive.Who{User: j.user, Account: j.account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 }

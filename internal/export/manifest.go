@@ -133,6 +133,7 @@ func lineError(n int, err error) error {
 		"expected", "{\"id\", \"path\" or \"url\" or \"node\", \"name\"}")
 }
 
+// readLines reads a manifest of JSON lines. Errors are those of ReadManifest.
 func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 4<<10), maxLine)
@@ -170,6 +171,7 @@ func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	return append(items, it), nil
 }
 
+// readCSV reads a manifest in CSV. Errors are those of ReadManifest.
 func readCSV(in *bufio.Reader, limit int) (items []Item, err error) {
 	r := csv.NewReader(in)
 	head, err := r.Read()

@@ -101,16 +101,19 @@ func (t driveTarget) state(ctx context.Context) (targetState, error) {
 	return targetState{done: up.Done, partSize: up.PartSize, has: up.Has}, err
 }
 
+// put implements target.
 func (t driveTarget) put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error {
 	return t.opt.Drive.Put(ctx, t.who, t.j.upload, n, size, body)
 }
 
+// complete implements target.
 func (t driveTarget) complete(ctx context.Context) (bool, error) {
 	node, err := t.opt.Drive.Complete(ctx, t.who, t.j.upload)
 	t.j.node = node
 	return !node.IsZero(), err
 }
 
+// abandon implements target. An upload that has ended already is no error.
 func (t driveTarget) abandon(ctx context.Context) error {
 	if t.j.upload.IsZero() {
 		return nil

@@ -41,6 +41,7 @@ type planNode struct {
 	blob   drive.BlobID
 }
 
+// planNodeOf returns the data that a plan keeps of n.
 func planNodeOf(n tree.Node) planNode {
 	return planNode{n.ID, n.Name, n.IsFolder(), n.Size, n.MTime, n.Blob}
 }
@@ -66,6 +67,7 @@ func (p *plan) read(ctx context.Context, in *Request) error {
 	return p.addTree(tops, in.Name)
 }
 
+// readFolder finds the files below in.Folder. A file instead of a folder is NotAllowed.
 func (p *plan) readFolder(ctx context.Context, in *Request) error {
 	tops, err := p.visibleNodes(ctx, []drive.NodeID{in.Folder})
 	if err != nil {
@@ -171,6 +173,7 @@ func (p *plan) countNode(folder bool) error {
 // entry, and the slot in the set of used names.
 const planMemory = 400
 
+// memoryOfFile returns the memory that a node needs during layout.
 func memoryOfFile(name drive.Name) drive.ByteSize { return planMemory + drive.ByteSize(len(name)) }
 
 // reserve accounts for n bytes more and grows the grant if needed. The error is that of Grow.

@@ -16,6 +16,7 @@ func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (Vi
 	return e.catalog.get(ctx, who, id)
 }
 
+// get implements Get.
 func (c *catalog) get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
 	b, err := c.find(ctx, c.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -31,6 +32,7 @@ func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID
 	return e.catalog.list(ctx, who, before, limit)
 }
 
+// list implements List.
 func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -48,6 +50,7 @@ func (e *Exports) ListSet(ctx context.Context, who drive.Who, set drive.ExportID
 	return e.catalog.listSet(ctx, who, set)
 }
 
+// listSet implements ListSet.
 func (c *catalog) listSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
 	now, err := c.now(ctx)
 	if err != nil {
@@ -85,6 +88,7 @@ func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, 
 	return e.catalog.errors(ctx, who, id, after, limit)
 }
 
+// errors implements Errors.
 func (c *catalog) errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
 	if _, err := c.get(ctx, who, id); err != nil {
 		return nil, err

@@ -158,6 +158,7 @@ type storedSchedule struct {
 	Skipped *Skipped `json:"skipped,omitempty"`
 }
 
+// scheduleColumns are the columns that scanSchedule reads.
 const scheduleColumns = "id, account_id, user_id, node_id, name, filter, zone, priority, month, due_at"
 
 func scanSchedule(s *Schedule, scan func(...any) error) error {
@@ -177,6 +178,7 @@ func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, err
 	return e.calendar.list(ctx, who)
 }
 
+// list implements Schedules.
 func (c *calendar) list(ctx context.Context, who drive.Who) ([]Schedule, error) {
 	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?",
 		who.Account, maxSchedules)
@@ -188,6 +190,7 @@ func (e *Exports) DeleteSchedule(ctx context.Context, who drive.Who, id drive.Sc
 	return e.calendar.remove(ctx, who, id)
 }
 
+// remove implements DeleteSchedule.
 func (c *calendar) remove(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM export_schedules WHERE id = ? AND account_id = ?", id, who.Account)

@@ -44,6 +44,8 @@ func (d Download) Filename() string {
 	return name
 }
 
+// zipName returns the file name of a zip, with the part of its set and its revision if there are
+// several.
 func zipName(name string, p part, revision int64) string {
 	name += p.suffix()
 	if revision > 1 {
@@ -75,6 +77,7 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 	return e.sender.open(ctx, who, id)
 }
 
+// open implements Open.
 func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -152,6 +155,7 @@ type layoutCache struct {
 	loading map[drive.ExportID]chan struct{} // channels closed when a running layout ends
 }
 
+// cachedLayout is an entry of the layout cache.
 type cachedLayout struct {
 	id   drive.ExportID
 	a    *zipline.Archive
@@ -166,6 +170,7 @@ const (
 	entryMemory     = 200 // bytes of an entry beside its names
 )
 
+// memoryOf returns the approximate memory of a layout in bytes.
 func memoryOf(a *zipline.Archive) (n int) {
 	for i := range a.Len() {
 		e := a.Entry(i)

@@ -66,6 +66,7 @@ func (e *Exports) Drain(ctx context.Context) error {
 	return e.workers.drain(ctx)
 }
 
+// drain implements Drain.
 func (p *workerPool) drain(ctx context.Context) error {
 	for {
 		if err := errors.Join(p.calendar.run(ctx), p.releaser.releaseEnded(ctx)); err != nil {

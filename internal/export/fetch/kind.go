@@ -20,6 +20,7 @@ const (
 // 32000-1 annex H, implementation note 13).
 const headSize = 1024
 
+// pdfMagic begins the header of a PDF.
 var pdfMagic = []byte("%PDF-")
 
 // check verifies the start of a document and returns a reader for the whole document. It returns an

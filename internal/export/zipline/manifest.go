@@ -165,12 +165,14 @@ func (d *decoder) string() string {
 	return d.text[end-n : end]
 }
 
+// uvarint decodes a minimal unsigned varint.
 func (d *decoder) uvarint() uint64 {
 	v, n := binary.Uvarint(d.b)
 	d.skip(n)
 	return v
 }
 
+// varint decodes a minimal signed varint.
 func (d *decoder) varint() int64 {
 	v, n := binary.Varint(d.b)
 	d.skip(n)

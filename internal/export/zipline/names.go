@@ -50,6 +50,7 @@ func SafeNames(wanted []string) []string {
 	return names
 }
 
+// isFolder reports whether a path is a folder.
 func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
 // deduper tracks the folded names used by files and folders.

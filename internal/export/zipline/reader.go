@@ -40,6 +40,7 @@ const (
 	defaultRecheck  = 64 * drive.MiB // limits the bytes read from the store for a range of one byte
 )
 
+// withDefaults returns o with defaults for zero fields and at least the minimum values.
 func (o Options) withDefaults() Options {
 	if o.Window == 0 {
 		o.Window = defaultWindow

@@ -305,6 +305,7 @@ func (w *writer) Write(p []byte) (int, error) {
 // share a write.
 const copyBufferSize = 128 << 10
 
+// copyBuffers pools the buffers of ReadFrom.
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
 
 // ReadFrom implements io.ReaderFrom with a larger buffer than the 32 KiB of package http.

@@ -19,6 +19,7 @@ type window struct {
 	head, tail int64 // grow monotonically; the index in buf is the remainder modulo len(buf)
 }
 
+// newWindow returns an empty window on buf.
 func newWindow(buf []byte) *window {
 	return &window{buf: buf, freed: make(chan struct{}, 1)}
 }

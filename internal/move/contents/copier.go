@@ -181,6 +181,7 @@ type row struct {
 	bad     string // defect of the row that prevents any comparison; empty: none
 }
 
+// rowColumns are the columns of blobs that scanRow reads.
 const rowColumns = "id, file, digest, size, part_size, damaged_at"
 
 func scanRow(r *row, scan func(dest ...any) error) error {

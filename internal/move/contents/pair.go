@@ -146,12 +146,14 @@ type sideCache struct {
 // maxCachedSides limits the cache; above it, the cache is cleared.
 const maxCachedSides = 100_000
 
+// get returns the cached side of an upload, or nil.
 func (p *sideCache) get(id drive.UploadID) *Side {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all[id]
 }
 
+// put caches the side of an upload.
 func (p *sideCache) put(id drive.UploadID, at *Side) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,12 +163,14 @@ func (p *sideCache) put(id drive.UploadID, at *Side) {
 	p.all[id] = at
 }
 
+// remove deletes an upload from the cache.
 func (p *sideCache) remove(id drive.UploadID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, id)
 }
 
+// clear empties the cache.
 func (p *sideCache) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -169,6 +169,8 @@ func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err
 	return s.removeAll(names, func(at blob.Store, names []string) ([]string, error) { return at.Reclaim(ctx, names) })
 }
 
+// removeAll removes names at the leader, then those that are gone there at the follower. gone are
+// the names removed at both.
 func (s *Store) removeAll(names []string, remove func(blob.Store, []string) ([]string, error)) (gone []string, err error) {
 	gone = names
 	var errs []error

@@ -158,6 +158,7 @@ func (r pacedReader) section(ctx context.Context, off, size drive.ByteSize) io.R
 	}), int(min(readSize, max(size, 1))))
 }
 
+// readerFunc adapts a function to io.Reader.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
@@ -241,6 +242,7 @@ func (p *Pair) copyParts(ctx context.Context, r pacedReader, from, to *Side, c C
 	return err
 }
 
+// copyPart stages part n of a copy.
 func copyPart(ctx context.Context, r pacedReader, to *Side, ref blob.Ref, n int, size drive.ByteSize) (blob.Part, error) {
 	off := drive.ByteSize(n) * ref.PartSize
 	body := blob.NewBody(r.section(ctx, off, size), blob.BodyOptions{N: n, Offset: off, Size: size})

@@ -14,7 +14,6 @@ type announcer struct {
 	party *Party
 
 	// Guarded by sides.mu:
-	// Guarded by sides.mu:
 	ackedEpoch epochKey  // last epoch acknowledged by this process
 	ackedAt    time.Time // time of that acknowledgment
 	waitReason string    // reason why the epoch was not acknowledged; empty: acknowledged

@@ -40,6 +40,7 @@ const (
 	compareTries = 4    // most attempts per query
 )
 
+// newComparator returns a comparator with an empty queue.
 func newComparator(m *matcher, counts *counters) *comparator {
 	return &comparator{matcher: m, counts: counts, queue: make(chan sampledQuery, 64)}
 }

@@ -116,6 +116,7 @@ func (t *table) keyArgs(k string) ([]any, error) {
 	return out, nil
 }
 
+// quote returns a quoted identifier.
 func quote(name string) string { return "`" + name + "`" } // valid in both dialects
 
 // columnNames returns the quoted names of the columns at the given positions.

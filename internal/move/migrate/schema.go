@@ -204,11 +204,13 @@ func (b *schemaBuilder) find(name string) *table {
 	return nil
 }
 
+// uniqueSQLite adds the unique keys of a SQLite database.
 func (b *schemaBuilder) uniqueSQLite(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT m.name, i.name, c.name FROM sqlite_master m JOIN pragma_index_list(m.name) i
 		JOIN pragma_index_info(i.name) c WHERE m.type = 'table' AND i."unique" = 1 AND i.origin <> 'pk' ORDER BY m.name, i.name, c.seqno`)
 }
 
+// uniqueMySQL adds the unique keys of a MySQL database.
 func (b *schemaBuilder) uniqueMySQL(ctx context.Context, db *sqldb.DB) error {
 	return b.uniqueOf(ctx, db, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index`)

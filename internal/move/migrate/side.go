@@ -38,6 +38,7 @@ type record struct {
 	BegunAt   drive.Time
 }
 
+// recordColumns are the columns of migration_side that a record holds.
 const recordColumns = "migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker, changed_at, begun_at"
 
 // readRecord reads the row of a side; the zero record if there is none. lock is the suffix of the

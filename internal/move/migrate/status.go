@@ -109,10 +109,12 @@ func (k *gatekeeper) rowsProgress(ctx context.Context, v *view) (RowsProgress, e
 	return out, nil
 }
 
+// reads returns the read counts for Status.
 func (c *counters) reads() Reads {
 	return Reads{New: c.fromNew.Load(), Fallback: c.fallback.Load(), Compared: c.compared.Load(), Skipped: c.skipped.Load()}
 }
 
+// writes returns the write counts for Status.
 func (c *counters) writes() Writes {
 	return Writes{Second: c.secondWrites.Load(), Deferred: c.deferred.Load(), Waited: c.waits.Load(), Pause: c.pause.Load()}
 }
@@ -143,6 +145,7 @@ type meter struct {
 // meterPeriod is the period over which the rate is measured.
 const meterPeriod = 5 * time.Second
 
+// add counts rows.
 func (r *meter) add(rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,6 +158,7 @@ func (r *meter) add(rows int) {
 	r.rows += int64(rows)
 }
 
+// perSecond returns the recent rate; 0 if nothing was counted lately.
 func (r *meter) perSecond() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,6 +29,7 @@ const (
 // events lists the statements that have a trigger per table.
 var events = []string{"INSERT", "UPDATE", "DELETE"}
 
+// triggerName returns the name of the trigger for an event.
 func (t *table) triggerName(event string) string {
 	return "migration_" + strings.ToLower(event[:3]) + "_" + t.name
 }
@@ -41,6 +42,7 @@ func (t *table) trigger(d sqldb.Dialect, event string) string {
 	return t.triggerSQLite(event)
 }
 
+// triggerSQLite returns the CREATE TRIGGER statement for SQLite.
 func (t *table) triggerSQLite(event string) string {
 	which := "NEW."
 	if event == "DELETE" {
@@ -56,6 +58,7 @@ func (t *table) triggerSQLite(event string) string {
 		quote(t.triggerName(event)), event, quote(t.name), refusal, primary, capture)
 }
 
+// triggerMySQL returns the CREATE TRIGGER statement for MySQL.
 func (t *table) triggerMySQL(event string) string {
 	which := "NEW."
 	if event == "DELETE" {
@@ -175,6 +178,7 @@ func dropTriggers(ctx context.Context, s Side, tables []*table) error {
 	return nil
 }
 
+// dropTrigger drops a trigger if it exists.
 func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) error {
 	_, err := tx.Exec(ctx, "DROP TRIGGER IF EXISTS "+quote(t.triggerName(event)))
 	return err

@@ -385,6 +385,7 @@ func (m *matcher) recheckRow(ctx context.Context, v *view, source, target *table
 	return ours, theirs, nil
 }
 
+// truncateValue truncates a value to maxShown bytes.
 func truncateValue(s string) string { return truncate(s, maxShown) }
 
 // truncate truncates a text to limit bytes of valid UTF-8.

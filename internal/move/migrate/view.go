@@ -281,6 +281,7 @@ func (s *sides) openHome(ctx context.Context) error {
 	return s.openHomeLocked(ctx)
 }
 
+// openHomeLocked is openHome; mu must be held.
 func (s *sides) openHomeLocked(ctx context.Context) (err error) {
 	if s.home.Unchecked == nil {
 		s.home.Unchecked, err = s.opt.Open(ctx, s.opt.Here, Opening{Unchecked: true})
@@ -386,6 +387,7 @@ func (s *sides) State() State {
 	return s.stateOf(v)
 }
 
+// stateOf returns the State for a view and the last read notes.
 func (s *sides) stateOf(v *view) State {
 	n := s.notes()
 	return State{

@@ -104,7 +104,6 @@ type transferResult struct {
 //
 // Each content is verified with its checksum before it is linked or while it is copied. A damaged
 // source replaces nothing; if the target has no copy, the damaged bytes are copied.
-// is damaged at from replaces nothing; where to has none, it is copied as it is.
 type transferrer struct {
 	from, to      string
 	copyOnly      bool // copy instead of linking, on request or because linking failed

@@ -68,6 +68,7 @@ type restore struct {
 	highest int64 // highest generation found in backup and target
 }
 
+// run checks the target, restores the database and its contents, and writes the mark last.
 func (r *restore) run(ctx context.Context, force bool) (err error) {
 	lock, err := lockForReading(r.from)
 	if err != nil {

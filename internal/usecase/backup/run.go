@@ -50,6 +50,7 @@ func (noPacks) Prune(context.Context, string, string, func(string) bool) (int64,
 	return 0, false, nil
 }
 
+// withDefaults returns o with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	if o.Packs == nil {
 		o.Packs = noPacks{}

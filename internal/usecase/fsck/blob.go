@@ -20,6 +20,7 @@ func scanBlobRow(b *blobRow, scan func(...any) error) error {
 	return scan(&b.id, &b.file, &b.size, &b.damaged)
 }
 
+// selectBlobRows selects blobs for scanBlobRow.
 const selectBlobRows = `SELECT id, file, size, damaged_at FROM blobs `
 
 // lookBlob reads the row, the file, and the row again. A file is deleted only after its row is

@@ -80,6 +80,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
+// withDefaults returns o with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	setDefault(&o.Every, 6*time.Hour)
 	setDefault(&o.First, 10*time.Minute)
@@ -153,6 +154,7 @@ func New(parts Parts, opt Options) *Checker {
 	return a
 }
 
+// now returns the current time of Options.Now.
 func (a *Checker) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
 // kept returns the time by which the retention of findings is measured.
@@ -191,6 +193,7 @@ func (a *Checker) acquirePass(ctx context.Context) error {
 	}
 }
 
+// releasePass lets the next pass run.
 func (a *Checker) releasePass() { a.passToken <- struct{}{} }
 
 // errYielded ends a background pass because an administrator waits.

@@ -23,6 +23,8 @@ func scanFolderSum(s *folderSum, scan func(...any) error) error {
 	return scan(&s.folder, &s.account, &s.exists, &s.stored.Files, &s.stored.Folders, &s.stored.Size, &s.actual.Files, &s.actual.Folders, &s.actual.Size, &s.childWithoutSum)
 }
 
+// selectFolderSums selects the stored and the computed sums of folders, and whether a child folder
+// lacks a sum.
 const selectFolderSums = `SELECT s.folder_id, COALESCE(MAX(f.account_id), ''), MAX(f.id) IS NOT NULL, MAX(s.files), MAX(s.folders), MAX(s.size),
 	COALESCE(SUM(CASE WHEN n.type = 'file' THEN 1 WHEN b.folder_id IS NOT NULL THEN b.files ELSE 0 END), 0),
 	COALESCE(SUM(CASE WHEN n.type = 'folder' THEN 1 + COALESCE(b.folders, 0) ELSE 0 END), 0),

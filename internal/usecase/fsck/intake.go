@@ -125,6 +125,7 @@ func (n fileRef) wrong(account drive.AccountID) bool {
 	return n.kind != nil && (*n.kind != "file" || *n.account != account.String())
 }
 
+// selectDocumentRows selects documents with their related rows.
 const selectDocumentRows = `SELECT d.id, d.account_id, d.state, b.account_id,
 	EXISTS (SELECT 1 FROM document_conflicts c WHERE c.document_id = d.id AND c.state = 'open'),
 	(SELECT COUNT(*) FROM bundle_records r WHERE r.document_id = d.id AND r.outcome = 'accepted'), f.account_id, f.type, g.account_id, g.type,
@@ -162,6 +163,7 @@ func (p *pass) checkDocuments(ctx context.Context) error {
 	return nil
 }
 
+// finding returns a finding about the document.
 func (d documentRow) finding(invariant, expected, found string) Finding {
 	return Finding{Invariant: invariant, Subject: "document " + d.id.String(), Expected: expected, Found: found}
 }
@@ -226,6 +228,7 @@ type conflictRow struct {
 	bundle   *string // account of the bundle
 }
 
+// selectConflictRows selects conflicts with their related rows.
 const selectConflictRows = `SELECT c.id, c.account_id, d.account_id, b.account_id FROM document_conflicts c
 	LEFT JOIN documents d ON d.id = c.document_id LEFT JOIN bundles b ON b.id = c.bundle_id
 	WHERE EXISTS (SELECT 1 FROM trees t WHERE t.account_id = c.account_id) AND c.id > ? ORDER BY c.id LIMIT ?`

@@ -124,6 +124,7 @@ func (p *pass) checkHolds(ctx context.Context) error {
 	})
 }
 
+// finding returns a finding about the upload with its charges.
 func (h wrongCharge) finding(invariant, expected string) Finding {
 	return Finding{
 		Invariant: invariant, Subject: "upload " + h.id.String(), Expected: expected,

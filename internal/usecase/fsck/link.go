@@ -25,6 +25,7 @@ type totals struct {
 
 func (t totals) String() string { return fmt.Sprintf("%d files, %d bytes", t.files, t.bytes) }
 
+// selectLinkTotals selects collect links with their stored and actual totals.
 const selectLinkTotals = `SELECT l.id, l.account_id, l.files, l.received,
 	(SELECT COUNT(*) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done'),
 	(SELECT COALESCE(SUM(c.size), 0) FROM collected c WHERE c.collect_id = l.id AND c.state = 'done') FROM collects l `

@@ -65,6 +65,7 @@ type numberRow struct {
 	gone bool
 }
 
+// selectNumbers selects node numbers and whether their node is deleted.
 const selectNumbers = `SELECT m.node_id, n.id IS NULL FROM node_numbers m LEFT JOIN nodes n ON n.id = m.node_id WHERE m.node_id > ? ORDER BY m.node_id LIMIT ?`
 
 // checkNumbers finds numbers of deleted nodes. A number is deleted in the transaction that deletes

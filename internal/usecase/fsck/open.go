@@ -25,6 +25,7 @@ func scanRow(r *row, scan func(...any) error) error {
 	return scan(&r.id, &r.account, &r.state, &r.gen, &r.size, &r.partSize, &r.created)
 }
 
+// selectRows selects uploads for scanRow.
 const selectRows = `SELECT id, account_id, state, gen, size, part_size, created_at FROM uploads `
 
 // open reports whether the upload can still become a file.

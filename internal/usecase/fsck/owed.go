@@ -13,6 +13,7 @@ import (
 // released are not counted.
 const owedSum = `SELECT COALESCE(SUM(f.size), 0) FROM owed_files f JOIN released r ON r.file = f.file WHERE f.account_id = l.account_id`
 
+// selectOwed selects the stored and the actual debt per account.
 const selectOwed = `SELECT l.account_id, COALESCE(o.size, 0), (` + owedSum + `) FROM ledgers l LEFT JOIN owed o ON o.account_id = l.account_id `
 
 // checkOwed compares the stored debt of each account with its released files (Q6).

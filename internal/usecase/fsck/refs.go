@@ -21,6 +21,7 @@ func scanRefCount(c *refCount, scan func(...any) error) error {
 	return scan(&c.id, &c.file, &c.refs, &c.actual)
 }
 
+// selectRefCounts selects blobs with their stored and actual number of references.
 const selectRefCounts = `SELECT b.id, b.file, b.refs, (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)
 	+ (SELECT COUNT(*) FROM export_pins x WHERE x.blob_id = b.id) FROM blobs b `
 
@@ -44,6 +45,7 @@ func (p *pass) checkRefs(ctx context.Context) error {
 	return nil
 }
 
+// finding returns the finding of a wrong reference count.
 func (c refCount) finding() Finding {
 	return Finding{
 		Invariant: "B2", Subject: "blob " + c.id.String(), Expected: fmt.Sprintf("refs %d", c.actual), Found: fmt.Sprintf("refs %d", c.refs),

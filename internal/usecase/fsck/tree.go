@@ -23,6 +23,7 @@ func scanTreeShape(s *treeShape, scan func(...any) error) error {
 	return scan(&s.account, &s.count, &s.nodes, &s.tops, &s.root, &s.below)
 }
 
+// selectTreeShape selects the stored and the actual shape of a tree by account.
 const selectTreeShape = `WITH RECURSIVE below (id) AS (
 		SELECT root_id FROM trees WHERE account_id = ? UNION ALL SELECT n.id FROM nodes n JOIN below ON n.parent_id = below.id)
 	SELECT t.account_id, t.node_count,
@@ -79,6 +80,7 @@ func (p *pass) checkTree(ctx context.Context, s treeShape) error {
 	}})
 }
 
+// finding returns a finding about the tree.
 func (s treeShape) finding(invariant, expected, found string) Finding {
 	return Finding{Invariant: invariant, Subject: "tree of account " + s.account.String(), Expected: expected, Found: found}
 }
