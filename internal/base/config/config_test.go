@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write docs/configuration.md")
 
 const docs = "../../../docs/configuration.md"
 
-// load parses args as serve would, with a home directory and one file.
+// load parses args like the serve command, with a home directory and one file.
 func load(args []string, env []string, file string) (Config, error) {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	flags.Usage = func() {}
@@ -106,7 +106,8 @@ func TestListForms(t *testing.T) {
 	}
 }
 
-// What is wrong is said so that the reader knows which setting, where it stands, and what to write.
+// TestLoadErrorsNameSettingAndRemedy checks that errors name the setting, its source and the
+// allowed values.
 func TestLoadErrorsNameSettingAndRemedy(t *testing.T) {
 	t.Parallel()
 	file := []string{"--config=drive.yaml"}
@@ -193,7 +194,7 @@ func TestMistypedVariableIsNoted(t *testing.T) {
 	}
 }
 
-// A variable that names the file of a secret is a setting.
+// TestSecretFileVariableIsNotNoted: a variable with the file of a secret is a setting.
 func TestSecretFileVariableIsNotNoted(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings {
@@ -232,7 +233,7 @@ func TestTheDocsAreUpToDate(t *testing.T) {
 	}
 }
 
-// Whatever stands in the file: no panic, and what is accepted is within the limits.
+// FuzzFile checks arbitrary files for panics and for settings outside of their limits.
 func FuzzFile(f *testing.F) {
 	for _, s := range []string{"", "upload-idle: 1s\n", "trusted-proxies: [10.0.0.0/8]\n", "a: &a [*a]\n", "? {a: b}\n: c\n", "part-size: !!int 1048576\n", "---\n"} {
 		f.Add(s)

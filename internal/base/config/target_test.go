@@ -85,7 +85,7 @@ func TestParseTargets(t *testing.T) {
 	}
 }
 
-// loadWith is load with a file that holds a secret.
+// loadWith is load with a file that contains a secret.
 func loadWith(args, env []string) (Config, error) {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	AddFlags(flags)
@@ -100,7 +100,7 @@ func loadWith(args, env []string) (Config, error) {
 	})
 }
 
-// Nothing that is said about a wrong value holds its password.
+// TestTargetErrorsHidePasswords checks that errors do not quote passwords.
 func TestTargetErrorsHidePasswords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
@@ -180,7 +180,8 @@ func TestSecretFormatsAsStars(t *testing.T) {
 	}
 }
 
-// Each combination of components either is a mode or is refused with all that is missing.
+// TestModeCombinations checks that each combination of services is a mode or is refused with all
+// reasons.
 func TestModeCombinations(t *testing.T) {
 	t.Parallel()
 	allowed := map[string]Mode{
@@ -258,7 +259,7 @@ func TestModeChecksOtherSettings(t *testing.T) {
 	}
 }
 
-// Whatever stands in a target: no panic, and no error that shows what stands before the @.
+// FuzzTarget checks arbitrary targets for panics, and for errors that quote the text before the @.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{
 		"mysql://u:p@h/n", "redis://:p@a,b?cluster=true", "s3://k:s@h/b/p?region=x", "redis://@", "s3:///b", "mysql://u:p@[::1]:0/n", "://",

@@ -24,7 +24,8 @@ func TestCombineCRC32(t *testing.T) {
 	}
 }
 
-// Combining is associative, so lengths that nobody can hash in a test are reached by doubling.
+// TestCombineCRC32OfHugeFiles reaches lengths that are too large to hash by doubling, because
+// combining is associative.
 func TestCombineCRC32OfHugeFiles(t *testing.T) {
 	t.Parallel()
 	block := content(64 * kib)

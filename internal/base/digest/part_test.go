@@ -17,15 +17,15 @@ import (
 
 const kib, mib = 1 << 10, 1 << 20
 
-// content returns n bytes that look random and are the same on every run.
+// content returns n pseudo-random bytes, the same on every run.
 func content(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 
-// pattern is the content of the vectors that were computed apart from this code
-// (testdata/vectors.py).
+// pattern returns the content of the vectors in testdata/vectors.py, computed independently of this
+// code.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -49,7 +49,8 @@ func writeRagged(t testing.TB, w io.Writer, b []byte, random *rand.Rand) {
 	}
 }
 
-// sumByParts hashes b as a file of parts, in random order and with ragged writes, and folds.
+// sumByParts hashes b as a file of parts, in random order and with ragged writes, and folds the
+// result.
 func sumByParts(t testing.TB, b []byte, partSize int, random *rand.Rand) Sum {
 	t.Helper()
 	n := max(1, (len(b)+partSize-1)/partSize)
@@ -119,7 +120,7 @@ func TestFoldOfEveryCount(t *testing.T) {
 	}
 }
 
-// The vectors come from a BLAKE3 written after its paper, in another language.
+// TestKnownVectors uses vectors of an independent BLAKE3 implementation in another language.
 func TestKnownVectors(t *testing.T) {
 	t.Parallel()
 	b := pattern(70000)
@@ -259,8 +260,7 @@ func TestPartCVFromFile(t *testing.T) {
 	}
 }
 
-// What was received before a crash is loaded, the rest is written: the tail of a part may come in
-// pieces.
+// TestLoadContinuesPart loads the bytes received before a crash and writes the rest.
 func TestLoadContinuesPart(t *testing.T) {
 	t.Parallel()
 	b := content(256 * kib)
@@ -298,7 +298,7 @@ func TestPartCVFindsEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// faultyAt fails reads that touch the byte at bad, as a disk does.
+// faultyAt fails reads that include the byte at bad, like a damaged disk.
 type faultyAt struct {
 	io.ReaderAt
 	bad int64

@@ -26,7 +26,7 @@ func newChallenge(t testing.TB, size int64) Challenge {
 	return c
 }
 
-// checkRanges fails unless every range lies inside the file and they come in order of offset.
+// checkRanges fails unless all ranges are inside the file, in order of offset.
 func checkRanges(t *testing.T, c Challenge, size int64) {
 	t.Helper()
 	last := int64(0)
@@ -38,7 +38,7 @@ func checkRanges(t *testing.T, c Challenge, size int64) {
 	}
 }
 
-// Every byte is asked for, whatever the size: only somebody who has all of a file can answer.
+// TestChallengeCoversEveryByte checks that only a client with the whole file can answer.
 func TestChallengeCoversEveryByte(t *testing.T) {
 	t.Parallel()
 	const gib, limit = int64(1 << 30), int64(64 * mib)
@@ -101,7 +101,7 @@ func TestChallengeJSON(t *testing.T) {
 	}
 }
 
-// The answers come from testdata/vectors.py, which shares nothing with this code.
+// TestAnswerVectors uses answers of testdata/vectors.py, which is independent of this code.
 func TestAnswerVectors(t *testing.T) {
 	t.Parallel()
 	c := Challenge{Ranges: []Range{{0, 4096}, {1000, 17}, {65536, 4464}}}

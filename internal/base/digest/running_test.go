@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// direct returns the alias digests of b in one go.
+// direct returns the alias digests of b, computed in one call.
 func direct(b []byte) Set {
 	m, s, z := md5.Sum(b), sha256.Sum256(b), sm3.Sum(b)
 	return Set{MD5: m[:], SHA256: s[:], SM3: z[:]}
@@ -72,7 +72,8 @@ func TestAliasRejectsStateOfOtherAlgorithm(t *testing.T) {
 	}
 }
 
-// Parts come as 0, 2, 1: what came out of order is read back, what then comes in order is not.
+// TestRunningHashesPrefix sends parts 0, 2, 1: out-of-order bytes are read back, later bytes in
+// order are not.
 func TestRunningHashesPrefix(t *testing.T) {
 	t.Parallel()
 	b := content(3 * 50000)
@@ -202,7 +203,7 @@ func TestRestoreRejectsDamagedState(t *testing.T) {
 	}
 }
 
-// FuzzRestore gives the body a right CRC, so that what is behind it is reached.
+// FuzzRestore sets a correct CRC, so that the code behind the check is reached.
 func FuzzRestore(f *testing.F) {
 	for _, algos := range [][]Algo{nil, {MD5}, {SHA256, SM3}} {
 		r := NewRunning(algos...)

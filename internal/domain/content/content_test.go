@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// store is content under test with its database and clock.
+// store is a Content with its database and clock.
 type store struct {
 	content.Content
 	db  *sqldb.DB
@@ -57,7 +57,7 @@ func (s *store) attach(t testing.TB, n content.New) (id drive.BlobID, reused boo
 	return id, reused
 }
 
-// released returns the released files, by name.
+// released returns the released files, sorted.
 func (s *store) released(t testing.TB) []string {
 	t.Helper()
 	rows, err := s.db.Query(context.Background(), `SELECT file FROM released ORDER BY file`)
@@ -68,8 +68,8 @@ func (s *store) released(t testing.TB) []string {
 	return files
 }
 
-// B2: a blob without references goes away with its last one, one with references never does; every file that was ever stored is
-// a blob's, or released.
+// TestReferenceCountsMatchModel (B2): a blob is deleted with its last reference and never before,
+// and every stored file belongs to a blob or is released.
 func TestReferenceCountsMatchModel(t *testing.T) {
 	t.Parallel()
 	s := newStore(t) // for all histories: each has digests of its own
@@ -152,7 +152,8 @@ func TestReferenceCountsMatchModel(t *testing.T) {
 	})
 }
 
-// What was found damaged is healed by the next one that brings the same bytes; its old file goes.
+// TestDamagedBlobIsHealed: the next upload of the same bytes replaces the damaged file, which is
+// released.
 func TestDamagedBlobIsHealed(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -178,8 +179,8 @@ func TestDamagedBlobIsHealed(t *testing.T) {
 	}
 }
 
-// A strong digest decides alone; md5 may find several; a known digest that differs rules a blob
-// out; the size must be right.
+// TestCandidates: a strong digest decides alone, MD5 may match several, a differing known digest
+// excludes a blob, and the size must match.
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

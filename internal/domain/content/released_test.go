@@ -14,7 +14,7 @@ import (
 
 const grace, hold = 15 * time.Minute, 10 * time.Minute
 
-// claim takes up to limit files.
+// claim claims up to limit files.
 func (s *store) claim(t *testing.T, limit int) (files, used []string) {
 	t.Helper()
 	err := s.do(func(ctx context.Context, tx *sqldb.Tx) error {
@@ -39,7 +39,7 @@ func (s *store) forget(t *testing.T, files ...string) {
 	}
 }
 
-// releaseEach releases files, a minute between two.
+// releaseEach releases files, one minute apart.
 func (s *store) releaseEach(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -57,8 +57,8 @@ func (s *store) wantNext(t *testing.T, want time.Duration) {
 	}
 }
 
-// Nobody gets a file before its grace is over, nor one that somebody else holds; who dies with it
-// loses it after the hold.
+// TestReleasedFileIsClaimedOnce: no claim gets a file in its grace period or held by another claim;
+// the claim of a dead process ends with its hold.
 func TestReleasedFileIsClaimedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -89,8 +89,8 @@ func TestReleasedFileIsClaimedOnce(t *testing.T) {
 	}
 }
 
-// A claim that is Together takes what lies in one pack with a file that is due, if that is due or
-// was deferred. What is within its grace, or held by another claim, stays.
+// TestTogetherClaimsFilesOfSamePack: Together adds files of the same packs that are due or
+// deferred, but not those in their grace period or held by another claim.
 func TestTogetherClaimsFilesOfSamePack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -123,7 +123,7 @@ func TestTogetherClaimsFilesOfSamePack(t *testing.T) {
 	}
 }
 
-// B2: a file that a blob names is never handed out to be deleted, whatever else the rows say.
+// TestFileInUseIsNotClaimed (B2): a file that a blob refers to is never claimed for deletion.
 func TestFileInUseIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -138,7 +138,7 @@ func TestFileInUseIsNotClaimed(t *testing.T) {
 	}
 }
 
-// Q6: what is owed for a file is given back once, however often it is forgotten.
+// TestForgetClearsDebtOnce (Q6): a repeated Forget does not reduce the debt again.
 func TestForgetClearsDebtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

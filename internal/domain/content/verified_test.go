@@ -14,7 +14,7 @@ import (
 	"smartdrive/internal/engine/blob/local"
 )
 
-// spoiled is a store that flips a bit of every content, at an offset; negative: of none.
+// spoiled is a store that flips a bit at an offset of every content; negative: none.
 type spoiled struct {
 	blob.Store
 	at int64
@@ -38,8 +38,8 @@ func (o spoiledObject) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A wrong byte does not leave unnoticed: small content is refused when it is opened, and a reader
-// of larger content gets an error instead of the end of the part that is wrong. The blob is marked.
+// TestOpenDetectsWrongBytes: damaged small content cannot be opened, and readers of larger content
+// get an error before the end of the damaged part. The blob is marked.
 func TestOpenDetectsWrongBytes(t *testing.T) {
 	t.Parallel()
 	const part = drive.MiB

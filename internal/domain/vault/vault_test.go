@@ -31,7 +31,7 @@ func secretOf(t *testing.T, db *sqldb.DB, keys ...vault.Key) []byte {
 	return secret
 }
 
-// The story of an installation: without a key, with one, with another one.
+// TestLinkSecretSurvivesKeyChanges opens the secret without a key, with one, and with another one.
 func TestLinkSecretSurvivesKeyChanges(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
@@ -105,7 +105,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A sealed value that was changed, or moved from another row, opens nothing.
+// TestDamagedSecretIsRejected changes a sealed value, and moves one to another row.
 func TestDamagedSecretIsRejected(t *testing.T) {
 	t.Parallel()
 	db, key := sqldbtest.Open(t), vault.NewKey()
@@ -126,7 +126,7 @@ func TestDamagedSecretIsRejected(t *testing.T) {
 	}
 }
 
-// An installation that gets more instances, which do not have the key of the first one.
+// TestPlainOptionUnsealsSecret: more instances are added that do not have the key.
 func TestPlainOptionUnsealsSecret(t *testing.T) {
 	t.Parallel()
 	db, key := sqldbtest.Open(t), vault.NewKey()
@@ -142,8 +142,8 @@ func open(t *testing.T, db *sqldb.DB, row, sealed string, keys ...vault.Key) (st
 	return vault.New(vault.Options{DB: db, Keys: keys}).Open(t.Context(), db, row, sealed)
 }
 
-// The story of a text: sealed without a key, then with one, with another one, after a rotation, and
-// with all keys lost.
+// TestTextOpensOnlyForItsRow seals a text without a key, then with one, another one, after a
+// rotation, and with all keys lost.
 func TestTextOpensOnlyForItsRow(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// adoption makes a complete, durable upload of b, and an empty one of size bytes that is to take it
-// over.
+// adoption returns a complete, durable upload of b, and an empty one of size bytes that is to adopt
+// it.
 func adoption(t *testing.T, d *Dir, b []byte, size int) (from, to blob.Ref) {
 	t.Helper()
 	from, to = blobtest.NewRef(drive.ByteSize(len(b))), blobtest.NewRef(drive.ByteSize(size))
@@ -29,7 +29,7 @@ func adoption(t *testing.T, d *Dir, b []byte, size int) (from, to blob.Ref) {
 	return from, to
 }
 
-// wantAdopted checks that to holds the bytes of from, and from nothing.
+// wantAdopted checks that to has the bytes of from, and from has none.
 func wantAdopted(t *testing.T, d *Dir, from, to blob.Ref, b []byte) {
 	t.Helper()
 	staged := load(t, d, to)
@@ -56,8 +56,8 @@ func wantAdopted(t *testing.T, d *Dir, from, to blob.Ref, b []byte) {
 	load(t, d, to)
 }
 
-// An upload takes over the bytes of another one, and the process may die between any two steps, and
-// right after.
+// TestAdoptSurvivesCrashAtEachStep lets the process die between any two steps of Adopt, and after
+// the last.
 func TestAdoptSurvivesCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
@@ -95,7 +95,7 @@ func TestAdoptSurvivesCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// What cannot be taken over as it lies stays as it is.
+// TestRefusedAdoptChangesNothing checks uploads whose bytes cannot be adopted.
 func TestRefusedAdoptChangesNothing(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
@@ -133,8 +133,8 @@ func TestRefusedAdoptChangesNothing(t *testing.T) {
 	}
 }
 
-// A part whose bytes lie in another upload is the same part whether the file system lets files
-// share them or not, and wherever they lie.
+// TestWriteSharesBytesOfSources checks that a part with Sources is the same whether or not the file
+// system shares the bytes.
 func TestWriteSharesBytesOfSources(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)

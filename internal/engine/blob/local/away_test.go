@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// What is removed while another directory is in place of the contents has not gone: it is removed
-// when they are there again.
+// TestRemoveFailsWhenBlobsDirectoryIsReplaced checks that contents removed while another directory
+// is in place do not count as gone, and can be removed when the directory is back.
 func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -51,8 +51,8 @@ func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	}
 }
 
-// What is put while another directory is in place of the contents would be hidden when they are
-// there again.
+// TestPutFailsWhenBlobsDirectoryIsReplaced: content put into another directory would be hidden when
+// the real one is back.
 func TestPutFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkWrite sends 256 MiB in parts of 8 MiB in random order from 4 goroutines, and writes the
-// same bytes with plain WriteAt in the same run: "ratio" is the one rate over the other.
+// same bytes with plain WriteAt. "ratio" is the quotient of the two rates.
 func BenchmarkWrite(b *testing.B) {
 	for name, change := range map[string]func(*Options){"process": func(*Options) {}, "part": durable} {
 		b.Run(name, func(b *testing.B) {
@@ -69,8 +69,8 @@ func inParallel(b *testing.B, send func(n int) error) time.Duration {
 	return time.Since(start)
 }
 
-// plainWriter returns what a server without journal and hashes would do: 1 MiB pieces to their
-// place in a new file.
+// plainWriter returns a function that writes a part like a server without journal and hashes: in
+// pieces of 1 MiB to a new file.
 func plainWriter(b *testing.B, d *Dir, part []byte) (write func(n int) error, done func()) {
 	path := filepath.Join(d.root, "plain")
 	f, err := os.Create(path)
@@ -104,8 +104,7 @@ func BenchmarkJournalAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal seals 1 GiB of which nothing is on disk, so that what is measured is not the disk's
-// rate.
+// BenchmarkSeal seals 1 GiB without allocated blocks, so that the disk's rate is not measured.
 func BenchmarkSeal(b *testing.B) {
 	d := open(b)
 	ref := blob.Ref{Begun: blobtest.Begun, PartSize: 8 * drive.MiB, Size: drive.GiB}

@@ -18,20 +18,20 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// reopen opens the same directory as a process after a crash does: with nothing but what is on
-// disk.
+// reopen opens the same directory as a new process, with only what is on disk.
 func reopen(t *testing.T, d *Dir, change ...func(*Options)) *Dir {
 	t.Helper()
 	return open(t, append([]func(*Options){func(o *Options) { o.Dir = d.root }}, change...)...)
 }
 
-// reboot is reopen after the machine has stopped.
+// reboot is reopen under another boot id.
 func reboot(t *testing.T, d *Dir) *Dir {
 	t.Helper()
 	return reopen(t, d, func(o *Options) { o.BootID = "boot 2" })
 }
 
-// begun returns an upload of three parts in d and the bytes of its file; the given parts have come.
+// begun returns an upload of three parts in d and the bytes of its file; the given parts are
+// accepted.
 func begun(t *testing.T, d *Dir, parts ...int) (blob.Ref, []byte) {
 	t.Helper()
 	file := blobtest.Bytes(1, 2*blobtest.PartSize+5000)
@@ -70,7 +70,7 @@ func load(t *testing.T, d *Dir, ref blob.Ref) blob.Staged {
 	return staged
 }
 
-// wantNumbers checks which parts are held, and that the bytes of each are those of file.
+// wantNumbers checks which parts are accepted and that their bytes are those of file.
 func wantNumbers(t *testing.T, d *Dir, ref blob.Ref, file []byte, want ...int) {
 	t.Helper()
 	var got []int
@@ -109,7 +109,7 @@ func TestPartsAndFenceSurviveTheProcess(t *testing.T) {
 	wantKind(t, err, drive.WrongState)
 }
 
-// A Write dies in the middle: by then its reader has yielded half of the bytes.
+// TestCrashDuringWriteLeavesNoPart copies the directory when half of the body has been read.
 func TestCrashDuringWriteLeavesNoPart(t *testing.T) {
 	t.Parallel()
 	for _, dropped := range []bool{false, true} {
@@ -199,7 +199,7 @@ func TestTruncatedJournalKeepsWholeFrames(t *testing.T) {
 	}
 }
 
-// frameEnds returns where each frame ends.
+// frameEnds returns the end offset of each frame.
 func frameEnds(t *testing.T, b []byte) (ends []int) {
 	t.Helper()
 	for at := 0; at < len(b); {
@@ -246,8 +246,7 @@ func TestPowerLossMakesUnsyncedPartsSuspect(t *testing.T) {
 	noError(t, after.Staging.Seal(t.Context(), ref, ref.Size))
 }
 
-// zero overwrites bytes behind the back of d, as a power loss does with those that were not on disk
-// yet.
+// zero overwrites a range with zeros, like a power loss does with unsynced bytes.
 func zero(t *testing.T, d *Dir, ref blob.Ref, off, n int64) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.stagedDir(ref), dataFile), os.O_WRONLY, 0)
@@ -334,8 +333,8 @@ func TestSealSurvivesCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// Who looks at an upload while it is sealed must not find its bytes nowhere: that would be an
-// upload that is lost.
+// TestLoadDuringSealFindsBytes: a Load that finds the bytes nowhere would report the upload as
+// lost.
 func TestLoadDuringSealFindsBytes(t *testing.T) {
 	t.Parallel()
 	d := open(t)

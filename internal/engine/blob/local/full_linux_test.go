@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// tmpfs mounts a file system of its own on dir for one test. Only root can;
-// SMARTDRIVE_TEST_REQUIRE=tmpfs makes it a failure when that cannot be had.
+// tmpfs mounts a file system on dir for one test. Only root can; with SMARTDRIVE_TEST_REQUIRE=tmpfs
+// the test fails instead of being skipped.
 func tmpfs(t *testing.T, dir, options string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
@@ -91,8 +91,8 @@ func TestOpenRefusesTwoFileSystems(t *testing.T) {
 	}
 }
 
-// On a full disk the log is done without: small contents are stored as long as they fit, what is
-// removed frees room, and so does the log.
+// TestFullDiskDisablesLog checks that on a full disk small contents are stored without the log as
+// long as they fit, and that removed contents and the log free their space.
 func TestFullDiskDisablesLog(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// goldenJournal has every kind of record, and an end that says what it adds up to.
+// goldenJournal returns every kind of record, in an order whose result is known.
 func goldenJournal() []record {
 	part := func(n int, size drive.ByteSize, flags byte) record {
 		return record{
@@ -124,8 +124,8 @@ func TestDamagedJournalIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzJournal reads any bytes, once as they are and once as the payloads of frames that are whole:
-// random bytes hardly ever have the right CRC.
+// FuzzJournal parses arbitrary bytes, as they are and as payloads of valid frames, because random
+// bytes rarely have a correct CRC.
 func FuzzJournal(f *testing.F) {
 	whole := encode(goldenJournal())
 	f.Add(whole)
@@ -138,7 +138,7 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// payloads turns frames into what frames makes them of again.
+// payloads is the inverse of frames.
 func payloads(b []byte) (out []byte) {
 	for len(b) > 0 {
 		size := int(binary.LittleEndian.Uint16(b))
@@ -149,7 +149,7 @@ func payloads(b []byte) (out []byte) {
 	return out
 }
 
-// frames appends to journal what b says: length, kind and payload of each record.
+// frames appends to journal one valid frame per kind, length and payload in b.
 func frames(journal, b []byte) []byte {
 	for len(b) >= 2 {
 		size, kind := min(int(b[0]), len(b)-2), b[1]
@@ -192,7 +192,7 @@ func checkJournal(t *testing.T, b []byte) {
 	}
 }
 
-// wantSameAfterCompaction rewrites j and reads that.
+// wantSameAfterCompaction checks that a rewritten journal has the same state as j.
 func wantSameAfterCompaction(t *testing.T, j *journal) {
 	t.Helper()
 	b := encode(j.records(j.boot))

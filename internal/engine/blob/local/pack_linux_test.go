@@ -20,13 +20,13 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// onDisk is a directory on a disk that has packs.
+// onDisk returns an option for a directory on a disk that supports packs.
 func onDisk(t *testing.T) func(*Options) {
 	disk := disktest.New(t, "4096")
 	return func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") }
 }
 
-// lay stores contents of that size in packs, and settles them.
+// lay stores n contents of size bytes in packs, and settles them.
 func lay(t *testing.T, d *Dir, n, size int) (names []string) {
 	t.Helper()
 	for i := range n {
@@ -65,8 +65,8 @@ func contentOf(t *testing.T, s *Store, name string) []byte {
 	return b
 }
 
-// What is removed gives its room back, one content at a time and all at once, and a pack that has
-// nothing left goes.
+// TestRemoveFromPackFreesBlocks removes contents one by one and all at once; the empty pack must
+// disappear.
 func TestRemoveFromPackFreesBlocks(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
@@ -100,7 +100,7 @@ func TestRemoveFromPackFreesBlocks(t *testing.T) {
 	noError(t, d.Close())
 }
 
-// meeting is a disk whose packs wait for each other where removals become durable.
+// meeting is a disk on which removals of several packs wait for each other.
 type meeting struct {
 	pack.Disk
 	come  chan struct{}
@@ -117,8 +117,8 @@ func (m *meeting) SyncFreed(f *os.File) error {
 	return m.Disk.SyncFreed(f)
 }
 
-// Packs from which something is removed do not wait for the disk one after the other, and none
-// begins once its caller has gone.
+// TestRemoveAllSyncsPacksConcurrently also checks that no removal begins after its context has
+// ended.
 func TestRemoveAllSyncsPacksConcurrently(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
@@ -142,7 +142,7 @@ func TestRemoveAllSyncsPacksConcurrently(t *testing.T) {
 	}
 }
 
-// A disk that is full takes no content, says so, and keeps nothing of it.
+// TestPackOnFullDiskKeepsNothing checks that content on a full disk is DiskFull and leaves nothing.
 func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
@@ -167,8 +167,8 @@ func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 	}
 }
 
-// A store that does not have the pack of a name, because it was another one that has given it,
-// keeps the content under that name as any other.
+// TestForeignSlotNameBecomesFile checks that content with the slot name of another store is stored
+// as a file.
 func TestForeignSlotNameBecomesFile(t *testing.T) {
 	t.Parallel()
 	from, to := open(t, onDisk(t)), open(t, onDisk(t))
@@ -212,8 +212,8 @@ func TestForeignSlotNameBecomesFile(t *testing.T) {
 	}
 }
 
-// A file that was brought to the place of a content goes before the bytes in the pack, which are
-// bad, and both go when it is removed.
+// TestFileTakesPrecedenceOverSlot checks that a file replaces a damaged slot of the same name, and
+// that both are removed together.
 func TestFileTakesPrecedenceOverSlot(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
@@ -237,8 +237,7 @@ func TestFileTakesPrecedenceOverSlot(t *testing.T) {
 	}
 }
 
-// Where the disk cannot free a range of a file, as one that the files were brought to, zeros are
-// written.
+// TestUnfreeableRangeIsZeroed checks that zeros are written on a disk that cannot free ranges.
 func TestUnfreeableRangeIsZeroed(t *testing.T) {
 	t.Parallel()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
@@ -254,7 +253,7 @@ func TestUnfreeableRangeIsZeroed(t *testing.T) {
 	noError(t, f.Close())
 }
 
-// What lies in a pack is put aside as a file of its own.
+// TestQuarantineOfSlotWritesFile checks that a quarantined slot becomes a file.
 func TestQuarantineOfSlotWritesFile(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
@@ -274,8 +273,8 @@ func TestQuarantineOfSlotWritesFile(t *testing.T) {
 	}
 }
 
-// Pages show everything once, however long they are: contents of packs, files with the names of
-// some, of which the file is what is read, and what somebody has put between them.
+// TestListPageMergesPacksAndFiles checks that pages of any size show everything once: contents of
+// packs, files of the same names, and unexpected files.
 func TestListPageMergesPacksAndFiles(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))
@@ -313,8 +312,8 @@ func TestListPageMergesPacksAndFiles(t *testing.T) {
 	}
 }
 
-// A pack that was cut off has what is left of its last content, as a file would: it is shown, set
-// aside and removed.
+// TestTruncatedPackKeepsRestOfLastContent checks that the rest of the last content is listed,
+// quarantined and removed like a truncated file.
 func TestTruncatedPackKeepsRestOfLastContent(t *testing.T) {
 	t.Parallel()
 	d := open(t, onDisk(t))

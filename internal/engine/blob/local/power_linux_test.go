@@ -19,8 +19,8 @@ import (
 	"smartdrive/internal/testkit/disktest"
 )
 
-// The power goes while contents come: what was acknowledged by then, in whatever way, is there, in
-// a few directories that many use at once.
+// TestAcknowledgedContentSurvivesPowerLoss cuts the power while contents are stored in several ways
+// in a few directories.
 func TestAcknowledgedContentSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	for _, block := range []string{"1024", "4096"} { // the smaller they are, the more often directories grow
@@ -42,8 +42,8 @@ func TestAcknowledgedContentSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// After the power has gone somebody else fills the disk, before the files of the log are written
-// again: there is room for them all the same, and for all else that a start writes.
+// TestRestoreOnDiskFilledAfterPowerLoss fills the disk between the power loss and the start, which
+// must still have room to restore the files of the log.
 func TestRestoreOnDiskFilledAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
@@ -144,7 +144,7 @@ func losePower(t *testing.T, d *Dir, disk *disktest.Disk) {
 	}
 }
 
-// acknowledged is what a store has promised.
+// acknowledged records the contents that the store has acknowledged.
 type acknowledged struct {
 	size int                                          // bytes of each
 	name func(own string, size drive.ByteSize) string // nil: each has its own
@@ -154,7 +154,7 @@ type acknowledged struct {
 	of   map[string][]byte // by name
 }
 
-// add stores n contents and settles them; nil: they are durable when they are stored.
+// add stores n contents and settles them; nil: they are durable when store returns.
 func (a *acknowledged) add(t *testing.T, n int, store func(name string, body blob.Body) error, settle func(names []string) error) {
 	added := map[string][]byte{}
 	for range n {

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// A sync of the file system that takes long, because others write much, is not asked for again and
-// again by small files; one that fails is not asked for any more.
+// TestSlowFileSystemSyncIsNotRepeated checks that small files do not repeat a slow sync of the file
+// system, and never use it after a failed one.
 func TestSlowFileSystemSyncIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	var now time.Time
@@ -45,8 +45,8 @@ func TestSlowFileSystemSyncIsNotRepeated(t *testing.T) {
 	}
 }
 
-// BenchmarkPut puts contents of 10 KiB, each as small files come: some at the same time, and 512 in
-// a row in one directory. It compares syncs that are shared with one of each file, in turn.
+// BenchmarkPut puts contents of 10 KiB, some concurrently and 512 sequentially in one directory. It
+// compares shared syncs with a sync per file.
 func BenchmarkPut(b *testing.B) {
 	for _, writers := range []int{1, 4, 16, 64} {
 		b.Run(fmt.Sprint(writers, " at a time"), func(b *testing.B) {
@@ -67,7 +67,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// spent is what puts have taken.
+// spent is the time and the syncs of puts.
 type spent struct {
 	puts      int
 	time, cpu time.Duration

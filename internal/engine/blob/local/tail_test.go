@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// extend adds b to the tail of part n, which holds had already, as a process does that remembers
-// nothing.
+// extend appends b to the tail of part n, which already holds had, like a process without cached
+// hashes.
 func extend(t *testing.T, d *Dir, ref blob.Ref, n int, had, b []byte) error {
 	t.Helper()
 	tail := blob.NewTail(drive.ByteSize(n) * ref.PartSize)
@@ -35,7 +35,7 @@ func tailBody(ref blob.Ref, n int, tail *blob.Tail, r io.Reader) blob.Body {
 	})
 }
 
-// wantTail checks that part n has a tail of these bytes, and that they are where they belong.
+// wantTail checks that part n has a tail with these bytes, at their place in the data file.
 func wantTail(t *testing.T, d *Dir, ref blob.Ref, n int, want []byte) blob.Staged {
 	t.Helper()
 	staged := load(t, d, ref)
@@ -50,7 +50,7 @@ func wantTail(t *testing.T, d *Dir, ref blob.Ref, n int, want []byte) blob.Stage
 	return staged
 }
 
-// An Extend dies in the middle: the tail is what it was before, and what came behind it is freed.
+// TestCrashDuringExtendKeepsShorterTail checks that the bytes after the shorter tail are freed.
 func TestCrashDuringExtendKeepsShorterTail(t *testing.T) {
 	t.Parallel()
 	for _, had := range []int{0, 1, 300_000} {
@@ -118,7 +118,7 @@ func TestTailIsSuspectAfterPowerLossOnly(t *testing.T) {
 	wantNumbers(t, last, ref, file, 0)
 }
 
-// Tails make a journal long too; rewritten it says the same.
+// TestJournalWithManyPiecesIsCompacted checks that the rewritten journal has the same state.
 func TestJournalWithManyPiecesIsCompacted(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/local"
 )
 
-// A directory that the process may not write to is an outage with a reason, and Writable names it.
+// TestUnwritableDirectoryIsUnavailable checks the reason of the error, and that Writable names the
+// directory.
 func TestUnwritableDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() <= 0 {

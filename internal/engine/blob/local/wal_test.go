@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// A machine that stops before the files are synced may have lost all of them: they come back from
-// the log, but for those that were removed.
+// TestOpenRestoresContentsFromLog loses all unsynced files: they must be restored from the log,
+// except removed ones.
 func TestOpenRestoresContentsFromLog(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -64,7 +64,8 @@ func TestOpenRestoresContentsFromLog(t *testing.T) {
 	}
 }
 
-// What is larger than the log takes, or stored alone, is not in it.
+// TestLargeOrSingleContentIsNotLogged checks contents that are too large, or stored without
+// concurrent ones.
 func TestLargeOrSingleContentIsNotLogged(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -82,8 +83,8 @@ func TestLargeOrSingleContentIsNotLogged(t *testing.T) {
 	}
 }
 
-// After a sync of the file system has failed for somebody, contents of the log do not count as
-// synced because each of their files says so: it may have forgotten.
+// TestLogDoesNotSettleByFilesAfterFailedSync: after a failed sync of the file system, a file's own
+// sync may succeed although bytes are lost.
 func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -94,7 +95,8 @@ func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 	}
 }
 
-// To quarantine something at a wrong place does not forget the content whose name it has.
+// TestQuarantineOfMisplacedFileKeepsLogEntry quarantines a file at a wrong place with the name of a
+// content.
 func TestQuarantineOfMisplacedFileKeepsLogEntry(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -112,8 +114,8 @@ func TestQuarantineOfMisplacedFileKeepsLogEntry(t *testing.T) {
 	}
 }
 
-// Of many that are removed those count as gone that the log does not hold, when it cannot be told
-// to forget the others.
+// TestRemoveAllReturnsOnlyForgottenContents checks that contents that stay in the log do not count
+// as gone.
 func TestRemoveAllReturnsOnlyForgottenContents(t *testing.T) {
 	t.Parallel()
 	d, err := Open(t.Context(), Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})

@@ -25,7 +25,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return copy(f.b[off:], p), nil
 }
 
-// pacedReader yields piece bytes at a time and sleeps between.
+// pacedReader returns piece bytes at a time and sleeps in between.
 type pacedReader struct {
 	r     io.Reader
 	piece int
@@ -140,8 +140,8 @@ func TestBuffersStayWithinTheirBudget(t *testing.T) {
 	}
 }
 
-// Everything that may run at a time does, for the race detector; afterwards what was acknowledged
-// last is what is there.
+// TestConcurrentOperations runs all operations concurrently, for the race detector, and checks that
+// the last acknowledged state is stored.
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	const parts, rounds = 8, 15
@@ -204,7 +204,7 @@ func TestConcurrentOperations(t *testing.T) {
 	noError(t, d.Staging.Seal(t.Context(), ref, ref.Size))
 }
 
-// Create and Remove share the dated directories.
+// TestConcurrentCreateAndRemove: both use the same dated directories.
 func TestConcurrentCreateAndRemove(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -254,7 +254,8 @@ func TestInactiveUploadIsEvicted(t *testing.T) {
 	}
 }
 
-// A buffer that is full has all there is or not: what comes next neither gets lost nor touches it.
+// TestCopyOfExactlyOneBuffer checks that content after a full buffer is neither lost nor overwrites
+// it.
 func TestCopyOfExactlyOneBuffer(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{smallBuffer - 1, smallBuffer, smallBuffer + 1, 2 * smallBuffer} {
@@ -272,7 +273,7 @@ func TestCopyOfExactlyOneBuffer(t *testing.T) {
 	}
 }
 
-// untidyReader uses all of the buffer that it is given, as a reader may.
+// untidyReader writes to all of the buffer that it is given, as a reader may.
 type untidyReader struct{ r io.Reader }
 
 func (r untidyReader) Read(p []byte) (int, error) {

@@ -12,8 +12,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// A connection that ends is not the end of the content: who reads on would take what has come for
-// all there is, and a document for one that is damaged.
+// TestLostConnectionIsNotEOF: a reader would mistake a lost connection for the end of the content.
 func TestLostConnectionIsNotEOF(t *testing.T) {
 	t.Parallel()
 	const size = 100_000

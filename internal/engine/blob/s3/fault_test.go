@@ -17,11 +17,11 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// errDead is what a process that has died would see, could it still look.
+// errDead is the error of every call of a dead process.
 var errDead = errors.New("process is dead")
 
-// grave makes a process die at its n-th call of a service: the call is lost before it is made, or
-// its reply is, and so is everything after it. The zero grave lets everything pass.
+// grave makes a process die at its n-th call of a service: the call or its reply is lost, and all
+// later calls fail. The zero value never does.
 type grave struct {
 	mu     sync.Mutex
 	at     int  // which call; 0: none
@@ -31,7 +31,7 @@ type grave struct {
 	die    func() // called once
 }
 
-// enter counts a call and says whether it may be made, and whether its reply arrives.
+// enter counts a call and reports whether it is made and whether its reply arrives.
 func (g *grave) enter() (make, reply bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,14 +47,14 @@ func (g *grave) enter() (make, reply bool) {
 	return true, true
 }
 
-// count returns how many calls there were, and whether one of them was the last.
+// count returns the number of calls, and whether the process has died.
 func (g *grave) count() (calls int, dead bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls, g.dead
 }
 
-// mortal is the way to the store.
+// mortal is the HTTP transport of a process that may die.
 type mortal struct {
 	*grave
 	next http.RoundTripper
@@ -74,7 +74,7 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// mortalRedis is the way to Redis.
+// mortalRedis is the Redis hook of a process that may die.
 type mortalRedis struct{ *grave }
 
 func (m mortalRedis) DialHook(next redis.DialHook) redis.DialHook {
@@ -114,8 +114,8 @@ func (m mortalRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// life is what a process does with one upload, to its end; each life begins where the last one has
-// died. It behaves as package upload does: it redoes what it does not know to be done.
+// life runs one upload to its end like package upload does, repeating steps with unknown results. A
+// new life continues where a dead one stopped.
 type life struct {
 	ref   blob.Ref
 	file  []byte
@@ -150,8 +150,8 @@ func (l *life) stages(s *Staging) []func(context.Context) error {
 	}
 }
 
-// send is a part as package upload brings it: one that is there already is compared, and a journal
-// that was made again opened.
+// send sends a part like package upload does: it compares a part that exists, and fences a rebuilt
+// journal.
 func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
 	_, err := blobtest.Send(ctx, s, l.ref, gen, n, b)
 	if there, ok := errors.AsType[*blob.ThereError](err); ok {
@@ -168,8 +168,8 @@ func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte)
 
 func second[T any](_ T, err error) error { return err }
 
-// A process may die before any of its calls of a service is made, or before any reply arrives.
-// Whoever comes after it finishes the upload, with the right bytes, and leaves nothing behind.
+// TestCrashAtEveryCallLosesNothing lets a process die before each of its calls, and before each
+// reply. The next process must finish the upload with the right bytes and leave nothing behind.
 func TestCrashAtEveryCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	calls := dieAndFinish(t, &grave{})
@@ -186,8 +186,8 @@ func TestCrashAtEveryCallLosesNothing(t *testing.T) {
 	}
 }
 
-// dieAndFinish lets a process die as g says and another one finish its work. It returns how many
-// calls the first one made.
+// dieAndFinish lets one process die as g says and another finish its work. It returns the number of
+// calls of the first.
 func dieAndFinish(t *testing.T, g *grave) (calls int) {
 	t.Helper()
 	o := target(t)

@@ -15,15 +15,14 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// testPart is the smallest part size that S3 and a power of two allow.
+// testPart is the smallest power of two that S3 accepts as part size.
 const testPart = 8 * drive.MiB
 
-// testLease is short enough to wait for. Nothing may depend on that it lasts: on a busy machine it
-// does not.
+// testLease is short enough to wait for. Tests must not rely on its lasting, because a busy machine
+// may be slower.
 const testLease = 2 * time.Second
 
-// briefly takes the lease of a part for as long, as an instance does that stands still or dies
-// after that.
+// briefly takes the lease of a part and does not renew it, like an instance that froze or died.
 func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
 	t.Helper()
 	usual := s.lease
@@ -34,7 +33,7 @@ func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
 	return l
 }
 
-// leaseEnd is until when Redis has the lease of a part.
+// leaseEnd returns the expiry of the lease in Redis.
 func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
 	t.Helper()
 	v, err := s.j.redis.HGet(t.Context(), s.j.keys(ref.ID)[1], strconv.Itoa(n)).Result()
@@ -44,7 +43,7 @@ func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// sharedTransport serves all tests that do nothing to it.
+// sharedTransport is used by all tests that do not modify it.
 var sharedTransport = newTransport(stallTime, slog.Default())
 
 func newRef(size drive.ByteSize) blob.Ref {
@@ -87,8 +86,7 @@ func wantKind(t testing.TB, err error, want drive.Kind) {
 	}
 }
 
-// eventually asks until what is in Redis and at the store agrees: nothing announces that a lease
-// has run out.
+// eventually calls agrees until it returns nil, because the expiry of a lease is not announced.
 func eventually(t testing.TB, agrees func() error) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -125,14 +123,13 @@ func wantContent(t *testing.T, b *Bucket, ref blob.Ref, want []byte) {
 	}
 }
 
-// wantNothingStaged checks that neither the store nor Redis holds anything of uploads that have
-// ended.
+// wantNothingStaged checks that neither the store nor Redis has anything of ended uploads.
 func wantNothingStaged(t *testing.T, b *Bucket) {
 	t.Helper()
 	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }))
 }
 
-// wipe takes everything of a namespace out of Redis, as FLUSHALL would.
+// wipe removes all keys of the namespace from Redis, like FLUSHALL.
 func wipe(t testing.TB, s *Staging) {
 	t.Helper()
 	keys, err := s.j.redis.Keys(t.Context(), s.j.prefix+":*").Result()
@@ -143,8 +140,8 @@ func wipe(t testing.TB, s *Staging) {
 	noError(t, s.j.redis.Del(t.Context(), keys...).Err())
 }
 
-// lose is wipe, and what package upload does next: a journal that was made again refuses every gen
-// until one is fenced.
+// lose is wipe followed by a Fence, as package upload does because a rebuilt journal refuses every
+// gen.
 func lose(t *testing.T, s *Staging, ref blob.Ref) {
 	t.Helper()
 	wipe(t, s)
@@ -154,7 +151,7 @@ func lose(t *testing.T, s *Staging, ref blob.Ref) {
 	noError(t, err)
 }
 
-// pause is a reader in the middle of which a test can stop.
+// pause is a reader that a test can stop in the middle.
 type pause struct {
 	first   io.Reader
 	reached chan struct{}
@@ -181,8 +178,8 @@ func (p *pause) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// startWrite begins a Write of gen 1 and returns when all of its bytes were read, but not yet their
-// end.
+// startWrite begins a Write of gen 1 and returns when all its bytes but not their end have been
+// read.
 func startWrite(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (*pause, <-chan error) {
 	t.Helper()
 	return startWriteOf(t, s, ref, blobtest.WriteOf(1, n, b), b)
@@ -205,7 +202,7 @@ func bodyOf(n, size int, r io.Reader) blob.Body {
 	})
 }
 
-// onlyReader returns a reader that can only be read, as a client's body can.
+// onlyReader returns a reader without other methods, like a client's body.
 func onlyReader(b []byte) io.Reader { return io.MultiReader(bytes.NewReader(b)) }
 
 func partOf(t *testing.T, n int, b []byte) blob.Part {

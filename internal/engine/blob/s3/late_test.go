@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// between lets something happen when content was looked for and multipart uploads were not yet.
+// between calls a function between the look for content and the one for multipart uploads.
 type between struct {
 	next   http.RoundTripper
 	looked chan struct{} // closed after the first HEAD
@@ -34,9 +34,8 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// The journal is lost while another instance's Complete is on its way: who looks for content before
-// and for parts after it must not find that there is neither, for then the upload is given up, and
-// what was completed is deleted.
+// TestJournalLossDuringComplete: a survey that sees neither content nor parts would report the
+// upload as lost, and the completed content would be deleted.
 func TestJournalLossDuringComplete(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -60,8 +59,8 @@ func TestJournalLossDuringComplete(t *testing.T) {
 	wantHeld(t, b.Staging, ref, true, true)
 }
 
-// Redis fails over to a server whose clock is a day behind: the lease of an instance that died does
-// not last for that day, and that of one that lives goes on.
+// TestLeaseAfterClockSetBack lets Redis fail over to a server whose clock is a day behind: leases
+// of dead instances must not last that day, and live ones must be renewed.
 func TestLeaseAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -90,8 +89,8 @@ func TestLeaseAfterClockSetBack(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// An instance stood still before its Complete, and the upload was opened again meanwhile: who takes
-// a part back then finds no multipart upload, and an upload that is not lost.
+// TestDropAfterLateComplete: a frozen instance completes the multipart upload after the upload was
+// reopened; a Drop then finds no multipart upload, but the upload is not lost.
 func TestDropAfterLateComplete(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)

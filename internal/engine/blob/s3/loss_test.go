@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// wantHeld checks which parts an upload has, and which of them nobody has read.
+// wantHeld checks which parts an upload has, and which are Unread.
 func wantHeld(t *testing.T, s *Staging, ref blob.Ref, unread ...bool) blob.Staged {
 	t.Helper()
 	got, err := s.Load(t.Context(), ref)
@@ -29,7 +29,7 @@ func wantHeld(t *testing.T, s *Staging, ref blob.Ref, unread ...bool) blob.Stage
 	return got
 }
 
-// What Redis has acknowledged is there although all of it is lost, at whatever moment (P2).
+// TestLostJournalIsRebuilt loses Redis at any moment: acknowledged parts must survive (P2).
 func TestLostJournalIsRebuilt(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -62,7 +62,8 @@ func TestLostJournalIsRebuilt(t *testing.T) {
 	wantNothingStaged(t, b)
 }
 
-// The bytes of an unread part are known again when they are read once, after Seal.
+// TestUnreadPartsAreReadAfterSeal checks that the digests of Unread parts are computed by reading
+// the content.
 func TestUnreadPartsAreReadAfterSeal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -93,7 +94,7 @@ func TestJournalLossDuringWrite(t *testing.T) {
 	wantHeld(t, b.Staging, ref, true, true)
 }
 
-// A lost journal is no way to bring an upload back that has been removed.
+// TestJournalLossAfterRemove checks that a lost journal does not bring a removed upload back.
 func TestJournalLossAfterRemove(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -108,7 +109,7 @@ func TestJournalLossAfterRemove(t *testing.T) {
 	wantNothingStaged(t, b)
 }
 
-// A loss after Unseal must not make the content that was left count as sealed.
+// TestJournalLossAfterUnseal checks that content left in place does not make the upload sealed.
 func TestJournalLossAfterUnseal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -129,8 +130,8 @@ func TestJournalLossAfterUnseal(t *testing.T) {
 	wantContent(t, b, ref, append(file[:testPart:testPart], other...))
 }
 
-// rewind puts the journal back to an earlier state, as a Redis does that starts again without the
-// end of its log.
+// rewind restores an earlier state of the journal, like a Redis that restarts without the end of
+// its log.
 func rewind(t *testing.T, s *Staging, ref blob.Ref, between func()) {
 	t.Helper()
 	redis, key := s.j.redis, s.j.keys(ref.ID)[0]
@@ -163,8 +164,7 @@ func TestRedisLosesLastWrites(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// forgetful is a store that does not know a multipart upload any more once it was completed, as
-// most do not.
+// forgetful is a store that, like most, does not know a multipart upload after it was completed.
 type forgetful struct {
 	next http.RoundTripper
 
@@ -221,7 +221,8 @@ func TestStoreLosesCompletedUpload(t *testing.T) {
 	wantContent(t, b, ref, append(file[:testPart:testPart], other...))
 }
 
-// Somebody else aborts what is ours: a rule of the bucket, a person.
+// TestForeignAbortIsReported: a lifecycle rule of the bucket or a person aborts the multipart
+// upload.
 func TestForeignAbortIsReported(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// objectPart is the size of parts here, in bytes.
+// objectPart is the part size of these tests, in bytes.
 const objectPart = 5 << 20 // the least that S3 takes before the last one
 
 func putObject(t *testing.T, o *Objects, name, upload string, n int, b []byte) {
@@ -21,8 +21,8 @@ func putObject(t *testing.T, o *Objects, name, upload string, n int, b []byte) {
 	noError(t, o.Put(t.Context(), name, upload, n, drive.ByteSize(len(b)), bytes.NewReader(b)))
 }
 
-// A process goes on with the parts that another one has left; both complete the object, and there
-// is one.
+// TestObjectIsResumedAndPublishedOnce lets a process continue the parts of another one, and both
+// publish the object.
 func TestObjectIsResumedAndPublishedOnce(t *testing.T) {
 	t.Parallel()
 	opt := target(t)
@@ -81,8 +81,8 @@ func TestObjectIsResumedAndPublishedOnce(t *testing.T) {
 	}
 }
 
-// What fails on its way, or is not of its length, leaves no part; what is removed while it is
-// written is gone.
+// TestFailedPutLeavesNoPart checks bodies that fail or have a wrong length, and an object removed
+// while it is written.
 func TestFailedPutLeavesNoPart(t *testing.T) {
 	t.Parallel()
 	o := at(t, target(t)).Objects()

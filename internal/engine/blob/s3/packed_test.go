@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// laid are contents that a batch has laid, and their names.
+// laid lays contents as a batch and returns their names.
 func laid(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
 	t.Helper()
 	for _, c := range contents {
@@ -57,7 +57,7 @@ func objects(t *testing.T, b *Bucket) (keys []string) {
 	return keys
 }
 
-// Contents of a batch are one object, whoever asks for them first, and go with it.
+// TestSettleStoresBatchAsOneObject also checks that removing the contents removes the object.
 func TestSettleStoresBatchAsOneObject(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -99,7 +99,7 @@ func TestSettleStoresBatchAsOneObject(t *testing.T) {
 	}
 }
 
-// What was laid and is removed before anybody wants it takes no request.
+// TestRemoveBeforeSettleSendsNothing checks that no request is made.
 func TestRemoveBeforeSettleSendsNothing(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -126,7 +126,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// A content whose body is slow does not keep its pack, and becomes an object of its own.
+// TestLateContentBecomesOwnObject checks that a slow body does not delay its pack.
 func TestLateContentBecomesOwnObject(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -160,7 +160,8 @@ func TestLateContentBecomesOwnObject(t *testing.T) {
 	}
 }
 
-// An object of a content's whole name goes before what is damaged in a pack.
+// TestObjectTakesPrecedenceOverDamagedSlot: an operator restores content as an object called like
+// the slot.
 func TestObjectTakesPrecedenceOverDamagedSlot(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -185,8 +186,8 @@ func TestObjectTakesPrecedenceOverDamagedSlot(t *testing.T) {
 	wantKind(t, err, drive.NotFound)
 }
 
-// Pages show contents of packs, objects with names of such, and whatever else there is, in order
-// and once, however short they are.
+// TestListPageMergesPacksAndObjects checks that pages of any size show contents of packs, objects
+// of the same names and unexpected objects once, in order.
 func TestListPageMergesPacksAndObjects(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -221,7 +222,7 @@ func TestListPageMergesPacksAndObjects(t *testing.T) {
 	}
 }
 
-// A lost reply is asked for again, and what was put once is there once.
+// TestPackWithLostReplyIsStoredOnce checks that the put is retried and the pack exists once.
 func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -248,7 +249,7 @@ func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	wantKind(t, err, drive.NotFound)
 }
 
-// losing loses the reply to a PUT when it is told to.
+// losing loses the reply to the next PUT on request.
 type losing struct {
 	lose atomic.Bool
 	next http.RoundTripper
@@ -264,9 +265,9 @@ func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Two instances that remove from the same packs at once lose nothing that nobody removes. What one
-// has removed may come back with an object that the other has just made (decision 166); removing it
-// again, as an audit does, ends it.
+// TestConcurrentRemovalsByTwoInstances checks that two instances lose no other content. A removed
+// content may reappear in an object that the other instance has just made (decision 166); another
+// removal, as an audit does it, ends that.
 func TestConcurrentRemovalsByTwoInstances(t *testing.T) {
 	t.Parallel()
 	o := target(t)

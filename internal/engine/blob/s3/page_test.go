@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// A page is one request, and what lies in no shard is shown by itself.
+// TestListPageCostsOneRequest also checks that ListOdd shows entries outside of the shards.
 func TestListPageCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, _ := faked(t, 0)

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// faked is a Bucket over a store in memory, with names of objects that are there.
+// faked returns a Bucket over an in-memory store with n objects, and their names.
 func faked(t testing.TB, n int) (*Bucket, *blobtest.Bucket, []string) {
 	t.Helper()
 	fake := blobtest.NewBucket(t)
@@ -30,8 +30,8 @@ func keyOf(t testing.TB, b *Bucket, name string) string {
 	return key
 }
 
-// A thousand objects go in one request; what the store keeps is not gone, and neither is what it
-// says nothing about.
+// TestRemoveAllUsesOneRequest removes a thousand objects; those that the store keeps or does not
+// mention are not gone.
 func TestRemoveAllUsesOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, names := faked(t, 1000)
@@ -50,7 +50,7 @@ func TestRemoveAllUsesOneRequest(t *testing.T) {
 	}
 }
 
-// A store without DeleteObjects is asked for it once.
+// TestRemoveAllWithoutDeleteObjects checks that an unsupported request is made only once.
 func TestRemoveAllWithoutDeleteObjects(t *testing.T) {
 	t.Parallel()
 	b, fake, names := faked(t, 100)

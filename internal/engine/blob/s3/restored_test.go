@@ -15,10 +15,10 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// The restore that docs/cluster.md describes: whatever was deleted from packs after the dump, and
-// however often they were rewritten since, with what was deleted from the bucket the contents are
-// those of the dump. In the first variant a copy of the bucket keeps it, in the second the bucket
-// itself, by versions.
+// TestDocumentedRestoreBringsBackDeletedContents follows the restore in docs/cluster.md: with the
+// objects that were deleted since the dump, the contents are those of the dump, even if packs were
+// rewritten. In the first variant a copy of the bucket keeps the objects, in the second the
+// bucket's versions.
 func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 	t.Parallel()
 	for how, keep := range map[string]func(*testing.T, *Bucket) (again func() map[string][]byte){"copy": copied, "versions": versioned} {
@@ -69,7 +69,7 @@ func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 	}
 }
 
-// copied copies the bucket, and returns the objects that it has lost since.
+// copied copies the bucket, and returns a function for the objects that were deleted since.
 func copied(t *testing.T, b *Bucket) func() map[string][]byte {
 	t.Helper()
 	read := func() map[string][]byte {
@@ -114,7 +114,7 @@ func makeVersioned(t *testing.T, b *Bucket) {
 	})
 }
 
-// versioned brings back what was deleted, by removing the marks of it.
+// versioned returns a function that brings back deleted objects by removing their delete markers.
 func versioned(t *testing.T, b *Bucket) func() map[string][]byte {
 	return func() map[string][]byte {
 		marks := 0

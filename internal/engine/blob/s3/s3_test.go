@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// target is a place of a test's own at the real services.
+// target returns options for a prefix and namespace of this test on the real services.
 func target(t testing.TB) Options {
 	t.Helper()
 	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
@@ -32,11 +32,10 @@ func target(t testing.TB) Options {
 	}
 }
 
-// replyTime is how long a reply of Redis is waited for: one that is late because the machine is
-// busy is not an outage.
+// replyTime bounds the wait for Redis, which may be slow on a busy machine without being down.
 const replyTime = time.Minute
 
-// redisAt returns a client of the test's own, so that its hooks hurt nobody else.
+// redisAt returns a client for this test only, so that its hooks do not affect others.
 func redisAt(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	o, err := redis.ParseURL(servicetest.URL(t, servicetest.Redis))
@@ -50,7 +49,7 @@ func redisAt(t testing.TB) redis.UniversalClient {
 	return c
 }
 
-// at returns a Bucket over o, as another process would have it.
+// at returns a Bucket over o, like another process.
 func at(t testing.TB, o Options) *Bucket {
 	t.Helper()
 	if o.Transport == nil {
@@ -96,7 +95,7 @@ func TestTailer(t *testing.T) {
 	})
 }
 
-// Journals on a Redis Cluster: all keys of an upload are in one slot, and lists ask every master.
+// TestSealerOnRedisCluster: all keys of an upload are in one slot, and listings ask every master.
 func TestSealerOnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := strings.TrimPrefix(servicetest.URL(t, servicetest.RedisCluster), "redis://")

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// pair returns two instances over one place.
+// pair returns two instances over the same bucket and Redis.
 func pair(t *testing.T) (a, b *Bucket) {
 	t.Helper()
 	o := target(t)
@@ -56,8 +56,8 @@ func TestPartIsLeasedToOneInstance(t *testing.T) {
 	}
 }
 
-// Heartbeats keep the lease of a client that is slower than a lease lasts: each moves its end, in
-// Redis and here.
+// TestSlowWriteRenewsLease sends a part for longer than a lease lasts; its expiry must advance in
+// Redis and in the process.
 func TestSlowWriteRenewsLease(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]drive.ByteSize{"of declared length": testPart, "of undeclared length": blob.UnknownSize} {
@@ -96,7 +96,7 @@ func TestRenewExtendsLease(t *testing.T) {
 	}
 }
 
-// A call to drop a part that comes late must not take what was accepted since.
+// TestLateDropRemovesNothing: a delayed Drop must not remove a part that was accepted since.
 func TestLateDropRemovesNothing(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)
@@ -153,7 +153,8 @@ func TestLeaseOfDeadInstanceExpires(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// An instance that was frozen comes back when another one has taken its part over.
+// TestWriteWithExpiredLeaseIsNotAccepted unfreezes an instance after another one has taken over its
+// part.
 func TestWriteWithExpiredLeaseIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -178,8 +179,8 @@ func TestWriteWithExpiredLeaseIsNotAccepted(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// sendWhenFree sends a part as soon as no lease is in its way: who has lost one knows it a little
-// before Redis does.
+// sendWhenFree sends a part as soon as no lease prevents it, because a former lease holder notices
+// the loss a little before Redis does.
 func sendWhenFree(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (part blob.Part) {
 	t.Helper()
 	eventually(t, func() (err error) {
@@ -196,7 +197,7 @@ func frozenIsOver(l *lease) error {
 	return nil
 }
 
-// The same bytes from two instances are one part, whoever enters it first.
+// TestEqualBytesOfTwoInstancesAreOnePart accepts the part in either order.
 func TestEqualBytesOfTwoInstancesAreOnePart(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)

@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// tarpit is a store that takes connections and does with them what the test says. Its bucket gives
-// it stall.
+// tarpit starts a store that handles connections with serve, and returns a bucket with that stall
+// limit.
 func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufio.Reader)) *Bucket {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,8 +44,8 @@ func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufi
 	return b
 }
 
-// A store that takes the head of a PUT and then reads no more: a frozen process behind a live
-// kernel. The request ends, and so does whatever it holds.
+// TestRequestEndsWhenStoreStopsReading sends a PUT to a store that reads the header only, like a
+// frozen process on a live kernel.
 func TestRequestEndsWhenStoreStopsReading(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -63,7 +63,7 @@ func TestRequestEndsWhenStoreStopsReading(t *testing.T) {
 	}
 }
 
-// One that stops in the middle of an answer.
+// TestReadEndsWhenStoreStopsSending stops in the middle of an answer.
 func TestReadEndsWhenStoreStopsSending(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -81,7 +81,7 @@ func TestReadEndsWhenStoreStopsSending(t *testing.T) {
 	}
 }
 
-// A store that is slow, and a sender that pauses, are no reason to end anything.
+// TestSlowStoreIsNotCutOff checks that slow stores and pausing senders are tolerated.
 func TestSlowStoreIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestSlowStoreIsNotCutOff(t *testing.T) {
 	})
 }
 
-// The limits are the same below TLS, and a body that comes by and by is read to its end.
+// TestSlowAnswerIsReadToItsEnd also checks the limits over TLS.
 func TestSlowAnswerIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	piece := strings.Repeat("x", 100)
@@ -140,8 +140,7 @@ func TestSlowAnswerIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// A part that goes to a store that stops reading does not keep its lease: whoever sends it again,
-// to any instance, is served.
+// TestStalledWriteReleasesLease checks that the part can be sent again, to any instance.
 func TestStalledWriteReleasesLease(t *testing.T) {
 	t.Parallel()
 	o := target(t)

@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// tripper lets a test see and change what goes over the wire.
+// tripper is an HTTP transport that lets a test inspect and change requests.
 type tripper func(r *http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -34,7 +34,7 @@ func put(t *testing.T, s *Store, b []byte) string {
 	return name
 }
 
-// torn is a body that breaks off.
+// torn is a body that ends with an error.
 type torn struct {
 	io.ReadCloser
 	left int
@@ -125,7 +125,7 @@ func TestConcurrentReadsOfOneObject(t *testing.T) {
 	}
 }
 
-// The reply to a Put is lost: nothing stays, and what was there before under this name does.
+// TestPutWithLostReplyLeavesNothing also checks that existing content of that name stays.
 func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -178,8 +178,8 @@ func TestPutWithoutIfNoneMatch(t *testing.T) {
 	}
 }
 
-// What is empty is sent with its length: the end of a body in chunks stays in the connection of
-// some stores.
+// TestEmptyBodyHasContentLength: some stores leave the end of an empty chunked body in the
+// connection.
 func TestEmptyBodyHasContentLength(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -212,8 +212,8 @@ func TestEmptyBodyHasContentLength(t *testing.T) {
 	}
 }
 
-// What is small is signed as a whole, so that a store refuses bytes that have changed on their way,
-// and what it refused is not there.
+// TestSmallBodyIsSignedWhole checks that the store rejects bytes changed in transit, and stores
+// nothing of them.
 func TestSmallBodyIsSignedWhole(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -253,8 +253,8 @@ func TestSmallBodyIsSignedWhole(t *testing.T) {
 	}
 }
 
-// What is small is sent again where the store has failed for the moment, or its reply was lost;
-// what was there already stays, and is not taken for what was sent.
+// TestSmallBodyIsRetried retries after transient errors and lost replies; existing content stays
+// and is not mistaken for the new one.
 func TestSmallBodyIsRetried(t *testing.T) {
 	t.Parallel()
 	content := blobtest.Bytes(7, 1000)

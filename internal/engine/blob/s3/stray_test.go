@@ -22,7 +22,8 @@ func staged(t *testing.T, s *Staging) (all []blob.Stray) {
 	return all
 }
 
-// Bytes that nobody can explain are kept (B3), although S3 has no way to move a multipart upload.
+// TestQuarantineKeepsBytesOfUnknownUpload: unexplained bytes are kept (B3), although S3 cannot move
+// a multipart upload.
 func TestQuarantineKeepsBytesOfUnknownUpload(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -62,7 +63,8 @@ func readKey(t *testing.T, b *Bucket, key string) []byte {
 	return got
 }
 
-// A stray multipart upload must not replace content (B1), nor be destroyed (B3).
+// TestQuarantineNeverReplacesContent: completing a stray multipart upload must not replace content
+// (B1), and it must not be destroyed (B3).
 func TestQuarantineNeverReplacesContent(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -90,7 +92,8 @@ func TestQuarantineNeverReplacesContent(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// Parts that are too small for content cannot be kept elsewhere, and are not destroyed.
+// TestQuarantineKeepsIncompletableUpload: parts that are too small to be completed are not
+// destroyed.
 func TestQuarantineKeepsIncompletableUpload(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -126,8 +129,8 @@ func TestListStagedIncludesForeignKeys(t *testing.T) {
 	}
 }
 
-// A crash between NewMultipartUpload and the journal, or two that create at once, leave a second
-// one: it goes with the upload.
+// TestRemoveAbortsDuplicateMultipartUploads: a crash in Create, or two concurrent ones, leave a
+// second multipart upload.
 func TestRemoveAbortsDuplicateMultipartUploads(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -150,8 +153,7 @@ func TestRemoveAbortsDuplicateMultipartUploads(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// A part with a wrong digest is not even stored: the store lists nothing of it, whatever becomes of
-// the journal.
+// TestPartWithWrongDigestIsNotStored checks that the store lists nothing of such a part.
 func TestPartWithWrongDigestIsNotStored(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -176,7 +178,7 @@ func TestPartWithWrongDigestIsNotStored(t *testing.T) {
 	}
 }
 
-// wrongAtEnd is a body whose digests do not agree, which its end shows.
+// wrongAtEnd is a body whose digests do not match.
 type wrongAtEnd struct{ blob.Body }
 
 func (wrongAtEnd) Finish() (blob.Part, error) { return blob.Part{}, drive.Fail(drive.DigestMismatch) }

@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// extend adds b to the tail of part 0, as somebody does who remembers nothing.
+// extend appends b to the tail of part 0, like a process without cached hashes.
 func extend(t *testing.T, s *Staging, ref blob.Ref, gen int64, had, b []byte) error {
 	t.Helper()
 	hashes := blob.NewTail(0)
@@ -29,7 +29,7 @@ func extend(t *testing.T, s *Staging, ref blob.Ref, gen int64, had, b []byte) er
 	return err
 }
 
-// wantTail checks the length of the tail of part 0 and its bytes.
+// wantTail checks the length and bytes of the tail of part 0.
 func wantTail(t *testing.T, s *Staging, ref blob.Ref, want []byte, unread bool) {
 	t.Helper()
 	staged, err := s.Load(t.Context(), ref)
@@ -58,7 +58,7 @@ func countPieces(t *testing.T, b *Bucket, ref blob.Ref) (n int) {
 	return n
 }
 
-// Many small requests leave few objects.
+// TestManyExtendsLeaveFewPieces checks that small pieces are merged.
 func TestManyExtendsLeaveFewPieces(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -78,7 +78,7 @@ func TestManyExtendsLeaveFewPieces(t *testing.T) {
 	wantHeld(t, b.Staging, ref, false)
 }
 
-// The small pieces of a tail are sent again where the store has failed for the moment.
+// TestSmallPieceIsRetried checks that a small piece is sent again after a transient error.
 func TestSmallPieceIsRetried(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -101,7 +101,7 @@ func TestSmallPieceIsRetried(t *testing.T) {
 	}
 }
 
-// An offset that was promised is there although all of Redis is lost.
+// TestTailSurvivesJournalLoss: an acknowledged offset survives the loss of all of Redis (P2).
 func TestTailSurvivesJournalLoss(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -128,7 +128,7 @@ func TestTailSurvivesJournalLoss(t *testing.T) {
 	wantNothingStaged(t, b)
 }
 
-// Pieces that an instance has left behind that died before it could enter them lead nowhere, or on.
+// TestLongestTailIgnoresUnconnectedPieces checks pieces that a dead instance has left.
 func TestLongestTailIgnoresUnconnectedPieces(t *testing.T) {
 	t.Parallel()
 	piece := func(place string, at, size int64, time drive.Time) listedPiece {
@@ -158,7 +158,7 @@ func TestLongestTailIgnoresUnconnectedPieces(t *testing.T) {
 	}
 }
 
-// Pieces of which nothing else is known are listed, and go with the upload.
+// TestPiecesWithoutAJournalAreListed also checks that Remove deletes them.
 func TestPiecesWithoutAJournalAreListed(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -183,7 +183,7 @@ func TestPiecesWithoutAJournalAreListed(t *testing.T) {
 	}
 }
 
-// FuzzTail: what is not what this program writes is an error, never a wrong tail.
+// FuzzTail checks that every input is rejected or decodes to a valid tail.
 func FuzzTail(f *testing.F) {
 	f.Add(tail{Part: blob.Part{N: 3, Size: 10, Unread: true}, pieces: []storedPiece{{"3-0-x", 10}}}.encode())
 	f.Add("")

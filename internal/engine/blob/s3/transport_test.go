@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// What a store has to work for is waited for; nothing else holds a client for long, with all its
-// attempts.
+// TestSlowRequestsGetLongerTimeout checks which requests count as slow.
 func TestSlowRequestsGetLongerTimeout(t *testing.T) {
 	t.Parallel()
 	if all := attempts * responseTimeout; all >= 40*time.Second {
@@ -49,7 +48,7 @@ func TestSlowRequestsGetLongerTimeout(t *testing.T) {
 	}
 }
 
-// A store that keeps no connection costs a handshake for each object: its operator is told, once.
+// TestClosedConnectionsAreLoggedOnce: a store without keep-alive costs a handshake per request.
 func TestClosedConnectionsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{true, false} {
@@ -79,8 +78,8 @@ func TestClosedConnectionsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A store that has left the rest of a request in the connection refuses the next one without having
-// seen it, and closes: that one is sent again, unless its body is a client's and comes as a stream.
+// TestMisreadRequestIsRetried: a store that has left the rest of a request in the connection
+// rejects the next request and closes. That request is sent again, unless its body is a stream.
 func TestMisreadRequestIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -118,8 +117,8 @@ func TestMisreadRequestIsRetried(t *testing.T) {
 	}
 }
 
-// A store that refuses a request may have left its body in the connection: no other request is sent
-// over that one, and the error is told all the same.
+// TestConnectionIsDroppedAfterRefusedBody: a store that rejects a request may have left its body in
+// the connection, so no other request may use it. The error is still returned.
 func TestConnectionIsDroppedAfterRefusedBody(t *testing.T) {
 	t.Parallel()
 	const doc = "<Error><Code>NoSuchUpload</Code></Error>"

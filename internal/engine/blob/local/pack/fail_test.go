@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// A disk whose syncs fail for long leaves no files open, and none behind.
+// TestFailedSyncsLeakNoFiles checks that repeated failures leave no open files and no empty packs.
 func TestFailedSyncsLeakNoFiles(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -62,8 +62,8 @@ func TestFailedSyncsLeakNoFiles(t *testing.T) {
 	noError(t, p.Close())
 }
 
-// A slot whose head cannot be read, or is one of a newer version, keeps none of its neighbours from
-// being removed.
+// TestUnreadableHeaderDoesNotBlockOtherRemovals checks unreadable headers and those of a newer
+// version.
 func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -92,7 +92,7 @@ func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 	noError(t, p.Close())
 }
 
-// holeless is a disk that has no holes: what was freed is there, as zeros.
+// holeless is a disk without holes: freed ranges are written as zeros.
 type holeless struct{ *disk }
 
 func (holeless) Data(f *os.File, off int64) (int64, error) {
@@ -103,7 +103,7 @@ func (holeless) Data(f *os.File, off int64) (int64, error) {
 	return off, err
 }
 
-// A pack that has nothing but zeros goes, where these are written down, too.
+// TestPackOfWrittenZerosIsRemoved checks a pack whose freed ranges are written as zeros.
 func TestPackOfWrittenZerosIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// A pack that a crash has left without anything goes when somebody looks at it, and not while its
-// process is about to write to it.
+// TestEmptyPackIsRemoved checks that a listing removes a pack that a crash left empty, but not one
+// that its process is about to write.
 func TestEmptyPackIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -36,7 +36,8 @@ func TestEmptyPackIsRemoved(t *testing.T) {
 	}
 }
 
-// A block that cannot be read takes the content that begins there from a list, and no other one.
+// TestUnreadableBlockHidesOneContent checks that a listing omits only the content that begins in
+// the block.
 func TestUnreadableBlockHidesOneContent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -63,7 +64,7 @@ func TestUnreadableBlockHidesOneContent(t *testing.T) {
 	}
 }
 
-// The format of a pack stays what it was, and a newer one is refused.
+// TestNewerPackVersionIsRejected also checks that the current format does not change.
 func TestNewerPackVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	for version, refused := range map[string]bool{"pack-v1": false, "pack-v9": true} {

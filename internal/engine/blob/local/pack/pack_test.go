@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// disk is a directory of which it is known what was synced.
+// disk is a directory that records what was synced.
 type disk struct {
 	t   *testing.T
 	dir string
@@ -51,7 +51,7 @@ func (d *disk) SyncName(f *os.File) error {
 	return nil
 }
 
-// SyncData keeps what the file has now, but not where the disk has failed before.
+// SyncData records the content of the file as durable, unless the disk has failed before.
 func (d *disk) SyncData(f *os.File) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *disk) SyncData(f *os.File) error {
 	return err
 }
 
-// SyncFreed takes the ranges that were freed from what is certain.
+// SyncFreed removes the freed ranges from the durable content.
 func (d *disk) SyncFreed(f *os.File) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +83,7 @@ func (d *disk) SyncFreed(f *os.File) error {
 	return err
 }
 
-// all returns what a file has, also one that was removed.
+// all returns the content of an open file, even if it was removed.
 func all(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, 1<<40)) }
 
 func allZero(b []byte) bool { return !bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) }
@@ -95,7 +95,7 @@ func (d *disk) Free(f *os.File, off, n int64) error {
 	return err
 }
 
-// Data goes from block to block.
+// Data returns the next offset block by block.
 func (d *disk) Data(f *os.File, off int64) (int64, error) {
 	b, err := all(f)
 	if err != nil {
@@ -115,8 +115,8 @@ func (d *disk) open() *Packs {
 	return p
 }
 
-// cut returns the disk as it is when the power goes now: of what was not synced any sectors may
-// have been written, and a file whose name was not may be missing.
+// cut returns the disk after a power loss: any unsynced sectors may have been written, and a file
+// with an unsynced name may be missing.
 func (d *disk) cut(rng *rand.Rand) *disk {
 	after := newDisk(d.t)
 	d.mu.Lock()
@@ -147,7 +147,7 @@ func (d *disk) cut(rng *rand.Rand) *disk {
 
 func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 
-// lay writes content, and returns its name.
+// lay writes content to a slot and returns its name.
 func lay(t *testing.T, p *Packs, content []byte) (string, error) {
 	t.Helper()
 	name := p.Name(own(), int64(len(content)))
@@ -183,8 +183,8 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// Whatever fails, and whenever the power goes: what was acknowledged is there, what was removed is
-// not, and what is shown is what was written.
+// TestDiskFailureAtAnyCallLosesNothing injects failures and power losses: acknowledged contents
+// exist, removed ones do not, and listed ones have the bytes that were written.
 func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(30, 100, 3000)) {
@@ -246,7 +246,7 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	}
 }
 
-// judge compares what is there with what must be, and may be.
+// judge compares the stored contents with those that must and may exist.
 func (d *disk) judge(p *Packs, stored, written map[string][]byte, removed map[string]bool) {
 	d.t.Helper()
 	for name, want := range stored {
@@ -282,7 +282,8 @@ func (d *disk) judge(p *Packs, stored, written map[string][]byte, removed map[st
 	}
 }
 
-// Many lay, sync, read and remove at once. In the end no file is left, and none is open.
+// TestConcurrentOperations lays, syncs, reads and removes concurrently; no file may be left or
+// open.
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -329,7 +330,7 @@ func TestConcurrentOperations(t *testing.T) {
 	}
 }
 
-// Who reads while it is removed gets all of it, or that it is not there.
+// TestReadDuringRemoveReturnsAllOrNotFound reads contents that are being removed.
 func TestReadDuringRemoveReturnsAllOrNotFound(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -354,7 +355,8 @@ func TestReadDuringRemoveReturnsAllOrNotFound(t *testing.T) {
 	noError(t, p.Close())
 }
 
-// After a sync of a pack has failed nothing of it counts as durable, and new contents go elsewhere.
+// TestFailedSyncIsPermanentForPack checks that no content of the pack becomes durable, and that new
+// contents go to another pack.
 func TestFailedSyncIsPermanentForPack(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -379,7 +381,7 @@ func TestFailedSyncIsPermanentForPack(t *testing.T) {
 	}
 }
 
-// A name that was never given frees nothing of what others have.
+// TestRemoveOfForeignSlotFreesNothing removes slots that were never reserved.
 func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -428,8 +430,8 @@ func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 	noError(t, p.Close())
 }
 
-// A slot that nobody has written to does not keep a pack from being closed once its writer is done,
-// and one that is being written keeps it open.
+// TestPackIsClosedAfterLastWriter checks that a reserved slot without a writer does not keep a pack
+// open after Close, but a slot being written does.
 func TestPackIsClosedAfterLastWriter(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)

@@ -15,8 +15,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// Segments that are settled for their age at any moment: under the race detector nothing is read
-// that somebody writes.
+// TestRetireByAgeConcurrentWithWrites settles segments by age at any moment, for the race detector.
 func TestRetireByAgeConcurrentWithWrites(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -28,8 +27,8 @@ func TestRetireByAgeConcurrentWithWrites(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// The system tells of bytes that it could not write once, and the next sync succeeds: what could
-// not be synced stays in the log.
+// TestFailedSettleKeepsSegment: the system reports a lost write once, and the next sync succeeds;
+// the contents must stay in the log.
 func TestFailedSettleKeepsSegment(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -50,7 +49,8 @@ func TestFailedSettleKeepsSegment(t *testing.T) {
 	}
 }
 
-// Who must have all settled because there is no room for a record does not keep others waiting.
+// TestSettleAllDoesNotBlockOthers checks that other callers continue while a Forget settles all
+// segments.
 func TestSettleAllDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -62,8 +62,8 @@ func TestSettleAllDoesNotBlockOthers(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A content counts as forgotten once that is durable: whoever removes it again, because the first
-// time failed or has not ended, is told the same.
+// TestForgetIsRepeatable checks that repeated and concurrent calls return the same result until the
+// record is durable.
 func TestForgetIsRepeatable(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -83,8 +83,8 @@ func TestForgetIsRepeatable(t *testing.T) {
 	}
 }
 
-// A content that a segment may have in spite of a failed write is not forgotten while the segment
-// stays.
+// TestForgetAfterFailedWriteKeepsContent: a failed write may have written the content to the
+// segment.
 func TestForgetAfterFailedWriteKeepsContent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -101,7 +101,7 @@ func TestForgetAfterFailedWriteKeepsContent(t *testing.T) {
 	}
 }
 
-// A log that cannot be made, on a disk that is full, is done without.
+// TestUncreatableSegmentDisablesLog checks that contents are stored without a log on a full disk.
 func TestUncreatableSegmentDisablesLog(t *testing.T) {
 	t.Parallel()
 	for name, there := range map[string]string{"no directory": "", "no file": "0"} {
@@ -121,8 +121,8 @@ func TestUncreatableSegmentDisablesLog(t *testing.T) {
 	}
 }
 
-// A start on a full disk has the room that was reserved for each content, but not for ever: what
-// the disk lacks then is said.
+// TestOpenOnFullDiskUsesReservedSpace checks that Open uses the reserved space to restore files,
+// and reports DiskFull if even that does not suffice.
 func TestOpenOnFullDiskUsesReservedSpace(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -159,7 +159,7 @@ func TestOpenOnFullDiskUsesReservedSpace(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A log that is given up gives its room back, which others may need.
+// TestFailedLogReleasesReservedSpace checks that a log that was turned off frees its disk space.
 func TestFailedLogReleasesReservedSpace(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -180,8 +180,7 @@ func TestFailedLogReleasesReservedSpace(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A log is opened again while it is in use, by whoever opens a directory under another name: it is
-// refused, and nothing is taken away.
+// TestOpenOfLogInUseFails opens the directory of an open log under another name.
 func TestOpenOfLogInUseFails(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -198,8 +197,8 @@ func TestOpenOfLogInUseFails(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// badDisk is a disk that fails now and then, and tells of it once: what it could not write then is
-// not written by later syncs that succeed.
+// badDisk is a disk that fails sometimes and reports each failure once. Later successful syncs do
+// not write the lost bytes.
 type badDisk struct {
 	*disk
 	rng  *rand.Rand
@@ -248,8 +247,8 @@ func (b *badDisk) Settle([]string) error {
 	return nil
 }
 
-// Whatever fails, what was acknowledged is there after the power has gone, and what was removed is
-// not.
+// TestDiskFailureAtAnyCallLosesNothing checks after a power loss that acknowledged contents exist
+// and removed ones do not.
 func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(50, 300, 3000)) {
@@ -306,8 +305,8 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 	}
 }
 
-// After contents could not be synced they can still be removed, however long ago that was, and
-// whatever room is left.
+// TestForgetAfterFailedSettle checks that contents can be removed after a failed settle, even
+// without free space.
 func TestForgetAfterFailedSettle(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)

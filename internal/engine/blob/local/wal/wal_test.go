@@ -23,7 +23,7 @@ import (
 // small limits let a few contents fill a segment.
 var small = limits{segment: 16 << 10, names: 20, growth: 4 << 10, spill: 3 << 10, age: defaultLimits.age}
 
-// disk is a disk that the power may leave: it knows what it has for sure.
+// disk is a disk that can lose power: it records what is durable.
 type disk struct {
 	t   *testing.T
 	dir string // of the log
@@ -36,7 +36,7 @@ type disk struct {
 	full    int64             // bytes of a segment with which there is no room for contents; 0: there always is
 }
 
-// file is a content. What it has may be lost until it is durable.
+// file is the file of a content, of which some may not be durable.
 type file struct {
 	content []byte
 	durable bool
@@ -101,12 +101,12 @@ func (d *disk) SyncData(f *os.File) error {
 	return nil
 }
 
-// Reserve makes the file longer: whoever takes the room away sees how much it was.
+// Reserve extends the file, so that the reserved size is visible.
 func (d *disk) Reserve(f *os.File, off, n int64) error { return f.Truncate(off + n) }
 
 func (d *disk) SyncDir(string) error { return nil }
 
-// put stores a content, and reports whether the log has it.
+// put stores a content and reports whether the log has it.
 func (d *disk) put(l *Log, name string, content []byte) bool {
 	d.write(name, content)
 	l.Add(name, content)
@@ -117,7 +117,7 @@ func (d *disk) put(l *Log, name string, content []byte) bool {
 	return false
 }
 
-// sync makes a content durable by itself.
+// sync makes the file of a content durable.
 func (d *disk) sync(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,15 +137,14 @@ func (d *disk) remove(l *Log, name string) {
 	noError(d.t, l.Forget(name))
 }
 
-// has returns what the content has that the log or the disk has kept.
+// has returns the durable content of the file or the log.
 func (d *disk) has(name string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.files[name].content
 }
 
-// cut returns the disk as it is when the power goes now: of what was not synced any sectors may
-// have been written.
+// cut returns the disk after a power loss: any unsynced sectors may have been written.
 func (d *disk) cut(rng *rand.Rand) *disk {
 	after := newDisk(d.t)
 	noError(d.t, os.Mkdir(after.dir, 0o700))
@@ -177,8 +176,8 @@ func (d *disk) cut(rng *rand.Rand) *disk {
 	return after
 }
 
-// What was acknowledged is there after the power has gone, wherever the log was; what was removed
-// is not.
+// TestPowerLossAtAnyTimeLosesNothing checks that acknowledged contents exist after a power loss and
+// removed ones do not.
 func TestPowerLossAtAnyTimeLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(20, 100, 2000)) {
@@ -255,7 +254,8 @@ func fill(rng *rand.Rand) []byte {
 	return b
 }
 
-// While one segment waits for the disk and the other is full, nothing is taken; afterwards it is.
+// TestAddIsRefusedWhileBothSegmentsAreFull checks that the log accepts nothing until a segment is
+// settled.
 func TestAddIsRefusedWhileBothSegmentsAreFull(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -280,7 +280,8 @@ func TestAddIsRefusedWhileBothSegmentsAreFull(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A content that was removed while there is no room for a record of it does not come back.
+// TestForgetWithoutRoomSettlesSegments checks that a content is not restored although its removal
+// could not be recorded.
 func TestForgetWithoutRoomSettlesSegments(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -296,7 +297,8 @@ func TestForgetWithoutRoomSettlesSegments(t *testing.T) {
 	}
 }
 
-// A disk that fails loses nothing that was acknowledged, and the log asks nothing of it again.
+// TestDiskFailureTurnsLogOff checks that acknowledged contents survive a failed disk, and that the
+// log does not use the disk again.
 func TestDiskFailureTurnsLogOff(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -338,7 +340,8 @@ func TestDiskFailureTurnsLogOff(t *testing.T) {
 	}
 }
 
-// The system tells of a failed sync once. Those who ask after the first are told, too.
+// TestFailedSyncIsPermanent: the system reports a failed sync once; later callers must get an error
+// too.
 func TestFailedSyncIsPermanent(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -355,7 +358,7 @@ func TestFailedSyncIsPermanent(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A content in a batch for which there was no room is not durable, whoever wrote the batch.
+// TestUnwrittenBatchIsNotDurable checks contents in a batch that another caller failed to write.
 func TestUnwrittenBatchIsNotDurable(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -368,7 +371,7 @@ func TestUnwrittenBatchIsNotDurable(t *testing.T) {
 	}
 }
 
-// What an earlier use of a segment has left behind the end is not read.
+// TestReusedSegmentIgnoresOldFrames checks that frames of an earlier use are not read.
 func TestReusedSegmentIgnoresOldFrames(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -396,7 +399,7 @@ func TestReusedSegmentIgnoresOldFrames(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
-// golden is a segment with every record, and one of an earlier use behind its end.
+// golden returns a segment with every kind of record, and frames of an earlier use behind its end.
 func golden() []byte {
 	b := frame{kind: kindContent, name: "put-1-a", content: []byte("hello")}.append(nil)
 	b = frame{kind: kindContent, name: "put-1-empty"}.append(b)
@@ -407,7 +410,7 @@ func golden() []byte {
 	return slices.Concat(header(7), b, older)
 }
 
-// The format does not change: what one program has logged the next one reads.
+// TestSegmentMatchesGoldenFile checks that the format does not change.
 func TestSegmentMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("testdata", "segment-v1")
@@ -428,8 +431,7 @@ func TestSegmentMatchesGoldenFile(t *testing.T) {
 	}
 }
 
-// What a later program has written is refused, and a segment that is cut anywhere is read up to
-// there.
+// TestNewerSegmentIsRejected also checks that a truncated segment is read up to its end.
 func TestNewerSegmentIsRejected(t *testing.T) {
 	t.Parallel()
 	odd := func(change func(b []byte)) []byte {
@@ -470,7 +472,7 @@ func TestNewerSegmentIsRejected(t *testing.T) {
 	}
 }
 
-// FuzzSegment reads anything.
+// FuzzSegment reads arbitrary bytes.
 func FuzzSegment(f *testing.F) {
 	f.Add(golden())
 	f.Add(golden()[:60])
@@ -484,7 +486,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// Many at once share syncs, and each is kept.
+// TestConcurrentAddsShareSyncs checks that every content is kept.
 func TestConcurrentAddsShareSyncs(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -515,7 +517,8 @@ func TestConcurrentAddsShareSyncs(t *testing.T) {
 	noError(t, l.Close())
 }
 
-// A log that is closed leaves nothing, and what was too large or too much is told at once.
+// TestCloseLeavesNoSegments also checks that contents that are too large or too many are reported
+// at once.
 func TestCloseLeavesNoSegments(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)

@@ -13,13 +13,14 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// golden is the pack in testdata.
+// golden is the name of the pack in testdata.
 const golden = "put-7-018f0000-0000-7000-8000-0000000000c9"
 
-// goldenContents are its contents by their slots; one between them was removed.
+// goldenContents are its contents by slot; one in between was removed.
 var goldenContents = map[string]string{golden + ".0008.01": "first", golden + ".000d.01": "", golden + ".000e.02": string(bytes.Repeat([]byte("x"), 600))}
 
-// A pack that an earlier release has written is read, and it is still written so.
+// TestPackMatchesGoldenFile checks that a pack of an earlier release is read and would be written
+// identically.
 func TestPackMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "pack-v1"))
@@ -59,7 +60,7 @@ func TestPackMatchesGoldenFile(t *testing.T) {
 	}
 }
 
-// A newer format is refused, and nothing of it is lost.
+// TestNewerPackVersionIsRejected also checks that nothing of the pack is lost.
 func TestNewerPackVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -77,7 +78,7 @@ func TestNewerPackVersionIsRejected(t *testing.T) {
 	}
 }
 
-// What is damaged costs nothing else, and is not taken for what it was.
+// TestDamagedSlotAffectsNoOther also checks that damaged content is reported as such.
 func TestDamagedSlotAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

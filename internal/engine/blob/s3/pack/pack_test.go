@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// bucket is one in memory.
+// bucket is an in-memory object store with faults.
 type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -37,7 +37,7 @@ var errBucket = drive.Wrap(errors.New("the bucket has failed"), drive.Unavailabl
 
 func (b *bucket) lost() bool { return b.fails != nil && b.fails() }
 
-// Create implements Objects. Where its reply is lost it may find out nothing.
+// Create implements Objects. If its reply is lost, its cleanup may fail too.
 func (b *bucket) Create(_ context.Context, object string, content []byte) error {
 	b.meanwhile(&b.before)
 	b.mu.Lock()
@@ -59,7 +59,7 @@ func (b *bucket) Create(_ context.Context, object string, content []byte) error 
 	return errBucket
 }
 
-// meanwhile lets somebody else do something.
+// meanwhile runs a function of another process, once.
 func (b *bucket) meanwhile(what *func()) {
 	b.mu.Lock()
 	do := *what
@@ -120,7 +120,7 @@ func (b *bucket) Delete(_ context.Context, object string) error {
 	return nil
 }
 
-// packs returns the packs that have an object, and their objects.
+// packs returns the packs that have objects, and their objects.
 func (b *bucket) packs() map[string][]string {
 	all := map[string][]string{}
 	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
@@ -130,7 +130,7 @@ func (b *bucket) packs() map[string][]string {
 	return all
 }
 
-// readAt returns content where its pack lies now.
+// readAt reads content after locating its pack.
 func readAt(ctx context.Context, p *Packs, at blob.Slot) ([]byte, bool, error) {
 	b, whole, err := p.Read(ctx, at)
 	if drive.IsKind(err, drive.NotFound) {
@@ -142,7 +142,7 @@ func readAt(ctx context.Context, p *Packs, at blob.Slot) ([]byte, bool, error) {
 	return b, whole, err
 }
 
-// reopen returns the packs of another process.
+// reopen returns the Packs of another process.
 func (b *bucket) reopen() *Packs {
 	p := New(b)
 	p.maxUnits = indexUnits + 200
@@ -151,7 +151,7 @@ func (b *bucket) reopen() *Packs {
 
 func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 
-// lay gives content to a pack, and returns its name.
+// lay adds content to a pack and returns its name.
 func lay(t *testing.T, p *Packs, content []byte) string {
 	t.Helper()
 	name := p.Name(own(), int64(len(content)))
@@ -185,7 +185,7 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// model is what processes have done to a bucket.
+// model records what processes have done to a bucket.
 type model struct {
 	t       *testing.T
 	b       *bucket
@@ -244,7 +244,7 @@ func (m *model) step() {
 	}
 }
 
-// some returns up to most names that follow each other.
+// some returns up to most consecutive names.
 func (m *model) some(from map[string]bool, most int) []string {
 	names := slices.Sorted(maps.Keys(from))
 	if len(names) == 0 {
@@ -254,7 +254,7 @@ func (m *model) some(from map[string]bool, most int) []string {
 	return names[at:min(at+1+m.rng.IntN(most), len(names))]
 }
 
-// remove removes until it is done, for a while.
+// remove retries a removal, a limited number of times.
 func (m *model) remove(p *Packs, names []string) {
 	packs := map[string][]blob.Slot{}
 	for _, name := range names {
@@ -274,7 +274,7 @@ func (m *model) remove(p *Packs, names []string) {
 	}
 }
 
-// judge compares what is there with what must be, and may be.
+// judge compares the stored contents with those that must and may exist.
 func (m *model) judge(p *Packs) {
 	m.t.Helper()
 	for name := range m.stored {
@@ -309,8 +309,8 @@ func (m *model) judge(p *Packs) {
 	}
 }
 
-// Whatever fails, whoever dies, and whoever removes at the same time: what was settled is there,
-// what was removed is not, and what is shown is what was written.
+// TestBucketFailureAtAnyCallLosesNothing injects failures, crashes and concurrent removals: settled
+// contents exist, removed ones do not, and listed ones have the bytes that were written.
 func TestBucketFailureAtAnyCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(depth.Pick(100, 500, 5000)) {
@@ -343,7 +343,7 @@ func TestBucketFailureAtAnyCallLosesNothing(t *testing.T) {
 	}
 }
 
-// wantForgotten checks that nothing is left in memory.
+// wantForgotten checks that no content is left in memory.
 func wantForgotten(t *testing.T, p *Packs) {
 	t.Helper()
 	p.mu.Lock()
@@ -353,7 +353,8 @@ func wantForgotten(t *testing.T, p *Packs) {
 	}
 }
 
-// Many lay, settle, read and remove at once, in two processes. In the end no object is left.
+// TestConcurrentOperations lays, settles, reads and removes concurrently in two processes; no
+// object may be left.
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -404,8 +405,8 @@ func TestConcurrentOperations(t *testing.T) {
 	}
 }
 
-// What has no place in memory is named as it would be without packs; what is settled, removed or
-// has failed makes room.
+// TestPendingContentsAreBounded checks that contents get their own name when memory is full, and
+// that settled, removed and failed contents free memory.
 func TestPendingContentsAreBounded(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(*Packs, *bucket, []string) error{
@@ -460,7 +461,7 @@ func TestPendingContentsAreBounded(t *testing.T) {
 	}
 }
 
-// A pack goes when it is full, without anybody waiting for it.
+// TestFullPackIsSent checks that a full pack is put without a Settle.
 func TestFullPackIsSent(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -479,7 +480,7 @@ func TestFullPackIsSent(t *testing.T) {
 	}
 }
 
-// A name that was never given reads and removes nothing of what others have.
+// TestForeignSlotNamesAreNotFound reads and removes slots that were never reserved.
 func TestForeignSlotNamesAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -515,8 +516,8 @@ func TestForeignSlotNamesAreNotFound(t *testing.T) {
 	}
 }
 
-// The contents of a pack that could not be put are not reported as missing before they are removed.
-// Whoever asks for one gets the same error as from Settle.
+// TestFailedPackReturnsItsError checks that contents of a pack that could not be put are not
+// NotFound before they are removed; readers get the error of Settle.
 func TestFailedPackReturnsItsError(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -542,7 +543,7 @@ func TestFailedPackReturnsItsError(t *testing.T) {
 	wantForgotten(t, p)
 }
 
-// full settles as many contents as a pack takes.
+// full settles as many contents as a pack holds.
 func full(t *testing.T, p *Packs, size int) (names []string) {
 	t.Helper()
 	for range maxContents {
@@ -552,8 +553,8 @@ func full(t *testing.T, p *Packs, size int) (names []string) {
 	return names
 }
 
-// Whatever goes first, a frugal removal writes at most MaxRewritten times what it frees, and it
-// leaves at most a third of what lives as dead.
+// TestFrugalRemoveBoundsWrites checks that frugal removals in any order write at most MaxRewritten
+// times what they free, and leave at most a third of the live bytes as garbage.
 func TestFrugalRemoveBoundsWrites(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
@@ -579,8 +580,8 @@ func TestFrugalRemoveBoundsWrites(t *testing.T) {
 	t.Logf("%d bytes in %d objects were written to free %d", b.written-put, len(b.deleted)-1, freed)
 }
 
-// Objects come and go, and none changes: with those that were deleted, as a bucket with versions or
-// a copy of it keeps them, all that was ever settled can be read again, beside what there is now.
+// TestDeletedObjectsKeepRemovedContents checks that everything ever settled can be read with the
+// deleted objects, which versions or a copy of the bucket keep.
 func TestDeletedObjectsKeepRemovedContents(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
