@@ -33,6 +33,7 @@ func (a All) isSet() bool { return a != All{} }
 // commits with it. Its error rolls back. nil: nothing to run.
 type Hook func(ctx context.Context, tx *sqldb.Tx, o Operation) error
 
+// run calls h unless it is nil.
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
 	if h == nil {
 		return nil

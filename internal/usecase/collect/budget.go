@@ -148,7 +148,8 @@ func (s *Links) admit(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, size
 	return s.checkLimits(ctx, tx, by, l, sum, size)
 }
 
-// checkLimits is admit with the link's totals already computed.
+// checkLimits returns the error that refuses an upload of size bytes by a sender, given the link's
+// totals: TooLarge, Quota (ExceededError if it is the link's) or TooManyOpen. nil: there is room.
 func (s *Links) checkLimits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum totals, size drive.ByteSize) error {
 	var own, all int
 	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN c.sender_id = ? THEN 1 ELSE 0 END), 0), COUNT(*)

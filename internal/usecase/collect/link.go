@@ -137,7 +137,8 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	return views[0], nil
 }
 
-// views is view for many links of one account, with a few statements for all.
+// views returns links of one account with their states and totals, in the same order. It takes a
+// few statements for all of them.
 func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View, error) {
 	if len(all) == 0 {
 		return nil, nil

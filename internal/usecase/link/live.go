@@ -11,9 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// LiveAll is Live for many links, by id. nodes are the links' nodes, read before with tree.ByID and
-// including trashed ones. It takes a few statements for all links, plus one check per guest and
-// node.
+// LiveAll reports for each link, by id, whether it may be used (see Live). nodes are the links'
+// nodes, read before with tree.ByID and including trashed ones. It takes a few statements for all
+// links, plus one check per guest and node.
 func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Made) (map[string]bool, error) {
 	spots, err := l.opt.Tree.SpotsOf(ctx, q, slices.Collect(maps.Values(nodes)))
 	if err != nil {

@@ -181,7 +181,8 @@ func (l *Links[I, T, V]) Delete(ctx context.Context, who drive.Who, id I) error 
 	return l.DeleteWith(ctx, who, id, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
-// DeleteWith is Delete that also runs also in the transaction.
+// DeleteWith deletes a link that Find would return and runs also in the same transaction, whose
+// error keeps the link. NotFound if there is none.
 func (l *Links[I, T, V]) DeleteWith(ctx context.Context, who drive.Who, id I, also func(context.Context, *sqldb.Tx) error) error {
 	found, err := l.Mine(ctx, l.opt.DB, who, id)
 	if err != nil {

@@ -146,7 +146,8 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 	return v, err
 }
 
-// views is view for many shares of one account, with a few statements for all.
+// views returns shares of one account with their states and nodes, in the same order. It takes a
+// few statements for all of them.
 func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
 	ids, made := make([]drive.NodeID, len(all)), make([]link.Made, len(all))
 	for i, sh := range all {

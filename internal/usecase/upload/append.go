@@ -98,7 +98,7 @@ type appender struct {
 	makeReady   func(ctx context.Context, who drive.Who, id drive.UploadID) error // prepares an upload for parts
 }
 
-// append implements Sessions.Append.
+// append implements Sessions.Append: it adds body at req.Offset and returns the durable offset.
 func (a *appender) append(ctx context.Context, who drive.Who, id drive.UploadID, req Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := a.table.acquire(id)
 	defer a.table.release(l)

@@ -85,8 +85,9 @@ func (auth *authorizer) authorize(ctx context.Context, who drive.Who, row *Row) 
 	return p, err
 }
 
-// authorizeOrReclaim is authorize for a caller that holds the state lock. If the sender has lost
-// the right, it reclaims the upload and frees its reservation.
+// authorizeOrReclaim checks in the database that who may continue the upload, and caches the
+// permit. If a guest has lost the right, it reclaims the upload, which frees its reservation, and
+// returns NotFound or Forbidden. The caller holds the state lock.
 func (auth *authorizer) authorizeOrReclaim(ctx context.Context, who drive.Who, l *liveUpload, row *Row) (outcome, error) {
 	p, err := auth.authorize(ctx, who, row)
 	if err == nil {
@@ -151,8 +152,8 @@ func (auth *authorizer) mayPut(ctx context.Context, q sqldb.Querier, row Row, at
 	return err
 }
 
-// mayPutAll is mayPut for new files. It checks each combination of user, folder and conflict rule
-// once.
+// mayPutAll checks, in the publishing transaction, that guests may put new files at their targets.
+// It checks each combination of user, folder and conflict rule once. Errors: NotFound, Forbidden.
 func (auth *authorizer) mayPutAll(ctx context.Context, q sqldb.Querier, all []*pendingFile, at []tree.Target) error {
 	type key struct {
 		user     drive.UserID
@@ -173,8 +174,9 @@ func (auth *authorizer) mayPutAll(ctx context.Context, q sqldb.Querier, all []*p
 	return nil
 }
 
-// authorizePath is authorizeBegin for a path in another drive. The right at the deepest existing
-// folder decides.
+// authorizePath checks that who may begin an upload to a path in another drive. The right at the
+// deepest existing folder of the path decides. It returns a Who that acts on the target account,
+// and b with the path in that account. Errors: NotFound, Forbidden.
 func (auth *authorizer) authorizePath(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {
 	to, err := auth.access.Find(ctx, auth.db, who, drive.Address{Place: b.Place, Path: b.Path})
 	if err != nil {

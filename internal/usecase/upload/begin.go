@@ -87,7 +87,7 @@ type creator struct {
 	log        *slog.Logger
 }
 
-// begin implements Sessions.Begin.
+// begin implements Sessions.Begin. who acts on the target account, which b's target is in.
 func (c *creator) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	row, err := c.newRow(who, b)
 	if err != nil {

@@ -63,7 +63,7 @@ type concatenator struct {
 	closeTail func(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error // turns the tail that ends an upload of size bytes into its last part
 }
 
-// concat implements Sessions.Concat.
+// concat implements Sessions.Concat: it retries until the partial uploads are joined or refused.
 func (c *concatenator) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (v View, err error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
@@ -224,7 +224,8 @@ func (c *concatenator) noteJoined(ctx context.Context, j *concatRun) {
 	}
 }
 
-// classify is transitions.classify for all partial uploads.
+// classify interprets the error of the Concat transaction. It returns retry if the row of a partial
+// upload has changed, because another instance won; otherwise err.
 func (c *concatenator) classify(ctx context.Context, j *concatRun, err error) (out outcome, _ error) {
 	for _, row := range j.rows {
 		if out, err = c.transitions.classify(ctx, row, err); err == nil {

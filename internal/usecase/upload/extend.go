@@ -55,8 +55,8 @@ func (r *appendRun) extend(ctx context.Context, p *partBody, whole drive.ByteSiz
 	return part, out, err
 }
 
-// writeExtend is extend without that look-up: OffsetMismatch means that r.offset is not the end of
-// the upload.
+// writeExtend appends p to the part at r.offset and returns the part as staged. OffsetMismatch
+// means that r.offset is not the end of the upload.
 func (r *appendRun) writeExtend(ctx context.Context, p *partBody, whole drive.ByteSize) (blob.Part, outcome, error) {
 	s, l := r.appender, r.upload
 	e := blob.Extend{N: int(r.offset / r.partSize), At: r.offset % r.partSize, Whole: whole}

@@ -140,7 +140,7 @@ func (l *liveUpload) setStagedIf(accepts int, row Row, staged blob.Staged) bool 
 	return true
 }
 
-// setStagedLocked is setStaged for a caller that holds l.mu.
+// setStagedLocked caches row and its staged parts. The caller holds l.mu.
 func (l *liveUpload) setStagedLocked(row Row, staged blob.Staged) {
 	l.parts, l.received = make(map[int]blob.Part, len(staged.Parts)), 0
 	for _, p := range staged.Parts {
@@ -205,7 +205,8 @@ func (l *liveUpload) invalidate() {
 	l.invalidateLocked()
 }
 
-// invalidateLocked is invalidate for a caller that holds l.mu.
+// invalidateLocked drops the cached row and parts, so that the next request reads them again. The
+// caller holds l.mu.
 func (l *liveUpload) invalidateLocked() {
 	l.setRowLocked(Row{})
 	l.resetHasherLocked()

@@ -94,7 +94,8 @@ func (a *appender) position(ctx context.Context, who drive.Who, id drive.UploadI
 	}, err
 }
 
-// offset is position for an upload that was active or parked when it was last read.
+// offset interrupts a running Append, then returns the row and the offset of an upload that was
+// open when it was last read. If the upload has ended meanwhile, the offset is its size.
 func (a *appender) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
 	l := a.table.acquire(id)
 	defer a.table.release(l)
@@ -201,7 +202,8 @@ func (l *liveUpload) cachedPosition(who drive.Who) (at cachedState, ready bool, 
 	return cachedState{l.row, l.offsetLocked(), len(l.writers)}, true, nil
 }
 
-// offsetLocked is prefix over the cached parts; it stops at the first gap. The caller holds l.mu.
+// offsetLocked returns the length of the cached prefix of the file, up to the first gap. The caller
+// holds l.mu.
 func (l *liveUpload) offsetLocked() drive.ByteSize {
 	for n := 0; ; n++ {
 		p, ok := l.parts[n]
@@ -259,7 +261,8 @@ func (a *appender) declareSize(ctx context.Context, who drive.Who, id drive.Uplo
 	return a.declare(ctx, who, l, size)
 }
 
-// declare is declareSize for a caller that holds the append lock.
+// declare sets the length of a file that was begun with unknown size; the same length again is no
+// error. The caller holds the append lock. Errors: as DeclareSize.
 func (a *appender) declare(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error {
 	return withRetry(func() (outcome, error) {
 		row, offset, err := a.prepare(ctx, who, l)
@@ -338,7 +341,8 @@ func (r Row) endsInTail(staged blob.Staged) bool {
 	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })
 }
 
-// closeTailAt is closeTail for a caller without the append lock.
+// closeTailAt acquires the append lock and turns the tail that ends an upload of size bytes into
+// its last part.
 func (a *appender) closeTailAt(ctx context.Context, who drive.Who, l *liveUpload, size drive.ByteSize) error {
 	end, err := l.lockAppend(ctx, func() {})
 	if err != nil {

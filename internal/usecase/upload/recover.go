@@ -18,7 +18,8 @@ const (
 // an hour, so that clients can return first.
 func (s *Sessions) LostTimers() { s.holdoff.noteLocal() }
 
-// NoteLoss is LostTimers for all instances: it records the loss in the database.
+// NoteLoss records in the database that timers were lost. Then no instance starts a reclaim from a
+// timer for an hour.
 func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.noteShared(ctx) }
 
 // Recover arms the timers of every upload that has not ended and lets interrupted seals and

@@ -181,6 +181,7 @@ func findRow(ctx context.Context, q sqldb.Querier, id drive.UploadID) (Row, erro
 	return r, nil
 }
 
+// insertRow inserts a new upload.
 func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	_, err := tx.Exec(ctx, `INSERT INTO uploads (`+rowColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.Account, r.User, r.Parent, r.Name, r.Conflict, r.Base, nullSize(r.Size), r.PartSize, r.MTime, r.Mime,

@@ -30,6 +30,7 @@ type schedule struct {
 	log          *slog.Logger
 }
 
+// parkKey returns the key of an upload's park timer.
 func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
 func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Abandon, ID: id} }
 

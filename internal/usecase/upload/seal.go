@@ -147,7 +147,9 @@ func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID
 	return at, err
 }
 
-// sealOpen is beginSeal for an upload that is active or parked.
+// sealOpen is the transition active or parked ⇒ sealing. It drains the writers, checks the parts,
+// fences the staging, commits and starts the seal. If the last part is still a tail it changes
+// nothing and sets tail. The caller holds the state lock.
 func (s *sealer) sealOpen(ctx context.Context, l *liveUpload, row Row, c Complete) (sealState, outcome, error) {
 	l.refuseParts(drive.Fail(drive.WrongState, "state", Sealing.Public()))
 	defer l.admitParts()
@@ -325,7 +327,8 @@ func (s *sealer) startSeal(l *liveUpload, row Row) *sealRun {
 	return s.startSealIn(l, row, s.disk.Room(row.Account))
 }
 
-// startSealIn is startSeal with disk space already reserved in room, which the seal takes over.
+// startSealIn returns the running seal of an upload in state sealing, or starts one with the disk
+// space reserved in room, which the seal takes over and closes. The caller holds the state lock.
 func (s *sealer) startSealIn(l *liveUpload, row Row, room *disk.Room) *sealRun {
 	if run, running := s.runningSeal(l); running {
 		room.Close()
@@ -349,7 +352,7 @@ func (s *sealer) startSealIn(l *liveUpload, row Row, room *disk.Room) *sealRun {
 	return run
 }
 
-// sealSafely is seal with panics turned into errors. Otherwise a restart would redo the same seal
+// sealSafely runs seal and turns a panic into an error, because a restart would redo the same seal
 // and crash again. After a panic the cached state is invalidated.
 func (s *sealer) sealSafely(ctx context.Context, l *liveUpload, row Row, run *sealRun) (left Row, out outcome, err error) {
 	defer func() {

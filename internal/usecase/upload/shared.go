@@ -71,7 +71,8 @@ func (s *Sessions) lastActive(l *liveUpload, row Row, staged blob.Staged, now dr
 	return min(now, s.lastSeen(l, row, staged, now))
 }
 
-// lastSeen is lastActive without that bound: it may exceed now if a clock ran ahead.
+// lastSeen returns when the upload was last active, in row time. It may exceed now if a clock ran
+// ahead.
 func (s *Sessions) lastSeen(l *liveUpload, row Row, staged blob.Staged, now drive.Time) drive.Time {
 	return max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now))
 }

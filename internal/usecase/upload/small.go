@@ -29,6 +29,7 @@ type smallFiles struct {
 	written atomic.Uint32 // counter for file names; starts at a random number
 }
 
+// newSmallFiles returns a smallFiles over the given services.
 func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *committer) *smallFiles {
 	f := &smallFiles{Parts: parts, disk: promises, generation: generation, committer: c}
 	f.written.Store(rand.Uint32())
@@ -137,7 +138,8 @@ func (f *smallFiles) drop(ctx context.Context, a *pendingFile) error {
 	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
 }
 
-// dropAll is drop for many files.
+// dropAll removes the contents of files that will not be published, in as few calls as the store
+// allows.
 func (f *smallFiles) dropAll(ctx context.Context, all []*pendingFile) error {
 	var errs []error
 	for some := range slices.Chunk(all, blob.MaxRemoved) {

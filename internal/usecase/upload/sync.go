@@ -53,8 +53,8 @@ func (s *pendingSync) wait() error {
 	return s.err
 }
 
-// waitFor is wait for at most limit. On timeout it returns errSyncPending: the caller rolls back,
-// calls wait and runs its transaction again.
+// waitFor blocks until the contents are durable, but at most for limit. On timeout it returns
+// errSyncPending: the caller rolls back, calls wait and runs its transaction again.
 func (s *pendingSync) waitFor(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -104,7 +104,8 @@ func (t *liveTable) load(ctx context.Context, l *liveUpload) (Row, error) {
 	})
 }
 
-// loadAuthorized is load for a request: NotFound or Forbidden if who may not continue the upload.
+// loadAuthorized returns the current row of an upload that who may continue; otherwise NotFound or
+// Forbidden. The caller holds the state lock.
 func (t *liveTable) loadAuthorized(ctx context.Context, who drive.Who, l *liveUpload) (row Row, err error) {
 	err = withRetry(func() (outcome, error) {
 		if row, err = t.load(ctx, l); err != nil {

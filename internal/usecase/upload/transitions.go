@@ -29,7 +29,8 @@ func (t *transitions) commit(ctx context.Context, l *liveUpload, was, want Row, 
 	return t.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
-// commitWith is commit that also runs also in the same transaction.
+// commitWith writes the transition from was to want together with its ledger move, runs also first
+// in the same transaction, and returns the new row.
 func (t *transitions) commitWith(
 	ctx context.Context, l *liveUpload, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error,
 ) (Row, outcome, error) {
@@ -103,8 +104,9 @@ func (t *transitions) fence(ctx context.Context, l *liveUpload, row Row) (blob.S
 	return staged, err
 }
 
-// fenceForReclaim is fence that tolerates a full disk. The fence then lasts only as long as this
-// process, and Remove needs no space.
+// fenceForReclaim closes the staging of an upload that is being reclaimed, and returns its content.
+// It tolerates a full disk: the fence then lasts only as long as this process, and Remove needs no
+// space.
 func (t *transitions) fenceForReclaim(ctx context.Context, l *liveUpload, row Row) (blob.Staged, error) {
 	staged, err := t.fence(ctx, l, row)
 	if drive.IsKind(err, drive.DiskFull) {

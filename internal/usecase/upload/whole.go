@@ -43,7 +43,8 @@ type Stored struct {
 	Digests digest.Set
 }
 
-// PutFile is PutWhole without the digests in its result.
+// PutFile stores a whole file like PutWhole and returns its node. created is false if it replaced a
+// file.
 func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
 	stored, err := s.PutWhole(ctx, who, p, body)
 	return stored.Node, stored.Created, err

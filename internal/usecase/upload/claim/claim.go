@@ -281,9 +281,9 @@ func (d *Desk) Match(ctx context.Context, q sqldb.Querier, c Claim, algo digest.
 	return d.match(ctx, q, c, algo, answer, nil)
 }
 
-// MatchLater is Match for content of any size and the answer stored in the challenge. It reads
-// slowly, in turns of the accounts, and polls wanted every few seconds. If that returns false it
-// fails with errUnwanted.
+// MatchLater returns the content that the answer stored in the challenge proves possession of;
+// zero: none. The content may have any size. MatchLater reads slowly, in turns of the accounts, and
+// polls wanted every few seconds. If that returns false it fails with errUnwanted.
 func (d *Desk) MatchLater(ctx context.Context, q sqldb.Querier, c Claim, wanted func(context.Context) bool) (drive.BlobID, error) {
 	end, err := d.later.Take(ctx, c.Account)
 	if err != nil {

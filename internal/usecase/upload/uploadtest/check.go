@@ -166,7 +166,7 @@ func (s *Site) Files(t T, who drive.Who) string {
 	return strings.Join(all, "\n")
 }
 
-// TryRead is Read of a file that may be missing.
+// TryRead returns the content of the file at path; false if the file is missing.
 func (s *Site) TryRead(t T, who drive.Who, path string) (data []byte, there bool) {
 	t.Helper()
 	_, err := s.Tree.Resolve(context.Background(), s.DB, who.Account, Path(t, path))

@@ -134,7 +134,7 @@ func (f *Fate) connector(dsn string) (driver.Connector, error) {
 	})
 }
 
-// injected is at for a call that returns a value.
+// injected makes the call do as the rule demands and returns its value, or zero with the error.
 func injected[V any](f *Fate, point string, do func() (V, error)) (v V, err error) {
 	err = f.at(point, func() (err error) {
 		v, err = do()

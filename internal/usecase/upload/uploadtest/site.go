@@ -43,7 +43,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Read is Now with the signature of a database clock.
+// Read returns the virtual time, with the signature of a database clock.
 func (c *Clock) Read(context.Context) (drive.Time, error) { return drive.TimeOf(c.Now()), nil }
 
 // Advance moves the clock forward by d.
