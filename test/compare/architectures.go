@@ -217,8 +217,10 @@ func (e *environment) start(ctx context.Context, t *table) error {
 		err = start(rabbit, "rabbitmq-server", services.Options{}, tools.RabbitMQ(e.servers["epmd"]))
 	}
 	if errors.Is(err, errSkipped) {
-		t.warn(text{"NO RABBITMQ: its rows are missing; apt-get install rabbitmq-server", "缺少 RABBITMQ：没有它的行；apt-get install rabbitmq-server"})
-		e.bench.say("\n!! NO RABBITMQ: %v\n", err)
+		lacking := text{"NO RABBITMQ: its rows are missing; apt-get install rabbitmq-server", "缺少 RABBITMQ：没有它的行；apt-get install rabbitmq-server"}
+		t.lacking = append(t.lacking, lacking)
+		t.warn(lacking)
+		e.bench.say("\n!! %s\n", lacking.en)
 		return nil
 	}
 	return err

@@ -172,8 +172,17 @@ func TestAMissingServiceIsLoud(t *testing.T) {
 	if !strings.Contains(log.String(), "NEEDY IS SKIPPED: MISSING: NO_SUCH_SERVICE") {
 		t.Errorf("the log says %q", log.String())
 	}
-	if err := runOne(t.Context(), needy, options{missingIsOK: true}, io.Discard, io.Discard); err != nil {
-		t.Error("with --allow-missing:", err)
+	lacking := comparison{name: "lacking", run: func(_ context.Context, _ *bench, t *table) error {
+		t.lacking = append(t.lacking, same("NO ROWS OF IT"))
+		return nil
+	}}
+	if err := runOne(t.Context(), lacking, options{}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "NO ROWS OF IT") {
+		t.Error("a table that lacks rows:", err)
+	}
+	for _, c := range []comparison{needy, lacking} {
+		if err := runOne(t.Context(), c, options{missingIsOK: true}, io.Discard, io.Discard); err != nil {
+			t.Errorf("%s with --allow-missing: %v", c.name, err)
+		}
 	}
 }
 

@@ -147,5 +147,8 @@ func runOne(ctx context.Context, c comparison, o options, out, log io.Writer) er
 	if err == nil && o.record != "" {
 		err = record(o.record, t)
 	}
+	if err == nil && len(t.lacking) > 0 && !o.missingIsOK {
+		err = fmt.Errorf("%s: %s; --allow-missing accepts it", c.name, t.lacking[0].en)
+	}
 	return err
 }

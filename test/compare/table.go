@@ -39,6 +39,7 @@ type table struct {
 
 	settings []text // versions of what is compared, and how it is set
 	warnings []text // what is missing in it, printed in front
+	lacking  []text // those of the warnings that fail the command unless --allow-missing is given
 	rows     [][]any
 
 	machine, load string
