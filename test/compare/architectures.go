@@ -96,11 +96,12 @@ type environment struct {
 	bench     *bench
 	db        *sql.DB
 	addresses map[string]string
+	prefix    string // of names; keys of the shared Redis with it are removed
 	servers   map[string]*services.Server // none of them in a fast run
 }
 
 func runArchitectures(ctx context.Context, b *bench, t *table) error {
-	e := &environment{bench: b, addresses: map[string]string{}, servers: map[string]*services.Server{}}
+	e := &environment{bench: b, prefix: unique(), addresses: map[string]string{}, servers: map[string]*services.Server{}}
 	if err := e.open(ctx, t); err != nil {
 		return err
 	}
@@ -150,6 +151,9 @@ func (e *environment) open(ctx context.Context, t *table) error {
 	if b.fast {
 		address, err := b.mysqlDatabase(ctx)
 		if err != nil {
+			return err
+		}
+		if _, e.prefix, err = b.redis(ctx); err != nil {
 			return err
 		}
 		e.addresses = map[string]string{"mysql": address, "redis": b.address["redis"], "kafka": b.address["kafka"]}
@@ -274,7 +278,7 @@ func (e *environment) measure(ctx context.Context, arch architecture, w workload
 			return nil, err
 		}
 	}
-	w.Name, w.Addresses = unique(), e.addresses
+	w.Name, w.Addresses = e.prefix+unique(), e.addresses
 	before := e.serverTime(arch)
 	c, err := startWorker(ctx, w, e.bench.log)
 	if err != nil {

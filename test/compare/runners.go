@@ -242,7 +242,11 @@ func (k kafkaTasks) run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return poll(ctx, k.take, k.produce) })
 	all.Go(func() error { return k.consume(ctx) })
-	return all.Wait()
+	err := all.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_, _ = kadm.NewClient(k.kafka).DeleteTopics(last, k.Name) // the broker may be away
+	return err
 }
 
 // delayQueue is a queue of RabbitMQ whose messages expire after the idle limit and are
