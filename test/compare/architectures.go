@@ -96,7 +96,7 @@ type environment struct {
 	bench     *bench
 	db        *sql.DB
 	addresses map[string]string
-	prefix    string // of names; keys of the shared Redis with it are removed
+	prefix    string                      // of names; keys of the shared Redis with it are removed
 	servers   map[string]*services.Server // none of them in a fast run
 }
 
