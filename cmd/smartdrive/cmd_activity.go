@@ -21,7 +21,7 @@ func newActivityCommand(of *cli) *cobra.Command {
 	limit := 50
 	cmd := &cobra.Command{
 		Use:   "activity [PATH]",
-		Short: "Show what happened, and who did it",
+		Short: "Show the activity log",
 		Long: `Show what was done in your drive, in the space //SPACE, or at a file or folder and what lies in it directly, the newest first. Each line ends with
 the id of the entry, and with what can be taken back: "smartdrive activity restore ID [PATH]".
 
@@ -111,7 +111,7 @@ func (c people) showHappened(h client.Happened) error {
 func (c people) activityRestore() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore ID [PATH]",
-		Short: "Take back what an entry tells of: bring a node back from the trash, or an older content, or move it back",
+		Short: "Undo an activity entry: restore an item or an older version, or move an item back",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, in, err := c.whereHappened(cmd.Context(), args[1:])

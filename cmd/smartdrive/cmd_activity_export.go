@@ -109,7 +109,7 @@ func (c people) activityExport() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{
 		Use:   "export [PATH]",
-		Short: "Write all of the activity as JSON lines, and go on where it stopped",
+		Short: "Export the activity log as JSON lines; a second run continues where the first stopped",
 		Long: `Write all that happened in your drive, in the space //SPACE, or at a file or folder and what lies in it directly, as far as it is kept.
 ` + exportActivityLong,
 		Example: `  smartdrive activity export > activity.ndjson
@@ -150,7 +150,7 @@ func (a *adminCLI) activityCommand() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{
 		Use:   "activity [NAME]",
-		Short: "Write logins, tokens, passwords, identity providers and settings of all users, or of one, as JSON lines",
+		Short: "Export the security log of all users, or of one, as JSON lines",
 		Long: `Write the logins of all users, the failed ones, tokens and app passwords, changes of passwords, identity providers, and settings of the server, or those of the user NAME. What
 users do with files is not among it. With MySQL the last minute is not, either. ` + exportActivityLong,
 		Example: `  smartdrive admin activity --output /var/log/smartdrive-activity.ndjson

@@ -27,7 +27,7 @@ func (a *adminCLI) userHandover() *cobra.Command {
 	f := new(handoverFlags)
 	cmd := &cobra.Command{
 		Use:   "handover NAME",
-		Short: "Give all files of a user who leaves to somebody else",
+		Short: "Transfer all files of a user to another user",
 		Long: `Give all files of a user who leaves to another user or to a space, into a new folder there, charged to the receiver. The user is disabled, signed out
 everywhere, and the links that the user gave out end; uploads are cancelled. What was shared by name stays shared. The files keep their versions, their dates and
 their place in the trash. It is refused, and nothing is changed, when the receiver has no room for all of it.

@@ -73,7 +73,7 @@ func (a *adminCLI) timersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks", Args: usageArgs(cobra.NoArgs), RunE: help}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "show KEY",
-		Short:   "Show one timer: what it waits for and when it is due, and its way from armed to applied when it has fired",
+		Short:   "Show one timer: its purpose, its due time, and its trace after it has fired",
 		Example: "  smartdrive admin timers show park/0198c0de-0000-7000-8000-000000000000",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,7 +146,7 @@ func (f finding) String() string {
 func (a *adminCLI) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "audit",
-		Short: "List what audits found, the newest first",
+		Short: "List audit findings, the newest first",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *connection) error {

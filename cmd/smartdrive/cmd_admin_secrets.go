@@ -17,7 +17,7 @@ func (a *adminCLI) secretsCommand() *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "rotate",
-		Short: "Invalidate all signed links by making a new secret",
+		Short: "Invalidate all signed links by creating a new secret",
 		Long: `Replace the secret that links are signed with. Signed links to files and zips become invalid, visitors of a share have to open
 it again, and senders of a collect link start over. Shares, collect links, their codes, logins and tokens stay valid and are
 encrypted with a new secret. Every link is read once; other instances follow within five seconds.

@@ -46,7 +46,7 @@ func (a *adminCLI) settingsCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use:   "reset NAME",
-			Short: "Give a setting its default again",
+			Short: "Reset a setting to its default",
 			Args:  usageArgs(cobra.ExactArgs(1)),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.changeSetting(cmd.Context(), http.MethodDelete, args[0], nil)

@@ -79,7 +79,7 @@ func (a *adminCLI) growthCommand() *cobra.Command {
 	days := 30
 	cmd := &cobra.Command{
 		Use:     "growth",
-		Short:   "Show what was charged to all accounts and what the disk had left, day by day",
+		Short:   "Show charged bytes and free disk space per day",
 		Example: "  smartdrive admin growth --days 365",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,7 +20,7 @@ import (
 
 func (a *adminCLI) userCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "user", Short: "Add, change, list and delete users, and hand their files over", Args: usageArgs(cobra.NoArgs), RunE: help,
+		Use: "user", Short: "Manage users and transfer their files", Args: usageArgs(cobra.NoArgs), RunE: help,
 	}
 	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userDisconnect(), a.userRm(), a.userLs(), a.userActivity())
 	return cmd
@@ -164,8 +164,8 @@ func (a *adminCLI) userRm() *cobra.Command {
 func (a *adminCLI) userDisconnect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "disconnect NAME",
-		Short: "End that a user can log in by the identity provider, and their logins by it",
-		Long: `End that a user can log in by the identity provider, and their logins by it. Somebody who has no password needs one first
+		Short: "Unlink a user from the identity provider and end the sessions it started",
+		Long: `Unlink a user from the identity provider and end the sessions it started. Somebody who has no password needs one first
 (smartdrive admin user set). Where whoever comes gets a user, the person gets a new one when they come again.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,7 +200,7 @@ func (a *adminCLI) userActivity() *cobra.Command {
 	types, limit := "", 50
 	cmd := &cobra.Command{
 		Use:   "activity NAME",
-		Short: "Show what happened to a user's account: logins, tokens, passwords, the identity provider, settings",
+		Short: "Show the security log of a user: logins, tokens, passwords, identity provider, settings",
 		Long: `Show the logins of a user, the failed ones, tokens and app passwords, changes of the password, the identity provider, and settings of the
 server that the user has changed, the newest first. Failed logins of an hour are one line. What the user does with files is not shown.`,
 		Example: "  smartdrive admin user activity wang --type login.failed",
@@ -270,7 +270,7 @@ func totalText(total *int64) string {
 func (a *adminCLI) ledgerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ledger NAME",
-		Short: "Show what a user is charged: finished, unfinished and reserved bytes, and those that are deleted and still on the disk",
+		Short: "Show the ledger of a user: finished, unfinished and reserved bytes, and deleted bytes still on disk",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {

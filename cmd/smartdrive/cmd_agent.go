@@ -108,7 +108,7 @@ func (c *cli) agentStatus() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "status [DIR]",
-		Short: "Show what an agent does: waiting, sending, sent, failed",
+		Short: "Show the state of an agent: documents waiting, being sent, sent, failed",
 		Long: `Show the state of the agent of a directory, whether it runs or not: files that wait or are being sent, files that are not taken
 and why, and the results of the last bundles. If some of them are not known here, the server is asked.
 

@@ -189,7 +189,7 @@ func (c bundleCommands) rejected() *cobra.Command {
 func (c bundleCommands) accept() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "accept BUNDLE PLACE --reason WHY", Short: "Accept a rejected document although rules are broken", Args: cobra.ExactArgs(2),
+		Use: "accept BUNDLE PLACE --reason WHY", Short: "Accept a rejected document despite broken rules", Args: cobra.ExactArgs(2),
 		Long: `Accept a document that was rejected because it breaks rules, or because the rules of its source do not want it. PLACE is what
 "bundles rejected" and "bundles show" print before the file. The record keeps who accepted it, when and why.`,
 		Example: `  smartdrive bundles accept 01a1fde0-0684-7632-9c57-826c40f6dcdf 1.3 --reason "the seller was asked"`,
@@ -223,7 +223,7 @@ var strayAdvice = map[string]string{
 
 func (c bundleCommands) strays() *cobra.Command {
 	return &cobra.Command{
-		Use: "strays", Short: "List what lies in /intake and is not taken in, and what to do", Args: cobra.NoArgs,
+		Use: "strays", Short: "List files below /intake that are not processed, and what to do", Args: cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllStrays(ctx), func(s client.Stray) error {
 				return c.cli.show(s, "%s  files: %d, changed %s\n      %s", s.Path, s.Files, s.ChangedAt.Local().Format("2006-01-02 15:04"), cmp.Or(strayAdvice[s.Reason], s.Reason))

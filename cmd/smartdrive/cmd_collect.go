@@ -13,7 +13,7 @@ import (
 func newCollectCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collect",
-		Short: "Create links by which others send files into a folder",
+		Short: "Create links for uploading files into a folder",
 		Long:  "Create, list and delete links by which anybody can send files into a folder. The files count towards your quota; senders do not see\nwhat is in the folder.",
 		Args:  cobra.NoArgs,
 		RunE:  help,

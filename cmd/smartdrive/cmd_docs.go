@@ -177,7 +177,7 @@ func (c documentCommands) settle() *cobra.Command {
 	var keep, conflict, source string
 	var everything bool
 	cmd := &cobra.Command{
-		Use: "settle [ID] --keep old|new", Short: "Decide which side of a conflict is true", Args: cobra.MaximumNArgs(1),
+		Use: "settle [ID] --keep old|new", Short: "Resolve a conflict by choosing one side", Args: cobra.MaximumNArgs(1),
 		Example: `  smartdrive docs settle 01a1fde0-0684-7632-9c57-826c40f6dcdf --keep new
   smartdrive docs settle --all --source acme --keep new`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,7 +22,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at an installation from outside, through its proxy",
+		Short: "Check an installation from outside, through its proxy",
 		Long: `Send requests as clients do, and say what a proxy in between does to them: limits of body size, buffering, time-outs, lost
 headers and methods, chunked bodies, ranges, paths, event streams, TLS, clock; and whether the server's disk has room. For what is wrong, the line of nginx, Caddy, Apache
 and Traefik to change is shown. It needs a login, of anybody, and changes nothing. An administrator is also told whether the

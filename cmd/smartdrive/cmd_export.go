@@ -260,7 +260,7 @@ func (c *cli) exportSupplement() *cobra.Command {
 	var sources map[string]string
 	cmd := &cobra.Command{
 		Use:   "supplement ID",
-		Short: "Request what was missing, from the same or from other sources",
+		Short: "Export the failed documents again, from the same or other sources",
 		Example: `  smartdrive export supplement ID
   smartdrive export supplement ID --complete --from 7=/found/x.pdf`,
 		Args: cobra.ExactArgs(1),

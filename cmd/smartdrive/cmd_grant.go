@@ -38,7 +38,7 @@ func (c people) grantSet() *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
 		Use:   "set PATH NAME ROLE",
-		Short: "Give a user or a group a role",
+		Short: "Grant a role to a user or a group",
 		Example: `  smartdrive grant set /Plans wang editor
   smartdrive grant set //Design Staff viewer --group --expires 30d`,
 		Args:              cobra.ExactArgs(3),
@@ -117,7 +117,7 @@ func (c people) grantRm() *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
 		Use:               "rm PATH NAME",
-		Short:             "Take a role away; your own, to leave",
+		Short:             "Remove a role; remove your own to leave a share",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {

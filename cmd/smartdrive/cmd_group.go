@@ -14,7 +14,7 @@ func newGroupCommand(of *cli) *cobra.Command {
 	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "group",
-		Short: "Make and change groups of users (administrators)",
+		Short: "Manage groups of users (administrators)",
 		Long:  `Make, list and delete groups, and put users into them. A group gets roles as a user does: "smartdrive grant set PATH NAME ROLE --group".`,
 		Args:  cobra.NoArgs,
 		RunE:  help,
@@ -57,7 +57,7 @@ func findGroup(ctx context.Context, api *client.Client, name string) (client.Gro
 func (c people) groupCreate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a group",
+		Short: "Create a group",
 		Args:  cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			g, err := client.NewSharing(api).CreateGroup(ctx, args[0])
@@ -72,7 +72,7 @@ func (c people) groupCreate() *cobra.Command {
 func (c people) groupRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
-		Short: "Delete groups: their members lose what they were given",
+		Short: "Delete groups; their members lose the access granted to the group",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {

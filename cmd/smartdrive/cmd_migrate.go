@@ -231,7 +231,7 @@ func (a *adminCLI) migratePercentCommand() *cobra.Command {
 	var users []string
 	cmd := &cobra.Command{
 		Use:     "percent N [--user NAME]...",
-		Short:   "In phase 3: let N percent of the accounts read from the new side, and those of the users that are named",
+		Short:   "Phase 3: read N percent of the accounts, and those of the named users, from the new side",
 		Example: "  smartdrive migrate percent 0 --user alice --user bob\n  smartdrive migrate percent 50\n  smartdrive migrate percent 50 --user ''",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

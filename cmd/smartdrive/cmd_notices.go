@@ -18,13 +18,14 @@ func newNoticesCommand(of *cli) *cobra.Command {
 	var unread bool
 	limit := 50
 	cmd := &cobra.Command{
-		Use:   "notices",
-		Short: "Show what you are told: shares, roles, exports, files that came",
-		Long: `Show your notices, the newest first: what was shared with you, roles that changed or end, exports that are ready, files that came by a collect link.
-Those that you have not read begin with a *.`,
-		Example: `  smartdrive notices --unread
-  smartdrive notices read --all
-  smartdrive notices settings --mail ann@example.org --channel collect=page`,
+		Use:     "notifications",
+		Aliases: []string{"notices"},
+		Short:   "List your notifications",
+		Long: `List your notifications, the newest first: what was shared with you, roles that changed or end, exports that are ready, files that came by a collect link.
+Unread notifications begin with a *.`,
+		Example: `  smartdrive notifications --unread
+  smartdrive notifications read --all
+  smartdrive notifications settings --mail ann@example.org --channel collect=page`,
 		Args: cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
 			left := limit
@@ -42,7 +43,7 @@ Those that you have not read begin with a *.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&unread, "unread", false, "only those that you have not read")
+	cmd.Flags().BoolVar(&unread, "unread", false, "only unread notifications")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many at most; 0 = all")
 	c.join(cmd, c.noticesRead(), c.noticesSettings(), c.noticesConfirm())
 	return cmd
@@ -74,14 +75,14 @@ func (c people) showNotice(n client.Notice) error {
 func (c people) noticesRead() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "read [ID...]", Short: "Mark notices as read",
+		Use: "read [ID...]", Short: "Mark notifications as read",
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			notices := client.NewNotices(api)
 			if len(args) > 0 && !all {
 				return notices.Read(ctx, args...)
 			}
 			if !all || len(args) > 0 {
-				return withCode(exitUsage, errors.New("name notices, or say --all"))
+				return withCode(exitUsage, errors.New("name notifications, or say --all"))
 			}
 			for n, err := range notices.List(ctx, true) {
 				if err != nil {
@@ -92,7 +93,7 @@ func (c people) noticesRead() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all that there are now")
+	cmd.Flags().BoolVar(&all, "all", false, "mark all current notifications")
 	return cmd
 }
 
@@ -116,9 +117,9 @@ func (c people) noticesSettings() *cobra.Command {
 	var channels map[string]string
 	cmd := &cobra.Command{
 		Use:   "settings",
-		Short: "Show and change how you are told",
-		Long: `Show how you are told, and change it. A channel is off, page, or mail, which is on the page, too. To an address that is new a code is sent:
-"smartdrive notices confirm CODE".`,
+		Short: "Show and change notification settings",
+		Long: `Show and change notification settings. A channel is off, page (on the web page), or mail (on the web page and by mail). A new address receives a code:
+"smartdrive notifications confirm CODE".`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
@@ -142,7 +143,7 @@ func (c people) noticesSettings() *cobra.Command {
 		if err := c.showNoticeSettings(s); err != nil || in.Address == nil || s.State != "asked" || c.json {
 			return err
 		}
-		_, err = fmt.Fprintln(c.out, "A code is on its way to that address: smartdrive notices confirm CODE")
+		_, err = fmt.Fprintln(c.out, "A code is on its way to that address: smartdrive notifications confirm CODE")
 		return err
 	})
 	cmd.Flags().StringVar(&address, "mail", "", "address for mail; empty for none")

@@ -20,7 +20,7 @@ func newSpaceCommand(of *cli) *cobra.Command {
 	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "space",
-		Short: "Work with spaces: drives that people share",
+		Short: "Manage spaces: drives shared by several people",
 		Long: `List spaces, and make, change and delete them. Files in a space have paths such as //SPACE/folder/file, which all commands take. The members
 of a space are who has a role at its top folder: see "smartdrive grant".`,
 		Args: cobra.NoArgs,
@@ -91,7 +91,7 @@ func (c people) spaceCreate() *cobra.Command {
 	var quota, manager string
 	cmd := &cobra.Command{
 		Use:     "create NAME",
-		Short:   "Make a space (administrators)",
+		Short:   "Create a space (administrators)",
 		Example: "  smartdrive space create Design --quota 500GiB --manager wang",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

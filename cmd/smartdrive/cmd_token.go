@@ -67,7 +67,7 @@ func (c tokens) create() *cobra.Command {
 	var life days
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token and print it, this once",
+		Short: "Create a token and print it once",
 		Example: `  smartdrive token create "my phone" --heads nextcloud
   smartdrive token create backup --scopes read --expires 90d`,
 		Args: cobra.ExactArgs(1),

@@ -16,7 +16,7 @@ func newWebhookCommand(of *cli) *cobra.Command {
 	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "webhook",
-		Short: "Send what happens to an address",
+		Short: "Manage webhooks",
 		Long: `Make, list and delete webhooks: addresses that are sent what happens in your drive, or in a space that you manage. Requests are signed as Standard
 Webhooks 1.0 says, with the secret that "smartdrive webhook create" shows once.`,
 		Args: cobra.NoArgs,
@@ -60,7 +60,7 @@ func (c people) webhookCreate() *cobra.Command {
 	var in client.NewWebhook
 	cmd := &cobra.Command{
 		Use:     "create URL",
-		Short:   "Make a webhook",
+		Short:   "Create a webhook",
 		Example: "  smartdrive webhook create https://example.org/hook --type node,grant --space Design",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
@@ -102,8 +102,8 @@ func (c people) webhookRotate() *cobra.Command {
 	keep := days{24 * time.Hour}
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
-		Short: "Give a webhook another secret",
-		Long: `Give a webhook another secret, which is shown once. For as long as --keep says, requests are signed with the old one, too, so that the receiver can
+		Short: "Rotate the secret of a webhook",
+		Long: `Rotate the secret of a webhook, which is shown once. For as long as --keep says, requests are signed with the old one, too, so that the receiver can
 change over.`,
 		Args: cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
@@ -126,7 +126,7 @@ func (c people) webhookReplay() *cobra.Command {
 	var since, event string
 	cmd := &cobra.Command{
 		Use:   "replay ID",
-		Short: "Send again all that happened since a day or a moment, or one event",
+		Short: "Redeliver one event, or all events since a time",
 		Args:  cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			hooks := client.NewWebhooks(api)

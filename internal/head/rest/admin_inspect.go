@@ -40,7 +40,7 @@ func (i inspection) routes() []route {
 			out:  []outcome{gives[Growth](200, "the days")},
 		}, {
 			method: "GET", path: "/admin/findings", need: admins, act: plain(i.listFindings), query: []param{limitParam, cursor},
-			does: "List what audits found, the newest first.",
+			does: "List audit findings, the newest first.",
 			out:  []outcome{gives[files.Page[Finding]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}

@@ -25,7 +25,7 @@ func (s spaces) grantRoutes() []route {
 			out:  []outcome{gives[files.Page[roleView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
 		}, {
 			method: "POST", path: at, need: write, act: byNodeTakes(s.files, s.grant), once: true,
-			does: "Give a user or a group a role at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
+			does: "Grant a role to a user or a group at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
 				"Of a node and the folders above it the nearest one decides that has a role for the user or the user's groups; `none` shuts out.",
 			out:   []outcome{gives[roleView](201, "the role")},
 			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},

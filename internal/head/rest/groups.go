@@ -23,7 +23,7 @@ func (g groups) routes() []route {
 			out:  []outcome{gives[files.Page[groupView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: groupsPath, need: admins, act: takes(g.create), once: true, created: groupsPath,
-			does: "Make a group of users, to share with all of them.",
+			does: "Create a group of users, to share with all of them.",
 			out:  []outcome{gives[groupView](201, "the group")}, fails: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
 		}, {
 			method: "GET", path: one, need: admins, act: byID(g.get),

@@ -23,7 +23,7 @@ func (n notices) routes() []route {
 			out: []outcome{gives[notify.Told](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: noticesPath + "/read", need: write, act: takes(n.read),
-			does: "Mark notices as read: some, or one and all that are older. May be repeated.",
+			does: "Mark notifications as read: some, or one and all that are older. May be repeated.",
 			out:  []outcome{gives[unreadView](200, "how many are left")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "GET", path: noticesPath + "/settings", need: read, act: plain(n.settings),

@@ -74,7 +74,7 @@ func (s signOns) adminRoutes() []route {
 	return []route{
 		{
 			method: "DELETE", path: "/admin/users/{id}/sign-on", need: admins, act: byID(s.disconnect),
-			does: "End that a user can log in by the identity provider, and their logins by it. Somebody without a password needs one first.",
+			does: "Unlink a user from the identity provider and end the sessions it started. Somebody without a password needs one first.",
 			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound},
 		},
 	}

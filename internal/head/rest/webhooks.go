@@ -23,7 +23,7 @@ func (w webhooks) routes() []route {
 			out:  []outcome{gives[files.Page[webhookView]](200, "all of them")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: webhooksPath, need: write, act: takes(w.create), once: true, secret: true, created: webhooksPath,
-			does: "Make a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
+			does: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
 				"The `secret` is in this answer alone.",
 			out: []outcome{gives[webhookView](201, "the webhook")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
 		}, {
@@ -36,7 +36,7 @@ func (w webhooks) routes() []route {
 			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "POST", path: one + "/secret", need: write, act: byIDTakes(w.rotate), once: true, secret: true,
-			does: "Give a webhook another secret, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
+			does: "Rotate the secret of a webhook, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
 			out:  []outcome{gives[webhookView](201, "the webhook, with its new secret")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "DELETE", path: one, need: write, act: byID(w.remove),
