@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// debian unpacks packages of the system's Debian (or of what derives from it), with the libraries
-// they need, below the cache. Nothing is installed, and no lists of the system are changed; it
-// needs no privileges.
+// debian unpacks Debian packages and their libraries into the cache and returns the directory. It
+// installs nothing, does not change the system's package lists and needs no privileges.
 func (t *Tools) debian(ctx context.Context, name string, packages ...string) (string, error) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		return "", errors.New("not on PATH, and no Debian to take it from")
@@ -24,11 +23,12 @@ func (t *Tools) debian(ctx context.Context, name string, packages ...string) (st
 	if err != nil {
 		return "", err
 	}
-	return t.fetched(name+"-"+release+"-"+runtime.GOARCH, func(dir string) error {
+	return t.cached(name+"-"+release+"-"+runtime.GOARCH, func(dir string) error {
 		return unpackDebs(ctx, dir, packages)
 	})
 }
 
+// unpackDebs downloads packages with their libraries and unpacks them into dir.
 func unpackDebs(ctx context.Context, dir string, packages []string) error {
 	work, err := os.MkdirTemp(dir, "debs-")
 	if err != nil {
@@ -36,7 +36,7 @@ func unpackDebs(ctx context.Context, dir string, packages []string) error {
 	}
 	defer os.RemoveAll(work)
 	if err := download(ctx, nil, work, packages); err != nil {
-		// the system's lists are missing or older than the mirror: take some of our own
+		// The system's package lists are missing or outdated: use our own.
 		private, err := update(ctx, work)
 		if err != nil {
 			return err
@@ -57,8 +57,7 @@ func unpackDebs(ctx context.Context, dir string, packages []string) error {
 	return nil
 }
 
-// update fetches lists of packages to a directory of our own and returns the options that make apt
-// use them.
+// update downloads package lists to work and returns the apt options that use them.
 func update(ctx context.Context, work string) ([]string, error) {
 	for _, dir := range []string{"state/lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(work, dir), 0o700); err != nil {
@@ -74,7 +73,7 @@ func update(ctx context.Context, work string) ([]string, error) {
 	return options, err
 }
 
-// download gets the packages and the libraries that they depend on.
+// download downloads the packages and their libraries into dir.
 func download(ctx context.Context, options []string, dir string, packages []string) error {
 	libraries, err := libraries(ctx, options, packages)
 	if err != nil {
@@ -86,9 +85,10 @@ func download(ctx context.Context, options []string, dir string, packages []stri
 	return err
 }
 
-// notNeeded are libraries that every Debian has, or that only scripts of installation use.
-var notNeeded = []string{"libc6", "libc-bin", "libpam", "libperl", "libdebian-installer", "libsemanage", "libtextwrap", "libnewt", "libselinux", "libaudit"}
+// skippedLibraries lists libraries that every Debian has, or that only installation scripts use.
+var skippedLibraries = []string{"libc6", "libc-bin", "libpam", "libperl", "libdebian-installer", "libsemanage", "libtextwrap", "libnewt", "libselinux", "libaudit"}
 
+// libraries returns the libraries that the packages depend on.
 func libraries(ctx context.Context, options, packages []string) ([]string, error) {
 	args := []string{
 		"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances",
@@ -101,7 +101,7 @@ func libraries(ctx context.Context, options, packages []string) ([]string, error
 	for line := range strings.Lines(out) {
 		name := strings.TrimSpace(line)
 		plain := !strings.HasPrefix(line, " ") && strings.HasPrefix(name, "lib") && !strings.HasSuffix(name, "-perl") && !strings.Contains(name, ":")
-		if plain && !slices.ContainsFunc(notNeeded, func(no string) bool { return strings.HasPrefix(name, no) }) {
+		if plain && !slices.ContainsFunc(skippedLibraries, func(no string) bool { return strings.HasPrefix(name, no) }) {
 			libs = append(libs, name)
 		}
 	}
@@ -109,13 +109,15 @@ func libraries(ctx context.Context, options, packages []string) ([]string, error
 	return slices.Compact(libs), nil
 }
 
+// apt returns a command of apt with the options.
 func apt(ctx context.Context, tool string, options []string, args ...string) *exec.Cmd {
 	all := append([]string{"-q", "-o", "APT::Sandbox::User="}, options...)
-	cmd := exec.CommandContext(ctx, tool, append(all, args...)...) //nolint:gosec // our own words
+	cmd := exec.CommandContext(ctx, tool, append(all, args...)...) // fixed arguments
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	return cmd
 }
 
+// codename returns the code name of the Debian release.
 func codename() (string, error) {
 	f, err := os.Open("/etc/os-release")
 	if err != nil {
@@ -127,10 +129,10 @@ func codename() (string, error) {
 			return strings.Trim(name, `"`), nil
 		}
 	}
-	return "unnamed", nil // Debian's unstable
+	return "unnamed", nil // Debian unstable
 }
 
-// unpacked is a program of unpacked packages: it finds their libraries first.
+// unpacked returns a program of unpacked packages that finds its libraries.
 func unpacked(root, path string) (program, error) {
 	var dirs []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {

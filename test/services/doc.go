@@ -1,20 +1,19 @@
-// Package services runs the real services that the cluster needs, without Docker and without
-// installing anything: MariaDB (or MySQL), Redis alone and as a cluster of three, Apache Kafka, and
-// an S3 store. "make services" runs one shared set of them for all tests of a checkout (Shared);
-// tests that kill, pause and restart services run their own (package test/cluster/rig).
+// Package services runs real services for tests of the cluster, without Docker and without
+// installing anything: MariaDB (or MySQL), Redis standalone and as a cluster of three, Apache
+// Kafka, and an S3 store. "make services" runs one shared set for all tests of a checkout (Shared).
+// Tests that kill, pause and restart services run their own (package test/cluster/rig).
 //
-// Programs come from PATH, or else from a cache, or else are fetched to it: MariaDB and Redis as
-// packages of Debian that are unpacked and not installed, Kafka's jars by Maven, the S3 gateway by
-// the Go toolchain; see Tools.
+// Programs come from PATH or from a cache, to which missing ones are downloaded: MariaDB and Redis
+// as unpacked Debian packages, Kafka's jars by Maven, the S3 gateway by the Go toolchain (Tools).
 //
-// Each process has a directory of its own:
+// Each process has its own directory:
 //
-//	DIR/data    what the service stores
-//	DIR/log     what it has said, appended to by each start
-//	DIR/ports   its ports on loopback; a restart takes the same ones
-//	DIR/pid     its process id; the process itself holds a lock on this file, which ends with it
-//	DIR/made    there is one when data is complete
+//	DIR/data   data of the service
+//	DIR/log    its output; each start appends
+//	DIR/ports  its ports on loopback; a restart uses the same
+//	DIR/pid    its process id; the process holds a lock on this file until it ends
+//	DIR/made   exists when data is complete
 //
-// The lock is what tells a process of ours from a stranger that got its id: only who holds the lock
-// is ever signalled.
+// The lock distinguishes our process from another one with the same id: only the holder of the lock
+// is signalled.
 package services

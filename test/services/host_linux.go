@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// detached is a process of its own session: ^C at the one who has started it is not for it.
+// detached starts the process in its own session, so that ^C does not reach it. With bound it ends
+// with the starting thread.
 func detached(bound bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if bound {
@@ -18,8 +19,8 @@ func detached(bound bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// paused tells whether every thread of a process stands still: the signal that stops them arrives
-// at each in its own time.
+// paused reports whether every thread of a process is stopped. The stop signal reaches threads at
+// different times.
 func paused(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -27,10 +28,10 @@ func paused(pid int) (bool, error) {
 	}
 	for _, thread := range threads {
 		stat, err := os.ReadFile(thread)
-		if err != nil { // it has ended
+		if err != nil { // the process has ended
 			continue
 		}
-		// proc_pid_stat(5): pid (comm) state ...; comm may hold anything
+		// proc_pid_stat(5): pid (comm) state ...; comm may contain anything
 		if _, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " "); !strings.HasPrefix(state, "T") {
 			return false, nil
 		}

@@ -14,7 +14,7 @@ const (
 	resumeSignal = syscall.SIGCONT
 )
 
-// waitLock waits for the lock.
+// waitLock waits for an exclusive lock on f.
 func waitLock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -22,6 +22,7 @@ func waitLock(f *os.File) error {
 	return nil
 }
 
+// kill sends a signal; a process that has ended is not an error.
 func kill(pid int, signal syscall.Signal) error {
 	if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal a service: %w", err)

@@ -17,10 +17,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// KafkaVersion is the Apache Kafka that is fetched.
+// KafkaVersion is the version of Apache Kafka to download.
 const KafkaVersion = "4.1.1"
 
-// pom names what a broker runs on. Kafka logs to slf4j; the simple one writes to standard error.
+// pom lists the dependencies of a broker. Kafka logs through slf4j; slf4j-simple writes to standard
+// error.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>smartdrive</groupId><artifactId>kafka</artifactId><version>1</version>
@@ -31,27 +32,26 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 `
 
-// broker is one Apache Kafka that is its own controller (KRaft).
+// broker is an Apache Kafka that is its own controller (KRaft).
 type broker struct {
 	java       program
 	jars       string
-	advertised string // instead of its own address
+	advertised string // address for clients instead of its own
 	session    time.Duration
 }
 
 const (
-	// briefSession is after which a killed broker may come back: a test waits for it.
-	briefSession = 3 * time.Second
-	// longSession lets a broker be starved by what else runs on the machine: without a heartbeat it
-	// takes no requests.
+	// shortSession is the time after which a killed broker may return, in tests that wait for it.
+	shortSession = 3 * time.Second
+	// longSession tolerates a busy machine: without heartbeats a broker accepts no requests.
 	longSession = 30 * time.Second
 )
 
-// Kafka returns a broker with its directory.
+// Kafka returns a broker with data in dir. It must be started.
 func (t *Tools) Kafka(ctx context.Context, dir string, o Options) (*Server, error) {
 	b := &broker{advertised: o.Advertised, session: longSession}
 	if o.Bound {
-		b.session = briefSession
+		b.session = shortSession
 	}
 	var err error
 	if b.java, err = java(ctx); err != nil {
@@ -63,6 +63,7 @@ func (t *Tools) Kafka(ctx context.Context, dir string, o Options) (*Server, erro
 	return &Server{Dir: dir, Bound: o.Bound, kind: b}, nil
 }
 
+// java returns a Java 17 or newer.
 func java(ctx context.Context) (program, error) {
 	p := program{path: filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java")}
 	if os.Getenv("JAVA_HOME") == "" {
@@ -75,7 +76,7 @@ func java(ctx context.Context) (program, error) {
 	return p, p.atLeast(ctx, 17, 0, "-version")
 }
 
-// kafkaJars are those of an installed Kafka, whose scripts are on PATH, or Maven's.
+// kafkaJars returns the directory of the jars of an installed Kafka, or of downloaded ones.
 func (t *Tools) kafkaJars(ctx context.Context) (string, error) {
 	if script, ok := lookPath("kafka-server-start.sh"); ok {
 		if script, err := filepath.EvalSymlinks(script); err == nil {
@@ -85,7 +86,7 @@ func (t *Tools) kafkaJars(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return t.fetched("kafka-"+KafkaVersion, func(dir string) error {
+	return t.cached("kafka-"+KafkaVersion, func(dir string) error {
 		if _, err := exec.LookPath("mvn"); err != nil {
 			return errors.New("not on PATH, and no Maven (mvn) to fetch it with")
 		}
@@ -93,16 +94,16 @@ func (t *Tools) kafkaJars(ctx context.Context) (string, error) {
 		if err := os.WriteFile(file, []byte(pom), 0o600); err != nil {
 			return err
 		}
-		_, err := output(exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, "dependency:copy-dependencies", //nolint:gosec // our words
+		_, err := output(exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, "dependency:copy-dependencies", // fixed arguments
 			"-DincludeScope=runtime", "-DoutputDirectory="+dir))
 		return err
 	})
 }
 
-func (b *broker) ports() int { return 2 } // clients, the controller
+func (b *broker) ports() int { return 2 } // clients and controller
 
-// properties are those of Kafka's own tests where they differ from its defaults: one replica of
-// everything, small offsets topics, no waiting for members. Topics are created by who needs them.
+// properties are the settings of Kafka's own tests where they differ from the defaults: one
+// replica, small offset topics, no initial rebalance delay. Topics are created explicitly.
 const properties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s
@@ -127,12 +128,14 @@ broker.session.timeout.ms=%[5]d
 broker.heartbeat.interval.ms=500
 `
 
+// configure writes the settings file and returns its path.
 func (b *broker) configure(s *Server) (string, error) {
 	file := s.path("server.properties")
 	advertised := cmp.Or(b.advertised, s.addr(0))
 	return file, os.WriteFile(file, fmt.Appendf(nil, properties, s.addr(0), s.addr(1), s.path("data"), advertised, b.session.Milliseconds()), 0o600)
 }
 
+// create formats the data directory.
 func (b *broker) create(_ context.Context, s *Server) error {
 	file, err := b.configure(s)
 	if err != nil {
@@ -141,7 +144,7 @@ func (b *broker) create(_ context.Context, s *Server) error {
 	return s.run(b.run("-Xmx128m", "kafka.tools.StorageTool", "format", "-t", clusterID(), "-c", file))
 }
 
-// clusterID is a random UUID in Kafka's spelling, which must not begin with a dash.
+// clusterID returns a random UUID in Kafka's encoding, which must not start with a dash.
 func clusterID() string {
 	for {
 		id := uuid.New()
@@ -151,9 +154,10 @@ func clusterID() string {
 	}
 }
 
+// run returns a command that runs a Java class of Kafka.
 func (b *broker) run(heap, class string, args ...string) *exec.Cmd {
 	flags := []string{
-		heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", // starts fast, stays small
+		heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", // fast start, little memory
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(b.jars, "*"), class,
@@ -161,11 +165,13 @@ func (b *broker) run(heap, class string, args ...string) *exec.Cmd {
 	return b.java.command(append(flags, args...)...)
 }
 
+// command returns the command of the broker.
 func (b *broker) command(s *Server) (*exec.Cmd, error) {
-	file, err := b.configure(s) // its ports may have changed
+	file, err := b.configure(s) // the ports may have changed
 	return b.run("-Xmx256m", "kafka.Kafka", file), err
 }
 
+// ready returns nil when the broker has joined its controller.
 func (b *broker) ready(ctx context.Context, s *Server) error {
 	c, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()), kgo.RequestRetries(0))
 	if err != nil {
@@ -179,4 +185,5 @@ func (b *broker) ready(ctx context.Context, s *Server) error {
 	return err
 }
 
+// url returns the bootstrap address.
 func (b *broker) url(s *Server) string { return s.Addr() }

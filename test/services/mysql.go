@@ -12,30 +12,29 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Options of a server for one test or for all.
+// Options configure a server.
 type Options struct {
-	// Durable makes the database survive the loss of the machine, not only that of the process, for
-	// each transaction. The shared server does without: it is slower, and a killed process loses
-	// nothing either way.
+	// Durable syncs each transaction of the database to disk, so that it survives the loss of the
+	// machine. Otherwise it survives only the loss of the process, which is faster.
 	Durable bool
-	// Snapshots has a Redis keep snapshots at its default intervals in place of the append-only
+	// Snapshots makes Redis write snapshots at its default intervals instead of the append-only
 	// file.
 	Snapshots bool
-	// Bound: see Server.
+	// Bound ends the process with its starter; see Server.Bound.
 	Bound bool
-	// Advertised is the address that a Kafka broker tells clients to use, where that is not its
-	// own: a proxy's.
+	// Advertised is the address that a Kafka broker returns to clients, if it is not its own: a
+	// proxy's.
 	Advertised string
 }
 
-// database is MariaDB, or MySQL where that is what PATH has.
+// database is MariaDB, or MySQL if found on PATH.
 type database struct {
 	server  program
 	mariadb bool
 	durable bool
 }
 
-// MySQL returns a database server with its directory.
+// MySQL returns a database server with data in dir. It must be started.
 func (t *Tools) MySQL(ctx context.Context, dir string, o Options) (*Server, error) {
 	db := &database{durable: o.Durable}
 	var err error
@@ -47,10 +46,12 @@ func (t *Tools) MySQL(ctx context.Context, dir string, o Options) (*Server, erro
 	return &Server{Dir: dir, Bound: o.Bound, kind: db}, err
 }
 
+// mysqld returns a database server program: MySQL 8, MariaDB 10.6 or later from PATH, or a
+// downloaded MariaDB.
 func (t *Tools) mysqld(ctx context.Context) (program, error) {
 	if path, ok := lookPath("mariadbd", "mysqld"); ok {
 		p := program{path: path}
-		if p.atLeast(ctx, 8, 0, "--version") == nil { // MySQL 8, or MariaDB 10.6 and later; there is no MariaDB 8 or 9
+		if p.atLeast(ctx, 8, 0, "--version") == nil { // MySQL 8, or MariaDB 10.6 and later; MariaDB 8 and 9 do not exist
 			return p, nil
 		}
 	}
@@ -64,7 +65,7 @@ func (t *Tools) mysqld(ctx context.Context) (program, error) {
 func (d *database) ports() int { return 1 }
 
 const (
-	// mysqlUser is the user that may do everything, and its password.
+	// mysqlUser is the name and the password of the user with all privileges.
 	mysqlUser = "smartdrive"
 	grants    = "CREATE DATABASE IF NOT EXISTS smartdrive;\n" +
 		"CREATE USER IF NOT EXISTS 'smartdrive'@'%' IDENTIFIED BY 'smartdrive';\n" +
@@ -89,6 +90,7 @@ func (d *database) create(_ context.Context, s *Server) error {
 	return s.run(install.command(args...))
 }
 
+// installer returns the program that creates the data directory of MariaDB.
 func (d *database) installer() (program, bool) {
 	p := d.server
 	if p.root != "" {
@@ -100,7 +102,8 @@ func (d *database) installer() (program, bool) {
 	return p, ok
 }
 
-// arguments are those that both preparing and serving need.
+// arguments returns the arguments common to preparing and running; first come directly after
+// --no-defaults.
 func (d *database) arguments(s *Server, first ...string) []string {
 	args := append([]string{"--no-defaults"}, first...)
 	args = append(args, "--datadir="+s.path("data"), "--tmpdir="+s.path("tmp"), "--innodb-log-file-size=50331648")
@@ -114,13 +117,13 @@ func (d *database) arguments(s *Server, first ...string) []string {
 }
 
 func (d *database) command(s *Server) (*exec.Cmd, error) {
-	flush, pool := "2", "268435456" // to the system at each commit, to the disk once a second
+	flush, pool := "2", "268435456" // written to the system at each commit, synced once a second
 	if d.durable {
 		flush, pool = "1", "67108864"
 	}
 	args := append(d.arguments(s),
 		"--port="+s.port(0), "--bind-address="+loopback, "--skip-name-resolve", "--skip-log-bin",
-		"--socket=mysqld.sock", "--pid-file=mysqld.pid", // below data; a full path may be too long for a socket
+		"--socket=mysqld.sock", "--pid-file=mysqld.pid", // relative to data: a full path may be too long for a socket
 		"--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin",
 		"--innodb-flush-log-at-trx-commit="+flush, "--innodb-buffer-pool-size="+pool,
 		"--max-connections=2000", "--init-file="+s.path("grants.sql"))

@@ -13,11 +13,11 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked")
 
-// lock opens a file and takes its lock, or says errLocked. A child that inherits the file holds the
-// lock, too.
+// lock opens a file and locks it exclusively, or fails with errLocked. A child process that
+// inherits the file also holds the lock.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -31,14 +31,16 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// closeNow closes what children that are being started must not have for even a moment: between
-// fork and exec a child has every open file of this process, and with it its locks and ports.
+// closeNow closes a file or listener that children must not inherit. It waits for concurrent forks,
+// because between fork and exec a child has every open file of this process, with its locks and
+// ports.
 func closeNow(c io.Closer) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	_ = c.Close() // nothing was written
 }
 
+// writePID writes the process id to the file.
 func writePID(f *os.File, pid int) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("write the process id: %w", err)
@@ -49,6 +51,7 @@ func writePID(f *os.File, pid int) error {
 	return nil
 }
 
+// readPID reads a process id; 0 if there is none.
 func readPID(path string) int {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -15,16 +15,17 @@ import (
 
 const loopback = "127.0.0.1"
 
-// Ports are taken from below those that systems hand out by themselves (Linux: from 32768, others:
-// from 49152), so that nobody's outgoing connection sits on one when a service comes back.
+// Ports are chosen below the ephemeral ports of systems (Linux: from 32768, others: from 49152), so
+// that no outgoing connection occupies the port of a restarting service.
 const firstPort, lastPort = 18000, 32000
 
-// reserved are ports that are held until the service takes them.
+// reserved holds ports until the service listens on them.
 type reserved struct {
 	numbers   []int
 	listeners []net.Listener
 }
 
+// release closes the listeners.
 func (r *reserved) release() {
 	for _, l := range r.listeners {
 		closeNow(l)
@@ -32,15 +33,16 @@ func (r *reserved) release() {
 	r.listeners = nil
 }
 
-// claimed are the ports that are this process's for as long as it lives, although nobody listens at
-// them all the time: a service is away while a test has killed it, and a network while a test has
-// cut it. Each is a locked file, and the system takes the locks back with the process.
+// claimed holds the ports that belong to this process until it ends, even while nobody listens on
+// them: a test may kill a service or cut a network. Each port is a locked file, which the system
+// unlocks when the process ends.
 var claimed struct {
 	sync.Mutex
 	ports map[int]*os.File
 }
 
-// claim makes a port this process's. again: it may be that already.
+// claim assigns a port to this process. It fails with errLocked if another process, or without
+// again this process, has claimed it.
 func claim(port int, again bool) error {
 	claimed.Lock()
 	defer claimed.Unlock()
@@ -65,8 +67,8 @@ func claim(port int, again bool) error {
 	return nil
 }
 
-// reserve takes the n ports that a file names, or others when they are not free, and writes them
-// there.
+// reserve takes the n ports listed in a file or, if they are not free, n others, which it writes to
+// the file.
 func reserve(path string, n int) (*reserved, error) {
 	known, err := readPorts(path)
 	if err == nil && len(known) == n {
@@ -91,8 +93,8 @@ func reserve(path string, n int) (*reserved, error) {
 	return r, nil
 }
 
-// FreePort returns a port of loopback that nobody else gets for as long as this process lives: the
-// system hands it out to nobody by itself, and neither does this package in any process.
+// FreePort returns a loopback port that neither the system nor this package, in any process,
+// assigns to others while this process runs.
 func FreePort() (int, error) {
 	r, err := listenAnywhere(1)
 	if err != nil {
@@ -102,6 +104,7 @@ func FreePort() (int, error) {
 	return r.numbers[0], nil
 }
 
+// readPorts reads the ports of a file.
 func readPorts(path string) ([]int, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -118,6 +121,7 @@ func readPorts(path string) ([]int, error) {
 	return ports, nil
 }
 
+// listen claims ports and listens on them.
 func listen(ports []int, again bool) (*reserved, error) {
 	r := &reserved{numbers: ports}
 	for _, port := range ports {
@@ -135,6 +139,7 @@ func listen(ports []int, again bool) (*reserved, error) {
 	return r, nil
 }
 
+// listenAnywhere listens on n random free ports.
 func listenAnywhere(n int) (*reserved, error) {
 	var last error
 	for range 100 {

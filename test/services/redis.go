@@ -9,20 +9,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// memory is redis-server with an append-only file that is synced once a second.
-type memory struct {
+// redisServer is a redis-server with an append-only file, synced once a second.
+type redisServer struct {
 	server    program
 	snapshots bool    // instead of the append-only file
-	cluster   bool    // a node of a cluster
-	of        *Server // the master of a replica
+	cluster   bool    // node of a cluster
+	master    *Server // for a replica: its master
 }
 
-// Redis returns a single Redis with its directory.
+// Redis returns a standalone Redis with data in dir. It must be started.
 func (t *Tools) Redis(ctx context.Context, dir string, o Options) (*Server, error) {
 	server, err := t.redisServer(ctx)
-	return &Server{Dir: dir, Bound: o.Bound, kind: &memory{server: server, snapshots: o.Snapshots}}, err
+	return &Server{Dir: dir, Bound: o.Bound, kind: &redisServer{server: server, snapshots: o.Snapshots}}, err
 }
 
+// redisServer returns Redis 7 or later from PATH, or a downloaded one.
 func (t *Tools) redisServer(ctx context.Context) (program, error) {
 	if path, ok := lookPath("redis-server"); ok {
 		p := program{path: path}
@@ -37,19 +38,19 @@ func (t *Tools) redisServer(ctx context.Context) (program, error) {
 	return unpacked(root, "usr/bin/redis-server")
 }
 
-func (m *memory) ports() int {
+func (m *redisServer) ports() int {
 	if m.cluster {
-		return 2 // clients, other nodes
+		return 2 // clients and other nodes
 	}
 	return 1
 }
 
-func (m *memory) create(context.Context, *Server) error { return nil }
+func (m *redisServer) create(context.Context, *Server) error { return nil }
 
-func (m *memory) command(s *Server) (*exec.Cmd, error) {
+func (m *redisServer) command(s *Server) (*exec.Cmd, error) {
 	args := []string{
 		"--port", s.port(0), "--bind", loopback, "--dir", s.path("data"), "--maxmemory-policy", "noeviction",
-		"--enable-debug-command", "local", // DEBUG SLEEP, DEBUG SET-TIME and their like, for tests
+		"--enable-debug-command", "local", // DEBUG SLEEP, DEBUG SET-TIME and others, for tests
 	}
 	if !m.snapshots {
 		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
@@ -57,40 +58,40 @@ func (m *memory) command(s *Server) (*exec.Cmd, error) {
 	if m.cluster {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-port", s.port(1), "--cluster-node-timeout", "5000")
 	}
-	if m.of != nil {
-		args = append(args, "--replicaof", loopback, m.of.port(0), "--repl-diskless-sync-delay", "0")
+	if m.master != nil {
+		args = append(args, "--replicaof", loopback, m.master.port(0), "--repl-diskless-sync-delay", "0")
 	}
 	return m.server.command(args...), nil
 }
 
-func (m *memory) ready(ctx context.Context, s *Server) error {
+func (m *redisServer) ready(ctx context.Context, s *Server) error {
 	db := client(s)
 	defer db.Close()
 	return db.Ping(ctx).Err()
 }
 
-func (m *memory) url(s *Server) string { return "redis://" + s.Addr() }
+func (m *redisServer) url(s *Server) string { return "redis://" + s.Addr() }
 
+// client returns a client without retries.
 func client(s *Server) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1})
 }
 
-// Cluster is a Redis Cluster of three masters.
+// Cluster is a Redis Cluster with three masters.
 type Cluster struct{ Nodes []*Server }
 
-// RedisCluster returns a cluster with the directories of its nodes below dir.
+// RedisCluster returns a cluster with the directories of its nodes below dir. It must be started.
 func (t *Tools) RedisCluster(ctx context.Context, dir string, o Options) (*Cluster, error) {
 	server, err := t.redisServer(ctx)
 	c := &Cluster{}
 	for _, name := range []string{"1", "2", "3"} {
-		node := &Server{Dir: dir + "/" + name, Bound: o.Bound, kind: &memory{server: server, cluster: true}}
+		node := &Server{Dir: dir + "/" + name, Bound: o.Bound, kind: &redisServer{server: server, cluster: true}}
 		c.Nodes = append(c.Nodes, node)
 	}
 	return c, err
 }
 
-// Start starts the nodes that do not run, makes a cluster of them, and waits until it serves every
-// key.
+// Start starts the nodes that do not run, forms the cluster, and waits until it serves every key.
 func (c *Cluster) Start(ctx context.Context) error {
 	for _, node := range c.Nodes {
 		if _, err := node.Launch(ctx); err != nil {
@@ -110,7 +111,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 
 const slots = 16384
 
-// join gives a node its share of the slots, unless it has one, and introduces it to the first.
+// join assigns node i its share of the slots, unless it has one, and connects it to the first node.
 func (c *Cluster) join(ctx context.Context, i int) error {
 	db := client(c.Nodes[i])
 	defer db.Close()
@@ -130,8 +131,8 @@ func (c *Cluster) join(ctx context.Context, i int) error {
 	return db.Do(ctx, "CLUSTER", "MEET", loopback, c.Nodes[0].port(0), c.Nodes[0].port(1)).Err()
 }
 
-// hasSlots reads CLUSTER NODES: the ninth word of the line of the node itself is its first range of
-// slots.
+// hasSlots reports whether the node that returned CLUSTER NODES has slots: the ninth word of its
+// own line.
 func hasSlots(nodes string) bool {
 	for line := range strings.Lines(nodes) {
 		if words := strings.Fields(line); len(words) > 2 && strings.Contains(words[2], "myself") {
@@ -141,7 +142,7 @@ func hasSlots(nodes string) bool {
 	return false
 }
 
-// Await waits until every node knows that the cluster serves all keys.
+// Await waits until every node reports that the cluster serves all keys.
 func (c *Cluster) Await(ctx context.Context) error {
 	for _, node := range c.Nodes {
 		db := client(node)
@@ -168,7 +169,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return nil
 }
 
-// URL is where clients find it, once it has been started.
+// URL returns the address for clients. The cluster must have been started.
 func (c *Cluster) URL() string {
 	addrs := make([]string, len(c.Nodes))
 	for i, node := range c.Nodes {

@@ -15,28 +15,29 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// VersityVersion is the S3 gateway that is fetched.
+// VersityVersion is the version of the S3 gateway to download.
 const VersityVersion = "v1.8.0"
 
 const (
-	s3Key    = "smartdrive" // and the secret
+	s3Key    = "smartdrive" // also the secret
 	s3Bucket = "smartdrive"
 )
 
-// gateway is versitygw, an S3 server over a directory.
+// gateway is versitygw, an S3 server on a directory.
 type gateway struct{ server program }
 
-// S3 returns an S3 server with its directory.
+// S3 returns an S3 server with data in dir. It must be started.
 func (t *Tools) S3(ctx context.Context, dir string, o Options) (*Server, error) {
 	server, err := t.versity(ctx)
 	return &Server{Dir: dir, Bound: o.Bound, kind: &gateway{server}}, err
 }
 
+// versity returns versitygw from PATH, or a downloaded one.
 func (t *Tools) versity(ctx context.Context) (program, error) {
 	if path, ok := lookPath("versitygw"); ok {
 		return program{path: path}, nil
 	}
-	dir, err := t.fetched("versitygw-"+VersityVersion, func(dir string) error {
+	dir, err := t.cached("versitygw-"+VersityVersion, func(dir string) error {
 		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", "github.com/versity/versitygw/cmd/versitygw@"+VersityVersion)
 		cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")
 		_, err := output(cmd)
@@ -50,20 +51,20 @@ func (t *Tools) versity(ctx context.Context) (program, error) {
 
 func (g *gateway) ports() int { return 1 }
 
-// create makes the place for metadata, for file systems without extended attributes, and that for
-// the versions of objects, for buckets that have them.
+// create creates the directories for metadata, used on file systems without extended attributes,
+// and for versions of objects.
 func (g *gateway) create(_ context.Context, s *Server) error {
 	return errors.Join(os.MkdirAll(s.path("sidecar"), 0o700), os.MkdirAll(s.path("versions"), 0o700))
 }
 
 func (g *gateway) command(s *Server) (*exec.Cmd, error) {
-	if err := mendMultiparts(s.path("data"), s.path("sidecar")); err != nil {
+	if err := repairMultiparts(s.path("data"), s.path("sidecar")); err != nil {
 		return nil, err
 	}
-	args := []string{"--port", s.Addr(), "--quiet", "--keep-alive", "posix"} // as other stores do
+	args := []string{"--port", s.Addr(), "--quiet", "--keep-alive", "posix"} // keep-alive as in other stores
 	if !hasAttributes(s.path("data")) {
 		args = append(args, "--sidecar", s.path("sidecar"))
-	} else if _, err := os.Stat(s.path("versions")); err == nil { // it was made by this release
+	} else if _, err := os.Stat(s.path("versions")); err == nil { // created by a release with versioning
 		args = append(args, "--versioning-dir", s.path("versions"))
 	}
 	cmd := g.server.command(append(args, s.path("data"))...)
@@ -71,12 +72,11 @@ func (g *gateway) command(s *Server) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// mendMultiparts takes back completions of multipart uploads that a kill has cut short. While
-// versitygw 1.8 puts an object together, the directory with the parts is called
-// <upload>.<etag>.inprogress; it looks for none when it starts, and answers from then on that the
-// object is there, which it is not. Metadata, where it has a tree of its own, has the same layout
-// as data.
-func mendMultiparts(data, metadata string) error {
+// repairMultiparts reverts completions of multipart uploads that were interrupted by a kill. During
+// a completion, versitygw 1.8 renames the directory with the parts to <upload>.<etag>.inprogress.
+// After a restart it does not recover it, and reports an object that does not exist. A separate
+// metadata tree has the same layout as data.
+func repairMultiparts(data, metadata string) error {
 	for _, tree := range []string{data, metadata} {
 		stuck, err := filepath.Glob(filepath.Join(tree, s3Bucket, ".sgwtmp", "multipart", "*", "*.inprogress"))
 		if err != nil {
@@ -89,7 +89,7 @@ func mendMultiparts(data, metadata string) error {
 				return err
 			}
 			id, _, _ := strings.Cut(filepath.Base(dir), ".")
-			if there { // only the parts had still to be deleted
+			if there { // only deleting the parts was unfinished
 				err = os.RemoveAll(dir)
 			} else {
 				err = os.Rename(dir, filepath.Join(uploads, id))
@@ -102,9 +102,10 @@ func mendMultiparts(data, metadata string) error {
 	return nil
 }
 
+// errFound ends the search of hasObject.
 var errFound = errors.New("found")
 
-// hasObject looks in the tree of a bucket for the object whose key has a SHA-256.
+// hasObject reports whether the bucket contains an object whose key has the SHA-256 sum.
 func hasObject(bucket, sum string) (bool, error) {
 	err := filepath.WalkDir(bucket, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -127,7 +128,7 @@ func hasObject(bucket, sum string) (bool, error) {
 	return false, err
 }
 
-// ready makes the bucket, too.
+// ready returns nil when the server works; it creates the bucket.
 func (g *gateway) ready(ctx context.Context, s *Server) error {
 	c, err := minio.New(s.Addr(), &minio.Options{Creds: credentials.NewStaticV4(s3Key, s3Key, ""), Region: "us-east-1", MaxRetries: 1})
 	if err != nil {

@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// SentinelName is the name of the master that Sentinels watch.
+// SentinelName is the name of the master watched by the Sentinels.
 const SentinelName = "main"
 
-// Sentinels are a Redis, a replica of it, and three Sentinels that put the replica in its place
-// when it does not answer for a second.
+// Sentinels is a Redis master, a replica and three Sentinels, which promote the replica when the
+// master does not answer for a second.
 type Sentinels struct {
-	Master, Replica *Server // as they begin
+	Master, Replica *Server // initial roles
 	Watchers        []*Server
 }
 
-// watcher is a Sentinel: redis-server in another mode.
-type watcher struct {
+// sentinel is a Sentinel, a redis-server in another mode.
+type sentinel struct {
 	server program
 	master *Server
 }
 
-// RedisSentinel returns them with their directories below dir.
+// RedisSentinel returns the servers with their directories below dir. They must be started.
 func (t *Tools) RedisSentinel(ctx context.Context, dir string, o Options) (*Sentinels, error) {
 	server, err := t.redisServer(ctx)
 	one := func(name string, k kind) *Server {
 		return &Server{Dir: filepath.Join(dir, name), Bound: o.Bound, kind: k}
 	}
-	s := &Sentinels{Master: one("master", &memory{server: server})}
-	s.Replica = one("replica", &memory{server: server, of: s.Master})
+	s := &Sentinels{Master: one("master", &redisServer{server: server})}
+	s.Replica = one("replica", &redisServer{server: server, master: s.Master})
 	for _, name := range []string{"1", "2", "3"} {
-		s.Watchers = append(s.Watchers, one(name, &watcher{server, s.Master}))
+		s.Watchers = append(s.Watchers, one(name, &sentinel{server, s.Master}))
 	}
 	return s, err
 }
 
-// Servers are all of them, each after those that it needs.
+// Servers returns all servers in the order of starting.
 func (s *Sentinels) Servers() []*Server { return append([]*Server{s.Master, s.Replica}, s.Watchers...) }
 
-// Start starts those that do not run, and waits until each Sentinel knows the replica and the
-// others.
+// Start starts the servers that do not run, and waits until each Sentinel knows the replica and the
+// other Sentinels.
 func (s *Sentinels) Start(ctx context.Context) error {
 	for _, one := range s.Servers() {
 		if err := one.Start(ctx); err != nil {
@@ -64,7 +64,7 @@ func (s *Sentinels) Start(ctx context.Context) error {
 	return nil
 }
 
-// URL is where clients find the master, whoever it is.
+// URL returns the address for clients, which find the present master through it.
 func (s *Sentinels) URL() string {
 	addrs := make([]string, len(s.Watchers))
 	for i, one := range s.Watchers {
@@ -73,12 +73,12 @@ func (s *Sentinels) URL() string {
 	return "redis://" + strings.Join(addrs, ",") + "?sentinel=" + SentinelName
 }
 
-func (w *watcher) ports() int { return 1 }
+func (w *sentinel) ports() int { return 1 }
 
-func (w *watcher) create(context.Context, *Server) error { return nil }
+func (w *sentinel) create(context.Context, *Server) error { return nil }
 
-// command writes the first configuration; a Sentinel keeps what it learns in the same file.
-func (w *watcher) command(s *Server) (*exec.Cmd, error) {
+// command writes the initial configuration. The Sentinel updates the same file.
+func (w *sentinel) command(s *Server) (*exec.Cmd, error) {
 	file := filepath.Join(s.path("data"), "sentinel.conf")
 	if _, err := os.Stat(file); err != nil {
 		text := fmt.Sprintf(`port %[1]s
@@ -94,10 +94,10 @@ sentinel failover-timeout %[3]s 10000
 	return w.server.command(file, "--sentinel"), nil
 }
 
-func (w *watcher) ready(ctx context.Context, s *Server) error {
+func (w *sentinel) ready(ctx context.Context, s *Server) error {
 	db := client(s)
 	defer db.Close()
 	return db.Ping(ctx).Err()
 }
 
-func (w *watcher) url(s *Server) string { return "redis://" + s.Addr() + "?sentinel=" + SentinelName }
+func (w *sentinel) url(s *Server) string { return "redis://" + s.Addr() + "?sentinel=" + SentinelName }

@@ -13,45 +13,48 @@ import (
 	"time"
 )
 
-// kind is what a service has to say about itself.
+// kind defines a service.
 type kind interface {
-	// ports is how many it listens at. The first is the one that clients use.
+	// ports returns the number of ports; the first is for clients.
 	ports() int
-	// create fills data, which is there and empty. It runs again when it did not come to its end.
+	// create fills the empty data directory. It is repeated if it was interrupted.
 	create(ctx context.Context, s *Server) error
-	// command is the program in the foreground.
+	// command returns the command that runs the service in the foreground.
 	command(s *Server) (*exec.Cmd, error)
-	// ready is nil when clients are served.
+	// ready returns nil when the service accepts clients.
 	ready(ctx context.Context, s *Server) error
-	// url is what SMARTDRIVE_TEST_<NAME> says; see internal/testkit/servicetest.
+	// url returns the value of SMARTDRIVE_TEST_<NAME>; see internal/testkit/servicetest.
 	url(s *Server) string
 }
 
-// Server is one process of a service. Its methods are not for concurrent use, but for URL and Addr
-// after Start.
+// Server is one process of a service. Its methods are not safe for concurrent use, except URL and
+// Addr after Start.
 type Server struct {
 	Dir string
-	// Bound ends the process together with the thread that has started it, where the system can do
-	// that. For tests, so that they leave nothing behind when they are killed.
+	// Bound ends the process when the thread that started it ends, if the system supports that, so
+	// that killed tests leave no processes.
 	Bound bool
 
-	kind  kind
-	taken []int // ports
+	kind        kind
+	portNumbers []int // ports, set by Launch
 }
 
-// URL is where clients find it, once it has been started.
+// URL returns the address for clients. The server must have been started.
 func (s *Server) URL() string { return s.kind.url(s) }
 
-// Addr is the host and the port that clients use, once it has been started.
+// Addr returns host and port for clients. The server must have been started.
 func (s *Server) Addr() string { return s.addr(0) }
 
+// addr returns host and port of port i.
 func (s *Server) addr(i int) string { return loopback + ":" + s.port(i) }
 
-func (s *Server) port(i int) string { return strconv.Itoa(s.taken[i]) }
+// port returns the number of port i.
+func (s *Server) port(i int) string { return strconv.Itoa(s.portNumbers[i]) }
 
+// path returns the path of a file in the server's directory.
 func (s *Server) path(name string) string { return filepath.Join(s.Dir, name) }
 
-// Start starts the process unless it runs, on the data that is there, and waits until it serves
+// Start starts the process on the existing data, unless it runs, and waits until it accepts
 // clients.
 func (s *Server) Start(ctx context.Context) error {
 	for {
@@ -62,26 +65,26 @@ func (s *Server) Start(ctx context.Context) error {
 		err = s.Await(ctx)
 		if started || !errors.Is(err, errEnded) {
 			return err
-		} // it was on its way out when we came
+		} // the running process was about to end: start it again
 	}
 }
 
-// Launch starts the process unless it runs, and does not wait until it serves clients. It returns
-// whether it was this call that has started it.
+// Launch starts the process unless it runs, without waiting until it accepts clients. It reports
+// whether it started the process.
 func (s *Server) Launch(ctx context.Context) (bool, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return false, fmt.Errorf("make the directory of a service: %w", err)
 	}
 	pid, err := lock(s.path("pid"))
 	if errors.Is(err, errLocked) {
-		s.taken, err = readPorts(s.path("ports"))
+		s.portNumbers, err = readPorts(s.path("ports"))
 		return false, err
 	}
 	if err != nil {
 		return false, err
 	}
-	defer pid.Close() // the process has it too: the lock stays
-	// The last process's id is nobody's.
+	defer pid.Close() // the process inherits the file and keeps the lock
+	// The id of the previous process is no longer valid.
 	if err := pid.Truncate(0); err != nil {
 		return false, fmt.Errorf("forget the process id: %w", err)
 	}
@@ -90,15 +93,15 @@ func (s *Server) Launch(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer ports.release()
-	s.taken = ports.numbers
+	s.portNumbers = ports.numbers
 	if err := s.create(ctx); err != nil {
 		return false, fmt.Errorf("make its data directory: %w", err)
 	}
-	ports.release() // it is the service's turn
+	ports.release() // the service listens now
 	return true, s.spawn(pid)
 }
 
-// create makes the data directory again unless it is complete.
+// create recreates the data directory unless it is complete.
 func (s *Server) create(ctx context.Context) error {
 	if _, err := os.Stat(s.path("made")); err == nil {
 		return nil
@@ -115,6 +118,7 @@ func (s *Server) create(ctx context.Context) error {
 	return os.WriteFile(s.path("made"), nil, 0o600)
 }
 
+// spawn starts the process, which inherits the locked file pid.
 func (s *Server) spawn(pid *os.File) error {
 	log, err := s.log()
 	if err != nil {
@@ -134,15 +138,16 @@ func (s *Server) spawn(pid *os.File) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
 	}
-	go cmd.Wait() //nolint:errcheck // reaps it; whether it is gone is asked of the lock
+	go cmd.Wait() // reaps the process; the lock shows whether it runs
 	return writePID(pid, cmd.Process.Pid)
 }
 
+// log opens the log file for appending.
 func (s *Server) log() (*os.File, error) {
 	return os.OpenFile(s.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// run runs a command that prepares data and puts what it says into the log.
+// run runs a command that prepares data and appends its output to the log.
 func (s *Server) run(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if log, e := s.log(); e == nil {
@@ -155,9 +160,11 @@ func (s *Server) run(cmd *exec.Cmd) error {
 	return nil
 }
 
+// errEnded reports that the process ended before it was ready.
 var errEnded = errors.New("the service has ended")
 
-// Await waits until it serves clients, and fails with the end of its log when it has ended instead.
+// Await waits until the service accepts clients. If the process ends first, it fails with errEnded
+// and the last line of the log.
 func (s *Server) Await(ctx context.Context) error {
 	var last error
 	err := poll(ctx, func() (bool, error) {
@@ -166,9 +173,9 @@ func (s *Server) Await(ctx context.Context) error {
 		last = s.kind.ready(try, s)
 		pid, runs := s.process()
 		if !runs {
-			return false, fmt.Errorf("%w: %s", errEnded, s.lastWords())
+			return false, fmt.Errorf("%w: %s", errEnded, s.lastLogLine())
 		}
-		return last == nil && pid != 0, nil // it may serve before its starter has written its id
+		return last == nil && pid != 0, nil // it may be ready before the starter has written its id
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("it is not ready: %w: %w", err, last)
@@ -176,7 +183,8 @@ func (s *Server) Await(ctx context.Context) error {
 	return err
 }
 
-func (s *Server) lastWords() string {
+// lastLogLine returns the last line of the log.
+func (s *Server) lastLogLine() string {
 	text, err := os.ReadFile(s.path("log"))
 	if err != nil {
 		return err.Error()
@@ -184,19 +192,19 @@ func (s *Server) lastWords() string {
 	return lastLine(string(text))
 }
 
+// lastLine returns the last line of text.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
 }
 
-// PID is the id of its process, 0 when it does not run.
+// PID returns the process id, or 0 if the process does not run.
 func (s *Server) PID() int {
 	pid, _ := s.process()
 	return pid
 }
 
-// process returns the id of its process, and whether there is one: while it is being started it has
-// no id yet.
+// process returns the process id and whether the process runs. While it starts, the id is 0.
 func (s *Server) process() (pid int, runs bool) {
 	f, err := lock(s.path("pid"))
 	if err == nil {
@@ -209,11 +217,11 @@ func (s *Server) process() (pid int, runs bool) {
 	return readPID(s.path("pid")), true
 }
 
-// Kill ends the process at once and waits until it is gone. The data stays as it is at that moment.
+// Kill kills the process and waits until it has ended. The data stays as it is.
 func (s *Server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
 
-// Wipe kills the process and forgets its data: the next Start begins with nothing, at the same
-// ports.
+// Wipe kills the process and marks its data as incomplete: the next Start begins without data, on
+// the same ports.
 func (s *Server) Wipe(ctx context.Context) error {
 	if err := s.Kill(ctx); err != nil {
 		return err
@@ -221,12 +229,12 @@ func (s *Server) Wipe(ctx context.Context) error {
 	return os.Remove(s.path("made"))
 }
 
-// patience is how long a service gets to stop in an orderly way.
-const patience = 20 * time.Second
+// stopTimeout is the time for an orderly stop.
+const stopTimeout = 20 * time.Second
 
-// Stop asks the process to end and waits until it is gone; after 20 s it is killed.
+// Stop terminates the process and waits until it has ended. After 20 s it kills the process.
 func (s *Server) Stop(ctx context.Context) error {
-	orderly, cancel := context.WithTimeout(ctx, patience)
+	orderly, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	if s.end(orderly, syscall.SIGTERM) == nil {
 		return nil
@@ -234,8 +242,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.Kill(ctx)
 }
 
+// end signals the process and waits until it has ended.
 func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
-	if err := errors.Join(s.signal(signal), s.Resume()); err != nil { // a paused one hears nothing but SIGKILL
+	if err := errors.Join(s.signal(signal), s.Resume()); err != nil { // a paused process reacts only to SIGKILL
 		return err
 	}
 	return poll(ctx, func() (bool, error) {
@@ -244,8 +253,8 @@ func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
 	})
 }
 
-// Pause stops the process without ending it and waits until it stands still: its connections stay
-// open and nothing answers. Resume ends that.
+// Pause stops all threads of the process and waits until they are stopped. Its connections stay
+// open without replies. Resume continues it.
 func (s *Server) Pause(ctx context.Context) error {
 	if err := s.signal(pauseSignal); err != nil {
 		return err
@@ -253,24 +262,24 @@ func (s *Server) Pause(ctx context.Context) error {
 	return AwaitPaused(ctx, s.PID())
 }
 
-// AwaitPaused waits until a process that was told to stop stands still: some of its threads go on
-// for a while.
+// AwaitPaused waits until all threads of a stopped process are stopped.
 func AwaitPaused(ctx context.Context, pid int) error {
 	return poll(ctx, func() (bool, error) { return paused(pid) })
 }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (s *Server) Resume() error { return s.signal(resumeSignal) }
 
+// signal signals the process, if it runs.
 func (s *Server) signal(signal syscall.Signal) error {
 	pid := s.PID()
 	if pid == 0 {
-		return nil // gone already
+		return nil // already ended
 	}
 	return kill(pid, signal)
 }
 
-// poll asks every 10 ms until it is done or fails, or the context ends.
+// poll calls done every 10 ms until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

@@ -12,31 +12,34 @@ import (
 	"time"
 )
 
-// Shared is the set of services that all tests of a checkout share, in a directory of the checkout.
+// Shared is the set of services shared by all tests of a checkout, in a directory of the checkout.
 type Shared struct {
 	Dir   string
 	Tools *Tools
 }
 
-// State is what there is of a service.
+// State is the result of starting a service.
 type State struct {
-	Name string // as SMARTDRIVE_TEST_<NAME> spells it, in lower case
-	URL  string // empty where there is none
+	Name string // as in SMARTDRIVE_TEST_<NAME>, in lower case
+	URL  string // empty if unavailable
 	How  string // such as "in 1.2 s"
-	Err  error  // why there is none
+	Err  error  // reason why it is unavailable
 }
 
-// Kfake in place of the address of a broker asks for a Kafka inside the test process; see
+// Kfake as the address of a broker requests a Kafka inside the test process; see
 // internal/testkit/servicetest.
 const Kfake = "kfake"
 
+// service is a server or a cluster.
 type service interface {
 	Start(ctx context.Context) error
 	URL() string
 }
 
+// names lists the services of the set.
 var names = []string{"mysql", "redis", "redis_cluster", "kafka", "s3"}
 
+// find returns a service of the set.
 func (s *Shared) find(ctx context.Context, name string) (service, error) {
 	dir := filepath.Join(s.Dir, name)
 	switch name {
@@ -53,9 +56,9 @@ func (s *Shared) find(ctx context.Context, name string) (service, error) {
 	}
 }
 
-// Up starts what does not run, all at once, and writes the file "env" with the address of each.
-// What the environment names is taken as it is. A service that cannot be had is not an error of Up:
-// its State says why.
+// Up starts the services that do not run, in parallel, and writes their addresses to the file
+// "env". Services with an address in the environment are not started. An unavailable service is not
+// an error of Up; its State has the reason.
 func (s *Shared) Up(ctx context.Context) ([]State, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the services: %w", err)
@@ -75,7 +78,7 @@ func (s *Shared) Up(ctx context.Context) ([]State, error) {
 	return states, s.write(states)
 }
 
-// guard is held by whoever starts or stops services here.
+// guard locks the set against concurrent starts and stops; the caller must close the file.
 func (s *Shared) guard() (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -84,10 +87,11 @@ func (s *Shared) guard() (*os.File, error) {
 	return f, waitLock(f)
 }
 
-// up: ours is what the last Up has written. An environment that says the same has read it there.
+// up starts one service unless the environment has an address other than ours, the one that the
+// last Up wrote.
 func (s *Shared) up(ctx context.Context, name, ours string) State {
 	if url := os.Getenv(variable(name)); url != "" && url != ours {
-		return State{Name: name, URL: url, How: given}
+		return State{Name: name, URL: url, How: fromEnvironment}
 	}
 	began := time.Now()
 	it, err := s.find(ctx, name)
@@ -100,17 +104,20 @@ func (s *Shared) up(ctx context.Context, name, ours string) State {
 	return State{Name: name, URL: it.URL(), How: fmt.Sprintf("in %.1f s", time.Since(began).Seconds())}
 }
 
-// given marks what the environment has named. In the file it is a comment behind the line.
-const given = "as the environment says"
+// fromEnvironment marks an address from the environment. In the file it is a comment after the
+// line.
+const fromEnvironment = "as the environment says"
 
+// variable returns the environment variable of a service.
 func variable(name string) string { return "SMARTDRIVE_TEST_" + strings.ToUpper(name) }
 
-// EnvFile names the file that Up writes, for a shell: set -a; . FILE; set +a.
+// EnvFile returns the path of the file with the addresses, for a shell: set -a; . FILE; set +a.
 func (s *Shared) EnvFile() string { return filepath.Join(s.Dir, "env") }
 
-// MissingFile names the file that Up writes with a line for each service that cannot be had.
+// MissingFile returns the path of the file with a line per unavailable service.
 func (s *Shared) MissingFile() string { return filepath.Join(s.Dir, "missing") }
 
+// write writes EnvFile and MissingFile.
 func (s *Shared) write(states []State) error {
 	var env, missing strings.Builder
 	for _, state := range states {
@@ -122,8 +129,8 @@ func (s *Shared) write(states []State) error {
 			}
 		}
 		switch {
-		case state.How == given:
-			fmt.Fprintf(&env, "%s='%s' # %s\n", variable(state.Name), url, given)
+		case state.How == fromEnvironment:
+			fmt.Fprintf(&env, "%s='%s' # %s\n", variable(state.Name), url, fromEnvironment)
 		case url != "":
 			fmt.Fprintf(&env, "%s='%s'\n", variable(state.Name), url)
 		}
@@ -131,7 +138,7 @@ func (s *Shared) write(states []State) error {
 	return errors.Join(replace(s.EnvFile(), env.String()), replace(s.MissingFile(), missing.String()))
 }
 
-// Missing is the line that says why there is none.
+// Missing returns the line that explains why the service is unavailable.
 func (s State) Missing() string {
 	line := fmt.Sprintf("%s: %v", s.Name, s.Err)
 	if s.Name == "kafka" {
@@ -140,7 +147,7 @@ func (s State) Missing() string {
 	return line
 }
 
-// replace writes a file in one step: a shell may be reading it.
+// replace writes a file atomically, because a shell may be reading it.
 func replace(path, text string) error {
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return err
@@ -148,15 +155,15 @@ func replace(path, text string) error {
 	return os.Rename(path+".new", path)
 }
 
-// env reads the addresses of our own services that the last Up has written.
+// env reads the addresses of our own services from EnvFile.
 func (s *Shared) env() map[string]string {
 	env := map[string]string{}
 	text, err := os.ReadFile(s.EnvFile())
 	if err != nil {
-		return env // the first time
+		return env // no earlier run
 	}
 	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasSuffix(value, given) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasSuffix(value, fromEnvironment) {
 			env[name] = strings.Trim(value, "'")
 		}
 	}
@@ -166,16 +173,16 @@ func (s *Shared) env() map[string]string {
 // Process is a process of the set.
 type Process struct {
 	Name string // "kafka", "redis_cluster/2"
-	PID  int    // 0: it does not run
+	PID  int    // 0: not running
 	dir  string
 }
 
-// Processes are those that have been started here at any time.
+// Processes returns all processes ever started in the directory.
 func (s *Shared) Processes() ([]Process, error) {
 	var all []Process
 	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // nothing was ever started, or a service is at work on its data
+			return nil // nothing was started, or a service is changing its data
 		}
 		if err != nil || d.Name() != "pid" {
 			if err == nil && d.IsDir() && d.Name() == "data" {
@@ -191,8 +198,8 @@ func (s *Shared) Processes() ([]Process, error) {
 	return all, err
 }
 
-// Down stops them all, each at once, and removes their data: tests leave gigabytes in the object
-// store. Their logs and their ports stay.
+// Down stops all processes in parallel and deletes their data, because tests leave gigabytes in the
+// object store. Logs and ports remain.
 func (s *Shared) Down(ctx context.Context) error {
 	all, err := s.Processes()
 	if err != nil || len(all) == 0 {
@@ -216,7 +223,7 @@ func (s *Shared) Down(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeData leaves of the directory of a service its log and its ports.
+// removeData deletes everything in the directory of a service except its log and its ports.
 func removeData(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

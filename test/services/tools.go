@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Tools finds the programs of services. Open makes one.
+// Tools finds and downloads the programs of services. Use Open.
 type Tools struct {
-	cache string
-	say   func(string) // nil: nothing is fetched
+	cache  string
+	report func(string) // reports downloads; nil: nothing is downloaded
 }
 
-// Checkout is the directory with go.mod, here or above.
+// Checkout returns the nearest directory with go.mod, from the working directory upwards.
 func Checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -35,12 +35,11 @@ func Checkout() (string, error) {
 	}
 }
 
-// Open returns tools that take programs from PATH or from the cache. With say, what is in neither
-// is fetched, and say hears of it.
+// Open returns Tools that take programs from PATH or the cache. If say is not nil, missing programs
+// are downloaded to the cache, and each download is reported to say.
 //
-// The cache is SMARTDRIVE_SERVICES_CACHE, or else smartdrive-services in the user's cache
-// directory, so that a fresh checkout fetches nothing again, or else below the checkout, for users
-// without a home.
+// The cache is SMARTDRIVE_SERVICES_CACHE, else smartdrive-services in the user's cache directory,
+// which several checkouts share, else a directory in the checkout, for users without a home.
 func Open(checkout string, say func(string)) *Tools {
 	cache := filepath.Join(checkout, ".services", "cache")
 	if dir := os.Getenv("SMARTDRIVE_SERVICES_CACHE"); dir != "" {
@@ -51,24 +50,25 @@ func Open(checkout string, say func(string)) *Tools {
 			cache = shared
 		}
 	}
-	return &Tools{cache: cache, say: say}
+	return &Tools{cache: cache, report: say}
 }
 
-// A program is how to run something that is not where its packager thinks it is.
+// program is an executable, possibly unpacked outside of its usual directories.
 type program struct {
 	path string
-	root string   // of the unpacked packages; empty for a program on PATH
+	root string   // directory of the unpacked packages; empty for a program on PATH
 	env  []string // added to the environment
 }
 
+// command returns a command that runs the program.
 func (p program) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(p.path, args...) //nolint:noctx,gosec // services outlive who starts them; the path is what lookPath found
+	cmd := exec.Command(p.path, args...) // services outlive their starter; the path is from lookPath
 	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
 }
 
-// lookPath finds one of the names on PATH or where Debian keeps daemons, which is not on a user's
-// PATH.
+// lookPath finds one of the names on PATH or in the directories of daemons, which are not on a
+// user's PATH.
 func lookPath(names ...string) (string, bool) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -85,8 +85,8 @@ func lookPath(names ...string) (string, bool) {
 
 var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// atLeast asks a program for its version ("8.0.36", "10.11", "17.0.2") and says whether it is new
-// enough.
+// atLeast runs the program with flag to get its version ("8.0.36", "10.11", "17.0.2"), and returns
+// an error if it is older than major.minor.
 func (p program) atLeast(ctx context.Context, major, minor int, flag string) error {
 	cmd := exec.CommandContext(ctx, p.path, flag) //nolint:gosec // see command
 	cmd.Env = append(os.Environ(), p.env...)
@@ -106,16 +106,17 @@ func (p program) atLeast(ctx context.Context, major, minor int, flag string) err
 	return nil
 }
 
+// errNotFetched reports a program that may not be downloaded.
 var errNotFetched = errors.New("not on PATH and not in the cache (\"make services\" fetches it)")
 
-// fetched returns a directory of the cache, which make fills the first time. It is complete or not
-// there; of two processes that want it one makes it.
-func (t *Tools) fetched(name string, fill func(dir string) error) (string, error) {
+// cached returns a directory of the cache and, on first use, fills it with fill. The directory is
+// complete or does not exist; concurrent processes wait for one to fill it.
+func (t *Tools) cached(name string, fill func(dir string) error) (string, error) {
 	final := filepath.Join(t.cache, name)
 	if _, err := os.Stat(final); err == nil {
 		return final, nil
 	}
-	if t.say == nil {
+	if t.report == nil {
 		return "", errNotFetched
 	}
 	if err := os.MkdirAll(t.cache, 0o700); err != nil {
@@ -130,12 +131,13 @@ func (t *Tools) fetched(name string, fill func(dir string) error) (string, error
 		return "", err
 	}
 	if _, err := os.Stat(final); err == nil {
-		return final, nil // another process was faster
+		return final, nil // filled by another process meanwhile
 	}
-	t.say("fetch " + name)
+	t.report("fetch " + name)
 	return final, fillOnce(final, fill)
 }
 
+// fillOnce fills a temporary directory and renames it to final.
 func fillOnce(final string, fill func(dir string) error) error {
 	partial := final + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
@@ -150,8 +152,7 @@ func fillOnce(final string, fill func(dir string) error) error {
 	return os.Rename(partial, final)
 }
 
-// output runs a command that fetches something. Its error carries the last line of what the command
-// said.
+// output runs a command and returns its output. The error contains the last line of the output.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

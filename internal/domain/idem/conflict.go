@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// MaxConflicts is how many conflicts a user has at most; the oldest make room.
+	// MaxConflicts is the greatest number of conflicts per user; further ones evict the oldest.
 	MaxConflicts = 1000
-	// maxConflictBody is how many bytes of a refused request's body are kept.
+	// maxConflictBody bounds the stored bytes of a refused request's body.
 	maxConflictBody = 4 << 10
-	conflictLife    = 90 * 24 * time.Hour
+	conflictKeep    = 90 * 24 * time.Hour
 )
 
-// Conflict is a creation that was refused because its key had been used for another request: a
-// debit that is repeated with another amount (SOURCES I4). It stays in the list of the user until a
-// person has decided what was meant and settles it.
+// Conflict is a creation that was refused because its idempotency key had been used for another
+// request, such as a debit that is repeated with another amount (SOURCES I4). It stays in the
+// user's list until a person resolves it with Settle.
 type Conflict struct {
 	ID      drive.ConflictID `json:"id"`
 	Method  string           `json:"method"`
@@ -32,17 +32,17 @@ type Conflict struct {
 	LastAt  drive.Time       `json:"last_at"`
 }
 
-// Conflicts are the conflicts of all users. It is safe for concurrent use.
+// Conflicts stores the conflicts of all users. It is safe for concurrent use.
 type Conflicts struct {
 	db  *sqldb.DB
 	opt Options
 }
 
-// NewConflicts returns the conflicts kept in db.
+// NewConflicts returns the conflicts stored in db.
 func NewConflicts(db *sqldb.DB, opt Options) *Conflicts { return &Conflicts{db, opt.withDefaults()} }
 
-// Record adds a refused request to its user's list, or counts it again if it is there. body is the
-// request's body; it is not kept for a Secret request.
+// Record adds a refused request to its user's list, or counts a known one again. body is the
+// request's body; that of a Secret request is not stored.
 func (c *Conflicts) Record(ctx context.Context, req Request, body []byte) error {
 	if req = req.scoped(); req.Secret || !utf8.Valid(body) {
 		body = nil
@@ -69,8 +69,9 @@ func (c *Conflicts) Record(ctx context.Context, req Request, body []byte) error 
 	return nil
 }
 
-// List returns a page of a user's conflicts, the oldest first, and the cursor of the next page, ""
-// on the last. A cursor that List did not make is CursorInvalid.
+// List returns a page of up to limit conflicts of a user, the oldest first, and the cursor of the
+// next page ("" after the last). cursor is "" for the first page. An invalid cursor fails with
+// CursorInvalid.
 func (c *Conflicts) List(ctx context.Context, user drive.UserID, cursor string, limit int) ([]Conflict, string, error) {
 	if cursor != "" {
 		if _, err := drive.ParseID[drive.ConflictID](cursor); err != nil {
@@ -91,7 +92,7 @@ func (c *Conflicts) List(ctx context.Context, user drive.UserID, cursor string, 
 	return all[:limit], all[limit-1].ID.String(), nil
 }
 
-// Settle removes a conflict from its user's list. NotFound if it is not there.
+// Settle removes a conflict from its user's list, or fails with NotFound.
 func (c *Conflicts) Settle(ctx context.Context, user drive.UserID, id drive.ConflictID) error {
 	return c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE id = ? AND user_id = ?", id, user)
@@ -105,9 +106,10 @@ func (c *Conflicts) Settle(ctx context.Context, user drive.UserID, id drive.Conf
 	})
 }
 
-// Purge removes conflicts that were not repeated for 90 days. It may stop anywhere, and run twice.
+// Purge deletes conflicts that did not recur for 90 days, in batches. It can be interrupted and may
+// run concurrently.
 func (c *Conflicts) Purge(ctx context.Context, now time.Time) error {
-	before := drive.TimeOf(now.Add(-conflictLife))
+	before := drive.TimeOf(now.Add(-conflictKeep))
 	for more := true; more; {
 		err := c.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			var last drive.Time
@@ -125,7 +127,7 @@ func (c *Conflicts) Purge(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Forget removes all conflicts of a user who is about to be purged.
+// Forget deletes all conflicts of a user, in the transaction that prepares the user's deletion.
 func (c *Conflicts) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM key_conflicts WHERE user_id = ?", user); err != nil {
 		return fmt.Errorf("delete conflicts of %s: %w", user, err)

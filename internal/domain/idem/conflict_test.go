@@ -67,13 +67,13 @@ func TestADebitWithAnotherAmountGoesToAPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, conflicts.Settle(t.Context(), f.user, all[0].ID), drive.NotFound)
-	if err := conflicts.Purge(t.Context(), f.clock.Now().Add(conflictLife)); err != nil {
+	if err := conflicts.Purge(t.Context(), f.clock.Now().Add(conflictKeep)); err != nil {
 		t.Fatal(err)
 	}
 	if len(list()) != 1 {
 		t.Error("one that was repeated within 90 days is gone")
 	}
-	if err := conflicts.Purge(t.Context(), f.clock.Now().Add(conflictLife+time.Second)); err != nil {
+	if err := conflicts.Purge(t.Context(), f.clock.Now().Add(conflictKeep+time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if all := list(); len(all) != 0 {

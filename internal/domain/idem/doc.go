@@ -1,36 +1,36 @@
-// Package idem makes sure that a creation that is requested twice happens once: idempotency keys,
-// prepare ids and the limit on double clicks.
+// Package idem makes repeated creations idempotent: idempotency keys, prepare ids, and limits on
+// double clicks.
 //
 // # Keys
 //
-// The key's row, the effect and the response are one transaction (Keys.Do): a crash before the
-// commit leaves none of them, a reply lost after it is repeated from the row. Only success is
-// stored; a refusal leaves no trace and may be tried again under the same key. The row is inserted
-// first, which on SQLite means nothing (one writer) and on a database with row locks makes a
-// concurrent user of the key wait on the unique row until the first has committed (and then gets
-// its response) or rolled back (and then goes first); when that wait times out the answer is
-// InProgress.
+// The row of the key, the effect and the response are committed in one transaction (Keys.Do). A
+// crash before the commit leaves none of them. After a lost reply, a retry gets the stored
+// response. Only successes are stored: a refused request can be repeated under the same key. The
+// row is inserted first. On a database with row locks, a concurrent request with the key then waits
+// for the unique row: until the first commits (and returns its response) or rolls back (and takes
+// its place). If that wait times out, the request fails with InProgress. SQLite has a single
+// writer.
 //
-// An effect that is more than one transaction does its preparation outside and under a name of its
-// own, so that what the loser prepared can be thrown away:
+// An effect that needs more than one transaction prepares its data outside, under its own name, so
+// that the data of a losing request can be discarded:
 //
 //	if resp, ok, err := keys.Lookup(ctx, db, req); err != nil || ok { return resp, err }
 //	id := drive.NewID[drive.UploadID]()
-//	prepare(id)                                                   // a directory that nobody else knows of
+//	prepare(id)                                                   // a directory that no other request knows
 //	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 //		resp, err = keys.Do(ctx, tx, req, func(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) { ... })
-//		return err                                                // always: it takes the key's row back
+//		return err                                                // always: it rolls back the row of the key
 //	})
 //	if err != nil || resp.Replayed { discard(id) }
 //
-// A request's fingerprint is stored for a day: it must not be made of a low-entropy secret such as
-// a password.
+// The fingerprint of a request is stored for a day. It must not be computed from a low-entropy
+// secret such as a password.
 //
 // # Prepare ids
 //
-// A prepare id is a key that the server made and signed, with its end inside it. Nothing is stored
-// when it is handed out. Past its end it is Gone, whatever rows there are; a row lives longer than
-// any prepare id that could have made it (keyLife is twice PrepareLife), so removing rows can never
-// make a used id new again. It works for one creation only, whatever route it is sent to. A clock
-// set back by more than keyLife - PrepareLife after a purge would break this; nothing less does.
+// A prepare id is a key that the server creates and signs; it contains its expiry time. Nothing is
+// stored when it is issued. After its expiry it is Gone, whatever rows exist. A row outlives every
+// prepare id that could have created it (keyLife is twice PrepareLife), so purging rows never makes
+// a used id valid again. A prepare id works for one creation on any route. Only a clock that is set
+// back by more than keyLife - PrepareLife after a purge would break this.
 package idem

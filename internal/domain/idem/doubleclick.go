@@ -11,39 +11,41 @@ import (
 )
 
 const (
-	clickRate  = 100      // operations a second, by user and operation
-	clickBurst = 200      // at once
-	maxClicks  = 16 << 10 // users and operations remembered, about 3 MiB
+	clickRate  = 100      // operations per second, user and operation
+	clickBurst = 200      // operations at once
+	maxClicks  = 16 << 10 // users and operations in memory, about 3 MiB
 )
 
-// DoubleClick limits how often a user repeats an operation (SOURCES I3). It is the courtesy in
-// front of the keys, not the protection: each process counts for itself, and where its memory is
-// full it forgets whom it heard of longest ago.
+// DoubleClick limits how often a user repeats an operation (SOURCES I3), before the keys are
+// checked. It is not a protection: each process counts separately, and when its memory is full it
+// evicts the least recently used of a sample.
 type DoubleClick struct {
 	opt   Options
-	limit int // of buckets
+	limit int // greatest number of buckets
 
 	mu      sync.Mutex
 	buckets map[clickKey]*bucket
 }
 
+// clickKey identifies the counter of a user and an operation.
 type clickKey struct {
 	user      drive.UserID
 	operation string
 }
 
+// bucket is the rate limiter of one clickKey.
 type bucket struct {
-	rate   *rate.Limiter
-	usedAt time.Time
+	limiter *rate.Limiter
+	usedAt  time.Time
 }
 
-// NewDoubleClick returns a limit that has seen nobody yet.
+// NewDoubleClick returns an empty limit.
 func NewDoubleClick(opt Options) *DoubleClick {
 	return &DoubleClick{opt: opt.withDefaults(), limit: maxClicks, buckets: map[clickKey]*bucket{}}
 }
 
-// Allow counts one operation; too many are Rate with retry_after in whole seconds. Operations are a
-// fixed set of names.
+// Allow counts one operation. If the user exceeds the limit, it fails with Rate and retry_after in
+// whole seconds. operation must come from a fixed set of names.
 func (d *DoubleClick) Allow(user drive.UserID, operation string) error {
 	now := d.opt.Now()
 	r := d.bucket(clickKey{user, operation}, now).ReserveN(now, 1)
@@ -55,6 +57,7 @@ func (d *DoubleClick) Allow(user drive.UserID, operation string) error {
 	return drive.Fail(drive.Rate, "retry_after", int(math.Ceil(wait.Seconds())))
 }
 
+// bucket returns the limiter of a key, and creates it if necessary.
 func (d *DoubleClick) bucket(key clickKey, now time.Time) *rate.Limiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,15 +66,15 @@ func (d *DoubleClick) bucket(key clickKey, now time.Time) *rate.Limiter {
 		if len(d.buckets) >= d.limit {
 			d.evictLocked()
 		}
-		b = &bucket{rate: rate.NewLimiter(clickRate, clickBurst)}
+		b = &bucket{limiter: rate.NewLimiter(clickRate, clickBurst)}
 		d.buckets[key] = b
 	}
 	b.usedAt = now
-	return b.rate
+	return b.limiter
 }
 
-// evictLocked drops the longest unused of a few buckets taken at random. One unused for two seconds
-// is full again, so dropping it loses nothing.
+// evictLocked removes the least recently used of up to 16 random buckets. A bucket unused for two
+// seconds is full again, so removing it changes nothing.
 func (d *DoubleClick) evictLocked() {
 	var victim clickKey
 	var oldest *bucket

@@ -8,27 +8,29 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxIntervals bounds the creations that Intervals remembers, about 2 MiB.
+// maxIntervals bounds the creations in memory, about 2 MiB.
 const maxIntervals = 16 << 10
 
-// Intervals allows each user one creation of a kind in an interval, for the kinds that have one
-// (SOURCES I5). It cannot tell a second click from a second wish: it refuses both, where a key or a
-// prepare id repeats the first answer. Each process counts for itself and forgets at its end.
+// Intervals allows each user one creation of a kind per interval, for kinds with an interval
+// (SOURCES I5). Unlike keys and prepare ids, it refuses a second creation even if it is intended.
+// Each process counts separately, in memory.
 type Intervals struct {
 	now   func() time.Time
 	every map[string]time.Duration
 
 	mu   sync.Mutex
-	last map[clickKey]time.Time // when the interval of a user's last creation ends
+	last map[clickKey]time.Time // end of the interval of the user's last creation
 }
 
-// NewIntervals returns the intervals by kind of creation. A kind that is not in every has none.
+// NewIntervals returns the intervals by kind of creation. A kind that is not in every is not
+// limited.
 func NewIntervals(every map[string]time.Duration, opt Options) *Intervals {
 	return &Intervals{now: opt.withDefaults().Now, every: every, last: map[clickKey]time.Time{}}
 }
 
-// Begin starts an interval for a creation of this kind, or fails with drive.Rate and retry_after in
-// whole seconds if the user's last one has not ended. The caller calls undo if nothing was created.
+// Begin starts an interval for a creation of the kind. If the user's last interval has not ended,
+// it fails with drive.Rate and retry_after in whole seconds. The caller must call undo if nothing
+// was created. A nil Intervals allows everything.
 func (v *Intervals) Begin(user drive.UserID, kind string) (undo func(), err error) {
 	if v == nil || v.every[kind] == 0 {
 		return func() {}, nil
@@ -53,8 +55,8 @@ func (v *Intervals) Begin(user drive.UserID, kind string) (undo func(), err erro
 	}, nil
 }
 
-// evictLocked removes the intervals that ended. If there are none, it removes any one: memory is
-// bounded, and 16,384 users who create within one interval are no double click.
+// evictLocked removes the ended intervals. If there are none, it removes arbitrary ones to bound
+// the memory: that many users within one interval are no double clicks.
 func (v *Intervals) evictLocked(now time.Time) {
 	for key, end := range v.last {
 		if !end.After(now) {

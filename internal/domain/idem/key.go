@@ -6,24 +6,25 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Key is an idempotency key as a client sent it; the zero Key is none.
+// Key is an idempotency key sent by a client. The zero Key means that the client sent none.
 type Key struct {
 	text     string
-	prepared bool // a verified prepare id
+	prepared bool // text is a verified prepare id
 }
 
-// IsZero reports whether there is no key.
+// IsZero reports whether the client sent no key.
 func (k Key) IsZero() bool { return k.text == "" }
 
-// MaxKeyBytes is the longest key, the limit that Stripe and the IETF draft's implementers settled
-// on.
+// MaxKeyBytes is the greatest length of a key, as in Stripe's API and implementations of the IETF
+// draft.
 const MaxKeyBytes = 255
 
+// header is the name of the HTTP header with the key.
 const header = "Idempotency-Key"
 
-// parseKey reads the header: 1 to 255 printable ASCII characters, bare or as the quoted string of
-// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms of the same
-// characters are the same key.
+// parseKey parses the header: 1 to 255 printable ASCII characters, bare or as the quoted string of
+// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms give the same
+// key. Other values fail with BadRequest.
 func parseKey(s string) (string, error) {
 	if strings.HasPrefix(s, `"`) {
 		text, ok := unquote(s)
@@ -43,7 +44,7 @@ func parseKey(s string) (string, error) {
 	return s, nil
 }
 
-// unquote reads an sf-string that is the whole of s, without parameters.
+// unquote parses s as a quoted string without parameters.
 func unquote(s string) (string, bool) {
 	if len(s) < 2 || s[0] != '"' {
 		return "", false

@@ -12,46 +12,45 @@ import (
 
 const (
 	keyLife    = 24 * time.Hour
-	purgeAfter = keyLife + time.Hour // rows are removed later than they stop counting, so that no clock is cut fine
-	purgeBatch = 500                 // rows a transaction, well within its 50 ms
+	purgeAfter = keyLife + time.Hour // rows are deleted an hour after they expire, to tolerate clock differences
+	purgeBatch = 500                 // rows per transaction, well within its 50 ms
 )
 
-// Fingerprint is the SHA-256 of what a request asks for: its path and body.
+// Fingerprint is the SHA-256 of a request's path and body.
 type Fingerprint [sha256.Size]byte
 
-// Request is a creation under a key. A zero Key means that the client asked for no protection: the
-// effect simply runs.
+// Request is a creation request with its key. With a zero Key the effect runs without protection.
 type Request struct {
 	User        drive.UserID
 	Method      string
-	Route       string // the pattern, not the path: "/uploads"
+	Route       string // route pattern, not the path: "/uploads"
 	Key         Key
 	Fingerprint Fingerprint
-	Secret      bool // the request or its response tells a secret: what is kept of both is sealed
+	Secret      bool // request or response contains a secret: their stored form is encrypted
 }
 
-// Response is what was answered, now or the first time.
+// Response is the response to a request.
 type Response struct {
 	Status   int
 	Body     []byte
-	Replayed bool // it was answered before; the effect did not run
+	Replayed bool // stored by an earlier request; the effect did not run
 }
 
-// Effect does the work of a request inside the transaction and returns the response to keep. A
-// refusal is an error.
+// Effect performs a request inside the transaction and returns the response to store. It returns an
+// error to refuse the request.
 type Effect func(ctx context.Context, tx *sqldb.Tx) (status int, body []byte, err error)
 
-// Options configure the package. The zero value of each field is its default.
+// Options configure the package. The zero value of each field means its default.
 type Options struct {
-	// Now is the clock. Default: time.Now.
+	// Now is the clock. Default time.Now.
 	Now func() time.Time
-	// Sealer seals what is kept of secret requests. Default: none, and they are kept like all
-	// others.
+	// Sealer encrypts the stored data of secret requests. Default: none, and the data is stored
+	// unencrypted.
 	Sealer Sealer
 }
 
-// Sealer makes of a text one that tells nothing to who reads the database. Both methods make no
-// transaction, and read by q at most.
+// Sealer encrypts texts so that the database does not reveal them. row identifies the row and is
+// authenticated. The methods only read the database, through q.
 type Sealer interface {
 	Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error)
 	Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error)
@@ -64,16 +63,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Keys are the idempotency keys of all users.
+// Keys stores the idempotency keys of all users.
 type Keys struct {
 	db  *sqldb.DB
 	opt Options
 }
 
-// NewKeys returns the keys kept in db.
+// NewKeys returns the keys stored in db.
 func NewKeys(db *sqldb.DB, opt Options) *Keys { return &Keys{db: db, opt: opt.withDefaults()} }
 
-// Once is Lookup, then Do in a transaction of its own: for effects that need no preparation.
+// Once runs Lookup, then Do in its own transaction, for effects without preparation.
 func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, error) {
 	resp, ok, err := k.Lookup(ctx, k.db, req)
 	if err != nil || ok {
@@ -89,9 +88,9 @@ func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, 
 	return resp, nil
 }
 
-// Lookup returns the stored response, if there is one: the cheap question to ask before expensive
-// work. It is not a promise that Do will run the effect. KeyReused when the key was used for
-// something else, InProgress when its first use has not ended.
+// Lookup returns the stored response, if any. Call it before expensive preparation; Do may still
+// find a response. It fails with KeyReused if the key was used for another request, and with
+// InProgress if the first request has not ended.
 func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Response, bool, error) {
 	if req.Key.IsZero() {
 		return Response{}, false, nil
@@ -102,28 +101,28 @@ func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Respon
 	} else if err != nil {
 		return Response{}, false, err
 	}
-	return row.answer(req.scoped(), k.now())
+	return row.response(req.scoped(), k.now())
 }
 
-// Do runs the effect once for the key: the first caller's effect runs, later ones get its response.
-// The caller must return Do's error from the transaction. Use the package comment's pattern where
-// there is work outside the transaction.
+// Do runs the effect unless a request with the key has succeeded; then it returns that response.
+// The caller must return Do's error from the transaction. See the package comment for work outside
+// of the transaction. Do fails with KeyReused or InProgress as Lookup does.
 func (k *Keys) Do(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
 	if req.Key.IsZero() {
 		status, body, err := effect(ctx, tx)
 		return Response{Status: status, Body: body}, err
 	}
 	req = req.scoped()
-	mine, err := k.claim(ctx, tx, req)
+	isNew, err := k.claim(ctx, tx, req)
 	if err != nil {
 		return Response{}, err
 	}
-	if !mine {
+	if !isNew {
 		row, err := k.find(ctx, tx, req)
 		if err != nil {
 			return Response{}, err
 		}
-		resp, ok, err := row.answer(req, k.now())
+		resp, ok, err := row.response(req, k.now())
 		if err != nil || ok {
 			return resp, err
 		}
@@ -131,18 +130,19 @@ func (k *Keys) Do(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect)
 			return Response{}, err
 		}
 	}
-	return k.run(ctx, tx, req, effect)
+	return k.runEffect(ctx, tx, req, effect)
 }
 
+// now returns the current time.
 func (k *Keys) now() drive.Time { return drive.TimeOf(k.opt.Now()) }
 
-// run runs the effect under a claimed key and keeps its response if it is a success.
-func (k *Keys) run(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
+// runEffect runs the effect under a claimed key and stores its response if the status is a success.
+func (k *Keys) runEffect(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
 	status, body, err := effect(ctx, tx)
 	if err != nil {
 		return Response{}, err
 	}
-	_, kept, err := k.kept(ctx, tx, req, body)
+	_, kept, err := k.storedForm(ctx, tx, req, body)
 	if err != nil {
 		return Response{}, err
 	}
@@ -156,26 +156,27 @@ func (k *Keys) run(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect
 	return Response{Status: status, Body: body}, nil
 }
 
-// claim inserts the key's row if it is absent and reports whether it did.
+// claim inserts the key's row and reports whether it is new. It fails with InProgress if a
+// concurrent request holds the row for too long.
 func (k *Keys) claim(ctx context.Context, tx *sqldb.Tx, req Request) (bool, error) {
-	fingerprint, body, err := k.kept(ctx, tx, req, nil)
+	fingerprint, body, err := k.storedForm(ctx, tx, req, nil)
 	if err != nil {
 		return false, err
 	}
-	mine, err := tx.InsertNew(ctx, "INSERT INTO idempotency (user_id, method, route, `key`, fingerprint, status, body, created_at)"+
+	isNew, err := tx.InsertNew(ctx, "INSERT INTO idempotency (user_id, method, route, `key`, fingerprint, status, body, created_at)"+
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)", append(req.key(), fingerprint, inProgress, body, k.now())...)
 	switch {
-	case sqldb.IsLockTimeout(err): // the first user of the key has not ended
+	case sqldb.IsLockTimeout(err): // a concurrent request with the key has not ended
 		return false, drive.Fail(drive.InProgress, "retry_after", 1)
 	case err != nil:
 		return false, fmt.Errorf("claim a key of %s: %w", req.Route, err)
 	}
-	return mine, nil
+	return isNew, nil
 }
 
-// renew takes over the row of a key whose life is over but which was not purged yet.
+// renew reuses the row of an expired key that is not purged yet.
 func (k *Keys) renew(ctx context.Context, tx *sqldb.Tx, req Request) error {
-	fingerprint, body, err := k.kept(ctx, tx, req, nil)
+	fingerprint, body, err := k.storedForm(ctx, tx, req, nil)
 	if err != nil {
 		return err
 	}
@@ -187,12 +188,14 @@ func (k *Keys) renew(ctx context.Context, tx *sqldb.Tx, req Request) error {
 	return nil
 }
 
+// whereKey is the condition for the row of Request.key.
 const whereKey = " WHERE user_id = ? AND method = ? AND route = ? AND `key` = ?"
 
+// key returns the columns that identify the row.
 func (r Request) key() []any { return []any{r.User, r.Method, r.Route, r.Key.text} }
 
-// scoped widens the scope of a prepare id from one route to all, so that it creates one thing in
-// all; what it was used for goes into the fingerprint instead.
+// scoped returns the request for a prepare id with one scope for all routes, so that the id creates
+// only one thing. The route becomes part of the fingerprint instead.
 func (r Request) scoped() Request {
 	if !r.Key.prepared {
 		return r
@@ -202,13 +205,13 @@ func (r Request) scoped() Request {
 	return r
 }
 
-// Purge removes the rows of keys that ended, in batches, and returns how many.
+// Purge deletes the rows of expired keys in batches and returns their number.
 func (k *Keys) Purge(ctx context.Context, now time.Time) (int64, error) {
 	before := drive.TimeOf(now.Add(-purgeAfter))
 	for total := int64(0); ; {
 		var n int64
 		err := k.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			var last drive.Time // of the batch: they go by age, which is one range of one index
+			var last drive.Time // created_at of the last row of the batch: deleting by age uses one range of one index
 			err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(created_at), 0) FROM
 				(SELECT created_at FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?) AS oldest`, before, purgeBatch).Scan(&last)
 			if n = 0; err == nil && last > 0 {

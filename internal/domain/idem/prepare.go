@@ -16,16 +16,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// PrepareLife is how long a prepare id can be used (SOURCES I3: 12 hours).
+// PrepareLife is the validity of a prepare id (SOURCES I3: 12 hours).
 const PrepareLife = 12 * time.Hour
 
-// A prepare id is "pre_" and the base64url of
+// A prepare id is "pre_" followed by the base64url of
 //
 //	version 1 | expiry 8, Unix ms, big endian | random 16 | HMAC-SHA256 32
 //
-// 57 bytes, so that there is no padding and no spare bit. The MAC covers the bytes before it and
-// the user: nobody can use another's. The prefix keeps ids and keys of the clients' own making
-// apart.
+// It has 57 bytes, so that base64 needs no padding and has no unused bits. The MAC covers the
+// preceding bytes and the user, so that other users cannot use the id. The prefix distinguishes ids
+// from the clients' own keys.
 const (
 	preparePrefix  = "pre_"
 	prepareVersion = 1
@@ -36,15 +36,16 @@ const (
 	secretName     = "prepare_secret"
 )
 
+// preparedBase64 rejects non-canonical encodings.
 var preparedBase64 = base64.RawURLEncoding.Strict()
 
-// PreparedIDs hands out and checks prepare ids. It stores nothing but the installation's secret.
+// PreparedIDs issues and verifies prepare ids. It stores only the installation's secret.
 type PreparedIDs struct {
 	secret []byte
 	opt    Options
 }
 
-// OpenPreparedIDs reads the installation's secret and makes it at the first start.
+// OpenPreparedIDs reads the installation's secret, or creates it at the first start.
 func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedIDs, error) {
 	fresh := make([]byte, secretBytes)
 	rand.Read(fresh) // never fails
@@ -62,7 +63,7 @@ func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedI
 	return &PreparedIDs{secret: secret, opt: opt.withDefaults()}, nil
 }
 
-// storeSecret keeps the first secret that anybody stored and returns it.
+// storeSecret stores the secret unless there is one, and returns the stored one.
 func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if made, err := meta.Make(ctx, tx, secretName, fresh); err != nil || made {
@@ -75,7 +76,7 @@ func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, 
 	return text, err
 }
 
-// New returns a prepare id for the user and when it ends.
+// New returns a prepare id for the user and its expiry time.
 func (p *PreparedIDs) New(user drive.UserID) (id string, expires drive.Time) {
 	expires = drive.TimeOf(p.opt.Now().Add(PrepareLife))
 	var nonce [nonceBytes]byte
@@ -83,6 +84,7 @@ func (p *PreparedIDs) New(user drive.UserID) (id string, expires drive.Time) {
 	return p.sign(user, expires, nonce), expires
 }
 
+// sign returns the prepare id with the given contents.
 func (p *PreparedIDs) sign(user drive.UserID, expires drive.Time, nonce [nonceBytes]byte) string {
 	b := make([]byte, 0, prepareBytes)
 	b = append(b, prepareVersion)
@@ -92,16 +94,17 @@ func (p *PreparedIDs) sign(user drive.UserID, expires drive.Time, nonce [nonceBy
 	return preparePrefix + preparedBase64.EncodeToString(b)
 }
 
+// mac returns the MAC of a user's prepare id.
 func (p *PreparedIDs) mac(user drive.UserID, signed []byte) []byte {
 	h := hmac.New(sha256.New, p.secret)
-	h.Write([]byte("smartdrive prepare id\x00")) // the secret's only purpose, said once more
+	h.Write([]byte("smartdrive prepare id\x00")) // domain separation
 	h.Write(user[:])
 	h.Write(signed)
 	return h.Sum(nil)
 }
 
-// Verify checks a prepare id of the user's: BadRequest when this installation did not make it for
-// them, Gone when it ended.
+// Verify checks a prepare id of the user. It fails with BadRequest if this installation did not
+// issue the id to the user, and with Gone if the id has expired.
 func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error {
 	text, ok := strings.CutPrefix(id, preparePrefix)
 	b, err := preparedBase64.DecodeString(text)
@@ -117,9 +120,9 @@ func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error 
 	return nil
 }
 
-// ParseKey reads an Idempotency-Key header of the user's: a key of the client's own making, or a
-// prepare id, which is verified. An absent header is the caller's zero Key; an empty one is
-// BadRequest.
+// ParseKey parses the Idempotency-Key header of a user's request: a key chosen by the client, or a
+// prepare id, which it verifies. Without the header, use the zero Key instead; an empty header
+// fails with BadRequest.
 func (p *PreparedIDs) ParseKey(user drive.UserID, value string) (Key, error) {
 	text, err := parseKey(value)
 	if err != nil {

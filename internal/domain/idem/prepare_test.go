@@ -68,7 +68,8 @@ func TestPrepareIDCreatesOneThingInAll(t *testing.T) {
 	}
 }
 
-// I3: cleaning up must never make a used prepare id usable again, at whatever times it is made, used, purged and sent again.
+// I3: cleaning up must never make a used prepare id usable again, at whatever times it is made,
+// used, purged and sent again.
 func TestPurgeNeverReopensAPrepareID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -13,45 +13,44 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A series is a request of many items under one key, which happens in several transactions. What
-// was done is written down by each of them, and a repeat goes on behind it:
+// A series is a request for many items under one key that takes several transactions. Each
+// transaction records its results, and a retry continues after them:
 //
-//	row of the key     body: the number of the attempt that may go on
-//	rows of its items  one for each transaction, under the route "<route>/items" and a key that
-//	                   is made of the first one, of the attempt and of the first item; body: what
-//	                   was done
+//	row of the key     body: number of the attempt that may continue
+//	rows of the items  one per transaction, under the route "<route>/items" and a key made of the
+//	                   series' key, the attempt and the first item; body: the results
 //
-// A repeat takes the series over: the attempt before it, which may still run because its client has
-// gone without a word, fails in its next transaction. So a repeat that has read what was done has
-// read all of it.
+// A retry takes over the series. The earlier attempt, which may still run after its client
+// disconnected, then fails in its next transaction. So the retry has read all results.
 
-// Series is an attempt at a request of many items.
-type Series struct {
+// Series is one attempt at a request for many items.
+type Series struct { // results of earlier attempts, by item
 	Done map[int]Done // what attempts before this one have done, by item
 
 	k       *Keys
 	req     Request
-	items   Request // under which rows of items are
+	items   Request // identifies the rows of the items
 	attempt int64
 }
 
-// Mark is made of what an item asks for: a repeat must ask for the same.
+// Mark is a hash of an item's request; a retry must send the same.
 type Mark [16]byte
 
-// Done is an item that was decided: done, or refused. A refusal is kept, too: asked for once more,
-// behind items that came after it, the item might be answered otherwise.
+// Done is the recorded result of an item: success or refusal. Refusals are recorded because later
+// items could change the answer to a retry.
 type Done struct {
 	Item    int
 	Mark    Mark
 	Created bool
-	Node    drive.NodeID // that it made or changed; zero: none
-	Refusal []byte       // in the caller's words; empty: it was done
+	Node    drive.NodeID // created or changed node; zero: none
+	Refusal []byte       // refusal in the caller's encoding; empty: success
 }
 
-const attemptStatus = 202 // of the row of a series: it may go on
+const attemptStatus = 202 // status of the row of a series that may continue
 
-// OpenSeries begins an attempt, and takes the series over from one that went before. The zero Key
-// is a series that nobody can repeat: nil. KeyReused when the key was used for something else.
+// OpenSeries starts an attempt and takes over the series from an earlier attempt. For the zero Key
+// it returns nil: such a request cannot be repeated. It fails with KeyReused if the key was used
+// for another request.
 func (k *Keys) OpenSeries(ctx context.Context, req Request) (*Series, error) {
 	if req.Key.IsZero() {
 		return nil, nil
@@ -59,7 +58,7 @@ func (k *Keys) OpenSeries(ctx context.Context, req Request) (*Series, error) {
 	s := &Series{k: k, req: req.scoped()}
 	err := k.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		s.Done = map[int]Done{}
-		born, err := s.enter(ctx, tx)
+		born, err := s.beginAttempt(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -71,15 +70,16 @@ func (k *Keys) OpenSeries(ctx context.Context, req Request) (*Series, error) {
 	return s, nil
 }
 
-// enter makes the row, or takes the next attempt of the one that is there. It returns when the
-// series began, by which its items are found: those of one that has ended are nobody's.
-func (s *Series) enter(ctx context.Context, tx *sqldb.Tx) (born drive.Time, err error) {
+// beginAttempt inserts the row of the series, or increments the attempt of the existing row. It
+// returns the start of the series, which identifies the rows of its items; rows of an expired
+// series are not found.
+func (s *Series) beginAttempt(ctx context.Context, tx *sqldb.Tx) (born drive.Time, err error) {
 	now := s.k.now()
 	s.attempt = 1
 	fresh, err := tx.InsertNew(ctx, "INSERT INTO idempotency (user_id, method, route, `key`, fingerprint, status, body, created_at)"+
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)", append(s.req.key(), s.req.Fingerprint[:], attemptStatus, []byte("1"), now)...)
 	switch {
-	case sqldb.IsLockTimeout(err): // another attempt begins
+	case sqldb.IsLockTimeout(err): // another attempt starts concurrently
 		return 0, drive.Fail(drive.InProgress, "retry_after", 1)
 	case err != nil:
 		return 0, fmt.Errorf("begin a series of %s: %w", s.req.Route, err)
@@ -90,7 +90,7 @@ func (s *Series) enter(ctx context.Context, tx *sqldb.Tx) (born drive.Time, err 
 	if err != nil {
 		return 0, err
 	}
-	_, alive, err := row.answer(s.req, now)
+	_, alive, err := row.response(s.req, now)
 	if err != nil {
 		return 0, err
 	}
@@ -102,15 +102,17 @@ func (s *Series) enter(ctx context.Context, tx *sqldb.Tx) (born drive.Time, err 
 	}
 	s.attempt++
 	n, err := tx.Exec(ctx, "UPDATE idempotency SET body = ?, created_at = ?"+whereKey+" AND body = ?",
-		append(append([]any{s.text(), born}, s.req.key()...), row.body)...)
+		append(append([]any{s.attemptText(), born}, s.req.key()...), row.body)...)
 	if err == nil && n == 0 {
 		err = sqldb.Again(errors.New("another attempt"))
 	}
 	return born, err
 }
 
-func (s *Series) text() []byte { return []byte(strconv.FormatInt(s.attempt, 10)) }
+// attemptText returns the attempt as stored.
+func (s *Series) attemptText() []byte { return []byte(strconv.FormatInt(s.attempt, 10)) }
 
+// read sets s.items and reads the results of earlier attempts into s.Done.
 func (s *Series) read(ctx context.Context, tx *sqldb.Tx, born drive.Time) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", born, s.req.Key.text))
 	s.items = s.req
@@ -137,8 +139,9 @@ func (s *Series) read(ctx context.Context, tx *sqldb.Tx, born drive.Time) error 
 	return nil
 }
 
-// Hold is the first step of each transaction of an attempt. InProgress when another attempt has
-// taken over; else none will until the transaction has ended. A nil Series has nobody to hold off.
+// Hold must be the first step of each transaction of an attempt. It fails with InProgress if
+// another attempt has taken over; otherwise no attempt can take over until the transaction ends. It
+// does nothing for a nil Series.
 func (s *Series) Hold(ctx context.Context, tx *sqldb.Tx) error {
 	if s == nil {
 		return nil
@@ -148,13 +151,14 @@ func (s *Series) Hold(ctx context.Context, tx *sqldb.Tx) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("hold a series of %s: %w", s.req.Route, err)
-	case string(now) != string(s.text()):
+	case string(now) != string(s.attemptText()):
 		return drive.Fail(drive.InProgress, "retry_after", 1)
 	}
 	return nil
 }
 
-// Keep writes down what a transaction has done, as its last step. An item occurs once in a series.
+// Keep records the results of a transaction and must be its last step. Each item occurs once in a
+// series. It does nothing for a nil Series.
 func (s *Series) Keep(ctx context.Context, tx *sqldb.Tx, done []Done) error {
 	if s == nil || len(done) == 0 {
 		return nil
@@ -173,8 +177,8 @@ func (s *Series) Keep(ctx context.Context, tx *sqldb.Tx, done []Done) error {
 	return nil
 }
 
-// pack appends a Done: the item, 1 if something was created, the mark, the id, the length of the
-// refusal and the refusal.
+// pack appends the encoding of d: item, 1 if created, mark, node id, length of the refusal,
+// refusal.
 func (d Done) pack(to []byte) []byte {
 	to = binary.AppendUvarint(to, uint64(d.Item))
 	created := byte(0)
@@ -188,20 +192,22 @@ func (d Done) pack(to []byte) []byte {
 	return append(to, d.Refusal...)
 }
 
+// unpackDone decodes one Done and returns the rest of b. Invalid data fails with errCorrupt.
 func unpackDone(b []byte) (d Done, rest []byte, err error) {
 	item, n := binary.Uvarint(b)
 	if n <= 0 || len(b) < n+1+len(d.Mark)+len(d.Node) {
-		return Done{}, nil, errUnreadable
+		return Done{}, nil, errCorrupt
 	}
 	d.Item, d.Created, b = int(item), b[n] == 1, b[n+1:]
 	b = b[copy(d.Mark[:], b):]
 	b = b[copy(d.Node[:], b):]
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > uint64(len(b)-n) {
-		return Done{}, nil, errUnreadable
+		return Done{}, nil, errCorrupt
 	}
 	d.Refusal, b = b[n:n+int(size)], b[n+int(size):]
 	return d, b, nil
 }
 
-var errUnreadable = errors.New("what a series has done cannot be read")
+// errCorrupt reports invalid stored results.
+var errCorrupt = errors.New("what a series has done cannot be read")

@@ -9,11 +9,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// inProgress is the status of a row whose effect has not committed. Only the transaction that
-// inserted it sees it on SQLite.
+// inProgress is the status of a row before its effect has committed. On SQLite only the inserting
+// transaction sees it.
 const inProgress = 0
 
-// stored is a key's row.
+// stored is the row of a key.
 type stored struct {
 	fingerprint []byte
 	status      int
@@ -21,6 +21,7 @@ type stored struct {
 	createdAt   drive.Time
 }
 
+// find reads and decrypts the row of a request's key, or fails with NotFound.
 func (k *Keys) find(ctx context.Context, q sqldb.Querier, req Request) (stored, error) {
 	var s stored
 	row := q.QueryRow(ctx, "SELECT fingerprint, status, body, created_at FROM idempotency"+whereKey, req.key()...)
@@ -33,36 +34,37 @@ func (k *Keys) find(ctx context.Context, q sqldb.Querier, req Request) (stored, 
 	return s, nil
 }
 
-// isSealed reports whether fingerprint and body of a row are sealed together, in the column of the
-// body. A fingerprint alone would tell a secret of few bits, such as a code, to who tries them all.
+// isSealed reports whether fingerprint and body are encrypted together in the column of the body. A
+// stored fingerprint would reveal a short secret, such as a code, by trying all values.
 func (s stored) isSealed() bool { return string(s.fingerprint) == string(sealedFingerprint) }
 
+// sealedFingerprint marks an encrypted row.
 var sealedFingerprint = make([]byte, sha256.Size)
 
-// kept returns the columns fingerprint and body of a request's row.
-func (k *Keys) kept(ctx context.Context, tx *sqldb.Tx, req Request, body []byte) (fingerprint, content []byte, err error) {
+// storedForm returns the columns fingerprint and body for a request.
+func (k *Keys) storedForm(ctx context.Context, tx *sqldb.Tx, req Request, body []byte) (fingerprint, content []byte, err error) {
 	if !req.Secret || k.opt.Sealer == nil {
 		return req.Fingerprint[:], append([]byte{}, body...), nil
 	}
-	sealed, err := k.opt.Sealer.Seal(ctx, tx, req.row(), string(req.Fingerprint[:])+string(body))
+	sealed, err := k.opt.Sealer.Seal(ctx, tx, req.sealContext(), string(req.Fingerprint[:])+string(body))
 	if err != nil {
 		return nil, nil, fmt.Errorf("seal what a key of %s keeps: %w", req.Route, err)
 	}
 	return sealedFingerprint, []byte(sealed), nil
 }
 
-// reveal opens what is sealed. What cannot be opened, because its key is lost, is an answer to
-// nothing: the key counts as used for something else, since whether it did its work cannot be told.
+// reveal decrypts an encrypted row. If that is impossible, because the encryption key is lost, it
+// fails with KeyReused, since the result of the first request is unknown.
 func (k *Keys) reveal(ctx context.Context, q sqldb.Querier, req Request, s *stored) error {
 	switch {
 	case !s.isSealed():
 		return nil
-	case !req.Secret || k.opt.Sealer == nil: // a prepare id that was used for something else
+	case !req.Secret || k.opt.Sealer == nil: // a prepare id that was used for another request
 		return drive.Fail(drive.KeyReused)
 	}
-	text, err := k.opt.Sealer.Open(ctx, q, req.row(), string(s.body))
+	text, err := k.opt.Sealer.Open(ctx, q, req.sealContext(), string(s.body))
 	switch {
-	case err != nil && drive.KindOf(err) != drive.Internal: // the database
+	case err != nil && drive.KindOf(err) != drive.Internal: // an error of the database
 		return err
 	case err != nil || len(text) < sha256.Size:
 		return drive.Wrap(err, drive.KeyReused)
@@ -71,14 +73,15 @@ func (k *Keys) reveal(ctx context.Context, q sqldb.Querier, req Request, s *stor
 	return nil
 }
 
-// row is what is sealed for a request is bound to.
-func (r Request) row() string {
+// sealContext returns the identity of the row to which its encrypted data is bound.
+func (r Request) sealContext() string {
 	return fmt.Sprintf("key %s %s %s %s", r.User, r.Method, r.Route, r.Key.text)
 }
 
-// answer says what the row means for a request: its response, nothing because the key's life is
-// over, or a refusal. A used prepare id has no second life.
-func (s stored) answer(req Request, now drive.Time) (Response, bool, error) {
+// response returns the stored response for a request. It returns false if the key has expired. It
+// fails with Gone for an expired prepare id, KeyReused for another request, and InProgress for an
+// unfinished one.
+func (s stored) response(req Request, now drive.Time) (Response, bool, error) {
 	switch {
 	case now.Sub(s.createdAt) >= keyLife && req.Key.prepared:
 		return Response{}, false, drive.Fail(drive.Gone, "reason", "expired")

@@ -1,18 +1,17 @@
-// Package lock keeps the locks that clients of WebDAV take on files and folders (RFC 4918 §6), in
-// the database: they hold for all instances, and for every head.
+// Package lock stores the WebDAV locks on files and folders (RFC 4918 §6) in the database. They
+// apply to all instances and all heads.
 //
 // # Rules
 //
-// A lock belongs to a user. It keeps others from giving the node another content, from moving it
-// and from taking it away, and where it is on a folder, from putting something into it or taking
-// something out of it, whichever head they come by: Rules.Check and Rules.Leave, which package tree
-// asks in the transaction that does it. A deep lock on a folder holds for what is below, too. A
-// request of the user's own passes, unless it comes by WebDAV and does not submit the lock's token
-// (drive.Tokens).
+// A lock belongs to a user. Other users cannot change the content of the locked node, move it or
+// delete it, through any head. If the node is a folder, they cannot add or remove children. A deep
+// lock on a folder also applies to everything below it. Package tree enforces this with Rules.Check
+// and Rules.Leave in the transaction of the change. Requests of the lock's user pass, except WebDAV
+// requests that do not submit the lock's token (drive.Tokens).
 //
 // A lock has expired when its timeout has passed or its owner may no longer write to the node, even
-// if its row still exists; Purge deletes such rows to free space. A lock is on the node and not on
-// its address, and goes with what is moved or trashed (RFC 4918 §7.5, §7.6): Rules.Leave.
+// if its row still exists; Purge deletes such rows to free space. A lock is on the node, not on its
+// path, and ends when the node is moved or trashed (RFC 4918 §7.5, §7.6): Rules.Leave.
 //
 // The package owns the table dav_locks. It reads nodes and users.
 package lock
@@ -27,33 +26,35 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Lock is a lock that holds.
+// Lock is a lock as stored, plus By and Own.
 type Lock struct {
 	ID        drive.LockID
 	Node      drive.NodeID
-	Account   drive.AccountID // that of the node
+	Account   drive.AccountID // account of the node
 	User      drive.UserID
 	Exclusive bool
 	Deep      bool
-	Made      bool   // the node is a file that the lock has made
-	Owner     string // what the client says of itself: XML
-	Lasts     time.Duration
+	Made      bool          // the lock request created the file
+	Owner     string        // the client's description of the owner: XML
+	Lasts     time.Duration // timeout of the lock, from its creation or last refresh
 	Expires   drive.Time
 
-	By  string // the user's name, as it is now; written by nobody
-	Own bool   // the account is the user's own; written by nobody
+	By  string // present name of the user; read only
+	Own bool   // the account is the user's own; read only
 }
 
 const (
-	maxOfAccount = 5000
-	// maxClimb bounds the way up to the root, as in package tree.
-	maxClimb = 4096
-	// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
-	manyAtOnce = 500
+	maxPerAccount = 5000 // locks per account
+	// maxDepth bounds the levels up to the root, as in package tree.
+	maxDepth = 4096
+	// chunkSize is the number of nodes per statement; SQLite allows 32,766 parameters.
+	chunkSize = 500
 )
 
+// columns lists the columns that scan reads.
 const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive', l.deep, l.made, l.owner, l.lasts, l.expires_at, COALESCE(u.name, ''), COALESCE(u.account_id = l.account_id, 0)"
 
+// scan scans a row of columns.
 func scan(l *Lock, scan func(...any) error) error {
 	var lasts int64
 	err := scan(&l.ID, &l.Node, &l.Account, &l.User, &l.Exclusive, &l.Deep, &l.Made, &l.Owner, &lasts, &l.Expires, &l.By, &l.Own)
@@ -61,16 +62,17 @@ func scan(l *Lock, scan func(...any) error) error {
 	return err
 }
 
-// up is, within a statement, a node and the folders above it.
+// up is the prefix of a statement that selects from a node and its ancestors.
 const up = `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
 			UNION ALL
 			SELECT n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?) `
 
-// At lists the locks that hold at a node: its own, and the deep ones above it.
+// At returns the unexpired locks that apply to a node: its own and the deep ones of its ancestors.
+// It does not check Rules.Lost.
 func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID) ([]Lock, error) {
 	rows, err := q.Query(ctx, up+`SELECT `+columns+` FROM up CROSS JOIN dav_locks l ON l.node_id = up.id LEFT JOIN users u ON u.id = l.user_id
-		WHERE l.expires_at > ? AND (up.level = 0 OR l.deep = 1) ORDER BY up.level, l.id`, node, maxClimb, now)
+		WHERE l.expires_at > ? AND (up.level = 0 OR l.deep = 1) ORDER BY up.level, l.id`, node, maxDepth, now)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the locks at node %v: %w", node, err)
@@ -78,10 +80,9 @@ func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID)
 	return all, nil
 }
 
-// On lists the locks on nodes, without those that hold there from above. A statement for
-// every 500.
+// On returns the unexpired locks on the nodes themselves, by one statement per 500 nodes.
 func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.NodeID) (all []Lock, err error) {
-	for some := range slices.Chunk(nodes, manyAtOnce) {
+	for some := range slices.Chunk(nodes, chunkSize) {
 		args := make([]any, 0, len(some)+1)
 		for _, id := range some {
 			args = append(args, id)
@@ -97,15 +98,15 @@ func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.Node
 	return all, nil
 }
 
-// Below lists the locks on nodes below a folder, itself excepted. It is asked of an account that
-// has locks: it goes up from each of them.
+// Below returns the unexpired locks on nodes below a folder. It walks up from each lock of the
+// account; check Any first.
 func Below(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.AccountID, folder drive.NodeID) ([]Lock, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (lock_id, id, parent_id, level) AS (
 			SELECT l.id, n.id, n.parent_id, 0 FROM dav_locks l JOIN nodes n ON n.id = l.node_id WHERE l.account_id = ? AND l.expires_at > ?
 			UNION ALL
 			SELECT up.lock_id, n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
 		SELECT `+columns+` FROM up JOIN dav_locks l ON l.id = up.lock_id LEFT JOIN users u ON u.id = l.user_id
-		WHERE up.id = ? AND up.level > 0 ORDER BY l.id`, account, now, maxClimb, folder)
+		WHERE up.id = ? AND up.level > 0 ORDER BY l.id`, account, now, maxDepth, folder)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the locks below node %v: %w", folder, err)
@@ -113,7 +114,7 @@ func Below(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.A
 	return all, nil
 }
 
-// Any reports whether an account has locks. One look at an index, before all that costs more.
+// Any reports whether an account has unexpired locks, by one index look-up.
 func Any(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.AccountID) (bool, error) {
 	var any bool
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dav_locks WHERE account_id = ? AND expires_at > ?)`, account, now).Scan(&any)
@@ -123,19 +124,19 @@ func Any(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.Acc
 	return any, nil
 }
 
-// Rules decide which locks hold, and whom they keep out.
+// Rules decide which locks are valid and which requests they block.
 type Rules struct {
 	Now func() time.Time
 	// Lost returns the locks whose owners may no longer write to their nodes; they count as
-	// expired. If Lost is nil, locks end by time alone.
+	// expired. If Lost is nil, locks expire only by time.
 	Lost func(ctx context.Context, q sqldb.Querier, all []Lock) (map[drive.LockID]bool, error)
 }
 
-// now is the time by the clock of the rules.
+// now returns the current time.
 func (r Rules) now() drive.Time { return drive.TimeOf(r.Now()) }
 
-// Holding returns those of some locks that were read whose users have not lost their right. Within
-// a transaction it ends the others, so that none holds again when its user gets the right back.
+// Holding returns those locks whose owners may still write. Inside a transaction it deletes the
+// others, so that they do not become valid again with the owner's permission.
 func (r Rules) Holding(ctx context.Context, q sqldb.Querier, all []Lock) ([]Lock, error) {
 	if r.Lost == nil || len(all) == 0 {
 		return all, nil
@@ -159,12 +160,12 @@ func (r Rules) Holding(ctx context.Context, q sqldb.Querier, all []Lock) ([]Lock
 	return holding, nil
 }
 
-// At lists the locks that hold at a node of an account, its own and the deep ones above it, and
-// with below those in it.
+// At returns the valid locks that apply to a node of an account: its own, the deep ones of its
+// ancestors and, with below, those on its descendants.
 func (r Rules) At(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, below bool) ([]Lock, error) {
 	now := r.now()
-	any, err := Any(ctx, q, now, account)
-	if err != nil || !any {
+	has, err := Any(ctx, q, now, account)
+	if err != nil || !has {
 		return nil, err
 	}
 	all, err := At(ctx, q, now, node)
@@ -179,15 +180,17 @@ func (r Rules) At(ctx context.Context, q sqldb.Querier, account drive.AccountID,
 	return r.Holding(ctx, q, all)
 }
 
-// Check is Locked {by, until} when the request may not change a node, or, with below, something in
-// it. Of the locks on each node one suffices that is the user's and whose token the request submits
-// if it must (RFC 4918 §7); a request of nobody, which is the program itself, passes all.
+// Check fails with Locked {by, until} if the request may not change a node or, with below, one of
+// its descendants. A request passes the locks on a node if one of them is its user's and, for
+// WebDAV, its token is submitted (RFC 4918 §7). Requests without a user, from the program itself,
+// always pass.
 func (r Rules) Check(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) error {
-	_, err := r.pass(ctx, q, account, node, by, below)
+	_, err := r.check(ctx, q, account, node, by, below)
 	return err
 }
 
-func (r Rules) pass(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) ([]Lock, error) {
+// check does the check of Check and returns all locks that apply.
+func (r Rules) check(ctx context.Context, q sqldb.Querier, account drive.AccountID, node drive.NodeID, by drive.Who, below bool) ([]Lock, error) {
 	all, err := r.At(ctx, q, account, node, below)
 	if err != nil {
 		return nil, err
@@ -204,10 +207,10 @@ func (r Rules) pass(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return all, nil
 }
 
-// Held reports whether all of some locks still hold.
+// Held reports whether all locks with these ids are still valid.
 func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (bool, error) {
 	var held []Lock
-	for some := range slices.Chunk(ids, manyAtOnce) {
+	for some := range slices.Chunk(ids, chunkSize) {
 		marks, args := sqldb.In(some)
 		rows, err := q.Query(ctx, "SELECT "+columns+" FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id WHERE l.id IN ("+marks+") AND l.expires_at > ?",
 			append(args, r.now())...)
@@ -226,7 +229,7 @@ func (r Rules) Held(ctx context.Context, q sqldb.Querier, ids []drive.LockID) (b
 	return true, err
 }
 
-// Refusal is the error for whoever the lock keeps out.
+// Refusal returns the Locked error for a request that the lock blocks.
 func (l Lock) Refusal() *drive.Error {
 	if l.By == "" {
 		return drive.Fail(drive.Locked, "until", l.Expires)
@@ -234,16 +237,17 @@ func (l Lock) Refusal() *drive.Error {
 	return drive.Fail(drive.Locked, "by", l.By, "until", l.Expires)
 }
 
-// Take makes a lock. The caller has the lock on the account's ledger, so that two do not take one
-// at once. Locked: another one is in the way (RFC 4918 §6.2): at the node, deep above it, or below
-// where this one is deep. TooManyOpen: the account has as many as it may have.
+// Take creates a lock. The caller must hold the lock on the account's ledger, so that concurrent
+// calls are serialized. It fails with Locked if a conflicting lock exists (RFC 4918 §6.2): on the
+// node, deep on an ancestor or, for a deep lock, on a descendant. It fails with TooManyOpen if the
+// account has maxPerAccount locks.
 func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
 	now := r.now()
-	there, err := r.At(ctx, tx, l.Account, l.Node, l.Deep)
+	existing, err := r.At(ctx, tx, l.Account, l.Node, l.Deep)
 	if err != nil {
 		return Lock{}, err
 	}
-	for _, other := range there {
+	for _, other := range existing {
 		if l.Exclusive || other.Exclusive {
 			return Lock{}, other.Refusal()
 		}
@@ -252,8 +256,8 @@ func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM dav_locks WHERE account_id = ?`, l.Account).Scan(&n); err != nil {
 		return Lock{}, fmt.Errorf("count the locks of account %v: %w", l.Account, err)
 	}
-	if n >= maxOfAccount {
-		return Lock{}, drive.Fail(drive.TooManyOpen, "reason", "locks", "limit", maxOfAccount, "sent", n+1)
+	if n >= maxPerAccount {
+		return Lock{}, drive.Fail(drive.TooManyOpen, "reason", "locks", "limit", maxPerAccount, "sent", n+1)
 	}
 	l.ID, l.Expires = drive.NewID[drive.LockID](), now.Add(l.Lasts)
 	scope := "shared"
@@ -268,8 +272,8 @@ func (r Rules) Take(ctx context.Context, tx *sqldb.Tx, l Lock) (Lock, error) {
 	return l, nil
 }
 
-// Refresh lets a lock of the user last from now on. NotFound: it is not there any more, or not
-// theirs.
+// Refresh restarts the timeout of a user's lock. It fails with NotFound if the lock has ended or
+// belongs to another user.
 func Refresh(ctx context.Context, tx *sqldb.Tx, now drive.Time, id drive.LockID, user drive.UserID, lasts time.Duration) error {
 	n, err := tx.Exec(ctx, `UPDATE dav_locks SET lasts = ?, expires_at = ? WHERE id = ? AND user_id = ? AND expires_at > ?`,
 		lasts.Milliseconds(), now.Add(lasts), id, user, now)
@@ -282,7 +286,7 @@ func Refresh(ctx context.Context, tx *sqldb.Tx, now drive.Time, id drive.LockID,
 	return nil
 }
 
-// Release ends locks.
+// Release deletes locks. Missing ids are ignored.
 func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	if len(ids) == 0 {
 		return nil
@@ -294,8 +298,9 @@ func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	return nil
 }
 
-// Leave ends the locks on a node that leaves its folder, and those below it (RFC 4918 §7.6). It is
-// refused as Check refuses to change the node with what is in it, or the folder (§7.4).
+// Leave prepares to move a node out of its folder or delete it: it ends the locks on the node and
+// its descendants (RFC 4918 §7.6). It fails like Check if the node, its descendants or the folder
+// is locked for the request (§7.4).
 func (r Rules) Leave(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder, node drive.NodeID, by drive.Who) error {
 	any, err := Any(ctx, tx, r.now(), account)
 	if err != nil || !any {
@@ -304,7 +309,7 @@ func (r Rules) Leave(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err := r.Check(ctx, tx, account, folder, by, false); err != nil {
 		return err
 	}
-	passed, err := r.pass(ctx, tx, account, node, by, true)
+	passed, err := r.check(ctx, tx, account, node, by, true)
 	if err != nil || len(passed) == 0 {
 		return err
 	}
@@ -321,6 +326,7 @@ func (r Rules) Leave(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return releaseAll(ctx, tx, ids)
 }
 
+// releaseAll deletes locks in batches.
 func releaseAll(ctx context.Context, tx *sqldb.Tx, ids []drive.LockID) error {
 	for some := range slices.Chunk(ids, releaseBatch) {
 		if err := Release(ctx, tx, some...); err != nil {
@@ -330,13 +336,13 @@ func releaseAll(ctx context.Context, tx *sqldb.Tx, ids []drive.LockID) error {
 	return nil
 }
 
-// releaseBatch is how many locks one statement ends.
+// releaseBatch is the number of locks per statement.
 const releaseBatch = 200
 
-// purgeBatch is how many rows one transaction deletes.
+// purgeBatch is the number of rows per transaction.
 const purgeBatch = 500
 
-// Purge deletes the rows of locks that have ended.
+// Purge deletes the rows of expired locks.
 func Purge(ctx context.Context, db *sqldb.DB, now drive.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -350,7 +356,7 @@ func Purge(ctx context.Context, db *sqldb.DB, now drive.Time) error {
 	return nil
 }
 
-// Forget deletes the locks of an account.
+// Forget deletes all locks of an account.
 func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM dav_locks WHERE account_id = ?", account); err != nil {
 		return fmt.Errorf("forget the locks of account %v: %w", account, err)
