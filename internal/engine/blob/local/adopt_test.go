@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// adoption returns a complete, durable upload of b, and an empty one of size bytes that is to adopt
-// it.
-func adoption(t *testing.T, d *Dir, b []byte, size int) (from, to blob.Ref) {
+// newAdoption returns a complete, durable upload of b, and an empty one of size bytes that is to
+// adopt it.
+func newAdoption(t *testing.T, d *Dir, b []byte, size int) (from, to blob.Ref) {
 	t.Helper()
 	from, to = blobtest.NewRef(drive.ByteSize(len(b))), blobtest.NewRef(drive.ByteSize(size))
 	for _, ref := range []blob.Ref{from, to} {
@@ -65,9 +65,9 @@ func TestAdoptSurvivesCrashAtEachStep(t *testing.T) {
 		for dies := range 6 {
 			t.Run(fmt.Sprint(c, dies), func(t *testing.T) {
 				t.Parallel()
-				d := open(t)
+				d := openTestDir(t)
 				b := blobtest.Bytes(1, drive.ByteSize(c.first))
-				from, to := adoption(t, d, b, c.all)
+				from, to := newAdoption(t, d, b, c.all)
 				old, u := d.Staging.lookup(from), d.Staging.lookup(to)
 				old.mu.Lock()
 				noError(t, old.loadLocked())
@@ -82,14 +82,14 @@ func TestAdoptSurvivesCrashAtEachStep(t *testing.T) {
 				for _, step := range steps[:dies] {
 					noError(t, step())
 				}
-				d = reopen(t, d)
+				d = reopenDir(t, d)
 				adopted, err := d.Staging.Adopt(t.Context(), to, from)
 				noError(t, err)
 				if adopted != (dies < 2) { // from then on the next load goes on
 					t.Errorf("taken over again: %v", adopted)
 				}
 				wantAdopted(t, d, from, to, b)
-				wantAdopted(t, reopen(t, d), from, to, b)
+				wantAdopted(t, reopenDir(t, d), from, to, b)
 			})
 		}
 	}
@@ -118,8 +118,8 @@ func TestRefusedAdoptChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := open(t)
-			from, to := adoption(t, d, blobtest.Bytes(1, drive.ByteSize(2*part)), 4*part)
+			d := openTestDir(t)
+			from, to := newAdoption(t, d, blobtest.Bytes(1, drive.ByteSize(2*part)), 4*part)
 			spoil(t, d, &from, &to)
 			before := load(t, d, from)
 			adopted, err := d.Staging.Adopt(t.Context(), to, from)
@@ -139,8 +139,8 @@ func TestWriteSharesBytesOfSources(t *testing.T) {
 	t.Parallel()
 	const part = int(blobtest.PartSize)
 	b := blobtest.Bytes(1, drive.ByteSize(2*part+5))
-	d := open(t)
-	from, to := adoption(t, d, b, 2*part+5)
+	d := openTestDir(t)
+	from, to := newAdoption(t, d, b, 2*part+5)
 	for n, off := range []int{part, 7, 2 * part} {
 		size := min(part, len(b)-n*part)
 		o, err := d.Staging.OpenStaged(t.Context(), from)

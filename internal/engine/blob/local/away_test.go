@@ -17,7 +17,7 @@ import (
 // is in place do not count as gone, and can be removed when the directory is back.
 func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	names := make([]string, 2)
 	for i := range names {
 		names[i] = blobtest.PutName()
@@ -55,7 +55,7 @@ func TestRemoveFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 // the real one is back.
 func TestPutFailsWhenBlobsDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	body := func() blob.Body { return blobtest.BodyOf(0, 3, strings.NewReader("new")) }
 	names := map[string]string{}
 	for _, how := range []string{"put", "alone", "many", "received"} {

@@ -19,7 +19,7 @@ import (
 func BenchmarkWrite(b *testing.B) {
 	for name, change := range map[string]func(*Options){"process": func(*Options) {}, "part": durable} {
 		b.Run(name, func(b *testing.B) {
-			d := open(b, change)
+			d := openTestDir(b, change)
 			ref := blob.Ref{Begun: blobtest.Begun, PartSize: 8 * drive.MiB, Size: 256 * drive.MiB}
 			part := blobtest.Bytes(1, ref.PartSize)
 			b.SetBytes(int64(ref.Size))
@@ -93,7 +93,7 @@ func plainWriter(b *testing.B, d *Dir, part []byte) (write func(n int) error, do
 }
 
 func BenchmarkJournalAppend(b *testing.B) {
-	d := open(b)
+	d := openTestDir(b)
 	ref := blobtest.NewRef(blob.UnknownSize)
 	noError(b, d.Staging.Create(b.Context(), ref))
 	u, err := d.Staging.acquire(ref)
@@ -106,7 +106,7 @@ func BenchmarkJournalAppend(b *testing.B) {
 
 // BenchmarkSeal seals 1 GiB without allocated blocks, so that the disk's rate is not measured.
 func BenchmarkSeal(b *testing.B) {
-	d := open(b)
+	d := openTestDir(b)
 	ref := blob.Ref{Begun: blobtest.Begun, PartSize: 8 * drive.MiB, Size: drive.GiB}
 	for b.Loop() {
 		b.StopTimer()

@@ -18,21 +18,21 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// reopen opens the same directory as a new process, with only what is on disk.
-func reopen(t *testing.T, d *Dir, change ...func(*Options)) *Dir {
+// reopenDir opens the same directory as a new process, with only what is on disk.
+func reopenDir(t *testing.T, d *Dir, change ...func(*Options)) *Dir {
 	t.Helper()
-	return open(t, append([]func(*Options){func(o *Options) { o.Dir = d.root }}, change...)...)
+	return openTestDir(t, append([]func(*Options){func(o *Options) { o.Dir = d.root }}, change...)...)
 }
 
-// reboot is reopen under another boot id.
-func reboot(t *testing.T, d *Dir) *Dir {
+// rebootDir is reopenDir under another boot id.
+func rebootDir(t *testing.T, d *Dir) *Dir {
 	t.Helper()
-	return reopen(t, d, func(o *Options) { o.BootID = "boot 2" })
+	return reopenDir(t, d, func(o *Options) { o.BootID = "boot 2" })
 }
 
-// begun returns an upload of three parts in d and the bytes of its file; the given parts are
+// newUpload returns an upload of three parts in d and the bytes of its file; the given parts are
 // accepted.
-func begun(t *testing.T, d *Dir, parts ...int) (blob.Ref, []byte) {
+func newUpload(t *testing.T, d *Dir, parts ...int) (blob.Ref, []byte) {
 	t.Helper()
 	file := blobtest.Bytes(1, 2*blobtest.PartSize+5000)
 	ref := blobtest.NewRef(drive.ByteSize(len(file)))
@@ -95,12 +95,12 @@ func wantNumbers(t *testing.T, d *Dir, ref blob.Ref, file []byte, want ...int) {
 
 func TestPartsAndFenceSurviveTheProcess(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 2, 0)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 2, 0)
 	_, err := d.Staging.Fence(t.Context(), ref, 4)
 	noError(t, err)
 	send(t, d, ref, 5, 1, blobtest.Slice(file, 1))
-	after := reopen(t, d)
+	after := reopenDir(t, d)
 	wantNumbers(t, after, ref, file, 0, 1, 2)
 	if got := load(t, after, ref); got.Suspect || got.Last == 0 {
 		t.Errorf("suspect %v, last %v", got.Suspect, got.Last)
@@ -115,8 +115,8 @@ func TestCrashDuringWriteLeavesNoPart(t *testing.T) {
 	for _, dropped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after a drop: %v", dropped), func(t *testing.T) {
 			t.Parallel()
-			d := open(t)
-			ref, file := begun(t, d, 0, 2)
+			d := openTestDir(t)
+			ref, file := newUpload(t, d, 0, 2)
 			if dropped {
 				send(t, d, ref, 1, 1, blobtest.Slice(file, 1))
 				noError(t, d.Staging.Drop(t.Context(), ref, 1, 1))
@@ -130,7 +130,7 @@ func TestCrashDuringWriteLeavesNoPart(t *testing.T) {
 				_, _ = d.Staging.Write(context.Background(), ref, blob.Write{N: 1, Gen: 1, Size: blobtest.PartSize}, body)
 			}()
 			<-reached
-			after := reopen(t, d)
+			after := reopenDir(t, d)
 			wantNumbers(t, after, ref, file, 0, 2)
 			if got, limit := load(t, after, ref).Held, blobtest.PartSize+2*4096; got > limit {
 				t.Errorf("held %d, want at most %d: torn bytes must be freed", got, limit)
@@ -151,8 +151,8 @@ func (r stopReader) Read([]byte) (int, error) {
 
 func TestTruncatedJournalKeepsWholeFrames(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0, 1)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0, 1)
 	noError(t, d.Staging.Drop(t.Context(), ref, 1, 0))
 	path := filepath.Join(d.stagedDir(ref), journalFile)
 	whole, err := os.ReadFile(path)
@@ -166,7 +166,7 @@ func TestTruncatedJournalKeepsWholeFrames(t *testing.T) {
 		}
 		noError(t, os.WriteFile(path, whole[:n], fileMode))
 		noError(t, os.WriteFile(filepath.Join(d.stagedDir(ref), dataFile), data, fileMode))
-		after := reopen(t, d)
+		after := reopenDir(t, d)
 		staged, err := after.Staging.Load(t.Context(), ref)
 		if n < ends[0] {
 			wantKind(t, err, drive.NotFound)
@@ -184,7 +184,7 @@ func TestTruncatedJournalKeepsWholeFrames(t *testing.T) {
 		if torn := n != ends[frames-1]; staged.Suspect != (torn && len(staged.Parts) > 0) {
 			t.Fatalf("cut at %d: suspect %v", n, staged.Suspect)
 		}
-		if got := load(t, reopen(t, d), ref); got.Suspect != staged.Suspect {
+		if got := load(t, reopenDir(t, d), ref); got.Suspect != staged.Suspect {
 			t.Fatalf("cut at %d: the next process forgets the suspicion", n)
 		}
 		// Part 0 was dropped and its bytes are gone: whatever the journal says now, Verify finds
@@ -215,16 +215,16 @@ func frameEnds(t *testing.T, b []byte) (ends []int) {
 
 func TestPowerLossMakesUnsyncedPartsSuspect(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0)
 	_, err := d.Staging.Fence(t.Context(), ref, 1)
 	noError(t, err)
 	send(t, d, ref, 2, 1, blobtest.Slice(file, 1))
 	send(t, d, ref, 2, 2, blobtest.Slice(file, 2))
 	noError(t, d.Close())
-	zero(t, d, ref, int64(blobtest.PartSize)+100, 4096)
+	zeroRange(t, d, ref, int64(blobtest.PartSize)+100, 4096)
 
-	after := reboot(t, d)
+	after := rebootDir(t, d)
 	if got := load(t, after, ref); len(got.Parts) != 3 || !got.Suspect {
 		t.Fatalf("%d parts, suspect %v", len(got.Parts), got.Suspect)
 	}
@@ -233,7 +233,7 @@ func TestPowerLossMakesUnsyncedPartsSuspect(t *testing.T) {
 	send(t, after, ref, 2, 2, blobtest.Slice(file, 2))
 	_, err = after.Staging.Fence(t.Context(), ref, 2)
 	noError(t, err)
-	if got := load(t, reopen(t, after, func(o *Options) { o.BootID = "boot 2" }), ref); !got.Suspect {
+	if got := load(t, reopenDir(t, after, func(o *Options) { o.BootID = "boot 2" }), ref); !got.Suspect {
 		t.Fatal("the suspicion is gone without Verify")
 	}
 	got, err := after.Staging.Verify(t.Context(), ref, 2)
@@ -246,8 +246,8 @@ func TestPowerLossMakesUnsyncedPartsSuspect(t *testing.T) {
 	noError(t, after.Staging.Seal(t.Context(), ref, ref.Size))
 }
 
-// zero overwrites a range with zeros, like a power loss does with unsynced bytes.
-func zero(t *testing.T, d *Dir, ref blob.Ref, off, n int64) {
+// zeroRange overwrites a range with zeros, like a power loss does with unsynced bytes.
+func zeroRange(t *testing.T, d *Dir, ref blob.Ref, off, n int64) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.stagedDir(ref), dataFile), os.O_WRONLY, 0)
 	noError(t, err)
@@ -261,14 +261,14 @@ func TestVerifiedAndSyncedPartsAreNotSuspectAfterReboot(t *testing.T) {
 	for name, change := range map[string]func(*Options){"part": durable, "process": func(*Options) {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := open(t, change)
-			ref, file := begun(t, d, 0, 1, 2)
+			d := openTestDir(t, change)
+			ref, file := newUpload(t, d, 0, 1, 2)
 			if name == "process" {
-				d = reboot(t, d)
+				d = rebootDir(t, d)
 				_, err := d.Staging.Verify(t.Context(), ref, 1)
 				noError(t, err)
 			}
-			after := reopen(t, d, func(o *Options) { o.BootID = "boot 3" })
+			after := reopenDir(t, d, func(o *Options) { o.BootID = "boot 3" })
 			if load(t, after, ref).Suspect {
 				t.Error("suspect, although every byte is on disk")
 			}
@@ -279,8 +279,8 @@ func TestVerifiedAndSyncedPartsAreNotSuspectAfterReboot(t *testing.T) {
 
 func TestFailedSyncMakesPartsSuspectPermanently(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0, 1, 2)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0, 1, 2)
 	u, err := d.Staging.acquire(ref)
 	noError(t, err)
 	u.flush.stop()
@@ -288,13 +288,13 @@ func TestFailedSyncMakesPartsSuspectPermanently(t *testing.T) {
 	u.flush.add(t.Context(), span{0, 1})
 	d.flushers.Wait()
 	d.Staging.release(u)
-	for _, d := range []*Dir{d, reopen(t, d)} {
+	for _, d := range []*Dir{d, reopenDir(t, d)} {
 		if !load(t, d, ref).Suspect {
 			t.Fatal("the failed sync is forgotten")
 		}
 		wantKind(t, d.Staging.Seal(t.Context(), ref, ref.Size), drive.WrongState)
 	}
-	after := reopen(t, d)
+	after := reopenDir(t, d)
 	got, err := after.Staging.Verify(t.Context(), ref, 1)
 	noError(t, err)
 	if got.Suspect || len(got.Parts) != 3 {
@@ -306,8 +306,8 @@ func TestFailedSyncMakesPartsSuspectPermanently(t *testing.T) {
 func TestSealSurvivesCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for stop := 0; ; stop++ {
-		d := open(t)
-		ref, file := begun(t, d, 0, 1, 2)
+		d := openTestDir(t)
+		ref, file := newUpload(t, d, 0, 1, 2)
 		u, err := d.Staging.acquire(ref)
 		noError(t, err)
 		steps := u.sealSteps(ref.Size)
@@ -317,19 +317,19 @@ func TestSealSurvivesCrashAtEachStep(t *testing.T) {
 		for _, step := range steps[:stop] {
 			noError(t, step())
 		}
-		after := reopen(t, d)
+		after := reopenDir(t, d)
 		if got := load(t, after, ref); len(got.Parts) != 3 || got.Suspect {
 			t.Fatalf("crash after step %d: %d parts, suspect %v", stop, len(got.Parts), got.Suspect)
 		}
 		noError(t, after.Staging.Seal(t.Context(), ref, ref.Size))
-		noError(t, reopen(t, d).Staging.Seal(t.Context(), ref, ref.Size))
+		noError(t, reopenDir(t, d).Staging.Seal(t.Context(), ref, ref.Size))
 		got, err := os.ReadFile(d.sealedPath(ref.ID))
 		if err != nil || !bytes.Equal(got, file) {
 			t.Errorf("crash after step %d: content differs: %v", stop, err)
 		}
 		// And back, from the same states.
-		noError(t, reopen(t, d).Staging.Unseal(t.Context(), ref))
-		wantNumbers(t, reopen(t, d), ref, file, 0, 1, 2)
+		noError(t, reopenDir(t, d).Staging.Unseal(t.Context(), ref))
+		wantNumbers(t, reopenDir(t, d), ref, file, 0, 1, 2)
 	}
 }
 
@@ -337,8 +337,8 @@ func TestSealSurvivesCrashAtEachStep(t *testing.T) {
 // lost.
 func TestLoadDuringSealFindsBytes(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, _ := begun(t, d, 0, 1, 2)
+	d := openTestDir(t)
+	ref, _ := newUpload(t, d, 0, 1, 2)
 	u, err := d.Staging.acquire(ref)
 	noError(t, err)
 	noError(t, u.beginMove(func() error { return nil }))
@@ -356,7 +356,7 @@ func TestLoadDuringSealFindsBytes(t *testing.T) {
 
 func TestSealTruncatesTornPart(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	ref := blobtest.NewRef(blob.UnknownSize)
 	noError(t, d.Staging.Create(t.Context(), ref))
 	b := blobtest.Bytes(1, 5000)
@@ -372,8 +372,8 @@ func TestSealTruncatesTornPart(t *testing.T) {
 
 func TestSealNeverOverwritesContent(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, _ := begun(t, d, 0, 1, 2)
+	d := openTestDir(t)
+	ref, _ := newUpload(t, d, 0, 1, 2)
 	noError(t, os.Mkdir(filepath.Dir(d.sealedPath(ref.ID)), dirMode))
 	noError(t, os.WriteFile(d.sealedPath(ref.ID), []byte("other"), fileMode))
 	if err := d.Staging.Seal(t.Context(), ref, ref.Size); err == nil {
@@ -389,15 +389,15 @@ func TestSealNeverOverwritesContent(t *testing.T) {
 
 func TestCreateSurvivesCrash(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	ref := blobtest.NewRef(10)
 	dir := d.stagedDir(ref)
 	noError(t, os.MkdirAll(dir, dirMode))
 	for _, left := range [][]byte{nil, []byte("SD"), make([]byte, frameOver+headerLen-1)} {
 		noError(t, os.WriteFile(filepath.Join(dir, journalFile), left, fileMode))
-		_, err := reopen(t, d).Staging.Load(t.Context(), ref)
+		_, err := reopenDir(t, d).Staging.Load(t.Context(), ref)
 		wantKind(t, err, drive.NotFound)
-		noError(t, reopen(t, d).Staging.Create(t.Context(), ref))
-		send(t, reopen(t, d), ref, 1, 0, make([]byte, 10))
+		noError(t, reopenDir(t, d).Staging.Create(t.Context(), ref))
+		send(t, reopenDir(t, d), ref, 1, 0, make([]byte, 10))
 	}
 }

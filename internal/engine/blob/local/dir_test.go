@@ -15,9 +15,9 @@ import (
 
 func TestReopenKeepsContents(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0, 1)
-	wantNumbers(t, reopen(t, d), ref, file, 0, 1)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0, 1)
+	wantNumbers(t, reopenDir(t, d), ref, file, 0, 1)
 	for _, dir := range []string{stagingDir, blobsDir, quarantineDir} {
 		info, err := os.Stat(filepath.Join(d.root, dir))
 		if err != nil || info.Mode().Perm() != dirMode {
@@ -40,8 +40,8 @@ func TestOpenRejectsUnusableDirectory(t *testing.T) {
 
 func TestListIncludesUnexpectedEntries(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, _ := begun(t, d, 2)
+	d := openTestDir(t)
+	ref, _ := newUpload(t, d, 2)
 	id := ref.ID.String()
 	other := "blobs/" + id[len(id)-1:] + "0/" + id // not its directory, unless the id ends so
 	if other[6:8] == id[len(id)-2:] {
@@ -79,7 +79,7 @@ func TestListIncludesUnexpectedEntries(t *testing.T) {
 
 func TestQuarantineMovesOnlyItsEntry(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	noError(t, WriteMark(d.root, Mark{ID: "x", Generation: 1}))
 	noError(t, os.MkdirAll(d.abs("blobs/ab"), dirMode))
 	noError(t, os.MkdirAll(d.abs("staging/2026/11/20"), dirMode))
@@ -156,8 +156,8 @@ func TestClassifyKeepsDriveErrors(t *testing.T) {
 
 func TestForeignJournalIsRefused(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, _ := begun(t, d, 0)
+	d := openTestDir(t)
+	ref, _ := newUpload(t, d, 0)
 	other := ref
 	other.PartSize *= 2
 	if _, err := d.Staging.Load(t.Context(), other); err == nil {

@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	tmpfs(t, root, "size=3m")
-	d := open(t, func(o *Options) { o.Dir = root })
+	d := openTestDir(t, func(o *Options) { o.Dir = root })
 	ref := blobtest.NewRef(8 * blobtest.PartSize)
 	noError(t, d.Staging.Create(t.Context(), ref))
 	file := blobtest.Bytes(1, ref.Size)
@@ -83,7 +83,7 @@ func fillUp(t *testing.T, dir string) {
 
 func TestOpenRefusesTwoFileSystems(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	tmpfs(t, d.abs(blobsDir), "size=1m")
 	_, err := Open(t.Context(), Options{Dir: d.root})
 	if err == nil || !strings.Contains(err.Error(), "must be on one file system") {
@@ -97,7 +97,7 @@ func TestFullDiskDisablesLog(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	tmpfs(t, root, "size=18m")
-	d := open(t, func(o *Options) { o.Dir = root })
+	d := openTestDir(t, func(o *Options) { o.Dir = root })
 	d.fs.supported = true
 	d.pendingSyncs.Store(logMinSingle)
 	var names []string

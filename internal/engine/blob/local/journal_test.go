@@ -106,14 +106,14 @@ func TestNewerJournalVersionIsRejected(t *testing.T) {
 
 func TestDamagedJournalIsAnError(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0)
 	path := filepath.Join(d.stagedDir(ref), journalFile)
 	b, err := os.ReadFile(path)
 	noError(t, err)
 	b[10] ^= 1
 	noError(t, os.WriteFile(path, b, fileMode))
-	after := reopen(t, d)
+	after := reopenDir(t, d)
 	if _, err := after.Staging.Load(t.Context(), ref); drive.KindOf(err) != drive.Internal {
 		t.Errorf("damaged header: %v", err)
 	}
@@ -208,12 +208,12 @@ func wantSameAfterCompaction(t *testing.T, j *journal) {
 
 func TestJournalWithManyDropsIsCompacted(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d, 0)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d, 0)
 	_, err := d.Staging.Fence(t.Context(), ref, 1)
 	noError(t, err)
 	last := blobtest.Slice(file, 2)
-	d = reboot(t, d)
+	d = rebootDir(t, d)
 	var longest int64
 	for range 4000 {
 		send(t, d, ref, 2, 2, last[:1])
@@ -226,7 +226,7 @@ func TestJournalWithManyDropsIsCompacted(t *testing.T) {
 		t.Errorf("the journal has grown to %d bytes", longest)
 	}
 	send(t, d, ref, 2, 2, last)
-	after := reopen(t, d, func(o *Options) { o.BootID = "boot 2" })
+	after := reopenDir(t, d, func(o *Options) { o.BootID = "boot 2" })
 	wantNumbers(t, after, ref, file, 0, 2)
 	if load(t, after, ref).Suspect {
 		t.Error("suspect after the journal was rewritten")

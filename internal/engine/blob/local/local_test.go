@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// open returns a Dir over a new directory, closed at the end of the test.
-func open(t testing.TB, change ...func(*Options)) *Dir {
+// openTestDir returns a Dir over a new directory, closed at the end of the test.
+func openTestDir(t testing.TB, change ...func(*Options)) *Dir {
 	t.Helper()
 	o := Options{Dir: t.TempDir(), BootID: "boot 1", Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
@@ -31,7 +31,7 @@ func durable(o *Options) { o.Durability = Part }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	blobtest.RunStore(t, func(t *testing.T) blob.Store { return open(t).Blobs })
+	blobtest.RunStore(t, func(t *testing.T) blob.Store { return openTestDir(t).Blobs })
 }
 
 func TestStaging(t *testing.T) {
@@ -43,7 +43,7 @@ func TestStaging(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			blobtest.RunStaging(t, func(t *testing.T) blob.Staging { return open(t, change).Staging })
+			blobtest.RunStaging(t, func(t *testing.T) blob.Staging { return openTestDir(t, change).Staging })
 		})
 	}
 }
@@ -51,7 +51,7 @@ func TestStaging(t *testing.T) {
 func TestSealer(t *testing.T) {
 	t.Parallel()
 	blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
-		d := open(t)
+		d := openTestDir(t)
 		return d.Staging, d.Blobs
 	})
 }
@@ -63,7 +63,7 @@ func TestTailer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
-				d := open(t, change)
+				d := openTestDir(t, change)
 				return d.Staging, d.Blobs
 			})
 		})
@@ -73,7 +73,7 @@ func TestTailer(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	blobtest.RunQuarantine(t, func(t *testing.T) (blob.Store, blob.Quarantine) {
-		d := open(t)
+		d := openTestDir(t)
 		return d.Blobs, d.Quarantine
 	})
 }

@@ -26,8 +26,8 @@ func onDisk(t *testing.T) func(*Options) {
 	return func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") }
 }
 
-// lay stores n contents of size bytes in packs, and settles them.
-func lay(t *testing.T, d *Dir, n, size int) (names []string) {
+// layContents stores n contents of size bytes in packs, and settles them.
+func layContents(t *testing.T, d *Dir, n, size int) (names []string) {
 	t.Helper()
 	for i := range n {
 		b := blobtest.Bytes(uint64(i), drive.ByteSize(size))
@@ -71,8 +71,8 @@ func TestRemoveFromPackFreesBlocks(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	root := filepath.Join(disk.Root, "data")
-	d := open(t, func(o *Options) { o.Dir = root })
-	names := lay(t, d, 100, 10_000)
+	d := openTestDir(t, func(o *Options) { o.Dir = root })
+	names := layContents(t, d, 100, 10_000)
 	_, all := packsOf(t, d)
 	for i := 0; i < 50; i += 2 {
 		noError(t, d.Blobs.Remove(t.Context(), names[i]))
@@ -100,14 +100,14 @@ func TestRemoveFromPackFreesBlocks(t *testing.T) {
 	noError(t, d.Close())
 }
 
-// meeting is a disk on which removals of several packs wait for each other.
-type meeting struct {
+// barrierDisk is a disk on which removals of several packs wait for each other.
+type barrierDisk struct {
 	pack.Disk
 	come  chan struct{}
 	alone atomic.Bool // somebody has waited in vain
 }
 
-func (m *meeting) SyncFreed(f *os.File) error {
+func (m *barrierDisk) SyncFreed(f *os.File) error {
 	select {
 	case m.come <- struct{}{}:
 	case <-m.come:
@@ -121,11 +121,11 @@ func (m *meeting) SyncFreed(f *os.File) error {
 // ended.
 func TestRemoveAllSyncsPacksConcurrently(t *testing.T) {
 	t.Parallel()
-	d := open(t, onDisk(t))
-	disk := &meeting{Disk: packDisk{d}, come: make(chan struct{})}
+	d := openTestDir(t, onDisk(t))
+	disk := &barrierDisk{Disk: packDisk{d}, come: make(chan struct{})}
 	var names []string
 	for range 2 {
-		names = append(names, lay(t, d, 2, 100)[0])
+		names = append(names, layContents(t, d, 2, 100)[0])
 		noError(t, d.packs.Close())
 		d.packs = pack.New(disk, d.log)
 	}
@@ -146,8 +146,8 @@ func TestRemoveAllSyncsPacksConcurrently(t *testing.T) {
 func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
-	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
-	kept := lay(t, d, 1, 10_000)[0]
+	d := openTestDir(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
+	kept := layContents(t, d, 1, 10_000)[0]
 	fillUp(t, disk.Root)
 	for range 3 {
 		name := d.Blobs.Name(blobtest.PutName(), 30_000)
@@ -161,7 +161,7 @@ func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 		noError(t, d.Blobs.Remove(t.Context(), name))
 	}
 	noError(t, os.Remove(filepath.Join(disk.Root, "fill")))
-	lay(t, d, 10, 30_000)
+	layContents(t, d, 10, 30_000)
 	if got := contentOf(t, d.Blobs, kept); !bytes.Equal(got, blobtest.Bytes(0, 10_000)) {
 		t.Errorf("%d bytes are read", len(got))
 	}
@@ -171,8 +171,8 @@ func TestPackOnFullDiskKeepsNothing(t *testing.T) {
 // as a file.
 func TestForeignSlotNameBecomesFile(t *testing.T) {
 	t.Parallel()
-	from, to := open(t, onDisk(t)), open(t, onDisk(t))
-	names := lay(t, from, 3, 10_000)
+	from, to := openTestDir(t, onDisk(t)), openTestDir(t, onDisk(t))
+	names := layContents(t, from, 3, 10_000)
 	for i, name := range names[:2] {
 		body := blobtest.BodyOf(0, 10_000, bytes.NewReader(contentOf(t, from.Blobs, name)))
 		var err error
@@ -216,8 +216,8 @@ func TestForeignSlotNameBecomesFile(t *testing.T) {
 // that both are removed together.
 func TestFileTakesPrecedenceOverSlot(t *testing.T) {
 	t.Parallel()
-	d := open(t, onDisk(t))
-	name := lay(t, d, 1, 5000)[0]
+	d := openTestDir(t, onDisk(t))
+	name := layContents(t, d, 1, 5000)[0]
 	path, err := d.blobPath(name)
 	noError(t, err)
 	noError(t, os.WriteFile(path, []byte("from a backup"), 0o600))
@@ -256,8 +256,8 @@ func TestUnfreeableRangeIsZeroed(t *testing.T) {
 // TestQuarantineOfSlotWritesFile checks that a quarantined slot becomes a file.
 func TestQuarantineOfSlotWritesFile(t *testing.T) {
 	t.Parallel()
-	d := open(t, onDisk(t))
-	names := lay(t, d, 2, 5000)
+	d := openTestDir(t, onDisk(t))
+	names := layContents(t, d, 2, 5000)
 	shard, _ := blob.ShardOf(names[0])
 	noError(t, d.Blobs.Quarantine(t.Context(), blob.Stray{Place: blob.PlaceIn(shard, names[0]), Name: names[0]}))
 	files, err := filepath.Glob(filepath.Join(d.root, quarantineDir, "*", "*"))
@@ -277,8 +277,8 @@ func TestQuarantineOfSlotWritesFile(t *testing.T) {
 // packs, files of the same names, and unexpected files.
 func TestListPageMergesPacksAndFiles(t *testing.T) {
 	t.Parallel()
-	d := open(t, onDisk(t))
-	names := lay(t, d, 20, 5000)
+	d := openTestDir(t, onDisk(t))
+	names := layContents(t, d, 20, 5000)
 	at, _ := blob.SlotOf(names[0])
 	shard, _ := blob.ShardOf(at.Pack)
 	want := map[string]drive.ByteSize{}
@@ -316,10 +316,10 @@ func TestListPageMergesPacksAndFiles(t *testing.T) {
 // quarantined and removed like a truncated file.
 func TestTruncatedPackKeepsRestOfLastContent(t *testing.T) {
 	t.Parallel()
-	d := open(t, onDisk(t))
+	d := openTestDir(t, onDisk(t))
 	const size, left = 9000, 4096 - pack.HeadSize
 	for _, remove := range []bool{false, true} {
-		name := lay(t, d, 1, size)[0]
+		name := layContents(t, d, 1, size)[0]
 		at, _ := blob.SlotOf(name)
 		shard, _ := blob.ShardOf(name)
 		path := d.abs(blob.PlaceIn(shard, at.Pack+pack.Suffix))

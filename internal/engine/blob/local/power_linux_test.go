@@ -27,7 +27,7 @@ func TestAcknowledgedContentSurvivesPowerLoss(t *testing.T) {
 		t.Run(block, func(t *testing.T) {
 			t.Parallel()
 			disk := disktest.New(t, block)
-			d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
+			d := openTestDir(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
 			if !d.syncCoversName {
 				t.Error("an ext4 with a journal was not recognized: the directories are synced")
 			}
@@ -47,7 +47,7 @@ func TestAcknowledgedContentSurvivesPowerLoss(t *testing.T) {
 func TestRestoreOnDiskFilledAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
-	d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
+	d := openTestDir(t, func(o *Options) { o.Dir = filepath.Join(disk.Root, "data") })
 	var store acknowledged
 	for _, size := range []int{10_000, 1} { // one takes as many blocks as it has bytes
 		store.size = size

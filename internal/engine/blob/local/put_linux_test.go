@@ -50,15 +50,15 @@ func TestSlowFileSystemSyncIsNotRepeated(t *testing.T) {
 func BenchmarkPut(b *testing.B) {
 	for _, writers := range []int{1, 4, 16, 64} {
 		b.Run(fmt.Sprint(writers, " at a time"), func(b *testing.B) {
-			d := open(b)
-			var shared, each spent
+			d := openTestDir(b)
+			var shared, each putCost
 			for b.Loop() {
 				d.fs.supported = true
 				shared.add(b, d, writers)
 				d.fs.supported = false
 				each.add(b, d, writers)
 			}
-			for name, s := range map[string]spent{"shared": shared, "each": each} {
+			for name, s := range map[string]putCost{"shared": shared, "each": each} {
 				b.ReportMetric(float64(s.puts)/s.time.Seconds(), name+"/s")
 				b.ReportMetric(s.cpu.Seconds()*1e6/float64(s.puts), name+"-cpu-us")
 			}
@@ -67,13 +67,13 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// spent is the time and the syncs of puts.
-type spent struct {
+// putCost is the time and the syncs of puts.
+type putCost struct {
 	puts      int
 	time, cpu time.Duration
 }
 
-func (s *spent) add(b *testing.B, d *Dir, writers int) {
+func (s *putCost) add(b *testing.B, d *Dir, writers int) {
 	const puts = 1024
 	var left, stamp atomic.Int64
 	left.Store(puts)

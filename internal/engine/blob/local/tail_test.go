@@ -56,8 +56,8 @@ func TestCrashDuringExtendKeepsShorterTail(t *testing.T) {
 	for _, had := range []int{0, 1, 300_000} {
 		t.Run(fmt.Sprint(had), func(t *testing.T) {
 			t.Parallel()
-			d := open(t)
-			ref, file := begun(t, d, 0)
+			d := openTestDir(t)
+			ref, file := newUpload(t, d, 0)
 			part := blobtest.Slice(file, 1)
 			if had > 0 {
 				noError(t, extend(t, d, ref, 1, nil, part[:had]))
@@ -71,7 +71,7 @@ func TestCrashDuringExtendKeepsShorterTail(t *testing.T) {
 				_, _ = d.Staging.Extend(context.Background(), ref, extension(ref, 1, had), tailBody(ref, 1, tail, r))
 			}()
 			<-reached
-			after := reopen(t, d)
+			after := reopenDir(t, d)
 			if had > 0 {
 				wantTail(t, after, ref, 1, part[:had])
 			}
@@ -88,15 +88,15 @@ func TestCrashDuringExtendKeepsShorterTail(t *testing.T) {
 
 func TestTailIsSuspectAfterPowerLossOnly(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d)
 	part := blobtest.Slice(file, 0)
 	noError(t, extend(t, d, ref, 0, nil, part[:1000]))
 	noError(t, extend(t, d, ref, 0, part[:1000], part[1000:5000]))
-	if staged := wantTail(t, reopen(t, d), ref, 0, part[:5000]); staged.Suspect {
+	if staged := wantTail(t, reopenDir(t, d), ref, 0, part[:5000]); staged.Suspect {
 		t.Error("a tail is suspect though the machine goes on")
 	}
-	after := reboot(t, d)
+	after := rebootDir(t, d)
 	if staged := wantTail(t, after, ref, 0, part[:5000]); !staged.Suspect {
 		t.Error("a tail is not suspect after a power loss")
 	}
@@ -105,10 +105,10 @@ func TestTailIsSuspectAfterPowerLossOnly(t *testing.T) {
 	if len(staged.Tails) != 1 || staged.Suspect {
 		t.Errorf("a good tail is %+v after Verify", staged)
 	}
-	lost := reopen(t, d, func(o *Options) { o.BootID = "boot 3" })
+	lost := reopenDir(t, d, func(o *Options) { o.BootID = "boot 3" })
 	noError(t, extend(t, lost, ref, 0, part[:5000], part[5000:9000]))
 	noError(t, os.Truncate(filepath.Join(d.stagedDir(ref), dataFile), 8000))
-	last := reopen(t, d, func(o *Options) { o.BootID = "boot 4" })
+	last := reopenDir(t, d, func(o *Options) { o.BootID = "boot 4" })
 	staged, err = last.Staging.Verify(t.Context(), ref, 1)
 	noError(t, err)
 	if len(staged.Tails) != 0 || staged.Suspect {
@@ -121,8 +121,8 @@ func TestTailIsSuspectAfterPowerLossOnly(t *testing.T) {
 // TestJournalWithManyPiecesIsCompacted checks that the rewritten journal has the same state.
 func TestJournalWithManyPiecesIsCompacted(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	ref, file := begun(t, d)
+	d := openTestDir(t)
+	ref, file := newUpload(t, d)
 	part, tail := blobtest.Slice(file, 0), blob.NewTail(0)
 	const piece = 100
 	for at := 0; at < 4000*piece; at += piece {
@@ -134,12 +134,12 @@ func TestJournalWithManyPiecesIsCompacted(t *testing.T) {
 	if info.Size() > compactMin+1000 {
 		t.Errorf("the journal of one tail has %d bytes", info.Size())
 	}
-	wantTail(t, reopen(t, d), ref, 0, part[:4000*piece])
+	wantTail(t, reopenDir(t, d), ref, 0, part[:4000*piece])
 }
 
 // BenchmarkExtend adds 1 KiB to a tail of up to 64 MiB.
 func BenchmarkExtend(b *testing.B) {
-	d := open(b)
+	d := openTestDir(b)
 	ref := blob.Ref{ID: drive.NewID[drive.UploadID](), Begun: blobtest.Begun, PartSize: 64 * drive.MiB, Size: blob.UnknownSize}
 	noError(b, d.Staging.Create(b.Context(), ref))
 	piece := blobtest.Bytes(1, drive.KiB)

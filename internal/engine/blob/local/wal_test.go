@@ -17,7 +17,7 @@ import (
 // except removed ones.
 func TestOpenRestoresContentsFromLog(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	d.fs.supported = true              // whatever file system this is
 	d.pendingSyncs.Store(logMinSingle) // as if others waited
 	stored := map[string][]byte{}      // by name
@@ -46,7 +46,7 @@ func TestOpenRestoresContentsFromLog(t *testing.T) {
 	lost := filepath.Join(t.TempDir(), "lost")
 	noError(t, os.Mkdir(lost, dirMode))
 	noError(t, os.CopyFS(filepath.Join(lost, walDir), os.DirFS(filepath.Join(d.root, walDir))))
-	after := open(t, func(o *Options) { o.Dir = lost })
+	after := openTestDir(t, func(o *Options) { o.Dir = lost })
 	for name, want := range stored {
 		path, err := after.blobPath(name)
 		noError(t, err)
@@ -68,7 +68,7 @@ func TestOpenRestoresContentsFromLog(t *testing.T) {
 // concurrent ones.
 func TestLargeOrSingleContentIsNotLogged(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	d.fs.supported = true
 	put := func(size drive.ByteSize) {
 		body := blob.NewBody(bytes.NewReader(blobtest.Bytes(1, size)), blob.BodyOptions{Size: size})
@@ -87,7 +87,7 @@ func TestLargeOrSingleContentIsNotLogged(t *testing.T) {
 // sync may succeed although bytes are lost.
 func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	d.fs.supported = true
 	d.fs.record(d.fs.now(), errFSSyncFailed)
 	if err := (walContents{d}).Settle(nil); err == nil {
@@ -99,7 +99,7 @@ func TestLogDoesNotSettleByFilesAfterFailedSync(t *testing.T) {
 // content.
 func TestQuarantineOfMisplacedFileKeepsLogEntry(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	d.fs.supported = true
 	d.pendingSyncs.Store(logMinSingle)
 	name := fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())

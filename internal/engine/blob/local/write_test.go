@@ -145,7 +145,7 @@ func TestBuffersStayWithinTheirBudget(t *testing.T) {
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	const parts, rounds = 8, 15
-	d := open(t, func(o *Options) { o.DirtyLimit = drive.MiB; o.BufferMemory = 2 * drive.MiB })
+	d := openTestDir(t, func(o *Options) { o.DirtyLimit = drive.MiB; o.BufferMemory = 2 * drive.MiB })
 	ref := blobtest.NewRef(parts * blobtest.PartSize)
 	noError(t, d.Staging.Create(t.Context(), ref))
 	last := make([]blob.Part, parts)
@@ -190,7 +190,7 @@ func TestConcurrentOperations(t *testing.T) {
 	all.Wait()
 	close(stop)
 	readers.Wait()
-	for _, d := range []*Dir{d, reopen(t, d)} {
+	for _, d := range []*Dir{d, reopenDir(t, d)} {
 		got := load(t, d, ref)
 		if len(got.Parts) != parts || got.Held != ref.Size {
 			t.Fatalf("%d parts, %d bytes held", len(got.Parts), got.Held)
@@ -207,7 +207,7 @@ func TestConcurrentOperations(t *testing.T) {
 // TestConcurrentCreateAndRemove: both use the same dated directories.
 func TestConcurrentCreateAndRemove(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -236,9 +236,9 @@ func TestConcurrentCreateAndRemove(t *testing.T) {
 
 func TestInactiveUploadIsEvicted(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openTestDir(t)
 	kept := func() int { return len(d.Staging.uploads) }
-	ref, _ := begun(t, d)
+	ref, _ := newUpload(t, d)
 	load(t, d, ref)
 	if kept() != 0 {
 		t.Error("kept after Load")

@@ -43,7 +43,7 @@ func BenchmarkPartEvents(b *testing.B) {
 		b.ReportMetric(redisBusy/float64(len(leases))*1e6, "redis-us/event(goal:33)")
 		b.ReportMetric(events/pings, "per-ping")
 		b.ReportMetric(0, "ns/op")
-		wipe(b, s)
+		flushRedis(b, s)
 	}
 }
 

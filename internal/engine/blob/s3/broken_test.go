@@ -20,7 +20,7 @@ func TestLostConnectionIsNotEOF(t *testing.T) {
 		"before the answer": func() (*http.Response, error) { return nil, io.EOF },
 		"within the answer": func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
 		"within the body": func() (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusPartialContent, Body: &torn{http.NoBody, 0}}, nil
+			return &http.Response{StatusCode: http.StatusPartialContent, Body: &tornBody{http.NoBody, 0}}, nil
 		},
 	}
 	for name, broken := range breaks {
@@ -29,7 +29,7 @@ func TestLostConnectionIsNotEOF(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, err := New(Options{
 					Endpoint: "store", Bucket: "bucket", AccessKey: "access", SecretKey: "secretsecret", Region: "us-east-1", Insecure: true,
-					Transport: tripper(func(r *http.Request) (*http.Response, error) {
+					Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
 						if r.Method == http.MethodGet {
 							answer, err := broken()
 							if err == nil {

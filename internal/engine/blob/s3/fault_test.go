@@ -20,9 +20,9 @@ import (
 // errDead is the error of every call of a dead process.
 var errDead = errors.New("process is dead")
 
-// grave makes a process die at its n-th call of a service: the call or its reply is lost, and all
+// crasher makes a process die at its n-th call of a service: the call or its reply is lost, and all
 // later calls fail. The zero value never does.
-type grave struct {
+type crasher struct {
 	mu     sync.Mutex
 	at     int  // which call; 0: none
 	served bool // the call itself is made
@@ -31,8 +31,8 @@ type grave struct {
 	die    func() // called once
 }
 
-// enter counts a call and reports whether it is made and whether its reply arrives.
-func (g *grave) enter() (make, reply bool) {
+// call counts a call and reports whether it is made and whether its reply arrives.
+func (g *crasher) call() (make, reply bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls++
@@ -48,20 +48,20 @@ func (g *grave) enter() (make, reply bool) {
 }
 
 // count returns the number of calls, and whether the process has died.
-func (g *grave) count() (calls int, dead bool) {
+func (g *crasher) count() (calls int, dead bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls, g.dead
 }
 
-// mortal is the HTTP transport of a process that may die.
-type mortal struct {
-	*grave
+// crashingTransport is the HTTP transport of a process that may die.
+type crashingTransport struct {
+	*crasher
 	next http.RoundTripper
 }
 
-func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
-	may, reply := m.enter()
+func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	may, reply := m.call()
 	if !may {
 		return nil, errDead
 	}
@@ -74,16 +74,16 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// mortalRedis is the Redis hook of a process that may die.
-type mortalRedis struct{ *grave }
+// crashingRedis is the Redis hook of a process that may die.
+type crashingRedis struct{ *crasher }
 
-func (m mortalRedis) DialHook(next redis.DialHook) redis.DialHook {
+func (m crashingRedis) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-func (m mortalRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (m crashingRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		may, reply := m.enter()
+		may, reply := m.call()
 		var err error
 		if may {
 			err = next(ctx, cmds)
@@ -98,9 +98,9 @@ func (m mortalRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
-func (m mortalRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (m crashingRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		may, reply := m.enter()
+		may, reply := m.call()
 		if !may {
 			cmd.SetErr(errDead)
 			return errDead
@@ -114,16 +114,16 @@ func (m mortalRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// life runs one upload to its end like package upload does, repeating steps with unknown results. A
-// new life continues where a dead one stopped.
-type life struct {
+// uploadDriver runs one upload to its end like package upload does, repeating steps with unknown
+// results. A new life continues where a dead one stopped.
+type uploadDriver struct {
 	ref   blob.Ref
 	file  []byte
 	other []byte // what part 1 becomes after the unseal
 	stage int
 }
 
-func (l *life) run(ctx context.Context, b *Bucket) error {
+func (l *uploadDriver) run(ctx context.Context, b *Bucket) error {
 	s := b.Staging
 	for stages := l.stages(s); l.stage < len(stages); l.stage++ {
 		if err := stages[l.stage](ctx); err != nil {
@@ -133,7 +133,7 @@ func (l *life) run(ctx context.Context, b *Bucket) error {
 	return nil
 }
 
-func (l *life) stages(s *Staging) []func(context.Context) error {
+func (l *uploadDriver) stages(s *Staging) []func(context.Context) error {
 	first, last := l.file[:l.ref.PartSize], l.file[l.ref.PartSize:]
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.Create(ctx, l.ref) },
@@ -152,7 +152,7 @@ func (l *life) stages(s *Staging) []func(context.Context) error {
 
 // send sends a part like package upload does: it compares a part that exists, and fences a rebuilt
 // journal.
-func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
+func (l *uploadDriver) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
 	_, err := blobtest.Send(ctx, s, l.ref, gen, n, b)
 	if there, ok := errors.AsType[*blob.ThereError](err); ok {
 		if there.Part.Size != drive.ByteSize(len(b)) {
@@ -172,7 +172,7 @@ func second[T any](_ T, err error) error { return err }
 // reply. The next process must finish the upload with the right bytes and leave nothing behind.
 func TestCrashAtEveryCallLosesNothing(t *testing.T) {
 	t.Parallel()
-	calls := dieAndFinish(t, &grave{})
+	calls := crashAndFinish(t, &crasher{})
 	if calls < 30 {
 		t.Fatalf("the upload made only %d calls: what is tested?", calls)
 	}
@@ -180,19 +180,19 @@ func TestCrashAtEveryCallLosesNothing(t *testing.T) {
 		for at := 1; at <= calls; at++ {
 			t.Run(fmt.Sprintf("call %d %s", at, name), func(t *testing.T) {
 				t.Parallel()
-				dieAndFinish(t, &grave{at: at, served: served})
+				crashAndFinish(t, &crasher{at: at, served: served})
 			})
 		}
 	}
 }
 
-// dieAndFinish lets one process die as g says and another finish its work. It returns the number of
-// calls of the first.
-func dieAndFinish(t *testing.T, g *grave) (calls int) {
+// crashAndFinish lets one process die as g says and another finish its work. It returns the number
+// of calls of the first.
+func crashAndFinish(t *testing.T, g *crasher) (calls int) {
 	t.Helper()
-	o := target(t)
+	o := testOptions(t)
 	size := testPart + 5000
-	l := &life{file: blobtest.Bytes(1, size), other: blobtest.Bytes(99, 5000), ref: newRef(size)}
+	l := &uploadDriver{file: blobtest.Bytes(1, size), other: blobtest.Bytes(99, 5000), ref: newRef(size)}
 	ctx, die := context.WithCancel(t.Context())
 	defer die()
 	g.die = die
@@ -200,15 +200,15 @@ func dieAndFinish(t *testing.T, g *grave) (calls int) {
 	if g.at > 0 {
 		doomed.Lease = testLease / 10 // for the heir waits until what it has left is over
 	}
-	doomed.Transport = mortal{g, sharedTransport}
+	doomed.Transport = crashingTransport{g, sharedTransport}
 	doomed.Redis = redisAt(t)
-	doomed.Redis.AddHook(mortalRedis{g})
-	err := l.run(ctx, at(t, doomed))
+	doomed.Redis.AddHook(crashingRedis{g})
+	err := l.run(ctx, bucketAt(t, doomed))
 	calls, died := g.count()
 	if died != (err != nil) && g.at == 0 {
 		t.Fatalf("died: %v, error: %v", died, err)
 	}
-	heir := at(t, o)
+	heir := bucketAt(t, o)
 	eventually(t, func() error { return l.run(t.Context(), heir) })
 	wantContent(t, heir, l.ref, append(append([]byte{}, l.file[:testPart]...), l.other...))
 	wantNothingStaged(t, heir)

@@ -22,8 +22,9 @@ const testPart = 8 * drive.MiB
 // may be slower.
 const testLease = 2 * time.Second
 
-// briefly takes the lease of a part and does not renew it, like an instance that froze or died.
-func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
+// leaseBriefly takes the lease of a part and does not renew it, like an instance that froze or
+// died.
+func leaseBriefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
 	t.Helper()
 	usual := s.lease
 	s.lease = testLease
@@ -52,8 +53,8 @@ func newRef(size drive.ByteSize) blob.Ref {
 	return ref
 }
 
-// begun returns a staged upload of two parts, the last one short, and the bytes of its file.
-func begun(t *testing.T, s *Staging) (blob.Ref, []byte) {
+// newUpload returns a staged upload of two parts, the last one short, and the bytes of its file.
+func newUpload(t *testing.T, s *Staging) (blob.Ref, []byte) {
 	t.Helper()
 	file := blobtest.Bytes(1, testPart+5000)
 	ref := newRef(drive.ByteSize(len(file)))
@@ -129,8 +130,8 @@ func wantNothingStaged(t *testing.T, b *Bucket) {
 	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }))
 }
 
-// wipe removes all keys of the namespace from Redis, like FLUSHALL.
-func wipe(t testing.TB, s *Staging) {
+// flushRedis removes all keys of the namespace from Redis, like FLUSHALL.
+func flushRedis(t testing.TB, s *Staging) {
 	t.Helper()
 	keys, err := s.j.redis.Keys(t.Context(), s.j.prefix+":*").Result()
 	noError(t, err)
@@ -140,30 +141,30 @@ func wipe(t testing.TB, s *Staging) {
 	noError(t, s.j.redis.Del(t.Context(), keys...).Err())
 }
 
-// lose is wipe followed by a Fence, as package upload does because a rebuilt journal refuses every
-// gen.
-func lose(t *testing.T, s *Staging, ref blob.Ref) {
+// loseJournal is flushRedis followed by a Fence, as package upload does because a rebuilt journal
+// refuses every gen.
+func loseJournal(t *testing.T, s *Staging, ref blob.Ref) {
 	t.Helper()
-	wipe(t, s)
+	flushRedis(t, s)
 	_, err := blobtest.Send(t.Context(), s, ref, 7, 0, []byte("of whichever gen"))
 	wantKind(t, err, drive.WrongState)
 	_, err = s.Fence(t.Context(), ref, 0)
 	noError(t, err)
 }
 
-// pause is a reader that a test can stop in the middle.
-type pause struct {
+// blockingReader is a reader that a test can stop in the middle.
+type blockingReader struct {
 	first   io.Reader
 	reached chan struct{}
 	open    chan error // nil: the end, else the error
 	at      bool
 }
 
-func newPause(b []byte) *pause {
-	return &pause{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
+func newPause(b []byte) *blockingReader {
+	return &blockingReader{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
 }
 
-func (p *pause) Read(b []byte) (int, error) {
+func (p *blockingReader) Read(b []byte) (int, error) {
 	n, err := p.first.Read(b)
 	if err != io.EOF || n > 0 {
 		return n, nil
@@ -180,12 +181,12 @@ func (p *pause) Read(b []byte) (int, error) {
 
 // startWrite begins a Write of gen 1 and returns when all its bytes but not their end have been
 // read.
-func startWrite(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (*pause, <-chan error) {
+func startWrite(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (*blockingReader, <-chan error) {
 	t.Helper()
 	return startWriteOf(t, s, ref, blobtest.WriteOf(1, n, b), b)
 }
 
-func startWriteOf(t *testing.T, s *Staging, ref blob.Ref, w blob.Write, b []byte) (*pause, <-chan error) {
+func startWriteOf(t *testing.T, s *Staging, ref blob.Ref, w blob.Write, b []byte) (*blockingReader, <-chan error) {
 	t.Helper()
 	p, done := newPause(b), make(chan error, 1)
 	go func() {

@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// between calls a function between the look for content and the one for multipart uploads.
-type between struct {
+// lookupHook calls a function between the look for content and the one for multipart uploads.
+type lookupHook struct {
 	next   http.RoundTripper
 	looked chan struct{} // closed after the first HEAD
 	once   sync.Once
@@ -22,7 +22,7 @@ type between struct {
 	what   func()
 }
 
-func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *lookupHook) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Has("uploads") && r.Method == http.MethodGet {
 		<-b.looked
 		b.do.Do(b.what)
@@ -38,22 +38,22 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 // upload as lost, and the completed content would be deleted.
 func TestJournalLossDuringComplete(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	other := at(t, o)
-	ref, file := begun(t, other.Staging)
+	o := testOptions(t)
+	other := bucketAt(t, o)
+	ref, file := newUpload(t, other.Staging)
 	for n := range 2 {
 		send(t, other.Staging, ref, n, slicePart(file, n))
 	}
 	j, err := other.Staging.load(t.Context(), ref)
 	noError(t, err)
-	o.Transport = &between{next: sharedTransport, looked: make(chan struct{}), what: func() {
+	o.Transport = &lookupHook{next: sharedTransport, looked: make(chan struct{}), what: func() {
 		_, err := other.api.CompleteMultipartUpload(t.Context(), other.name, other.contentKey(ref.ID), j.mpu, j.completeParts(), minio.PutObjectOptions{})
 		if err != nil {
 			t.Errorf("complete: %v", err)
 		}
 	}}
-	b := at(t, o)
-	wipe(t, other.Staging)
+	b := bucketAt(t, o)
+	flushRedis(t, other.Staging)
 	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, b, ref, file)
 	wantHeld(t, b.Staging, ref, true, true)
@@ -65,7 +65,7 @@ func TestLeaseAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	key, now := s.j.keys(ref.ID)[1], time.Now()
 	later := func(n, owner, token string) {
 		t.Helper()
@@ -95,7 +95,7 @@ func TestDropAfterLateComplete(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	for n := range 2 {
 		send(t, s, ref, n, slicePart(file, n))
 	}

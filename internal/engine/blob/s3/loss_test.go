@@ -34,27 +34,27 @@ func TestLostJournalIsRebuilt(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
-	ref, file := begun(t, s)
-	lose(t, s, ref)
+	ref, file := newUpload(t, s)
+	loseJournal(t, s, ref)
 	send(t, s, ref, 0, slicePart(file, 0)) // before the first part
-	lose(t, s, ref)
+	loseJournal(t, s, ref)
 	got := wantHeld(t, s, ref, true) // between parts
 	if got.Held != testPart || got.Last == 0 {
 		t.Errorf("held %d, last %v", got.Held, got.Last)
 	}
 	send(t, s, ref, 1, slicePart(file, 1))
 	wantHeld(t, s, ref, true, false)
-	wipe(t, s)
+	flushRedis(t, s)
 	if staged, err := s.Fence(t.Context(), ref, 1); err != nil || len(staged.Parts) != 2 {
 		t.Errorf("fenced: %+v, %v", staged, err)
 	}
-	wipe(t, s)
+	flushRedis(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, b, ref, file)
-	wipe(t, s)
+	flushRedis(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size)) // sealed already
 	wantHeld(t, s, ref, true, true)
-	wipe(t, s)
+	flushRedis(t, s)
 	noError(t, s.Remove(t.Context(), ref))
 	_, err := s.Load(t.Context(), ref)
 	wantKind(t, err, drive.NotFound)
@@ -67,9 +67,9 @@ func TestLostJournalIsRebuilt(t *testing.T) {
 func TestUnreadPartsAreReadAfterSeal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	want := []blob.Part{send(t, b.Staging, ref, 0, slicePart(file, 0)), send(t, b.Staging, ref, 1, slicePart(file, 1))}
-	wipe(t, b.Staging)
+	flushRedis(t, b.Staging)
 	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
 	o, err := b.Staging.OpenStaged(t.Context(), ref)
 	noError(t, err)
@@ -85,10 +85,10 @@ func TestUnreadPartsAreReadAfterSeal(t *testing.T) {
 func TestJournalLossDuringWrite(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	send(t, b.Staging, ref, 1, slicePart(file, 1))
 	p, done := startWrite(t, b.Staging, ref, 0, slicePart(file, 0))
-	wipe(t, b.Staging)
+	flushRedis(t, b.Staging)
 	p.open <- nil
 	wantKind(t, <-done, drive.WrongState) // nobody knows whether its gen may still write
 	wantHeld(t, b.Staging, ref, true, true)
@@ -98,10 +98,10 @@ func TestJournalLossDuringWrite(t *testing.T) {
 func TestJournalLossAfterRemove(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	p, done := startWrite(t, b.Staging, ref, 0, slicePart(file, 0))
 	noError(t, b.Staging.Remove(t.Context(), ref))
-	wipe(t, b.Staging)
+	flushRedis(t, b.Staging)
 	p.open <- nil
 	wantKind(t, <-done, drive.NotFound)
 	_, err := blobtest.Send(t.Context(), b.Staging, ref, 1, 1, slicePart(file, 1))
@@ -113,16 +113,16 @@ func TestJournalLossAfterRemove(t *testing.T) {
 func TestJournalLossAfterUnseal(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	for n := range 2 {
 		send(t, b.Staging, ref, n, slicePart(file, n))
 	}
 	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
 	noError(t, b.Staging.Unseal(t.Context(), ref))
-	lose(t, b.Staging, ref)
+	loseJournal(t, b.Staging, ref)
 	wantHeld(t, b.Staging, ref, true, true)
 	noError(t, b.Staging.Drop(t.Context(), ref, 1, 1))
-	lose(t, b.Staging, ref)
+	loseJournal(t, b.Staging, ref)
 	wantHeld(t, b.Staging, ref, true) // a part that was dropped stays dropped
 	other := blobtest.Bytes(3, 5000)
 	send(t, b.Staging, ref, 1, other)
@@ -130,9 +130,9 @@ func TestJournalLossAfterUnseal(t *testing.T) {
 	wantContent(t, b, ref, append(file[:testPart:testPart], other...))
 }
 
-// rewind restores an earlier state of the journal, like a Redis that restarts without the end of
-// its log.
-func rewind(t *testing.T, s *Staging, ref blob.Ref, between func()) {
+// rewindJournal restores an earlier state of the journal, like a Redis that restarts without the
+// end of its log.
+func rewindJournal(t *testing.T, s *Staging, ref blob.Ref, between func()) {
 	t.Helper()
 	redis, key := s.j.redis, s.j.keys(ref.ID)[0]
 	dump, err := redis.Dump(t.Context(), key).Result()
@@ -147,32 +147,33 @@ func TestRedisLosesLastWrites(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	send(t, s, ref, 0, slicePart(file, 0))
-	rewind(t, s, ref, func() { send(t, s, ref, 1, slicePart(file, 1)) })
+	rewindJournal(t, s, ref, func() { send(t, s, ref, 1, slicePart(file, 1)) })
 	wantHeld(t, s, ref, false, true) // what was not lost is not doubted
-	rewind(t, s, ref, func() {
+	rewindJournal(t, s, ref, func() {
 		noError(t, s.Drop(t.Context(), ref, 1, 0))
 		send(t, s, ref, 0, blobtest.Bytes(5, testPart))
 		file = append(blobtest.Bytes(5, testPart), slicePart(file, 1)...)
 	})
 	wantHeld(t, s, ref, true, true)
-	rewind(t, s, ref, func() { noError(t, s.Seal(t.Context(), ref, ref.Size)) })
+	rewindJournal(t, s, ref, func() { noError(t, s.Seal(t.Context(), ref, ref.Size)) })
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
-	rewind(t, s, ref, func() { noError(t, s.Unseal(t.Context(), ref)) })
+	rewindJournal(t, s, ref, func() { noError(t, s.Unseal(t.Context(), ref)) })
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, b, ref, file)
 }
 
-// forgetful is a store that, like most, does not know a multipart upload after it was completed.
-type forgetful struct {
+// forgettingStore is a store that, like most, does not know a multipart upload after it was
+// completed.
+type forgettingStore struct {
 	next http.RoundTripper
 
 	mu   sync.Mutex
 	over map[string]bool
 }
 
-func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *forgettingStore) RoundTrip(r *http.Request) (*http.Response, error) {
 	mpu := r.URL.Query().Get("uploadId")
 	f.mu.Lock()
 	over := mpu != "" && f.over[mpu]
@@ -202,10 +203,10 @@ func answerXML(r *http.Request, status int, code string) *http.Response {
 
 func TestStoreLosesCompletedUpload(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	o.Transport = &forgetful{next: sharedTransport, over: map[string]bool{}}
-	b := at(t, o)
-	ref, file := begun(t, b.Staging)
+	o := testOptions(t)
+	o.Transport = &forgettingStore{next: sharedTransport, over: map[string]bool{}}
+	b := bucketAt(t, o)
+	ref, file := newUpload(t, b.Staging)
 	for n := range 2 {
 		send(t, b.Staging, ref, n, slicePart(file, n))
 	}
@@ -226,13 +227,13 @@ func TestStoreLosesCompletedUpload(t *testing.T) {
 func TestForeignAbortIsReported(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	send(t, b.Staging, ref, 0, slicePart(file, 0))
 	send(t, b.Staging, ref, 1, slicePart(file, 1))
 	noError(t, b.abortAll(t.Context(), ref.ID))
 	wantKind(t, b.Staging.Seal(t.Context(), ref, ref.Size), drive.NotFound)
 
-	ref, file = begun(t, b.Staging)
+	ref, file = newUpload(t, b.Staging)
 	noError(t, b.abortAll(t.Context(), ref.ID))
 	_, err := blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
 	wantKind(t, err, drive.NotFound)

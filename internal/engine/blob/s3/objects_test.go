@@ -25,8 +25,8 @@ func putObject(t *testing.T, o *Objects, name, upload string, n int, b []byte) {
 // publish the object.
 func TestObjectIsResumedAndPublishedOnce(t *testing.T) {
 	t.Parallel()
-	opt := target(t)
-	one, other := at(t, opt).Objects(), at(t, opt).Objects()
+	opt := testOptions(t)
+	one, other := bucketAt(t, opt).Objects(), bucketAt(t, opt).Objects()
 	const name = "acc/id/发票 & more.zip"
 	file := blobtest.Bytes(1, objectPart+1000)
 	_, err := one.Find(t.Context(), name)
@@ -85,11 +85,11 @@ func TestObjectIsResumedAndPublishedOnce(t *testing.T) {
 // while it is written.
 func TestFailedPutLeavesNoPart(t *testing.T) {
 	t.Parallel()
-	o := at(t, target(t)).Objects()
+	o := bucketAt(t, testOptions(t)).Objects()
 	const name = "acc/id/x.zip"
 	upload, _, err := o.Begin(t.Context(), name, "application/zip")
 	noError(t, err)
-	broken := io.MultiReader(bytes.NewReader(make([]byte, 99_999)), iotestErr{drive.Fail(drive.DigestMismatch)})
+	broken := io.MultiReader(bytes.NewReader(make([]byte, 99_999)), failingReader{drive.Fail(drive.DigestMismatch)})
 	wantKind(t, o.Put(t.Context(), name, upload, 0, 100_000, broken), drive.DigestMismatch)
 	if err := o.Put(t.Context(), name, upload, 0, 100_000, bytes.NewReader(make([]byte, 5))); err == nil {
 		t.Error("five bytes were taken for 100,000")
@@ -106,7 +106,7 @@ func TestFailedPutLeavesNoPart(t *testing.T) {
 	wantKind(t, o.Publish(t.Context(), name, upload, 1), drive.NotFound)
 }
 
-// iotestErr fails each read.
-type iotestErr struct{ err error }
+// failingReader fails each read.
+type failingReader struct{ err error }
 
-func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
+func (e failingReader) Read([]byte) (int, error) { return 0, e.err }

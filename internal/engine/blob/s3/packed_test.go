@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/engine/blob/slothead"
 )
 
-// laid lays contents as a batch and returns their names.
-func laid(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
+// layBatch lays contents as a batch and returns their names.
+func layBatch(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
 	t.Helper()
 	for _, c := range contents {
 		name := b.Blobs.Name(blobtest.PutName(), drive.ByteSize(len(c)))
@@ -34,7 +34,7 @@ func laid(t *testing.T, b *Bucket, contents ...[]byte) (names []string) {
 
 func settled(t *testing.T, b *Bucket, contents ...[]byte) []string {
 	t.Helper()
-	names := laid(t, b, contents...)
+	names := layBatch(t, b, contents...)
 	noError(t, b.Blobs.Settle(t.Context(), names))
 	return names
 }
@@ -60,11 +60,11 @@ func objects(t *testing.T, b *Bucket) (keys []string) {
 // TestSettleStoresBatchAsOneObject also checks that removing the contents removes the object.
 func TestSettleStoresBatchAsOneObject(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	b, other := at(t, o), at(t, o)
+	o := testOptions(t)
+	b, other := bucketAt(t, o), bucketAt(t, o)
 	noError(t, b.Check(t.Context()))
 	contents := some(40)
-	names := laid(t, b, contents...)
+	names := layBatch(t, b, contents...)
 	if got := objects(t, b); len(got) > 0 {
 		t.Errorf("%v was put before anybody wanted it", got)
 	}
@@ -102,11 +102,11 @@ func TestSettleStoresBatchAsOneObject(t *testing.T) {
 // TestRemoveBeforeSettleSendsNothing checks that no request is made.
 func TestRemoveBeforeSettleSendsNothing(t *testing.T) {
 	t.Parallel()
-	o := target(t)
+	o := testOptions(t)
 	var requests atomic.Int64
 	o.Transport = counting{&requests, sharedTransport}
-	b := at(t, o)
-	names := laid(t, b, some(10)...)
+	b := bucketAt(t, o)
+	names := layBatch(t, b, some(10)...)
 	noError(t, b.Blobs.Remove(t.Context(), names[0]))
 	gone, err := b.Blobs.RemoveAll(t.Context(), names[1:])
 	if err != nil || len(gone) != 9 || requests.Load() != 0 {
@@ -225,11 +225,11 @@ func TestListPageMergesPacksAndObjects(t *testing.T) {
 // TestPackWithLostReplyIsStoredOnce checks that the put is retried and the pack exists once.
 func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	once := &losing{next: sharedTransport}
+	o := testOptions(t)
+	once := &lossyTransport{next: sharedTransport}
 	o.Transport = once
-	b := at(t, o)
-	names := laid(t, b, some(5)...)
+	b := bucketAt(t, o)
+	names := layBatch(t, b, some(5)...)
 	once.lose.Store(true)
 	noError(t, b.Blobs.Settle(t.Context(), names))
 	for i, name := range names {
@@ -249,13 +249,13 @@ func TestPackWithLostReplyIsStoredOnce(t *testing.T) {
 	wantKind(t, err, drive.NotFound)
 }
 
-// losing loses the reply to the next PUT on request.
-type losing struct {
+// lossyTransport loses the reply to the next PUT on request.
+type lossyTransport struct {
 	lose atomic.Bool
 	next http.RoundTripper
 }
 
-func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *lossyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
 	if err == nil && r.Method == http.MethodPut && l.lose.CompareAndSwap(true, false) {
 		_, _ = io.Copy(io.Discard, resp.Body)
@@ -270,8 +270,8 @@ func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
 // removal, as an audit does it, ends that.
 func TestConcurrentRemovalsByTwoInstances(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	both := []*Bucket{at(t, o), at(t, o)}
+	o := testOptions(t)
+	both := []*Bucket{bucketAt(t, o), bucketAt(t, o)}
 	contents := some(60)
 	names := settled(t, both[0], contents...)
 	kept := map[int]bool{}

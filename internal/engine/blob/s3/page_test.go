@@ -10,7 +10,7 @@ import (
 // TestListPageCostsOneRequest also checks that ListOdd shows entries outside of the shards.
 func TestListPageCostsOneRequest(t *testing.T) {
 	t.Parallel()
-	b, fake, _ := faked(t, 0)
+	b, fake, _ := newFakeBucket(t, 0)
 	id := "018f0000-0000-7000-8000-0000000000"
 	for _, key := range []string{
 		"blobs/ab/" + id + "ab", "blobs/ab/holiday.jpg", "blobs/ab/sub/file", "blobs/ac/" + id + "ac", "blobs/AB/x", "blobs/readme", "blobs/zz/1", "blobs/zz/2/3", "tails/x",

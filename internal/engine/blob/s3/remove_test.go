@@ -8,11 +8,11 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// faked returns a Bucket over an in-memory store with n objects, and their names.
-func faked(t testing.TB, n int) (*Bucket, *blobtest.Bucket, []string) {
+// newFakeBucket returns a Bucket over an in-memory store with n objects, and their names.
+func newFakeBucket(t testing.TB, n int) (*Bucket, *blobtest.Bucket, []string) {
 	t.Helper()
 	fake := blobtest.NewBucket(t)
-	b := at(t, Options{
+	b := bucketAt(t, Options{
 		Endpoint: fake.Host, Bucket: "bucket", Prefix: "p", AccessKey: "a", SecretKey: "s", Insecure: true, Log: slog.New(slog.DiscardHandler),
 	})
 	names := make([]string, n)
@@ -34,7 +34,7 @@ func keyOf(t testing.TB, b *Bucket, name string) string {
 // mention are not gone.
 func TestRemoveAllUsesOneRequest(t *testing.T) {
 	t.Parallel()
-	b, fake, names := faked(t, 1000)
+	b, fake, names := newFakeBucket(t, 1000)
 	stuck := names[500]
 	fake.Stuck = map[string]bool{keyOf(t, b, stuck): true}
 	gone, err := b.Blobs.RemoveAll(t.Context(), names)
@@ -53,7 +53,7 @@ func TestRemoveAllUsesOneRequest(t *testing.T) {
 // TestRemoveAllWithoutDeleteObjects checks that an unsupported request is made only once.
 func TestRemoveAllWithoutDeleteObjects(t *testing.T) {
 	t.Parallel()
-	b, fake, names := faked(t, 100)
+	b, fake, names := newFakeBucket(t, 100)
 	fake.Single = true
 	for _, some := range [][]string{names[:50], names[50:]} {
 		if gone, err := b.Blobs.RemoveAll(t.Context(), some); err != nil || len(gone) != 50 {

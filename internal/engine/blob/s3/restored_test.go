@@ -21,14 +21,14 @@ import (
 // bucket's versions.
 func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 	t.Parallel()
-	for how, keep := range map[string]func(*testing.T, *Bucket) (again func() map[string][]byte){"copy": copied, "versions": versioned} {
+	for how, keep := range map[string]func(*testing.T, *Bucket) (again func() map[string][]byte){"copy": withCopy, "versions": withVersions} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			o := target(t)
+			o := testOptions(t)
 			if how == "versions" {
 				o.Bucket = servicetest.Unique()
 			}
-			b := at(t, o)
+			b := bucketAt(t, o)
 			if how == "versions" {
 				makeVersioned(t, b)
 			}
@@ -49,7 +49,7 @@ func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 			for key, object := range restore() {
 				noError(t, b.create(t.Context(), key, object))
 			}
-			b = at(t, o)
+			b = bucketAt(t, o)
 			for i, name := range names {
 				if got := readAll(t, b, name); !bytes.Equal(got, contents[i]) {
 					t.Errorf("content %d differs", i)
@@ -69,8 +69,8 @@ func TestDocumentedRestoreBringsBackDeletedContents(t *testing.T) {
 	}
 }
 
-// copied copies the bucket, and returns a function for the objects that were deleted since.
-func copied(t *testing.T, b *Bucket) func() map[string][]byte {
+// withCopy copies the bucket, and returns a function for the objects that were deleted since.
+func withCopy(t *testing.T, b *Bucket) func() map[string][]byte {
 	t.Helper()
 	read := func() map[string][]byte {
 		all := map[string][]byte{}
@@ -114,8 +114,9 @@ func makeVersioned(t *testing.T, b *Bucket) {
 	})
 }
 
-// versioned returns a function that brings back deleted objects by removing their delete markers.
-func versioned(t *testing.T, b *Bucket) func() map[string][]byte {
+// withVersions returns a function that brings back deleted objects by removing their delete
+// markers.
+func withVersions(t *testing.T, b *Bucket) func() map[string][]byte {
 	return func() map[string][]byte {
 		marks := 0
 		for o := range b.api.Client.ListObjects(t.Context(), b.name, minio.ListObjectsOptions{Prefix: b.key(blobsDir), Recursive: true, WithVersions: true}) {

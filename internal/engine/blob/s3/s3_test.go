@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// target returns options for a prefix and namespace of this test on the real services.
-func target(t testing.TB) Options {
+// testOptions returns options for a prefix and namespace of this test on the real services.
+func testOptions(t testing.TB) Options {
 	t.Helper()
 	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
 	if err != nil {
@@ -49,8 +49,8 @@ func redisAt(t testing.TB) redis.UniversalClient {
 	return c
 }
 
-// at returns a Bucket over o, like another process.
-func at(t testing.TB, o Options) *Bucket {
+// bucketAt returns a Bucket over o, like another process.
+func bucketAt(t testing.TB, o Options) *Bucket {
 	t.Helper()
 	if o.Transport == nil {
 		transport := newTransport(stallTime, slog.Default())
@@ -66,7 +66,7 @@ func at(t testing.TB, o Options) *Bucket {
 
 func openBucket(t testing.TB) *Bucket {
 	t.Helper()
-	return at(t, target(t))
+	return bucketAt(t, testOptions(t))
 }
 
 func TestStore(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSealerOnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := strings.TrimPrefix(servicetest.URL(t, servicetest.RedisCluster), "redis://")
 	blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
-		o := target(t)
+		o := testOptions(t)
 		c := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs:                    strings.Split(addrs, ","),
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -108,7 +108,7 @@ func TestSealerOnRedisCluster(t *testing.T) {
 		})
 		t.Cleanup(func() { _ = c.Close() })
 		o.Redis = c
-		b := at(t, o)
+		b := bucketAt(t, o)
 		return b.Staging, b.Blobs
 	})
 }

@@ -11,17 +11,17 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// pair returns two instances over the same bucket and Redis.
-func pair(t *testing.T) (a, b *Bucket) {
+// newPair returns two instances over the same bucket and Redis.
+func newPair(t *testing.T) (a, b *Bucket) {
 	t.Helper()
-	o := target(t)
-	return at(t, o), at(t, o)
+	o := testOptions(t)
+	return bucketAt(t, o), bucketAt(t, o)
 }
 
 func TestTwoInstancesWriteOneUpload(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	noError(t, b.Staging.Create(t.Context(), ref)) // it is there
 	send(t, a.Staging, ref, 0, slicePart(file, 0))
 	send(t, b.Staging, ref, 1, slicePart(file, 1))
@@ -38,8 +38,8 @@ func TestTwoInstancesWriteOneUpload(t *testing.T) {
 
 func TestPartIsLeasedToOneInstance(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	p, done := startWrite(t, a.Staging, ref, 0, slicePart(file, 0))
 	_, err := blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
 	wantKind(t, err, drive.InProgress)
@@ -63,8 +63,8 @@ func TestSlowWriteRenewsLease(t *testing.T) {
 	for name, size := range map[string]drive.ByteSize{"of declared length": testPart, "of undeclared length": blob.UnknownSize} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, b := pair(t)
-			ref, file := begun(t, a.Staging)
+			a, b := newPair(t)
+			ref, file := newUpload(t, a.Staging)
 			p, done := startWriteOf(t, a.Staging, ref, blob.Write{N: 0, Gen: 1, Size: size}, slicePart(file, 0))
 			for range 2 {
 				before := leaseEnd(t, a.Staging, ref, 0)
@@ -85,8 +85,8 @@ func TestSlowWriteRenewsLease(t *testing.T) {
 
 func TestRenewExtendsLease(t *testing.T) {
 	t.Parallel()
-	a, _ := pair(t)
-	ref, _ := begun(t, a.Staging)
+	a, _ := newPair(t)
+	ref, _ := newUpload(t, a.Staging)
 	l, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
 	noError(t, err)
 	until := l.until.Load()
@@ -99,8 +99,8 @@ func TestRenewExtendsLease(t *testing.T) {
 // TestLateDropRemovesNothing: a delayed Drop must not remove a part that was accepted since.
 func TestLateDropRemovesNothing(t *testing.T) {
 	t.Parallel()
-	a, _ := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, _ := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	send(t, a.Staging, ref, 0, slicePart(file, 0))
 	old, err := a.Staging.j.entry(t.Context(), ref.ID, 0)
 	noError(t, err)
@@ -115,8 +115,8 @@ func TestLateDropRemovesNothing(t *testing.T) {
 
 func TestFenceStopsWritesOfOtherInstance(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	send(t, a.Staging, ref, 1, slicePart(file, 1))
 	p, done := startWrite(t, a.Staging, ref, 0, slicePart(file, 0))
 	got, err := b.Staging.Fence(t.Context(), ref, 1)
@@ -136,10 +136,10 @@ func TestFenceStopsWritesOfOtherInstance(t *testing.T) {
 
 func TestLeaseOfDeadInstanceExpires(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	// An instance that dies in the middle of a part leaves just its lease.
-	briefly(t, a.Staging, ref, 0)
+	leaseBriefly(t, a.Staging, ref, 0)
 	end := leaseEnd(t, a.Staging, ref, 0)
 	if now := time.Now(); end.After(now.Add(testLease)) {
 		t.Errorf("at %v it ends at %v, the lease is %s", now, end, testLease)
@@ -157,9 +157,9 @@ func TestLeaseOfDeadInstanceExpires(t *testing.T) {
 // part.
 func TestWriteWithExpiredLeaseIsNotAccepted(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
-	frozen := briefly(t, a.Staging, ref, 0)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
+	frozen := leaseBriefly(t, a.Staging, ref, 0)
 	eventually(t, func() error { return frozenIsOver(frozen) })
 	want := sendWhenFree(t, b.Staging, ref, 0, slicePart(file, 0))
 
@@ -200,9 +200,9 @@ func frozenIsOver(l *lease) error {
 // TestEqualBytesOfTwoInstancesAreOnePart accepts the part in either order.
 func TestEqualBytesOfTwoInstancesAreOnePart(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
-	frozen := briefly(t, a.Staging, ref, 0)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
+	frozen := leaseBriefly(t, a.Staging, ref, 0)
 	eventually(t, func() error { return frozenIsOver(frozen) })
 	part := sendWhenFree(t, b.Staging, ref, 0, slicePart(file, 0))
 	etag, err := a.putPart(t.Context(), ref.ID, frozen.mpu, 0, onlyReader(slicePart(file, 0)), int64(testPart))
@@ -215,8 +215,8 @@ func TestEqualBytesOfTwoInstancesAreOnePart(t *testing.T) {
 
 func TestLateWriteLeavesNoMultipartUpload(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	ref, file := begun(t, a.Staging)
+	a, b := newPair(t)
+	ref, file := newUpload(t, a.Staging)
 	send(t, b.Staging, ref, 1, slicePart(file, 1))
 	p, done := startWrite(t, a.Staging, ref, 0, slicePart(file, 0))
 	noError(t, b.Staging.Remove(t.Context(), ref))

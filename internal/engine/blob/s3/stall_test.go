@@ -20,9 +20,9 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// tarpit starts a store that handles connections with serve, and returns a bucket with that stall
-// limit.
-func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufio.Reader)) *Bucket {
+// newStallingBucket starts a store that handles connections with serve, and returns a bucket with
+// that stall limit.
+func newStallingBucket(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufio.Reader)) *Bucket {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(t, err)
@@ -50,7 +50,7 @@ func TestRequestEndsWhenStoreStopsReading(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	defer close(over)
-	b := tarpit(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
+	b := newStallingBucket(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
 		defer conn.Close()
 		if _, err := http.ReadRequest(r); err == nil {
 			<-over
@@ -68,7 +68,7 @@ func TestReadEndsWhenStoreStopsSending(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	defer close(over)
-	b := tarpit(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
+	b := newStallingBucket(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
 		defer conn.Close()
 		if _, err := http.ReadRequest(r); err == nil {
 			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: 1000\r\n\r\n<?xml")
@@ -143,8 +143,8 @@ func TestSlowAnswerIsReadToItsEnd(t *testing.T) {
 // TestStalledWriteReleasesLease checks that the part can be sent again, to any instance.
 func TestStalledWriteReleasesLease(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	other := at(t, o)
+	o := testOptions(t)
+	other := bucketAt(t, o)
 	silent := newTransport(50*time.Millisecond, slog.Default())
 	silent.fast.DialContext = dialWithStall(func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe() // nobody reads
@@ -152,8 +152,8 @@ func TestStalledWriteReleasesLease(t *testing.T) {
 		return ours, nil
 	}, 50*time.Millisecond)
 	o.Transport = silent
-	stuck := at(t, o)
-	ref, file := begun(t, other.Staging)
+	stuck := bucketAt(t, o)
+	ref, file := newUpload(t, other.Staging)
 	_, err := blobtest.Send(t.Context(), stuck.Staging, ref, 1, 0, slicePart(file, 0))
 	wantKind(t, err, drive.Unavailable)
 	send(t, other.Staging, ref, 0, slicePart(file, 0)) // at once: no InProgress

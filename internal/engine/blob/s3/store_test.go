@@ -21,10 +21,10 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// tripper is an HTTP transport that lets a test inspect and change requests.
-type tripper func(r *http.Request) (*http.Response, error)
+// roundTripFunc is an HTTP transport that lets a test inspect and change requests.
+type roundTripFunc func(r *http.Request) (*http.Response, error)
 
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func put(t *testing.T, s *Store, b []byte) string {
 	t.Helper()
@@ -34,13 +34,13 @@ func put(t *testing.T, s *Store, b []byte) string {
 	return name
 }
 
-// torn is a body that ends with an error.
-type torn struct {
+// tornBody is a body that ends with an error.
+type tornBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (b *torn) Read(p []byte) (int, error) {
+func (b *tornBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -53,18 +53,18 @@ func TestBrokenReadResumes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var ranges []string
-	o := target(t)
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o := testOptions(t)
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		resp, err := sharedTransport.RoundTrip(r)
 		if err == nil && r.Method == http.MethodGet && r.Header.Get("Range") != "" {
 			mu.Lock()
 			ranges = append(ranges, r.Header.Get("Range"))
 			mu.Unlock()
-			resp.Body = &torn{resp.Body, 700_001}
+			resp.Body = &tornBody{resp.Body, 700_001}
 		}
 		return resp, err
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	want := blobtest.Bytes(1, 5*drive.MiB+3)
 	if got := readAll(t, b, put(t, b.Blobs, want)); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes differ", len(got))
@@ -77,14 +77,14 @@ func TestBrokenReadResumes(t *testing.T) {
 func TestSequentialReadsUseFewRequests(t *testing.T) {
 	t.Parallel()
 	var gets int
-	o := target(t)
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o := testOptions(t)
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet {
 			gets++
 		}
 		return sharedTransport.RoundTrip(r)
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	want := blobtest.Bytes(1, 20*drive.MiB)
 	name := put(t, b.Blobs, want)
 	object, err := b.Blobs.Open(t.Context(), name)
@@ -128,9 +128,9 @@ func TestConcurrentReadsOfOneObject(t *testing.T) {
 // TestPutWithLostReplyLeavesNothing also checks that existing content of that name stays.
 func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
-	o := target(t)
+	o := testOptions(t)
 	lose := false
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		resp, err := sharedTransport.RoundTrip(r)
 		if err == nil && lose && r.Method == http.MethodPut {
 			_ = resp.Body.Close()
@@ -138,7 +138,7 @@ func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 		}
 		return resp, err
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	old := blobtest.Bytes(1, 1000)
 	there := put(t, b.Blobs, old)
 	lose = true
@@ -158,15 +158,15 @@ func TestPutWithLostReplyLeavesNothing(t *testing.T) {
 
 func TestPutWithoutIfNoneMatch(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o := testOptions(t)
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("If-None-Match") != "" {
 			_, _ = io.Copy(io.Discard, r.Body)
 			return answerXML(r, http.StatusNotImplemented, "NotImplemented"), nil
 		}
 		return sharedTransport.RoundTrip(r)
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	noError(t, b.Check(t.Context()))
 	old := blobtest.Bytes(1, 1000)
 	name := put(t, b.Blobs, old)
@@ -182,9 +182,9 @@ func TestPutWithoutIfNoneMatch(t *testing.T) {
 // connection.
 func TestEmptyBodyHasContentLength(t *testing.T) {
 	t.Parallel()
-	o := target(t)
+	o := testOptions(t)
 	puts, full := 0, false
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPut && (strings.Contains(r.URL.Path, "/put-") || r.URL.Query().Has("partNumber")) && !full {
 			puts++
 			if r.Body != nil || r.ContentLength != 0 {
@@ -193,7 +193,7 @@ func TestEmptyBodyHasContentLength(t *testing.T) {
 		}
 		return sharedTransport.RoundTrip(r)
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	if name := put(t, b.Blobs, nil); len(readAll(t, b, name)) != 0 || puts != 1 {
 		t.Errorf("put %d times", puts)
 	}
@@ -203,7 +203,7 @@ func TestEmptyBodyHasContentLength(t *testing.T) {
 		t.Errorf("a part was sent %d times", puts-1)
 	}
 	full = true
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	send(t, b.Staging, ref, 0, slicePart(file, 0))
 	full = false
 	noError(t, b.Staging.Drop(t.Context(), ref, 1, 0))
@@ -216,10 +216,10 @@ func TestEmptyBodyHasContentLength(t *testing.T) {
 // nothing of them.
 func TestSmallBodyIsSignedWhole(t *testing.T) {
 	t.Parallel()
-	o := target(t)
+	o := testOptions(t)
 	var signed []string
 	change := false
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/put-") {
 			signed = append(signed, r.Header.Get("X-Amz-Content-Sha256"))
 			if change {
@@ -231,7 +231,7 @@ func TestSmallBodyIsSignedWhole(t *testing.T) {
 		}
 		return sharedTransport.RoundTrip(r)
 	})
-	b := at(t, o)
+	b := bucketAt(t, o)
 	for _, size := range []drive.ByteSize{0, 1, maxBuffered, maxBuffered + 1} {
 		content := blobtest.Bytes(uint64(size), size)
 		signed = nil
@@ -271,9 +271,9 @@ func TestSmallBodyIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := target(t)
+			o := testOptions(t)
 			puts := 0
-			o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/put-") {
 					if puts++; puts == 1 {
 						return fail(r)
@@ -281,7 +281,7 @@ func TestSmallBodyIsRetried(t *testing.T) {
 				}
 				return sharedTransport.RoundTrip(r)
 			})
-			b := at(t, o)
+			b := bucketAt(t, o)
 			name := put(t, b.Blobs, content)
 			if !bytes.Equal(readAll(t, b, name), content) || puts != 2 {
 				t.Errorf("put %d times, or it has changed", puts)
@@ -312,14 +312,14 @@ func TestClassifyErrors(t *testing.T) {
 	} {
 		o := Options{
 			Endpoint: "127.0.0.1:1", Bucket: "bucket", AccessKey: "a", SecretKey: "s", Insecure: true,
-			Transport: tripper(func(r *http.Request) (*http.Response, error) { return answerXML(r, c.status, code), nil }),
+			Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) { return answerXML(r, c.status, code), nil }),
 		}
 		limit := time.Minute
 		if c.want == drive.Unavailable && c.status >= 500 {
 			limit = 300 * time.Millisecond // the client tries again
 		}
 		ctx, stop := context.WithTimeout(t.Context(), limit)
-		_, _, err := at(t, o).ReadMark(ctx)
+		_, _, err := bucketAt(t, o).ReadMark(ctx)
 		stop()
 		if c.want == drive.NotFound {
 			noError(t, err) // no mark
@@ -371,11 +371,11 @@ func TestPresignedLink(t *testing.T) {
 
 func TestCheckReportsProblems(t *testing.T) {
 	t.Parallel()
-	o := target(t)
-	noError(t, at(t, o).Check(t.Context()))
+	o := testOptions(t)
+	noError(t, bucketAt(t, o).Check(t.Context()))
 	refuse := func(match func(*http.Request) bool) func(*Options) {
 		return func(o *Options) {
-			o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				if match(r) {
 					_, _ = io.Copy(io.Discard, bodyOrNothing(r))
 					return answerXML(r, http.StatusForbidden, "AccessDenied"), nil
@@ -386,7 +386,7 @@ func TestCheckReportsProblems(t *testing.T) {
 	}
 	behind := func(o *Options) { // a store to which all signatures are of another time
 		o.Now = func() time.Time { return time.Now().Add(-time.Hour) }
-		o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+		o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Authorization") != "" {
 				return answerXML(r, http.StatusForbidden, "AccessDenied"), nil
 			}
@@ -404,7 +404,7 @@ func TestCheckReportsProblems(t *testing.T) {
 	} {
 		bad := o
 		change(&bad)
-		err := at(t, bad).Check(t.Context())
+		err := bucketAt(t, bad).Check(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got: %v", want, err)
 		}

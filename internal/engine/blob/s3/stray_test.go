@@ -68,7 +68,7 @@ func readKey(t *testing.T, b *Bucket, key string) []byte {
 func TestQuarantineNeverReplacesContent(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	for n := range 2 {
 		send(t, b.Staging, ref, n, slicePart(file, n))
 	}
@@ -134,12 +134,12 @@ func TestListStagedIncludesForeignKeys(t *testing.T) {
 func TestRemoveAbortsDuplicateMultipartUploads(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	_, err := b.beginMultipart(t.Context(), ref.ID)
 	noError(t, err)
 	for n := range 2 {
 		send(t, b.Staging, ref, n, slicePart(file, n))
-		lose(t, b.Staging, ref) // the one with parts is found again
+		loseJournal(t, b.Staging, ref) // the one with parts is found again
 	}
 	if got, err := b.Staging.Load(t.Context(), ref); err != nil || len(got.Parts) != 2 {
 		t.Errorf("%+v, %v", got, err)
@@ -157,7 +157,7 @@ func TestRemoveAbortsDuplicateMultipartUploads(t *testing.T) {
 func TestPartWithWrongDigestIsNotStored(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	part := slicePart(file, 0)
 	w := blobtest.WriteOf(1, 0, part)
 	for name, body := range map[string]blob.Body{

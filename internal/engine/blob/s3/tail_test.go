@@ -62,7 +62,7 @@ func countPieces(t *testing.T, b *Bucket, ref blob.Ref) (n int) {
 func TestManyExtendsLeaveFewPieces(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	const step, steps = 1000, 100
 	for at := 0; at < step*steps; at += step {
 		noError(t, extend(t, b.Staging, ref, 1, file[:at], file[at:at+step]))
@@ -81,17 +81,17 @@ func TestManyExtendsLeaveFewPieces(t *testing.T) {
 // TestSmallPieceIsRetried checks that a small piece is sent again after a transient error.
 func TestSmallPieceIsRetried(t *testing.T) {
 	t.Parallel()
-	o := target(t)
+	o := testOptions(t)
 	var refused atomic.Int32
-	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/tails/") && refused.Add(1)%2 == 1 {
 			_, _ = io.Copy(io.Discard, r.Body)
 			return answerXML(r, http.StatusServiceUnavailable, "SlowDown"), nil
 		}
 		return sharedTransport.RoundTrip(r)
 	})
-	b := at(t, o)
-	ref, file := begun(t, b.Staging)
+	b := bucketAt(t, o)
+	ref, file := newUpload(t, b.Staging)
 	for at := 0; at < 3000; at += 1000 {
 		noError(t, extend(t, b.Staging, ref, 1, file[:at], file[at:at+1000]))
 	}
@@ -106,17 +106,17 @@ func TestTailSurvivesJournalLoss(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	s := b.Staging
-	ref, file := begun(t, s)
+	ref, file := newUpload(t, s)
 	noError(t, extend(t, s, ref, 1, nil, file[:500_000]))
 	noError(t, extend(t, s, ref, 1, file[:500_000], file[500_000:600_000]))
 	noError(t, extend(t, s, ref, 1, file[:600_000], file[600_000:610_000]))
-	wipe(t, s)
+	flushRedis(t, s)
 	wantTail(t, s, ref, file[:610_000], true)
 	wantKind(t, extend(t, s, ref, 1, file[:610_000], file[610_000:testPart]), drive.WrongState) // no gen is known
 	_, err := s.Fence(t.Context(), ref, 1)
 	noError(t, err)
 	noError(t, extend(t, s, ref, 2, file[:610_000], file[610_000:700_000]))
-	wipe(t, s)
+	flushRedis(t, s)
 	_, err = s.Fence(t.Context(), ref, 2)
 	noError(t, err)
 	noError(t, extend(t, s, ref, 3, file[:700_000], file[700_000:testPart]))
@@ -162,10 +162,10 @@ func TestLongestTailIgnoresUnconnectedPieces(t *testing.T) {
 func TestPiecesWithoutAJournalAreListed(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
-	ref, file := begun(t, b.Staging)
+	ref, file := newUpload(t, b.Staging)
 	noError(t, extend(t, b.Staging, ref, 1, nil, file[:1000]))
 	noError(t, b.abortAll(t.Context(), ref.ID))
-	wipe(t, b.Staging)
+	flushRedis(t, b.Staging)
 	listed := 0
 	noError(t, b.Staging.ListStaged(t.Context(), func(stray blob.Stray) error {
 		listed++

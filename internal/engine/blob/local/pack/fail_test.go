@@ -20,14 +20,14 @@ func TestFailedSyncsLeakNoFiles(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
-	kept, err := lay(t, p, []byte("kept"))
+	kept, err := layContent(t, p, []byte("kept"))
 	noError(t, err)
 	_, err = p.Sync([]string{kept})
 	noError(t, err)
 	var failed []string
 	for range 5 {
 		d.fails = nil // a pack is made
-		name, err := lay(t, p, []byte("lost"))
+		name, err := layContent(t, p, []byte("lost"))
 		noError(t, err)
 		d.fails = func() bool { return true }
 		if _, err := p.Sync([]string{name}); !errors.Is(err, errDisk) {
@@ -70,7 +70,7 @@ func TestUnreadableHeaderDoesNotBlockOtherRemovals(t *testing.T) {
 	p := d.open()
 	var slots []blob.Slot
 	for range 3 {
-		name, err := lay(t, p, []byte("content"))
+		name, err := layContent(t, p, []byte("content"))
 		noError(t, err)
 		slots = append(slots, slot(t, name))
 	}
@@ -110,7 +110,7 @@ func TestPackOfWrittenZerosIsRemoved(t *testing.T) {
 	p := New(holeless{d}, slog.New(slog.DiscardHandler))
 	var names []string
 	for range 3 {
-		name, err := lay(t, p, make([]byte, MaxContent))
+		name, err := layContent(t, p, make([]byte, MaxContent))
 		noError(t, err)
 		names = append(names, name)
 	}

@@ -18,7 +18,7 @@ func TestEmptyPackIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
-	name, err := lay(t, p, []byte("content"))
+	name, err := layContent(t, p, []byte("content"))
 	noError(t, err)
 	at := slot(t, name)
 	path := p.path(at.Pack)
@@ -44,7 +44,7 @@ func TestUnreadableBlockHidesOneContent(t *testing.T) {
 	p := d.open()
 	var names, shown []string
 	for range 3 {
-		name, err := lay(t, p, make([]byte, 5000))
+		name, err := layContent(t, p, make([]byte, 5000))
 		noError(t, err)
 		names = append(names, name)
 	}

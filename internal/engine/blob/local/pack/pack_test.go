@@ -59,7 +59,7 @@ func (d *disk) SyncData(f *os.File) error {
 		d.gaps[f.Name()] = true
 		return errDisk
 	}
-	now, err := all(f)
+	now, err := readAll(f)
 	if err == nil && !d.gaps[f.Name()] {
 		d.synced[f.Name()] = now
 	}
@@ -73,7 +73,7 @@ func (d *disk) SyncFreed(f *os.File) error {
 	if d.fails != nil && d.fails() {
 		return errDisk
 	}
-	now, err := all(f)
+	now, err := readAll(f)
 	was := d.synced[f.Name()]
 	for at := 0; at < len(was); at += Block {
 		if at >= len(now) || allZero(now[at:min(at+Block, len(now))]) {
@@ -83,8 +83,8 @@ func (d *disk) SyncFreed(f *os.File) error {
 	return err
 }
 
-// all returns the content of an open file, even if it was removed.
-func all(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, 1<<40)) }
+// readAll returns the content of an open file, even if it was removed.
+func readAll(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, 1<<40)) }
 
 func allZero(b []byte) bool { return !bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) }
 
@@ -97,7 +97,7 @@ func (d *disk) Free(f *os.File, off, n int64) error {
 
 // Data returns the next offset block by block.
 func (d *disk) Data(f *os.File, off int64) (int64, error) {
-	b, err := all(f)
+	b, err := readAll(f)
 	if err != nil {
 		return 0, err
 	}
@@ -115,9 +115,9 @@ func (d *disk) open() *Packs {
 	return p
 }
 
-// cut returns the disk after a power loss: any unsynced sectors may have been written, and a file
-// with an unsynced name may be missing.
-func (d *disk) cut(rng *rand.Rand) *disk {
+// powerLoss returns the disk after a power loss: any unsynced sectors may have been written, and a
+// file with an unsynced name may be missing.
+func (d *disk) powerLoss(rng *rand.Rand) *disk {
 	after := newDisk(d.t)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,8 +147,8 @@ func (d *disk) cut(rng *rand.Rand) *disk {
 
 func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 
-// lay writes content to a slot and returns its name.
-func lay(t *testing.T, p *Packs, content []byte) (string, error) {
+// layContent writes content to a slot and returns its name.
+func layContent(t *testing.T, p *Packs, content []byte) (string, error) {
 	t.Helper()
 	name := p.Name(own(), int64(len(content)))
 	taken, ok := p.Take(slot(t, name))
@@ -229,25 +229,25 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 					}
 				default:
 					b := fill(rng)
-					name, err := lay(t, p, b)
+					name, err := layContent(t, p, b)
 					written[name] = b
 					if err == nil {
 						waiting = append(waiting, name)
 					}
 				}
 			}
-			d.judge(p, stored, written, removed)
-			after := d.cut(rng)
+			d.checkContents(p, stored, written, removed)
+			after := d.powerLoss(rng)
 			q := after.open()
-			after.judge(q, stored, written, removed)
+			after.checkContents(q, stored, written, removed)
 			noError(t, q.Close())
 			_ = p.Close()
 		})
 	}
 }
 
-// judge compares the stored contents with those that must and may exist.
-func (d *disk) judge(p *Packs, stored, written map[string][]byte, removed map[string]bool) {
+// checkContents compares the stored contents with those that must and may exist.
+func (d *disk) checkContents(p *Packs, stored, written map[string][]byte, removed map[string]bool) {
 	d.t.Helper()
 	for name, want := range stored {
 		if got, err := p.Read(slot(d.t, name)); err != nil || !bytes.Equal(got, want) {
@@ -296,7 +296,7 @@ func TestConcurrentOperations(t *testing.T) {
 				has := map[string][]byte{}
 				for range 1 + rng.IntN(5) {
 					b := fill(rng)
-					name, err := lay(t, p, b)
+					name, err := layContent(t, p, b)
 					if err != nil {
 						t.Error(err)
 						return
@@ -337,7 +337,7 @@ func TestReadDuringRemoveReturnsAllOrNotFound(t *testing.T) {
 	p := d.open()
 	want := bytes.Repeat([]byte("x"), MaxContent)
 	for range depth.Pick(50, 200, 1000) {
-		name, err := lay(t, p, want)
+		name, err := layContent(t, p, want)
 		noError(t, err)
 		var both sync.WaitGroup
 		both.Go(func() {
@@ -361,7 +361,7 @@ func TestFailedSyncIsPermanentForPack(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	p := d.open()
-	first, err := lay(t, p, []byte("first"))
+	first, err := layContent(t, p, []byte("first"))
 	noError(t, err)
 	d.fails = func() bool { return true }
 	if _, err := p.Sync([]string{first}); !errors.Is(err, errDisk) {
@@ -371,7 +371,7 @@ func TestFailedSyncIsPermanentForPack(t *testing.T) {
 	if _, err := p.Sync([]string{first}); !errors.Is(err, errDisk) {
 		t.Errorf("settled by a second sync, which knows nothing of it: %v", err)
 	}
-	second, err := lay(t, p, []byte("second"))
+	second, err := layContent(t, p, []byte("second"))
 	noError(t, err)
 	if _, err := p.Sync([]string{second}); err != nil || slot(t, first).Pack == slot(t, second).Pack {
 		t.Errorf("%s after %s: %v", second, first, err)
@@ -389,7 +389,7 @@ func TestRemoveOfForeignSlotFreesNothing(t *testing.T) {
 	content := bytes.Repeat([]byte("x"), 5000)
 	var names []string
 	for range 3 {
-		name, err := lay(t, p, content)
+		name, err := layContent(t, p, content)
 		noError(t, err)
 		names = append(names, name)
 	}
@@ -442,7 +442,7 @@ func TestPackIsClosedAfterLastWriter(t *testing.T) {
 		t.Fatal("not to be had")
 	}
 	for range 2 * 40 {
-		_, err := lay(t, p, []byte("others fill the pack"))
+		_, err := layContent(t, p, []byte("others fill the pack"))
 		noError(t, err)
 	}
 	noError(t, late.Write(append(make([]byte, HeadSize), make([]byte, 100)...)))

@@ -44,7 +44,7 @@ func TestFailedSettleKeepsSegment(t *testing.T) {
 	}
 	d.write("put-1-a", nil) // what the disk has
 	noError(t, d.open().Close())
-	if got := d.has("put-1-a"); string(got) != "hello" {
+	if got := d.durable("put-1-a"); string(got) != "hello" {
 		t.Errorf("there are %q", got)
 	}
 }
@@ -134,14 +134,14 @@ func TestOpenOnFullDiskUsesReservedSpace(t *testing.T) {
 		d.put(l, name, want[name])
 	}
 	cut := func(full int64) *disk {
-		after := d.cut(rand.New(rand.NewPCG(7, 7)))
+		after := d.powerLoss(rand.New(rand.NewPCG(7, 7)))
 		after.full = full
 		return after
 	}
 	after := cut(l.limits.segment + int64(len(want))*fileBlock)
 	noError(t, after.open().Close())
 	for name, b := range want {
-		if !bytes.Equal(after.has(name), b) {
+		if !bytes.Equal(after.durable(name), b) {
 			t.Errorf("%s is not there", name)
 		}
 	}
@@ -153,7 +153,7 @@ func TestOpenOnFullDiskUsesReservedSpace(t *testing.T) {
 	}
 	after.full = 0
 	noError(t, after.open().Close())
-	if !bytes.Equal(after.has("put-1-0"), want["put-1-0"]) {
+	if !bytes.Equal(after.durable("put-1-0"), want["put-1-0"]) {
 		t.Error("a content was lost by a start that failed")
 	}
 	noError(t, l.Close())
@@ -189,9 +189,9 @@ func TestOpenOfLogInUseFails(t *testing.T) {
 	if _, err := Open(d.dir, d, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("it was opened")
 	}
-	after := d.cut(rand.New(rand.NewPCG(5, 5)))
+	after := d.powerLoss(rand.New(rand.NewPCG(5, 5)))
 	noError(t, after.open().Close())
-	if got := after.has("put-1-a"); string(got) != "hello" {
+	if got := after.durable("put-1-a"); string(got) != "hello" {
 		t.Errorf("there are %q", got)
 	}
 	noError(t, l.Close())
@@ -258,7 +258,7 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 			d := &badDisk{newDisk(t), rand.New(rand.NewPCG(seed, 2)), map[string]bool{}}
 			l, err := Open(d.dir, d, slog.New(slog.DiscardHandler))
 			noError(t, err)
-			l.limits = small
+			l.limits = smallLimits
 			stored, removed := map[string][]byte{}, map[string]bool{}
 			for step := range 1 + rng.IntN(80) {
 				name := fmt.Sprintf("put-1-%03d", step)
@@ -288,15 +288,15 @@ func TestDiskFailureAtAnyCallLosesNothing(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				_ = l.Close()
 			}
-			after := d.cut(rng)
+			after := d.powerLoss(rng)
 			noError(t, after.open().Close())
 			for name, want := range stored {
-				if got := after.has(name); !bytes.Equal(got, want) {
+				if got := after.durable(name); !bytes.Equal(got, want) {
 					t.Errorf("%s has %d bytes, not %d", name, len(got), len(want))
 				}
 			}
 			for name := range removed {
-				if got := after.has(name); got != nil {
+				if got := after.durable(name); got != nil {
 					t.Errorf("%s was removed, and has %d bytes", name, len(got))
 				}
 			}
@@ -324,10 +324,10 @@ func TestForgetAfterFailedSettle(t *testing.T) {
 	for _, name := range stored {
 		d.remove(l, name)
 	}
-	after := d.cut(rand.New(rand.NewPCG(6, 6)))
+	after := d.powerLoss(rand.New(rand.NewPCG(6, 6)))
 	noError(t, after.open().Close())
 	for _, name := range stored {
-		if got := after.has(name); got != nil {
+		if got := after.durable(name); got != nil {
 			t.Errorf("%s has come back", name)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// small limits let a few contents fill a segment.
-var small = limits{segment: 16 << 10, names: 20, growth: 4 << 10, spill: 3 << 10, age: defaultLimits.age}
+// smallLimits limits let a few contents fill a segment.
+var smallLimits = limits{segment: 16 << 10, names: 20, growth: 4 << 10, spill: 3 << 10, age: defaultLimits.age}
 
 // disk is a disk that can lose power: it records what is durable.
 type disk struct {
@@ -50,7 +50,7 @@ func (d *disk) open() *Log {
 	d.t.Helper()
 	l, err := Open(d.dir, d, slog.New(slog.DiscardHandler))
 	noError(d.t, err)
-	l.limits = small
+	l.limits = smallLimits
 	return l
 }
 
@@ -137,15 +137,15 @@ func (d *disk) remove(l *Log, name string) {
 	noError(d.t, l.Forget(name))
 }
 
-// has returns the durable content of the file or the log.
-func (d *disk) has(name string) []byte {
+// durable returns the durable content of the file or the log.
+func (d *disk) durable(name string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.files[name].content
 }
 
-// cut returns the disk after a power loss: any unsynced sectors may have been written.
-func (d *disk) cut(rng *rand.Rand) *disk {
+// powerLoss returns the disk after a power loss: any unsynced sectors may have been written.
+func (d *disk) powerLoss(rng *rand.Rand) *disk {
 	after := newDisk(d.t)
 	noError(d.t, os.Mkdir(after.dir, 0o700))
 	d.mu.Lock()
@@ -217,14 +217,14 @@ func TestPowerLossAtAnyTimeLosesNothing(t *testing.T) {
 					if rng.IntN(4) > 0 {
 						continue
 					}
-					d, l = afterCut(t, rng, d, l)
+					d, l = afterPowerLoss(t, rng, d, l)
 					for name, want := range stored {
-						if got := d.has(name); !bytes.Equal(got, want) {
+						if got := d.durable(name); !bytes.Equal(got, want) {
 							t.Errorf("step %d: %s has %d bytes, not %d", step, name, len(got), len(want))
 						}
 					}
 					for name := range removed {
-						if got := d.has(name); got != nil {
+						if got := d.durable(name); got != nil {
 							t.Errorf("step %d: %s was removed, and has %d bytes", step, name, len(got))
 						}
 					}
@@ -238,10 +238,10 @@ func TestPowerLossAtAnyTimeLosesNothing(t *testing.T) {
 	}
 }
 
-// afterCut cuts the power and opens the log again.
-func afterCut(t *testing.T, rng *rand.Rand, d *disk, l *Log) (*disk, *Log) {
+// afterPowerLoss cuts the power and opens the log again.
+func afterPowerLoss(t *testing.T, rng *rand.Rand, d *disk, l *Log) (*disk, *Log) {
 	t.Helper()
-	after := d.cut(rng)
+	after := d.powerLoss(rng)
 	noError(t, l.Close())
 	return after, after.open()
 }
@@ -290,9 +290,9 @@ func TestForgetWithoutRoomSettlesSegments(t *testing.T) {
 	d.put(l, "put-1-a", make([]byte, 1000))
 	l.free = nil // as if the other one waited
 	d.remove(l, "put-1-a")
-	after := d.cut(rand.New(rand.NewPCG(1, 1)))
+	after := d.powerLoss(rand.New(rand.NewPCG(1, 1)))
 	after.open()
-	if got := after.has("put-1-a"); got != nil {
+	if got := after.durable("put-1-a"); got != nil {
 		t.Errorf("what was removed has %d bytes", len(got))
 	}
 }
@@ -326,13 +326,13 @@ func TestDiskFailureTurnsLogOff(t *testing.T) {
 			if d.put(l, "put-1-late", nil) {
 				t.Error("something was taken after a failure")
 			}
-			after := d.cut(rng)
+			after := d.powerLoss(rng)
 			if err := l.Close(); !errors.Is(err, broken) {
 				t.Errorf("Close: %v", err)
 			}
 			noError(t, after.open().Close())
 			for name, want := range stored {
-				if got := after.has(name); !bytes.Equal(got, want) {
+				if got := after.durable(name); !bytes.Equal(got, want) {
 					t.Errorf("%s has %d bytes, not %d", name, len(got), len(want))
 				}
 			}
@@ -387,10 +387,10 @@ func TestReusedSegmentIgnoresOldFrames(t *testing.T) {
 	for i := range 5 {
 		d.remove(l, fmt.Sprint("put-1-", i))
 	}
-	after := d.cut(rand.New(rand.NewPCG(4, 4)))
+	after := d.powerLoss(rand.New(rand.NewPCG(4, 4)))
 	noError(t, after.open().Close())
 	for i := range 5 {
-		if got := after.has(fmt.Sprint("put-1-", i)); got != nil {
+		if got := after.durable(fmt.Sprint("put-1-", i)); got != nil {
 			t.Errorf("content %d, which was removed, has %d bytes", i, len(got))
 		}
 	}
@@ -426,7 +426,7 @@ func TestSegmentMatchesGoldenFile(t *testing.T) {
 	noError(t, os.Mkdir(d.dir, 0o700))
 	noError(t, os.WriteFile(segmentPath(d.dir, 0), want, 0o600))
 	noError(t, d.open().Close())
-	if len(d.files) != 1 || d.has("put-1-empty") == nil {
+	if len(d.files) != 1 || d.durable("put-1-empty") == nil {
 		t.Errorf("restored are %v", d.files)
 	}
 }
@@ -504,12 +504,12 @@ func TestConcurrentAddsShareSyncs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	after := d.cut(rand.New(rand.NewPCG(2, 2)))
+	after := d.powerLoss(rand.New(rand.NewPCG(2, 2)))
 	noError(t, after.open().Close())
 	for writer := range 8 {
 		for i := range 50 {
 			name := fmt.Sprintf("put-1-%d-%d", writer, i)
-			if got := after.has(name); (string(got) == name) == (i%5 == 0) {
+			if got := after.durable(name); (string(got) == name) == (i%5 == 0) {
 				t.Errorf("%s has %q", name, got)
 			}
 		}

@@ -65,7 +65,7 @@ func TestNewerPackVersionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
-	name := lay(t, p, []byte("x"))
+	name := layContent(t, p, []byte("x"))
 	noError(t, p.Settle(t.Context(), []string{name}))
 	at := slot(t, name)
 	object := b.objects[ObjectOf(at.Pack)]
@@ -96,7 +96,7 @@ func TestDamagedSlotAffectsNoOther(t *testing.T) {
 			p := b.reopen()
 			var names []string
 			for _, content := range []string{"a", "b", "c"} {
-				names = append(names, lay(t, p, []byte(content)))
+				names = append(names, layContent(t, p, []byte(content)))
 			}
 			noError(t, p.Settle(t.Context(), names))
 			pack := slot(t, names[0]).Pack

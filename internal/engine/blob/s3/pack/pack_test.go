@@ -39,7 +39,7 @@ func (b *bucket) lost() bool { return b.fails != nil && b.fails() }
 
 // Create implements Objects. If its reply is lost, its cleanup may fail too.
 func (b *bucket) Create(_ context.Context, object string, content []byte) error {
-	b.meanwhile(&b.before)
+	b.runOther(&b.before)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.objects[object] != nil || b.deleted[object] != nil {
@@ -59,8 +59,8 @@ func (b *bucket) Create(_ context.Context, object string, content []byte) error 
 	return errBucket
 }
 
-// meanwhile runs a function of another process, once.
-func (b *bucket) meanwhile(what *func()) {
+// runOther runs a function of another process, once.
+func (b *bucket) runOther(what *func()) {
 	b.mu.Lock()
 	do := *what
 	*what = nil
@@ -72,7 +72,7 @@ func (b *bucket) meanwhile(what *func()) {
 
 // Read implements Objects.
 func (b *bucket) Read(_ context.Context, object string, off, n int64) ([]byte, error) {
-	b.meanwhile(&b.again)
+	b.runOther(&b.again)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost() {
@@ -88,7 +88,7 @@ func (b *bucket) Read(_ context.Context, object string, off, n int64) ([]byte, e
 
 // Find implements Objects.
 func (b *bucket) Find(_ context.Context, prefix string) (found []string, err error) {
-	b.meanwhile(&b.again)
+	b.runOther(&b.again)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost() {
@@ -104,7 +104,7 @@ func (b *bucket) Find(_ context.Context, prefix string) (found []string, err err
 
 // Delete implements Objects.
 func (b *bucket) Delete(_ context.Context, object string) error {
-	b.meanwhile(&b.before)
+	b.runOther(&b.before)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost() {
@@ -151,8 +151,8 @@ func (b *bucket) reopen() *Packs {
 
 func own() string { return "put-7-" + drive.NewID[drive.UploadID]().String() }
 
-// lay adds content to a pack and returns its name.
-func lay(t *testing.T, p *Packs, content []byte) string {
+// layContent adds content to a pack and returns its name.
+func layContent(t *testing.T, p *Packs, content []byte) string {
 	t.Helper()
 	name := p.Name(own(), int64(len(content)))
 	if ok, err := p.Lay(slot(t, name), append(make([]byte, slothead.HeadSize), content...)); !ok || err != nil {
@@ -214,9 +214,9 @@ func (m *model) step() {
 		}
 		clear(waiting)
 	case 2:
-		some := m.some(m.stored, 6)
+		some := m.sample(m.stored, 6)
 		if m.rng.IntN(2) == 0 { // while another one does so, too
-			other, more := m.p[1-i], m.some(m.stored, 6)
+			other, more := m.p[1-i], m.sample(m.stored, 6)
 			when := &m.b.before
 			if m.rng.IntN(2) == 0 {
 				when = &m.b.again
@@ -226,7 +226,7 @@ func (m *model) step() {
 		m.remove(p, some)
 		m.b.before, m.b.again = nil, nil
 	case 3:
-		some := m.some(waiting, 2)
+		some := m.sample(waiting, 2)
 		m.remove(p, some)
 		for _, name := range some {
 			delete(waiting, name)
@@ -238,14 +238,14 @@ func (m *model) step() {
 		}
 	default:
 		b := fill(m.rng)
-		name := lay(m.t, p, b)
+		name := layContent(m.t, p, b)
 		m.written[name] = b
 		waiting[name] = true
 	}
 }
 
-// some returns up to most consecutive names.
-func (m *model) some(from map[string]bool, most int) []string {
+// sample returns up to most consecutive names.
+func (m *model) sample(from map[string]bool, most int) []string {
 	names := slices.Sorted(maps.Keys(from))
 	if len(names) == 0 {
 		return nil
@@ -274,8 +274,8 @@ func (m *model) remove(p *Packs, names []string) {
 	}
 }
 
-// judge compares the stored contents with those that must and may exist.
-func (m *model) judge(p *Packs) {
+// checkContents compares the stored contents with those that must and may exist.
+func (m *model) checkContents(p *Packs) {
 	m.t.Helper()
 	for name := range m.stored {
 		if got, whole, err := readAt(m.t.Context(), p, slot(m.t, name)); err != nil || !whole || !bytes.Equal(got, m.written[name]) {
@@ -334,17 +334,17 @@ func TestBucketFailureAtAnyCallLosesNothing(t *testing.T) {
 			b.mu.Lock()
 			b.fails = nil
 			b.mu.Unlock()
-			m.judge(b.reopen())
+			m.checkContents(b.reopen())
 			for _, p := range m.p {
-				m.judge(p)
-				wantForgotten(t, p)
+				m.checkContents(p)
+				wantEmptyMemory(t, p)
 			}
 		})
 	}
 }
 
-// wantForgotten checks that no content is left in memory.
-func wantForgotten(t *testing.T, p *Packs) {
+// wantEmptyMemory checks that no content is left in memory.
+func wantEmptyMemory(t *testing.T, p *Packs) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -401,7 +401,7 @@ func TestConcurrentOperations(t *testing.T) {
 		t.Errorf("%d objects are left", len(b.objects))
 	}
 	for _, p := range both {
-		wantForgotten(t, p)
+		wantEmptyMemory(t, p)
 	}
 }
 
@@ -442,7 +442,7 @@ func TestPendingContentsAreBounded(t *testing.T) {
 			b := newBucket()
 			p := New(b)
 			p.budget = 2 * unitsFor(1000) * Unit
-			names := []string{lay(t, p, make([]byte, 1000)), p.Name(own(), 1000)}
+			names := []string{layContent(t, p, make([]byte, 1000)), p.Name(own(), 1000)}
 			name := own()
 			if got := p.Name(name, 1); got != name {
 				t.Errorf("%s has a place in memory", got)
@@ -466,10 +466,10 @@ func TestFullPackIsSent(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
-	first := lay(t, p, make([]byte, slothead.MaxContent))
+	first := layContent(t, p, make([]byte, slothead.MaxContent))
 	k := p.current
 	for p.current == k {
-		lay(t, p, make([]byte, slothead.MaxContent))
+		layContent(t, p, make([]byte, slothead.MaxContent))
 	}
 	<-k.done
 	if n, err := b.reopen().Size(t.Context(), slot(t, first)); err != nil || n != slothead.MaxContent {
@@ -485,7 +485,7 @@ func TestForeignSlotNamesAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := b.reopen()
-	names := []string{lay(t, p, make([]byte, 1500)), lay(t, p, make([]byte, 1500)), lay(t, p, make([]byte, 1500))}
+	names := []string{layContent(t, p, make([]byte, 1500)), layContent(t, p, make([]byte, 1500)), layContent(t, p, make([]byte, 1500))}
 	noError(t, p.Settle(t.Context(), names))
 	at := slot(t, names[0])
 	for _, forged := range []blob.Slot{
@@ -522,7 +522,7 @@ func TestFailedPackReturnsItsError(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
-	names := []string{lay(t, p, []byte("one")), lay(t, p, []byte("other"))}
+	names := []string{layContent(t, p, []byte("one")), layContent(t, p, []byte("other"))}
 	b.fails = func() bool { return true }
 	if err := p.Settle(t.Context(), names[:1]); !errors.Is(err, errBucket) {
 		t.Errorf("settle: %v", err)
@@ -540,14 +540,14 @@ func TestFailedPackReturnsItsError(t *testing.T) {
 	if _, err := p.Size(t.Context(), at); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("size of what was removed: %v", err)
 	}
-	wantForgotten(t, p)
+	wantEmptyMemory(t, p)
 }
 
-// full settles as many contents as a pack holds.
-func full(t *testing.T, p *Packs, size int) (names []string) {
+// fillPack settles as many contents as a pack holds.
+func fillPack(t *testing.T, p *Packs, size int) (names []string) {
 	t.Helper()
 	for range maxContents {
-		names = append(names, lay(t, p, make([]byte, size)))
+		names = append(names, layContent(t, p, make([]byte, size)))
 	}
 	noError(t, p.Settle(t.Context(), names))
 	return names
@@ -559,7 +559,7 @@ func TestFrugalRemoveBoundsWrites(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
-	names := full(t, p, 1000)
+	names := fillPack(t, p, 1000)
 	put, freed := b.written, int64(0)
 	var dead []blob.Slot
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(names)) {
@@ -586,7 +586,7 @@ func TestDeletedObjectsKeepRemovedContents(t *testing.T) {
 	t.Parallel()
 	b := newBucket()
 	p := New(b)
-	names := full(t, p, 100)
+	names := fillPack(t, p, 100)
 	for some := range slices.Chunk(names[:200], 40) {
 		var slots []blob.Slot
 		for _, name := range some {
