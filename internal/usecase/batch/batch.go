@@ -37,9 +37,9 @@ type Options struct {
 
 // Batches runs batches. It is safe for concurrent use.
 type Batches struct {
-	opt       Options             // bytes of files buffered for a distant store
-	buffer    *semaphore.Weighted // items per transaction, adjusted by adaptSize
-	groupSize atomic.Int64        // items of the next transactions: see pace
+	opt       Options
+	buffer    *semaphore.Weighted // bytes of files buffered for a distant store
+	groupSize atomic.Int64        // items per transaction, adjusted by adaptSize
 }
 
 // Limits of one batch and of all batches.

@@ -21,11 +21,11 @@ const (
 )
 
 // totals are the amounts that count against a link (C1).
-type totals struct { // finished files
-	files    int64          // bytes of finished files
-	received drive.ByteSize // declared bytes of unfinished uploads
-	open     drive.ByteSize // number of unfinished uploads
-	uploads  int            // how many these are
+type totals struct {
+	files    int64          // finished files
+	received drive.ByteSize // bytes of finished files
+	open     drive.ByteSize // declared bytes of unfinished uploads
+	uploads  int            // number of unfinished uploads
 }
 
 // bytes returns the bytes that count against the link.
@@ -91,8 +91,8 @@ type File struct {
 
 // Begun is the result of beginning an upload.
 type Begun struct {
-	Upload drive.UploadID // Found: the sender's own open upload, which is already counted and recorded
-	Found  bool           // the sender's own, which was open already: it counts, and is not written down, a second time
+	Upload drive.UploadID
+	Found  bool // the upload is an open one of the sender, already counted and recorded
 }
 
 // LetIn runs begin within tx if the link accepts an upload of f.Size bytes, and records the upload.

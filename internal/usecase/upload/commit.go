@@ -53,8 +53,8 @@ func newCommitter(parts Parts, g *authorizer, hold func(context.Context, *sqldb.
 }
 
 // pendingFile is a stored file to be published, and the result of publishing it.
-type pendingFile struct { // its Path and Parents are used
-	begin     Begin // its path, and whether folders may be made
+type pendingFile struct {
+	begin     Begin // its Path and Parents are used
 	who       drive.Who
 	row       Row // describes the file; never inserted
 	content   content.New

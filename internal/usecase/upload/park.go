@@ -91,8 +91,8 @@ func (s *Sessions) park(ctx context.Context, l *liveUpload, row Row) (outcome, e
 	if staged.Last == 0 && sum(staged) > 0 {        // the journal was lost
 		next.Active = now
 	}
-	if s.lastPart(staged, now) > row.Active { // a part arrived since the resume
-		next.Resumes = 0 // it has come here or elsewhere since the resume
+	if s.lastPart(staged, now) > row.Active {
+		next.Resumes = 0 // a part arrived since the resume, at any instance
 	}
 	next, out, err := s.transitions.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
 	if err != nil || out == retry {

@@ -257,9 +257,9 @@ func (l *liveUpload) addPart(w *partWriter, part blob.Part, tail bool) (row Row,
 	if l.parts == nil { // invalidated: the journal has the part
 		return Row{ID: l.id}, false
 	}
-	l.incoming, w.size = l.incoming-w.size, 0                              // from here on it counts as received
-	if have, ok := l.parts[part.N]; ok && l.table.shared && !have.Unread { // another instance dropped it, and may use its space
-		l.limit -= have.Size // it was dropped elsewhere, where its room may be used
+	l.incoming, w.size = l.incoming-w.size, 0 // from here on it counts as received
+	if have, ok := l.parts[part.N]; ok && l.table.shared && !have.Unread {
+		l.limit -= have.Size // another instance dropped it, and may use its space
 	}
 	l.putPartLocked(part, tail)
 	resumed = l.row.Resumes > 0

@@ -16,8 +16,8 @@ import (
 )
 
 // PutFile is a request to store a whole file.
-type PutFile struct { // root of Path; empty: the caller's own drive
-	Place    string // where Path is; empty: the caller's own drive
+type PutFile struct {
+	Place    string // root of Path; empty: the caller's own drive
 	Path     drive.Path
 	Size     drive.ByteSize // blob.UnknownSize: not declared
 	Conflict drive.Conflict // empty: ConflictReplace
@@ -91,10 +91,10 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 }
 
 // wholeFile is a file to be stored: the request, and its target in the account that it goes to.
-type wholeFile struct { // the original request
-	asked     Begin     // acts on begin's account
-	who       drive.Who // asked, with its target in that account
-	begin     Begin
+type wholeFile struct {
+	asked     Begin     // the original request
+	who       drive.Who // acts on begin's account
+	begin     Begin     // asked, with its target in that account
 	row       Row
 	condition Condition // checked within the transaction; nil: none
 }

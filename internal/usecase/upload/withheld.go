@@ -54,8 +54,8 @@ func (r *appendRun) withhold(ctx context.Context, row Row, e blob.Extend, body b
 		return blob.Part{}, err
 	}
 	part := h.Part()
-	if part.Size == e.Whole { // this part is complete; there may be thousands
-		tail.Close() // nothing follows in this part: there may be thousands
+	if part.Size == e.Whole {
+		tail.Close() // the part is complete, and there may be thousands of parts
 	}
 	r.withheld = append(r.withheld, withheld{h, e, row, tail, w})
 	return part, nil
