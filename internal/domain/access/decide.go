@@ -6,31 +6,31 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// step is a grant on the way from a node up to its root.
-type step struct {
+// grantStep is a grant on the path from a node up to its root.
+type grantStep struct {
 	node    drive.NodeID
-	level   int // 0: at the node itself
+	level   int // levels above the node; 0: the node itself
 	role    Role
 	expires drive.Time // zero: never
-	root    bool       // it is on the root
+	atRoot  bool       // node is the root
 }
 
-// verdict is what the grants on the way come to.
-type verdict struct {
+// decision is the result of applying the grants on a path.
+type decision struct {
 	rights Right
-	top    drive.NodeID // the highest folder from which the user sees the node without a gap
-	level  int          // of top, above the node
+	top    drive.NodeID // the highest folder from which the user sees every level down to the node
+	level  int          // of top, in levels above the node
 	atRoot bool         // top is the root
-	until  drive.Time   // when one of the grants ends; zero: never
-	all    bool         // of a manager of the root, whom nothing narrows
-	member bool         // has a role at the root of a space
+	until  drive.Time   // when the first of the grants expires; zero: never
+	all    bool         // the user manages the root, so no grant narrows the rights
+	member bool         // the user has a role at the root of a space
 }
 
-// decide applies the rule of the package comment. The steps are in the order of their levels.
-func decide(steps []step, now drive.Time) verdict {
-	v, first := verdict{}, -1
-	var managed verdict // by the manager's role at the root
-	open := true        // from the node up to here everything is seen
+// decide applies the rule of the package comment to steps, which are ordered by level.
+func decide(steps []grantStep, now drive.Time) decision {
+	v, nearest := decision{}, -1
+	var managed decision // by the role manager at the root
+	visible := true      // every level from the node up to here is visible
 	for at := 0; at < len(steps); {
 		level, given, granted := steps[at].level, Right(0), false
 		here := steps[at]
@@ -43,9 +43,9 @@ func decide(steps []step, now drive.Time) verdict {
 				v.until = s.expires
 			}
 			given, granted = given|s.role.Rights(), true
-			v.member = v.member || s.root && s.role.Rights() != 0
-			if s.root && s.role == Manager && (!managed.all || lastsLonger(s.expires, managed.until)) {
-				managed = verdict{rights: All, top: s.node, level: level, atRoot: true, until: s.expires, all: true, member: true}
+			v.member = v.member || s.atRoot && s.role.Rights() != 0
+			if s.atRoot && s.role == Manager && (!managed.all || expiresAfter(s.expires, managed.until)) {
+				managed = decision{rights: All, top: s.node, level: level, atRoot: true, until: s.expires, all: true, member: true}
 			}
 		}
 		if managed.all {
@@ -54,23 +54,23 @@ func decide(steps []step, now drive.Time) verdict {
 		if !granted {
 			continue
 		}
-		if first < 0 {
-			first, v.rights = level, given
-			v.top, v.level, v.atRoot = here.node, level, here.root
-			open = given.Has(See)
+		if nearest < 0 {
+			nearest, v.rights = level, given
+			v.top, v.level, v.atRoot = here.node, level, here.atRoot
+			visible = given.Has(See)
 			continue
 		}
-		if open = open && given.Has(See); open {
-			v.top, v.level, v.atRoot = here.node, level, here.root
+		if visible = visible && given.Has(See); visible {
+			v.top, v.level, v.atRoot = here.node, level, here.atRoot
 		}
 	}
 	return v
 }
 
-// lastsLonger compares ends, of which zero is never.
-func lastsLonger(a, b drive.Time) bool { return b != 0 && (a == 0 || a > b) }
+// expiresAfter reports whether a expires after b; the zero time never expires.
+func expiresAfter(a, b drive.Time) bool { return b != 0 && (a == 0 || a > b) }
 
-// sort brings steps into the order that decide wants.
-func sortSteps(steps []step) {
-	slices.SortStableFunc(steps, func(a, b step) int { return a.level - b.level })
+// sortByLevel sorts steps by level, as decide requires.
+func sortByLevel(steps []grantStep) {
+	slices.SortStableFunc(steps, func(a, b grantStep) int { return a.level - b.level })
 }

@@ -12,15 +12,15 @@ func TestWhoManagesAll(t *testing.T) {
 	t.Parallel()
 	folder, root := drive.NewID[drive.NodeID](), drive.NewID[drive.NodeID]()
 	for name, tc := range map[string]struct {
-		steps []step
+		steps []grantStep
 		all   bool
 	}{
-		"manager of the root":             {[]step{{node: root, level: 1, root: true, role: Manager}}, true},
-		"until some day":                  {[]step{{node: root, level: 1, root: true, role: Manager, expires: 200}}, true},
-		"no longer":                       {[]step{{node: root, level: 1, root: true, role: Manager, expires: 50}}, false},
-		"manager of a folder who sees":    {[]step{{node: folder, role: Manager}, {node: root, level: 1, root: true, role: Viewer}}, false},
-		"shut out below, manager above":   {[]step{{node: folder, role: None}, {node: root, level: 1, root: true, role: Manager}}, true},
-		"manager of a folder and no more": {[]step{{node: folder, role: Manager}}, false},
+		"manager of the root":             {[]grantStep{{node: root, level: 1, atRoot: true, role: Manager}}, true},
+		"until some day":                  {[]grantStep{{node: root, level: 1, atRoot: true, role: Manager, expires: 200}}, true},
+		"no longer":                       {[]grantStep{{node: root, level: 1, atRoot: true, role: Manager, expires: 50}}, false},
+		"manager of a folder who sees":    {[]grantStep{{node: folder, role: Manager}, {node: root, level: 1, atRoot: true, role: Viewer}}, false},
+		"shut out below, manager above":   {[]grantStep{{node: folder, role: None}, {node: root, level: 1, atRoot: true, role: Manager}}, true},
+		"manager of a folder and no more": {[]grantStep{{node: folder, role: Manager}}, false},
 	} {
 		if v := decide(tc.steps, 100); v.all != tc.all {
 			t.Errorf("%s: all is %v", name, v.all)
@@ -33,11 +33,11 @@ func TestWhoManagesAll(t *testing.T) {
 func TestOrderOfGrantsIsNothing(t *testing.T) {
 	t.Parallel()
 	folder, root := drive.NewID[drive.NodeID](), drive.NewID[drive.NodeID]()
-	at := func(role Role, expires drive.Time) step {
-		return step{node: root, level: 1, root: true, role: role, expires: expires}
+	at := func(role Role, expires drive.Time) grantStep {
+		return grantStep{node: root, level: 1, atRoot: true, role: role, expires: expires}
 	}
 	for name, tc := range map[string]struct {
-		a, b  step
+		a, b  grantStep
 		until drive.Time
 	}{
 		"manager and a viewer until":    {at(Manager, 0), at(Viewer, 300), 0},
@@ -48,8 +48,8 @@ func TestOrderOfGrantsIsNothing(t *testing.T) {
 		"a manager whose role is over":  {at(Manager, 50), at(Viewer, 200), 200},
 		"a manager, and a role is over": {at(Manager, 0), at(Viewer, 50), 0},
 	} {
-		below := step{node: folder, role: Viewer, expires: 250}
-		v, other := decide([]step{below, tc.a, tc.b}, 100), decide([]step{below, tc.b, tc.a}, 100)
+		below := grantStep{node: folder, role: Viewer, expires: 250}
+		v, other := decide([]grantStep{below, tc.a, tc.b}, 100), decide([]grantStep{below, tc.b, tc.a}, 100)
 		if v != other {
 			t.Errorf("%s: %+v, the other way round %+v", name, v, other)
 		}

@@ -12,37 +12,38 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// Bounds of the cache where other instances change grants, too.
 const (
-	trustFor  = 5 * time.Second // how long a right that was read may be acted on where others change it, too
-	pollEvery = 4 * time.Second // so that the number in use is read again before trustFor is over
+	maxAge       = 5 * time.Second // age up to which a cached right is used
+	pollInterval = 4 * time.Second // shorter than maxAge, so that the epoch stays known
 )
 
-// epoch numbers the states of all that this package decides by. What was decided in one epoch holds
-// until the next.
+// epoch identifies a state of the data that authorization depends on. A cached decision is valid
+// within one epoch.
 type epoch struct {
-	changes atomic.Int64 // of this process
-	foreign atomic.Int64 // what the database said last
-	readAt  atomic.Int64 // Unix ns, before it was asked; zero: never
+	own     atomic.Int64 // changes made by this process
+	foreign atomic.Int64 // number of changes as last read from the database
+	readAt  atomic.Int64 // start of that read, Unix ns; zero: never read
 }
 
 const metaEpoch = "access-epoch"
 
-// Stamp is when something was decided.
+// Stamp identifies the epoch in which a decision was made.
 type Stamp struct{ own, foreign int64 }
 
-// Stamp returns the present epoch; false: it is not known, so nothing may be kept.
+// Stamp returns the current epoch; false: it is unknown, and decisions must not be cached.
 func (a *Access) Stamp() (Stamp, bool) {
-	s := Stamp{a.epoch.changes.Load(), a.epoch.foreign.Load()}
+	s := Stamp{a.epoch.own.Load(), a.epoch.foreign.Load()}
 	if !a.opt.Shared {
 		return s, true
 	}
 	at := a.epoch.readAt.Load()
-	return s, at != 0 && a.opt.Now().Sub(time.Unix(0, at)) < trustFor
+	return s, at != 0 && a.opt.Now().Sub(time.Unix(0, at)) < maxAge
 }
 
-// changed ends the epoch with the transaction: whoever has kept something asks again.
-func (a *Access) changed(ctx context.Context, tx *sqldb.Tx) error {
-	tx.AfterCommit(func() { a.epoch.changes.Add(1) })
+// endEpoch ends the epoch when tx commits, which invalidates cached decisions.
+func (a *Access) endEpoch(ctx context.Context, tx *sqldb.Tx) error {
+	tx.AfterCommit(func() { a.epoch.own.Add(1) })
 	if !a.opt.Shared {
 		return nil
 	}
@@ -56,27 +57,27 @@ func (a *Access) changed(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// Moved ends the epoch because a folder has come to lie below others, whose grants now hold for it,
-// or has gone into the trash, where no grant gives anything to guests.
+// Moved ends the epoch because a folder moved, so that other grants apply to it, or was trashed, so
+// that guests lose access.
 func (a *Access) Moved(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	var any int
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants WHERE account_id = ?)`, account).Scan(&any)
 	if err != nil || any == 0 {
 		return err
 	}
-	return a.changed(ctx, tx)
+	return a.endEpoch(ctx, tx)
 }
 
-// Run keeps the epoch known while others change it, until ctx ends.
+// Run keeps the epoch current while other instances change grants, until ctx ends.
 func (a *Access) Run(ctx context.Context) error {
 	if !a.opt.Shared {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		_ = a.poll(ctx) // what was read becomes too old, and requests ask for themselves
+		_ = a.poll(ctx) // after an error the epoch becomes too old, and requests read the database
 		select {
 		case <-ctx.Done():
 			return nil
@@ -85,7 +86,7 @@ func (a *Access) Run(ctx context.Context) error {
 	}
 }
 
-// poll reads the epoch.
+// poll reads the epoch from the database.
 func (a *Access) poll(ctx context.Context) error {
 	at := a.opt.Now()
 	text, err := meta.Find(ctx, a.opt.DB, metaEpoch)

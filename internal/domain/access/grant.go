@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Kind says what a principal is.
+// Kind distinguishes users and groups.
 type Kind string
 
 // The kinds of principals.
@@ -22,10 +22,10 @@ const (
 // Grant is a role of a principal at a node.
 type Grant struct {
 	Node      drive.NodeID
-	Account   drive.AccountID // that of the node
+	Account   drive.AccountID // of the node
 	Principal drive.PrincipalID
 	Kind      Kind
-	Name      string // of the principal, as it is now; written by nobody
+	Name      string // current name of the principal; only read, never stored
 	Role      Role
 	By        drive.UserID
 	Note      string
@@ -35,25 +35,27 @@ type Grant struct {
 }
 
 const (
-	maxGrants = 100_000 // of an account: 10,000 members and what they share in it
-	// maxGrantsOfOne is how many of them one user or group has: each listing of what is shared with
-	// somebody looks at all of theirs, and whoever shares decides how many those are.
+	maxGrants = 100_000 // per account: 10,000 members and their shares
+	// maxGrantsOfOne bounds the grants of one user or group per account. A list of what is shared
+	// with a user reads all of them, and the sharing users decide how many there are.
 	maxGrantsOfOne = 10_000
 	maxNote        = 1000 // bytes
 )
 
 const grantColumns = "g.node_id, g.account_id, g.principal_id, g.kind, g.role, g.granted_by, g.note, g.created_at, g.updated_at, g.expires_at"
 
-// named adds the name of the principal to grantColumns.
-const named = grantColumns + `, COALESCE(u.name, p.name, '') FROM grants g
+// namedGrants is grantColumns with the name of the principal, and the tables.
+const namedGrants = grantColumns + `, COALESCE(u.name, p.name, '') FROM grants g
 	LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id `
 
+// scanGrant reads grantColumns and the principal's name into g.
 func scanGrant(g *Grant, scan func(...any) error) error {
 	return scan(&g.Node, &g.Account, &g.Principal, &g.Kind, &g.Role, &g.By, &g.Note, &g.Created, &g.Updated, &g.Expires, &g.Name)
 }
 
-// Set gives a principal a role at a node, in the place of the one that it had there. The caller has
-// checked that it may. The principal must be there: BadRequest {field: principal}.
+// Set gives a principal a role at a node, replacing the one it has there. The caller has checked
+// that this is allowed. It fails with BadRequest if the principal does not exist, the note is too
+// long or the expiry has passed, and with TooManyOpen beyond the limits.
 func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) {
 	if !utf8.ValidString(g.Note) || len(g.Note) > maxNote {
 		return Grant{}, drive.Bad("note", drive.TooLong, "limit", maxNote, "sent", len(g.Note))
@@ -61,23 +63,23 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	if g.Expires != 0 && g.Expires <= a.now() {
 		return Grant{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1)
 	}
-	if err := a.checkPrincipal(ctx, tx, g); err != nil {
+	if err := a.requirePrincipal(ctx, tx, g); err != nil {
 		return Grant{}, err
 	}
 	now, made := a.now(), false
 	n, err := tx.Exec(ctx, `UPDATE grants SET role = ?, granted_by = ?, note = ?, updated_at = ?, expires_at = ?
 		WHERE node_id = ? AND principal_id = ?`, g.Role, g.By.String(), g.Note, now, g.Expires, g.Node, g.Principal)
 	if err == nil && n == 0 {
-		if err = roomForGrant(ctx, tx, g); err == nil {
+		if err = checkGrantLimit(ctx, tx, g); err == nil {
 			made, err = tx.InsertNew(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, g.Node, g.Principal, g.Account, g.Kind, g.Role, g.By.String(), g.Note, now, now, g.Expires)
 		}
 	}
-	if err == nil && made { // what is shared again is seen again
+	if err == nil && made { // a new grant unhides the node and resets its alias
 		_, err = tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ?`, g.Node, g.Principal)
 	}
 	if err == nil {
-		err = a.changed(ctx, tx)
+		err = a.endEpoch(ctx, tx)
 	}
 	if err != nil {
 		return Grant{}, fmt.Errorf("grant %s at node %s: %w", g.Role, g.Node, err)
@@ -85,8 +87,9 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	return a.FindGrant(ctx, tx, g.Node, g.Principal)
 }
 
-func (a *Access) checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err error) {
-	if g.Kind == Group { // which does not lose its last member meanwhile
+// requirePrincipal fails with BadRequest if the principal of g does not exist. It locks a group.
+func (a *Access) requirePrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err error) {
+	if g.Kind == Group { // locked, so that it keeps its last member meanwhile
 		err = a.LockGroup(ctx, tx, drive.GroupID(g.Principal))
 	} else {
 		var there int
@@ -98,7 +101,9 @@ func (a *Access) checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err
 	return err
 }
 
-func roomForGrant(ctx context.Context, tx *sqldb.Tx, g Grant) error {
+// checkGrantLimit fails with TooManyOpen if the account or the principal has no room for another
+// grant.
+func checkGrantLimit(ctx context.Context, tx *sqldb.Tx, g Grant) error {
 	var n, ofOne int
 	err := tx.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM grants WHERE account_id = ?), (SELECT COUNT(*) FROM grants WHERE principal_id = ? AND account_id = ?)`,
 		g.Account, g.Principal, g.Account).Scan(&n, &ofOne)
@@ -113,14 +118,14 @@ func roomForGrant(ctx context.Context, tx *sqldb.Tx, g Grant) error {
 	return nil
 }
 
-// FindGrant returns a principal's role at a node, also one that has ended; NotFound.
+// FindGrant returns a principal's grant at a node, even if it has expired; NotFound if there is
+// none.
 func (a *Access) FindGrant(ctx context.Context, q sqldb.Querier, node drive.NodeID, principal drive.PrincipalID) (g Grant, err error) {
-	err = scanGrant(&g, q.QueryRow(ctx, "SELECT "+named+"WHERE g.node_id = ? AND g.principal_id = ?", node, principal).Scan)
+	err = scanGrant(&g, q.QueryRow(ctx, "SELECT "+namedGrants+"WHERE g.node_id = ? AND g.principal_id = ?", node, principal).Scan)
 	return g, err
 }
 
-// Take takes a principal's role at a node away, and returns what it was. One that is not there is
-// no error: taken is false.
+// Take deletes a principal's grant at a node and returns it. taken is false if there was none.
 func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
 	was, err = a.FindGrant(ctx, tx, node, principal)
 	if drive.IsKind(err, drive.NotFound) {
@@ -130,7 +135,7 @@ func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, prin
 		_, err = tx.Exec(ctx, `DELETE FROM grants WHERE node_id = ? AND principal_id = ?`, node, principal)
 	}
 	if err == nil {
-		err = a.changed(ctx, tx)
+		err = a.endEpoch(ctx, tx)
 	}
 	if err != nil {
 		return Grant{}, false, fmt.Errorf("take a role at node %s: %w", node, err)
@@ -138,10 +143,9 @@ func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, prin
 	return was, true, nil
 }
 
-// ListAt lists the grants at a node in the order of their principals' ids, those that have ended
-// excepted.
+// ListAt lists the grants at a node, ordered by principal id, without expired ones.
 func (a *Access) ListAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after drive.PrincipalID, limit int) ([]Grant, error) {
-	rows, err := q.Query(ctx, "SELECT "+named+`WHERE g.node_id = ? AND g.principal_id > ? AND (g.expires_at = 0 OR g.expires_at > ?)
+	rows, err := q.Query(ctx, "SELECT "+namedGrants+`WHERE g.node_id = ? AND g.principal_id > ? AND (g.expires_at = 0 OR g.expires_at > ?)
 		ORDER BY g.principal_id LIMIT ?`, node, after.String(), a.now(), limit)
 	all, err := sqldb.Scan(rows, err, scanGrant)
 	if err != nil {
@@ -150,18 +154,17 @@ func (a *Access) ListAt(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 	return all, nil
 }
 
-// Above is a node on the way up to the root, and a grant on it.
+// Above is a grant at a node or at a folder above it.
 type Above struct {
 	Grant
 
-	Level int // how many levels above; zero: the node itself
-	// Idle says that it gives nothing for now: the space shares nothing with others than its
-	// members, of whom the principal is none.
+	Level int // levels above the node; zero: the node itself
+	// Idle tells that the grant currently gives nothing: the space shares with members only, and
+	// the principal is not a member.
 	Idle bool
 }
 
-// ListUp lists the grants at a node and above it, the nearest first, up to limit of them; no higher
-// than level most.
+// ListUp lists up to limit grants at a node and above it, nearest first, up to most levels above.
 func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]Above, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, level) AS (
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
@@ -173,7 +176,7 @@ func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 					AND (r.principal_id = g.principal_id OR r.principal_id IN (SELECT m.group_id FROM group_members m WHERE m.user_id = g.principal_id))))
 		FROM up JOIN grants g ON g.node_id = up.id
 		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
-		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxClimb), a.now(), a.now(), limit)
+		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxLevels), a.now(), a.now(), limit)
 	all, err := sqldb.Scan(rows, err, func(g *Above, scan func(...any) error) error {
 		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level, &g.Idle)...) })
 	})
@@ -183,9 +186,9 @@ func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 	return all, nil
 }
 
-// ListOf lists the grants of an account, in the order of their nodes and principals.
+// ListOf lists the grants of an account after the given one, ordered by node and principal id.
 func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Grant, limit int) ([]Grant, error) {
-	rows, err := q.Query(ctx, "SELECT "+named+`WHERE g.account_id = ? AND g.node_id >= ? AND (g.node_id > ? OR g.principal_id > ?)
+	rows, err := q.Query(ctx, "SELECT "+namedGrants+`WHERE g.account_id = ? AND g.node_id >= ? AND (g.node_id > ? OR g.principal_id > ?)
 		AND (g.expires_at = 0 OR g.expires_at > ?) ORDER BY g.node_id, g.principal_id LIMIT ?`,
 		account, after.Node.String(), after.Node.String(), after.Principal.String(), a.now(), limit)
 	all, err := sqldb.Scan(rows, err, scanGrant)
@@ -195,8 +198,8 @@ func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.Acco
 	return all, nil
 }
 
-// ListIn lists the grants at what is in a folder, without what is below that, in the order of their
-// nodes and principals: up to limit of them.
+// ListIn lists up to limit grants at the direct children of a folder, ordered by node and principal
+// id.
 func (a *Access) ListIn(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Grant, error) {
 	rows, err := q.Query(ctx, "SELECT "+grantColumns+`, COALESCE(u.name, p.name, '') FROM nodes n CROSS JOIN grants g ON g.node_id = n.id
 		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
@@ -208,11 +211,11 @@ func (a *Access) ListIn(ctx context.Context, q sqldb.Querier, folder drive.NodeI
 	return all, nil
 }
 
-// purgeBatch is how many rows one transaction of a purge deletes.
+// purgeBatch bounds the rows that one transaction of a purge deletes.
 const purgeBatch = 1000
 
-// Purge deletes the grants that have ended before a moment, and of those, and of mounts, at nodes
-// that are gone some in each call. They give nothing any more; this only makes room.
+// Purge deletes grants that expired before the given time, and per call one batch of grants and
+// mounts of deleted nodes. None of them has an effect any more.
 func (a *Access) Purge(ctx context.Context, ended time.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := a.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -228,21 +231,21 @@ func (a *Access) Purge(ctx context.Context, ended time.Time) error {
 	if _, err := a.orphans.Delete(ctx, a.opt.DB); err != nil {
 		return err
 	}
-	_, err := a.lostMounts.Delete(ctx, a.opt.DB)
+	_, err := a.orphanedMounts.Delete(ctx, a.opt.DB)
 	return err
 }
 
-// Forget deletes what there is of an account: its grants, and the space that it is.
+// Forget deletes all grants of an account, and its space.
 func (a *Access) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	for _, table := range []string{"grants", "spaces"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
 			return fmt.Errorf("forget the %s of account %s: %w", table, account, err)
 		}
 	}
-	return a.changed(ctx, tx)
+	return a.endEpoch(ctx, tx)
 }
 
-// ForgetPrincipal takes all roles away from a user or group, and a user out of all groups.
+// ForgetPrincipal deletes all grants of a user or group, and a user's group memberships and mounts.
 func (a *Access) ForgetPrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
 	for _, query := range []string{
 		`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`, `DELETE FROM mounts WHERE user_id = ?`,
@@ -251,5 +254,5 @@ func (a *Access) ForgetPrincipal(ctx context.Context, tx *sqldb.Tx, id drive.Pri
 			return fmt.Errorf("forget principal %s: %w", id, err)
 		}
 	}
-	return a.changed(ctx, tx)
+	return a.endEpoch(ctx, tx)
 }

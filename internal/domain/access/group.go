@@ -20,13 +20,13 @@ type Team struct {
 }
 
 const (
-	maxGroups  = 10_000  // of the installation
-	maxMembers = 100_000 // of a group
-	maxLabel   = 64      // bytes of the name of a group or space, as of a user
+	maxGroups  = 10_000  // in total
+	maxMembers = 100_000 // per group
+	maxLabel   = 64      // bytes of the name of a group or space, as for a user
 )
 
-// parseLabel checks the name of a group or a space: what works as one segment of an address, and
-// cannot be taken for an id.
+// parseLabel validates the name of a group or space: usable as one segment of an address and not an
+// id. It fails with BadRequest.
 func parseLabel(s string) (string, error) {
 	name, err := drive.ParseName(s)
 	if err != nil {
@@ -45,15 +45,18 @@ func parseLabel(s string) (string, error) {
 	return label, nil
 }
 
+// slotOf returns the folded form of a name, which is unique.
 func slotOf(label string) string { return drive.Name(label).Fold() }
 
 const teamColumns = "id, name, created_at, updated_at"
 
+// scanTeam reads teamColumns into t.
 func scanTeam(t *Team, scan func(...any) error) error {
 	return scan(&t.ID, &t.Name, &t.Created, &t.Updated)
 }
 
-// CreateGroup makes a group. NameTaken: another one has the name, whatever its case.
+// CreateGroup creates a group. It fails with NameTaken if another one has the name, ignoring case,
+// and with TooManyOpen.
 func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (Team, error) {
 	name, err := parseLabel(name)
 	if err != nil {
@@ -78,7 +81,7 @@ func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (Te
 	return t, nil
 }
 
-// RenameGroup gives a group another name.
+// RenameGroup renames a group. It fails with NameTaken or NotFound.
 func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, name string) (Team, error) {
 	name, err := parseLabel(name)
 	if err != nil {
@@ -96,7 +99,7 @@ func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID
 	return a.FindGroup(ctx, tx, id)
 }
 
-// DeleteGroup deletes a group and what it was granted.
+// DeleteGroup deletes a group, its memberships and its grants. It fails with NotFound.
 func (a *Access) DeleteGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) error {
 	n, err := tx.Exec(ctx, `DELETE FROM user_groups WHERE id = ?`, id)
 	if err == nil && n == 0 {
@@ -111,26 +114,26 @@ func (a *Access) DeleteGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID
 	return a.ForgetPrincipal(ctx, tx, drive.PrincipalID(id))
 }
 
-// FindGroup returns a group.
+// FindGroup returns a group, or NotFound.
 func (a *Access) FindGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID) (t Team, err error) {
 	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE id = ?", id).Scan)
 	return t, err
 }
 
-// LockGroup keeps a group as it is, its members too, until the transaction ends.
+// LockGroup locks a group and its members against changes until tx ends. It fails with NotFound.
 func (a *Access) LockGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) error {
 	var there int
 	return tx.QueryRow(ctx, `SELECT 1 FROM user_groups WHERE id = ?`+tx.ForUpdate(), id).Scan(&there)
 }
 
-// FindGroupByName returns the group of that name, whatever its case.
+// FindGroupByName returns the group with a name, ignoring case, or NotFound.
 func (a *Access) FindGroupByName(ctx context.Context, q sqldb.Querier, name string) (t Team, err error) {
 	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE slot = ?", slotOf(name)).Scan)
 	return t, err
 }
 
-// ListGroups returns groups in the order of their folded names, those whose name begins with
-// prefix, and the cursor of the next page.
+// ListGroups lists groups whose name starts with prefix, ordered by folded name, and the cursor of
+// the next page; "" after the last.
 func (a *Access) ListGroups(ctx context.Context, q sqldb.Querier, prefix, cursor string, limit int) ([]Team, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -149,20 +152,22 @@ func (a *Access) ListGroups(ctx context.Context, q sqldb.Querier, prefix, cursor
 	return all[:limit], base64.RawURLEncoding.EncodeToString([]byte(slotOf(all[limit-1].Name))), nil
 }
 
-// Person is a user as others may know them.
+// Person is the part of a user that others may see.
 type Person struct {
 	ID   drive.UserID
 	Name string
 }
 
+// scanPerson reads id and name into p.
 func scanPerson(p *Person, scan func(...any) error) error { return scan(&p.ID, &p.Name) }
 
-// AddMember puts a user into a group; again is not an error.
+// AddMember adds a user to a group; repeating it changes nothing. It fails with NotFound, with
+// BadRequest for an unknown user, and with TooManyOpen.
 func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {
 		return err
 	}
-	if err := a.checkPrincipal(ctx, tx, Grant{Kind: User, Principal: drive.PrincipalID(user)}); err != nil {
+	if err := a.requirePrincipal(ctx, tx, Grant{Kind: User, Principal: drive.PrincipalID(user)}); err != nil {
 		return err
 	}
 	var n int
@@ -174,7 +179,7 @@ func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, 
 	}
 	made, err := tx.InsertNew(ctx, `INSERT INTO group_members (group_id, user_id, created_at) VALUES (?, ?, ?)`, id, user, a.now())
 	if err == nil && made {
-		err = a.changed(ctx, tx)
+		err = a.endEpoch(ctx, tx)
 	}
 	if err != nil {
 		return fmt.Errorf("add a member to group %s: %w", id, err)
@@ -192,14 +197,15 @@ func (a *Access) IsInGroup(ctx context.Context, q sqldb.Querier, id drive.GroupI
 	return n > 0, err
 }
 
-// RemoveMember takes a user out of a group; one who is not in it is not an error.
+// RemoveMember removes a user from a group; a user who is not in it is no error. An unknown group
+// is NotFound.
 func (a *Access) RemoveMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {
 		return err
 	}
 	n, err := tx.Exec(ctx, `DELETE FROM group_members WHERE group_id = ? AND user_id = ?`, id, user)
 	if err == nil && n > 0 {
-		err = a.changed(ctx, tx)
+		err = a.endEpoch(ctx, tx)
 	}
 	if err != nil {
 		return fmt.Errorf("remove a member of group %s: %w", id, err)
@@ -207,7 +213,7 @@ func (a *Access) RemoveMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupI
 	return nil
 }
 
-// ListMembers lists the users of a group in the order of their ids.
+// ListMembers lists the users in a group after the given one, ordered by id.
 func (a *Access) ListMembers(ctx context.Context, q sqldb.Querier, id drive.GroupID, after drive.UserID, limit int) ([]Person, error) {
 	rows, err := q.Query(ctx, `SELECT u.id, u.name FROM group_members m JOIN users u ON u.id = m.user_id
 		WHERE m.group_id = ? AND m.user_id > ? ORDER BY m.user_id LIMIT ?`, id, after.String(), limit)
@@ -227,7 +233,7 @@ func IsIn(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.Use
 	return is, err
 }
 
-// ListPeople lists active users whose name begins with prefix, whatever its case, up to limit.
+// ListPeople lists up to limit active users whose name starts with prefix, ignoring case.
 func (a *Access) ListPeople(ctx context.Context, q sqldb.Querier, prefix string, limit int) ([]Person, error) {
 	rows, err := q.Query(ctx, `SELECT id, name FROM users WHERE slot >= ? AND slot < ? AND state = 'active' ORDER BY slot LIMIT ?`,
 		slotOf(prefix), slotOf(prefix)+"\U0010FFFF", limit)

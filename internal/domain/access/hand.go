@@ -8,13 +8,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Succession is a node that goes to another account, and the one that takes its place there: for a
-// file that is itself.
+// Succession is a node that is handed over to another account and its successor there; for a file
+// they are the same.
 type Succession struct{ Node, Heir drive.NodeID }
 
-// Hand gives what is granted at nodes to the nodes that take their place in another account, and
-// what their receivers call them with it. The one whose drive it is now (zero: nobody's, it is a
-// space) needs no role there.
+// Hand moves grants and mounts from nodes to their successors in another account. owner is the user
+// who owns that account and needs no grant there; zero: it is a space.
 func (a *Access) Hand(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountID, owner drive.UserID, all ...Succession) error {
 	if len(all) == 0 {
 		return nil
@@ -24,14 +23,15 @@ func (a *Access) Hand(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountI
 		return err
 	}
 	for _, s := range all {
-		if err := handOne(ctx, tx, to, owner, s); err != nil {
+		if err := handOverGrants(ctx, tx, to, owner, s); err != nil {
 			return fmt.Errorf("hand over what is granted at node %s: %w", s.Node, err)
 		}
 	}
-	return a.changed(ctx, tx)
+	return a.endEpoch(ctx, tx)
 }
 
-func handOne(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, owner drive.UserID, s Succession) error {
+// handOverGrants moves the grants and mounts of one node.
+func handOverGrants(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, owner drive.UserID, s Succession) error {
 	if !owner.IsZero() {
 		if _, err := tx.Exec(ctx, "DELETE FROM grants WHERE node_id = ? AND principal_id = ?", s.Node, owner.String()); err != nil {
 			return err

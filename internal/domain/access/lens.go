@@ -13,16 +13,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Lens is what a guest sees of an account: it tells the nodes of a listing apart. The zero Lens
-// sees everything.
+// Lens filters the nodes of an account by what a guest may see. The zero Lens shows everything.
 type Lens struct {
-	a      *Access
+	access *Access
 	who    drive.Who
-	grants map[drive.NodeID][]step
+	grants map[drive.NodeID][]grantStep
 }
 
-// Lens returns what the one whose pass it is sees of the account. One statement for a guest, none
-// for the owner and for a manager of a space.
+// Lens returns the lens of a pass. It costs one statement for a guest and none for the owner or a
+// manager of the space, who see everything.
 func (a *Access) Lens(ctx context.Context, q sqldb.Querier, p Pass) (Lens, error) {
 	if !p.Who.Guest || p.All && p.Space != "" {
 		return Lens{}, nil
@@ -33,23 +32,23 @@ func (a *Access) Lens(ctx context.Context, q sqldb.Querier, p Pass) (Lens, error
 	return l, err
 }
 
-// LensesOf are what a guest sees of accounts, those excepted of which Lens says that it is all: one
-// statement for every 500.
+// LensesOf returns a guest's lenses by account, with one statement per 500 accounts. Do not call it
+// for accounts of which the user sees everything.
 func LensesOf(ctx context.Context, q sqldb.Querier, a *Access, user drive.UserID, accounts []drive.AccountID) (map[drive.AccountID]Lens, error) {
-	type given struct {
+	type accountGrant struct {
 		account drive.AccountID
-		step
+		grantStep
 	}
 	lenses := make(map[drive.AccountID]Lens, len(accounts))
 	for _, id := range accounts {
-		lenses[id] = Lens{a: a, who: drive.Who{User: user, Account: id, Guest: true}, grants: map[drive.NodeID][]step{}}
+		lenses[id] = Lens{access: a, who: drive.Who{User: user, Account: id, Guest: true}, grants: map[drive.NodeID][]grantStep{}}
 	}
-	for some := range slices.Chunk(accounts, manyAtOnce) {
+	for some := range slices.Chunk(accounts, nodesPerStatement) {
 		marks, in := sqldb.In(some)
-		rows, err := q.Query(ctx, `WITH `+mine+`
+		rows, err := q.Query(ctx, `WITH `+mineCTE+`
 			SELECT g.account_id, g.node_id, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id IN (`+marks+`)`,
 			append([]any{user.String(), user.String()}, in...)...)
-		all, err := sqldb.Scan(rows, err, func(g *given, scan func(...any) error) error {
+		all, err := sqldb.Scan(rows, err, func(g *accountGrant, scan func(...any) error) error {
 			return scan(&g.account, &g.node, &g.role, &g.expires)
 		})
 		if err != nil {
@@ -57,16 +56,16 @@ func LensesOf(ctx context.Context, q sqldb.Querier, a *Access, user drive.UserID
 		}
 		for _, g := range all {
 			at := lenses[g.account].grants
-			at[g.node] = append(at[g.node], g.step)
+			at[g.node] = append(at[g.node], g.grantStep)
 		}
 	}
 	return lenses, nil
 }
 
-// rights are those that the user's own grants at a node come to; granted is false where there are
-// none.
+// rights returns the rights that the user's own grants at a node give; granted is false if there
+// are none.
 func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
-	now := l.a.now()
+	now := l.access.now()
 	for _, s := range l.grants[node] {
 		if s.expires == 0 || s.expires > now {
 			r, granted = r|s.role.Rights(), true
@@ -75,10 +74,10 @@ func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
 	return r, granted
 }
 
-// Sum names what the lens has been made of: it is the same for as long as the user's grants in the
-// account give the same rights, wherever and whenever they are read. The zero Lens has none.
+// Sum returns a hash of the lens that changes when the user's effective grants in the account
+// change. It is the same in every process; "" for the zero Lens.
 func (l Lens) Sum() string {
-	if l.a == nil {
+	if l.access == nil {
 		return ""
 	}
 	sum := sha256.New()
@@ -90,8 +89,7 @@ func (l Lens) Sum() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// Narrows reports whether there may be something that the lens hides below a node that it sees, the
-// node itself excepted.
+// Narrows reports whether the lens may hide a node below a visible one.
 func (l Lens) Narrows(node drive.NodeID) bool {
 	for id := range l.grants {
 		if r, granted := l.rights(id); granted && id != node && !r.Has(See) {
@@ -101,10 +99,10 @@ func (l Lens) Narrows(node drive.NodeID) bool {
 	return false
 }
 
-// Hidden lists the nodes at which the lens goes dark: what lies below one is hidden, too, as far as
-// no nearer grant shows it.
+// Hidden returns the nodes whose grants deny access. Their descendants are hidden, too, unless a
+// nearer grant shows them.
 func (l Lens) Hidden() []drive.NodeID {
-	if l.a == nil {
+	if l.access == nil {
 		return nil
 	}
 	var dark []drive.NodeID
@@ -116,24 +114,24 @@ func (l Lens) Hidden() []drive.NodeID {
 	return dark
 }
 
-// ShowsChild reports whether a child of a folder that is seen is seen, too.
+// ShowsChild reports whether a child of a visible folder is visible.
 func (l Lens) ShowsChild(id drive.NodeID) bool {
-	if l.a == nil {
+	if l.access == nil {
 		return true
 	}
 	r, granted := l.rights(id)
 	return !granted || r.Has(See)
 }
 
-// Spot says how a node is seen.
+// Spot tells whether a node is visible, and from which top.
 type Spot struct {
 	Seen  bool
 	Top   drive.NodeID // see Pass
 	Level int
 }
 
-// Spots tells which nodes of an account are seen, and from where. One statement, and none where
-// nothing is hidden.
+// Spots returns, by id, which nodes of the account are visible, and from where. It costs one
+// statement.
 func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Spot, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -146,28 +144,28 @@ func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (m
 			SELECT id, id, parent_id, 0 FROM nodes WHERE id IN (`+sqldb.Marks(len(ids))+`)
 			UNION ALL
 			SELECT up.start, n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
-		SELECT start, id, level, parent_id IS NULL FROM up`, append(args, maxClimb)...)
+		SELECT start, id, level, parent_id IS NULL FROM up`, append(args, maxLevels)...)
 	type link struct {
 		start drive.NodeID
-		step
+		grantStep
 	}
 	all, err := sqldb.Scan(rows, err, func(s *link, scan func(...any) error) error {
-		return scan(&s.start, &s.node, &s.level, &s.root)
+		return scan(&s.start, &s.node, &s.level, &s.atRoot)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look which of %d nodes are seen: %w", len(ids), err)
 	}
-	ways := map[drive.NodeID][]step{}
+	ways := map[drive.NodeID][]grantStep{}
 	for _, at := range all {
 		for _, g := range l.grants[at.node] {
-			g.level, g.root = at.level, at.root
+			g.level, g.atRoot = at.level, at.atRoot
 			ways[at.start] = append(ways[at.start], g)
 		}
 	}
 	spots := make(map[drive.NodeID]Spot, len(ids))
 	for _, id := range ids {
-		sortSteps(ways[id])
-		v := decide(ways[id], l.a.now())
+		sortByLevel(ways[id])
+		v := decide(ways[id], l.access.now())
 		spots[id] = Spot{Seen: v.rights.Has(See), Top: v.top, Level: v.level}
 	}
 	return spots, nil

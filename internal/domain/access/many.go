@@ -10,72 +10,73 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Standing is what somebody may do at a node, and whose it is.
+// Standing is a user's rights at a node, and the node's account.
 type Standing struct {
 	Rights  Right
 	Account drive.AccountID
-	Own     bool // it is in their own drive
-	All     bool // of a manager of the space: no grant narrows it, see Pass.All
+	Own     bool // the node is in the user's own drive
+	All     bool // the user manages the space, so no grant narrows the rights; see Pass.All
 }
 
-// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
-const manyAtOnce = 500
+// nodesPerStatement is how many nodes one statement asks for; SQLite takes 32,766 parameters.
+const nodesPerStatement = 500
 
-// RightsOf returns what somebody may do at nodes of whatever accounts, each of which, or a folder
-// above it, is shared by name: what At says of each, by a statement for every 500. A node that is
-// missing gives them no right.
+// RightsOf returns a user's rights at nodes shared by name or below such nodes, of any accounts, by
+// id. It costs one statement per 500 nodes. Nodes without any right have no entry.
 func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Standing, error) {
 	rights := make(map[drive.NodeID]Standing, len(nodes))
-	for some := range slices.Chunk(nodes, manyAtOnce) {
-		if err := (many{q, a.now()}).rights(ctx, who, some, rights); err != nil {
+	for some := range slices.Chunk(nodes, nodesPerStatement) {
+		if err := (batch{q, a.now()}).addRights(ctx, who, some, rights); err != nil {
 			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
 		}
 	}
 	return rights, nil
 }
 
-// many answers questions about many nodes.
-type many struct {
+// batch resolves rights at many nodes at one time.
+type batch struct {
 	q   sqldb.Querier
 	now drive.Time
 }
 
-func (m many) rights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
-	ways, err := m.ways(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
+// addRights adds the user's rights at the nodes to the map rights.
+func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
+	ways, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	for claim, w := range ways {
 		id := claim.Node
-		if !who.Guest && w.account == who.Account { // and is shared with a group that they are in
+		if !who.Guest && w.account == who.Account { // own, although also shared with one of the user's groups
 			rights[id] = Standing{Rights: All, Account: w.account, Own: true}
 			continue
 		}
-		v := decide(w.steps, m.now)
-		if r := v.within(w); r != 0 {
+		v := decide(w.steps, b.now)
+		if r := v.narrowed(w); r != 0 {
 			rights[id] = Standing{Rights: r, Account: w.account, All: v.all}
 		}
 	}
 	return err
 }
 
-// PassesOf returns what somebody may do at nodes of whatever accounts: what At says of each, by two
-// statements for every 500. A node that is missing gives them no right.
+// PassesOf returns the user's passes at nodes of any accounts, by id, as At does. It costs two
+// statements per 500 nodes. Nodes without any right have no entry.
 func (a *Access) PassesOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Pass, error) {
 	passes := make(map[drive.NodeID]Pass, len(nodes))
-	for some := range slices.Chunk(nodes, manyAtOnce) {
-		if err := (many{q, a.now()}).passes(ctx, who, some, passes); err != nil {
+	for some := range slices.Chunk(nodes, nodesPerStatement) {
+		if err := (batch{q, a.now()}).addPasses(ctx, who, some, passes); err != nil {
 			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
 		}
 	}
 	return passes, nil
 }
 
-func (m many) passes(ctx context.Context, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
-	ways, err := m.ways(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
+// addPasses adds the user's passes at the nodes to the map passes.
+func (b batch) addPasses(ctx context.Context, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
+	ways, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	if err != nil {
 		return err
 	}
 	for claim, w := range ways {
 		p := Pass{Who: who, Node: claim.Node}
-		if w.admit(&p, m.now) {
+		if w.apply(&p, b.now) {
 			passes[claim.Node] = p
 		}
 	}
@@ -87,8 +88,8 @@ func (m many) passes(ctx context.Context, who drive.Who, nodes []drive.NodeID, p
 		account drive.AccountID
 	}
 	marks, in := sqldb.In(nodes)
-	// Not "AND account_id = ?": SQLite would go through all nodes of the account.
-	rows, err := m.q.Query(ctx, "SELECT id, account_id FROM nodes WHERE id IN ("+marks+")", in...)
+	// Without "AND account_id = ?", with which SQLite reads all nodes of the account.
+	rows, err := b.q.Query(ctx, "SELECT id, account_id FROM nodes WHERE id IN ("+marks+")", in...)
 	all, err := sqldb.Scan(rows, err, func(p *place, scan func(...any) error) error { return scan(&p.node, &p.account) })
 	for _, p := range all {
 		if p.account == who.Account {
@@ -98,39 +99,40 @@ func (m many) passes(ctx context.Context, who drive.Who, nodes []drive.NodeID, p
 	return err
 }
 
-// Claim is a user and a node, about which Entitled is asked.
+// Claim is a user and a node that Entitled checks.
 type Claim struct {
 	User drive.UserID
 	Node drive.NodeID
 }
 
-// claimsAtOnce is how many claims one statement asks for, each perhaps of another user: SQLite
+// claimsPerStatement is how many claims one statement checks, each possibly of another user; SQLite
 // takes 500 terms in a compound SELECT.
-const claimsAtOnce = 200
+const claimsPerStatement = 200
 
-// Entitled returns the claims whose users may use their nodes by a grant, as Enter would let them:
-// one statement for every 200. A user's own drive is not looked at.
+// Entitled returns the claims whose users have the right for use by a grant, as in Enter. It costs
+// one statement per 200 claims. It does not consider that a user owns a node.
 func Entitled(ctx context.Context, a *Access, q sqldb.Querier, claims []Claim, use Use) (map[Claim]bool, error) {
 	entitled := make(map[Claim]bool, len(claims))
-	for some := range slices.Chunk(claims, claimsAtOnce) {
+	for some := range slices.Chunk(claims, claimsPerStatement) {
 		of := map[drive.UserID][]drive.NodeID{}
 		for _, c := range some {
 			of[c.User] = append(of[c.User], c.Node)
 		}
 		now := a.now()
-		ways, err := many{q, now}.ways(ctx, of)
+		ways, err := batch{q, now}.readPaths(ctx, of)
 		if err != nil {
 			return nil, fmt.Errorf("look what users may do at %d nodes: %w", len(claims), err)
 		}
 		for c, w := range ways {
-			entitled[c] = decide(w.steps, now).within(w).Has(use.Needs())
+			entitled[c] = decide(w.steps, now).narrowed(w).Has(use.Needs())
 		}
 	}
 	return entitled, nil
 }
 
-// ways reads the grants of users at nodes and above them. A node without any gives no right.
-func (m many) ways(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map[Claim]way, error) {
+// readPaths reads the grants of users at nodes and above them, by claim. A node without grants has
+// no entry.
+func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map[Claim]grantPath, error) {
 	var users, at []any
 	var starts []string
 	for user, nodes := range of {
@@ -139,8 +141,8 @@ func (m many) ways(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map
 		starts = append(starts, `SELECT u.id, n.id, n.id, n.parent_id, n.account_id, n.trashed_at > 0, 0 FROM users u CROSS JOIN nodes n
 			WHERE u.id = ? AND n.id IN (`+marks+`)`)
 	}
-	args := slices.Concat(users, users, at, []any{maxClimb})
-	rows, err := m.q.Query(ctx, `WITH RECURSIVE mine (user_id, id) AS (
+	args := slices.Concat(users, users, at, []any{maxLevels})
+	rows, err := b.q.Query(ctx, `WITH RECURSIVE mine (user_id, id) AS (
 			SELECT id, id FROM users WHERE id IN (`+sqldb.Marks(len(users))+`)
 			UNION ALL SELECT user_id, group_id FROM group_members WHERE user_id IN (`+sqldb.Marks(len(users))+`)),
 		up (user_id, start, id, parent_id, account_id, trashed, level) AS (
@@ -155,18 +157,18 @@ func (m many) ways(ctx context.Context, of map[drive.UserID][]drive.NodeID) (map
 		WHERE g.role IS NOT NULL OR up.trashed ORDER BY up.level`, args...)
 	type link struct {
 		Claim
-		step
-		way way // without its steps
+		grantStep
+		way grantPath // without steps
 	}
 	all, err := sqldb.Scan(rows, err, func(l *link, scan func(...any) error) error {
 		w := &l.way
-		return scan(&l.User, &l.Node, &w.account, &l.node, &l.level, &w.trashed, &l.root, &l.role, &l.expires, &w.space, &w.state, &w.links, &w.outward)
+		return scan(&l.User, &l.Node, &w.account, &l.node, &l.level, &w.trashed, &l.atRoot, &l.role, &l.expires, &w.space, &w.state, &w.links, &w.outward)
 	})
-	ways := map[Claim]way{}
+	ways := map[Claim]grantPath{}
 	for _, l := range all {
 		so := ways[l.Claim]
 		if l.way.steps = so.steps; l.role != "" {
-			l.way.steps = append(l.way.steps, l.step)
+			l.way.steps = append(l.way.steps, l.grantStep)
 		}
 		l.way.trashed = l.way.trashed || so.trashed
 		ways[l.Claim] = l.way

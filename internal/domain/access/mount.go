@@ -11,58 +11,58 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Mount is a folder or file that is shared with a user by name, as that user has it.
+// Mount is a file or folder shared with a user by name, as that user sees it.
 type Mount struct {
-	Grant // the strongest of the user's roles there; Name is the group's that has it, empty if it is the user's own
+	Grant // the user's strongest grant there; Name is the group that has it, empty if it is the user's own
 
-	Owner  string // the user whose drive it is in; empty: it is in a space
-	Space  string // the name of the space that it is in
-	Alias  string // what the user calls it; empty: as it is called
-	Hidden bool   // out of sight, unless it is asked for
-	// Shown is the name by which clients that know nothing but paths have it; empty: they have not
-	// seen it. See KeepNames.
+	Owner  string // user who owns the drive; empty: the node is in a space
+	Space  string // name of the node's space
+	Alias  string // the user's own name for it; empty: the node's name
+	Hidden bool   // left out of lists unless asked for
+	// Shown is the name under which path-based clients see it; empty: none has seen it. See
+	// KeepNames.
 	Shown string
-	Since drive.Time // when the first of the user's roles there was given
+	Since drive.Time // when the first of the user's grants there was given
 }
 
-// maxMounts is how many mounts a user may have renamed or hidden. What others share with them takes
-// nothing of it.
+// maxMounts bounds the mounts that a user may rename or hide. Shares by others do not count.
 const maxMounts = 10_000
 
 const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0), COALESCE(m.shown, '')`
 
-// mountJoins adds to grants g what mountColumns needs; its parameter is the user.
+// mountJoins joins grants g with the tables of mountColumns; its parameter is the user.
 const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN users o ON o.account_id = g.account_id
 		LEFT JOIN spaces s ON s.account_id = g.account_id LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ? `
 
-// gives is, within a statement that has mine, whether a grant g below the root of a drive gives its
-// user anything there: not in a space that is deleted, nor in one that shares nothing with others
-// than its members, of whom the user is none. Its parameter is the time.
-const gives = `NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND (s.root_id = g.node_id OR s.state = 'deleted' OR s.outward = 'nobody'
+// givesCondition is an SQL condition, for a statement with mineCTE, that a grant g below the root
+// is effective. It is not in a deleted space, nor in one that shares with members only while the
+// user is not a member. Its parameter is the time.
+const givesCondition = `NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND (s.root_id = g.node_id OR s.state = 'deleted' OR s.outward = 'nobody'
 				AND NOT EXISTS (SELECT 1 FROM mine w JOIN grants r ON r.principal_id = w.id
 					WHERE r.node_id = s.root_id AND r.role <> 'none' AND (r.expires_at = 0 OR r.expires_at > ?))))`
 
+// scanMount reads mountColumns into m.
 func scanMount(m *Mount, scan func(...any) error) error {
 	return scanGrant(&m.Grant, func(dest ...any) error {
 		return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden, &m.Shown)...)
 	})
 }
 
-// ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
-// order of their ids: each with the strongest of the user's roles there. What gives nothing is left
-// out, and so is what has ended, and what the user has hidden, unless hidden is set. It costs a
-// statement, and another one where so much was left out that the page is not full.
+// ListMine lists up to limit nodes shared with a user by name, after the given node and ordered by
+// id, with the strongest grant of each. Roots of spaces, expired and ineffective grants are left
+// out, and hidden mounts unless hidden is set. It costs one statement, or more if many rows are
+// left out.
 func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
 	var all []Mount
-	for look := limit + limit/4 + 16; ; look *= 2 { // a node may have grants for several of the user's groups
-		seen, err := glance(ctx, q, user, after, look, a.now())
+	for look := limit + limit/4 + 16; ; look *= 2 { // a node may have several grants, for the user's groups
+		seen, err := readUserGrants(ctx, q, user, after, look, a.now())
 		if err != nil {
 			return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
 		}
-		for some := range byNode(whole(seen, look)) {
+		for some := range byNode(completeNodes(seen, look)) {
 			after = some[0].Node
 			if len(all) < limit {
-				all = append(all, given(some, hidden, a.now())...)
+				all = append(all, mountOf(some, hidden, a.now())...)
 			}
 		}
 		if len(all) == limit || len(seen) < look {
@@ -71,31 +71,31 @@ func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserI
 	}
 }
 
-// glimpse is a grant of a user at a node, whether it gives something or not.
-type glimpse struct {
+// userGrant is one grant of a user at a node.
+type userGrant struct {
 	Mount
 
-	gives bool // as far as the space says
+	effective bool // the state of the space allows it
 }
 
-// glance reads a user's next grants, in the order of nodes. What costs more than a look into an
-// index is asked for these alone, and not for all that there are.
-func glance(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, grants int, now drive.Time) ([]glimpse, error) {
+// readUserGrants reads the next grants of a user, ordered by node. Columns that cost more than an
+// index lookup are only computed for these.
+func readUserGrants(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, grants int, now drive.Time) ([]userGrant, error) {
 	me := user.String()
-	rows, err := q.Query(ctx, `WITH `+mine+`, near (node_id, principal_id) AS (
+	rows, err := q.Query(ctx, `WITH `+mineCTE+`, near (node_id, principal_id) AS (
 			SELECT g.node_id, g.principal_id FROM mine JOIN grants g ON g.principal_id = mine.id
 			WHERE g.node_id > ? ORDER BY g.node_id LIMIT ?)
-		SELECT `+mountColumns+`, `+gives+`
+		SELECT `+mountColumns+`, `+givesCondition+`
 		FROM near CROSS JOIN grants g ON g.node_id = near.node_id AND g.principal_id = near.principal_id`+mountJoins+`
 		ORDER BY g.node_id`,
 		me, me, after.String(), grants, now, me)
-	return sqldb.Scan(rows, err, func(g *glimpse, scan func(...any) error) error {
-		return scanMount(&g.Mount, func(dest ...any) error { return scan(append(dest, &g.gives)...) })
+	return sqldb.Scan(rows, err, func(g *userGrant, scan func(...any) error) error {
+		return scanMount(&g.Mount, func(dest ...any) error { return scan(append(dest, &g.effective)...) })
 	})
 }
 
-// whole leaves out the last node where there may be more of its grants than were read.
-func whole(seen []glimpse, limit int) []glimpse {
+// completeNodes drops the grants of the last node if the limit may have cut them off.
+func completeNodes(seen []userGrant, limit int) []userGrant {
 	n := len(seen)
 	for n > 0 && len(seen) == limit && seen[n-1].Node == seen[len(seen)-1].Node {
 		n--
@@ -103,9 +103,9 @@ func whole(seen []glimpse, limit int) []glimpse {
 	return seen[:n]
 }
 
-// byNode goes through grants node by node. They are in the order of nodes.
-func byNode(all []glimpse) iter.Seq[[]glimpse] {
-	return func(yield func([]glimpse) bool) {
+// byNode iterates over groups of grants with the same node. They are ordered by node.
+func byNode(all []userGrant) iter.Seq[[]userGrant] {
+	return func(yield func([]userGrant) bool) {
 		for len(all) > 0 {
 			n := 1
 			for n < len(all) && all[n].Node == all[0].Node {
@@ -119,8 +119,8 @@ func byNode(all []glimpse) iter.Seq[[]glimpse] {
 	}
 }
 
-// given is what the grants at a node come to: one mount, or none.
-func given(at []glimpse, hidden bool, now drive.Time) []Mount {
+// mountOf returns the mount that the grants at one node result in; nil if there is none.
+func mountOf(at []userGrant, hidden bool, now drive.Time) []Mount {
 	var last []Mount
 	any := false
 	for _, g := range at {
@@ -129,7 +129,7 @@ func given(at []glimpse, hidden bool, now drive.Time) []Mount {
 		}
 		if g.Expires == 0 || g.Expires > now {
 			last = append(last, g.Mount)
-			any = any || g.gives && g.Role != None
+			any = any || g.effective && g.Role != None
 		}
 	}
 	if !any {
@@ -138,7 +138,7 @@ func given(at []glimpse, hidden bool, now drive.Time) []Mount {
 	return strongest(last)
 }
 
-// strongest leaves of the grants at each node the strongest one. They are in the order of nodes.
+// strongest keeps the strongest grant at each node. The grants are ordered by node.
 func strongest(all []Mount) (one []Mount) {
 	for _, m := range all {
 		last := len(one) - 1
@@ -148,7 +148,7 @@ func strongest(all []Mount) (one []Mount) {
 			continue
 		}
 		since := min(m.Since, one[last].Since)
-		if stronger(m, one[last]) {
+		if isStronger(m, one[last]) {
 			one[last] = m
 		}
 		one[last].Since = since
@@ -156,9 +156,9 @@ func strongest(all []Mount) (one []Mount) {
 	return one
 }
 
-// stronger says which of two grants at a node counts: of the same role one's own, so that every
-// page says the same.
-func stronger(m, than Mount) bool {
+// isStronger reports whether m takes precedence over than. For equal roles the order is fixed, so
+// that all pages agree: the user's own grant first.
+func isStronger(m, than Mount) bool {
 	switch a, b := rank(m.Role), rank(than.Role); {
 	case a != b:
 		return a > b
@@ -168,6 +168,7 @@ func stronger(m, than Mount) bool {
 	return m.Principal.String() < than.Principal.String()
 }
 
+// rank returns the position of a role in Roles; -1 if unknown.
 func rank(r Role) int {
 	for i, role := range Roles() {
 		if role == r {
@@ -177,24 +178,24 @@ func rank(r Role) int {
 	return -1
 }
 
-// errFirst is why a transaction runs again that found another one's row in the place of its own.
-var errFirst = errors.New("another request has made this mount first")
+// errConcurrentInsert makes a transaction retry: another one has inserted the row.
+var errConcurrentInsert = errors.New("another request has made this mount first")
 
-// MountChange is what a user makes of a mount; nil leaves it as it is.
+// MountChange is a user's change of a mount; a nil field stays unchanged.
 type MountChange struct {
-	Alias  *string // empty: as it is called
+	Alias  *string // empty: use the node's name
 	Hidden *bool
 }
 
-// SetMount renames or hides a mount for a user, and for nobody else. It may be repeated. NotFound:
-// nothing is shared with the user there.
+// SetMount renames or hides a mount for one user. It may be repeated. It fails with NotFound if the
+// node is not shared with the user, with BadRequest for an invalid alias, and with TooManyOpen.
 func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, node drive.NodeID, c MountChange) error {
 	if c.Alias != nil && *c.Alias != "" {
 		if err := checkAlias(*c.Alias); err != nil {
 			return err
 		}
 	}
-	if err := a.sharedWith(ctx, tx, user, node); err != nil {
+	if err := a.requireShared(ctx, tx, user, node); err != nil {
 		return err
 	}
 	var now struct {
@@ -214,7 +215,7 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	}
 	says := now.name != "" || now.hidden
 	if says && !said {
-		if err := roomForMount(ctx, tx, user); err != nil {
+		if err := checkMountLimit(ctx, tx, user); err != nil {
 			return err
 		}
 	}
@@ -222,13 +223,13 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	case there:
 		_, err = tx.Exec(ctx, `UPDATE mounts SET name = ?, hidden = ?, updated_at = ? WHERE node_id = ? AND user_id = ?`, now.name, now.hidden, a.now(), node, user)
 		if err == nil && !says {
-			err = dropIdle(ctx, tx, user, node)
+			err = dropUnusedMount(ctx, tx, user, node)
 		}
 	case says:
 		var made bool
 		made, err = tx.InsertNew(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at) VALUES (?, ?, ?, ?, ?)`, node, user, now.name, now.hidden, a.now())
 		if err == nil && !made {
-			err = sqldb.Again(errFirst)
+			err = sqldb.Again(errConcurrentInsert)
 		}
 	default:
 		err = nil
@@ -239,12 +240,13 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	return nil
 }
 
-// dropIdle deletes the row of a mount if it says nothing.
-func dropIdle(ctx context.Context, tx *sqldb.Tx, user drive.UserID, node drive.NodeID) error {
+// dropUnusedMount deletes the row of a mount without alias, hidden flag and shown name.
+func dropUnusedMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, node drive.NodeID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ? AND name = '' AND hidden = 0 AND shown = ''`, node, user)
 	return err
 }
 
+// checkAlias fails with BadRequest if an alias is not a valid visible name.
 func checkAlias(alias string) error {
 	name, err := drive.ParseName(alias)
 	if err != nil {
@@ -258,10 +260,11 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// sharedWith is nil when a node is shared with a user by name, not as the root of a space.
-func (a *Access) sharedWith(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) error {
+// requireShared fails with NotFound unless a node is shared with the user by name. The root of a
+// space does not count.
+func (a *Access) requireShared(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) error {
 	var n int
-	err := q.QueryRow(ctx, `WITH `+mine+`
+	err := q.QueryRow(ctx, `WITH `+mineCTE+`
 		SELECT COUNT(*) FROM mine CROSS JOIN grants g ON g.node_id = ? AND g.principal_id = mine.id
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
 		AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)`,
@@ -272,7 +275,8 @@ func (a *Access) sharedWith(ctx context.Context, q sqldb.Querier, user drive.Use
 	return err
 }
 
-func roomForMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+// checkMountLimit fails with TooManyOpen if the user has maxMounts renamed or hidden mounts.
+func checkMountLimit(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	var n int
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mounts WHERE user_id = ? AND (name <> '' OR hidden = 1)`, user).Scan(&n); err != nil {
 		return err

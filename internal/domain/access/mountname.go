@@ -10,22 +10,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MaxNames is how many names of mounts are kept for a user. What else is shared with them has a
-// name all the same, which may change when something else comes or goes.
+// MaxNames bounds the names of mounts stored per user. Further mounts have names that may change
+// when others are added or removed.
 const MaxNames = 10_000
 
-// NamesAtOnce is how many names one transaction keeps.
+// NamesAtOnce bounds the names that one call of KeepNames stores.
 const NamesAtOnce = 500
 
-// KeptName is what clients that know nothing but paths call a mount of a user.
+// KeptName is the stored name under which path-based clients see a mount.
 type KeptName struct {
 	Node drive.NodeID
-	Was  string // what was read; empty: no name was kept
-	Name string // empty: none is kept any more
+	Was  string // stored name as it was read; empty: none
+	Name string // new stored name; empty: delete it
 }
 
-// Names lists the names that are kept for a user, also those of what is hidden, or not shared with
-// the user any more.
+// Names returns the stored names of a user's mounts by node, including hidden ones and nodes no
+// longer shared.
 func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.NodeID]string, error) {
 	rows, err := q.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND shown <> ''`, user)
 	all, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
@@ -39,15 +39,15 @@ func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) 
 	return names, nil
 }
 
-// ListNamed lists what is shared with a user by name, is not hidden, gives something, and has kept
-// a name: one node at most, unless one that was not listed for a while has it, too.
+// ListNamed lists the effective, visible mounts of a user with a stored name. There is at most one,
+// unless a stale mount has the same name.
 func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, name string) ([]Mount, error) {
 	me := user.String()
-	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
+	rows, err := q.Query(ctx, `WITH `+mineCTE+`, those (node_id) AS (
 			SELECT m.node_id FROM mounts m WHERE m.user_id = ? AND m.shown = ? AND m.hidden = 0)
 		SELECT `+mountColumns+` FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id`+mountJoins+`
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
-		AND `+gives+` ORDER BY g.node_id`,
+		AND `+givesCondition+` ORDER BY g.node_id`,
 		me, me, me, name, me, a.now(), a.now())
 	all, err := sqldb.Scan(rows, err, scanMount)
 	if err != nil {
@@ -56,12 +56,12 @@ func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.User
 	return strongest(all), nil
 }
 
-// Called reports whether anything that is shared with a user by name is called so, by its owner or
-// by the user: a folded name of folds. It reads what is shared with them by one statement.
+// Called reports whether any node shared with a user has one of the folded names, by its owner or
+// by the user's alias. It costs one statement.
 func Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
 	me := user.String()
 	marks, args := sqldb.In(folds)
-	rows, err := q.Query(ctx, `WITH `+mine+`
+	rows, err := q.Query(ctx, `WITH `+mineCTE+`
 		SELECT COALESCE(m.name, '') FROM mine JOIN grants g ON g.principal_id = mine.id JOIN nodes n ON n.id = g.node_id
 		LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ?
 		WHERE m.name <> '' OR n.name_fold IN (`+marks+`)`, append([]any{me, me, me}, args...)...)
@@ -74,10 +74,9 @@ func Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...st
 	}), nil
 }
 
-// KeepNames keeps the names of up to NamesAtOnce mounts of a user, each if it still has the name
-// that was read, and reports whether all had: else nothing is to be kept of what was found out from
-// them, and the caller gives the transaction up. What is not shared with the user any more is left
-// out. It may be repeated.
+// KeepNames stores the names of up to NamesAtOnce mounts. A name is only stored if the stored one
+// still equals Was (compare-and-set). If one differs, kept is false and the caller must roll back
+// and start over. Nodes no longer shared are skipped. It may be repeated.
 func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names []KeptName) (kept bool, err error) {
 	names = slices.SortedFunc(slices.Values(names), func(a, b KeptName) int { return strings.Compare(a.Node.String(), b.Node.String()) })
 	nodes := make([]drive.NodeID, len(names))
@@ -92,11 +91,11 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 	for _, k := range names {
 		m, shared := now[k.Node]
 		switch {
-		case m.shown == k.Name && (m.there || k.Name == ""), !shared:
+		case m.shown == k.Name && (m.exists || k.Name == ""), !shared:
 		case m.shown != k.Was:
 			return false, nil
-		case m.there:
-			if err = rename(ctx, tx, user, k); err != nil {
+		case m.exists:
+			if err = updateShown(ctx, tx, user, k); err != nil {
 				return false, fmt.Errorf("name the mount of %s: %w", k.Node, err)
 			}
 		default:
@@ -105,7 +104,7 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 	}
 	err = tx.InsertRows(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at, shown)`, made)
 	if sqldb.IsDuplicate(err) {
-		err = sqldb.Again(errFirst)
+		err = sqldb.Again(errConcurrentInsert)
 	}
 	if err != nil {
 		return false, fmt.Errorf("name %d mounts of %s: %w", len(made), user, err)
@@ -113,33 +112,33 @@ func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID,
 	return true, nil
 }
 
-// rename changes the name that is kept in a row; a row that says nothing then is deleted.
-func rename(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k KeptName) error {
+// updateShown updates the stored name of a mount, or deletes its row if nothing else is in it.
+func updateShown(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k KeptName) error {
 	n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ? AND shown = ?`, k.Name, k.Node, user, k.Was)
 	if err == nil && n == 0 {
-		err = sqldb.Again(errFirst)
+		err = sqldb.Again(errConcurrentInsert)
 	}
 	if err == nil && k.Name == "" {
-		err = dropIdle(ctx, tx, user, k.Node)
+		err = dropUnusedMount(ctx, tx, user, k.Node)
 	}
 	return err
 }
 
-// mountRow is what there is of a mount of a user.
-type mountRow struct {
-	there bool
-	shown string
+// mountState is the stored state of a mount.
+type mountState struct {
+	// there is a row
+	exists bool
+	shown  string
 }
 
-// mountsAt reads those of some nodes that are shared with a user by name, or of which a row is
-// there.
-func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, nodes []drive.NodeID) (map[drive.NodeID]mountRow, error) {
-	found := make(map[drive.NodeID]mountRow, len(nodes))
+// mountsAt returns those of the nodes that are shared with the user or have a mount row, by id.
+func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, nodes []drive.NodeID) (map[drive.NodeID]mountState, error) {
+	found := make(map[drive.NodeID]mountState, len(nodes))
 	if len(nodes) == 0 {
 		return found, nil
 	}
 	marks, args := sqldb.In(nodes)
-	rows, err := tx.Query(ctx, `WITH `+mine+`
+	rows, err := tx.Query(ctx, `WITH `+mineCTE+`
 		SELECT g.node_id FROM mine CROSS JOIN grants g ON g.node_id IN (`+marks+`) AND g.principal_id = mine.id
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)`, append(append([]any{user.String(), user.String()}, args...), a.now())...)
 	shared, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
@@ -147,12 +146,12 @@ func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		return nil, err
 	}
 	for _, id := range shared {
-		found[id] = mountRow{}
+		found[id] = mountState{}
 	}
 	rows, err = tx.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND node_id IN (`+marks+`)`, append([]any{user}, args...)...)
 	there, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
 	for _, k := range there {
-		found[k.Node] = mountRow{true, k.Name}
+		found[k.Node] = mountState{true, k.Name}
 	}
 	return found, err
 }

@@ -8,56 +8,57 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Options configure New. DB is required; the zero value of each other field is its default.
+// Options configures New. DB is required; the zero value of each other field selects its default.
 type Options struct {
 	DB *sqldb.DB
-	// Shared says that other instances change grants, too.
+	// Shared tells that other instances change grants, too.
 	Shared bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// Access decides. It is safe for concurrent use.
+// Access authorizes callers. It is safe for concurrent use.
 type Access struct {
 	opt   Options
 	epoch epoch
-	kept  ways
-	// What there is at nodes that were deleted for good.
-	orphans    sqldb.Orphans // grants
-	lostMounts sqldb.Orphans
+	paths pathCache
+	// Rows of permanently deleted nodes.
+	orphans        sqldb.Orphans // grants
+	orphanedMounts sqldb.Orphans
 }
 
-// New returns an Access.
+// New returns an Access configured by opt.
 func New(opt Options) *Access {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	return &Access{
-		opt:        opt,
-		orphans:    sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"},
-		lostMounts: sqldb.Orphans{Table: "mounts", Key: "node_id", Owner: "node_id", Of: "nodes"},
+		opt:            opt,
+		orphans:        sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"},
+		orphanedMounts: sqldb.Orphans{Table: "mounts", Key: "node_id", Owner: "node_id", Of: "nodes"},
 	}
 }
 
 func (a *Access) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
 
-// Pass is what somebody may do at a node.
+// Pass is a caller's authorization at a node.
 type Pass struct {
 	Who    drive.Who // acts on the account of the node
 	Node   drive.NodeID
 	Rights Right
-	Until  drive.Time // ask again then; zero: never
-	All    bool       // of a manager of the root: no grant below narrows it
-	links  Givers     // who may give out links; empty: whose role suffices
+	Until  drive.Time // expiry, after which to authorize again; zero: never
+	All    bool       // manager of the root: no grant below narrows the rights
+	links  Givers     // who may create links; empty: the role decides
 
-	// Of a guest: the highest folder from which the node is seen, how many levels above the node it
-	// is, and the space whose root it is, if it is one. What lies above is not the guest's to know.
+	// Of a guest: Top is the highest folder from which the node is visible, Level its distance
+	// above the node, and Space the name of the space whose root it is, if any. A guest may not
+	// learn what is above Top.
 	Top   drive.NodeID
 	Level int
 	Space string
 }
 
-// Place is the address of the guest's top; empty for the owner.
+// Place returns the address of the guest's top; empty for the owner.
 func (p Pass) Place() string {
 	switch {
 	case !p.Who.Guest:
@@ -68,14 +69,14 @@ func (p Pass) Place() string {
 	return p.Top.String()
 }
 
-// maxClimb bounds the way up to the root, as tree.PathOf does.
-const maxClimb = 4096
+// maxLevels bounds the way up to the root, as in tree.PathOf.
+const maxLevels = 4096
 
-// Enter lets somebody do something at a node: the pass's Who acts on the account of the node. One
+// Enter authorizes a use of a node. The pass's Who acts on the account of the node. It costs one
 // statement.
 //
-// Errors: NotFound, also for who may see nothing there (A2); Forbidden {role, needs} for who may
-// see it and not do this.
+// Errors: NotFound if the caller may not see the node (A2); Forbidden {role, needs} if the caller
+// sees it and lacks the right.
 func (a *Access) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (Pass, error) {
 	p, err := a.At(ctx, q, who, node)
 	if err != nil {
@@ -84,7 +85,7 @@ func (a *Access) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	return p, p.Check(use)
 }
 
-// Check is nil when the pass suffices for a use.
+// Check returns nil if the pass allows the use, else an error as in Enter.
 func (p Pass) Check(use Use) error {
 	switch {
 	case (use == Link || use == CollectLink) && p.links == Nobody && p.Rights.Has(See):
@@ -99,66 +100,66 @@ func (p Pass) Check(use Use) error {
 	return drive.Fail(drive.NotFound)
 }
 
-// At returns what somebody may do at a node. Without any right it is NotFound.
+// At returns a caller's pass at a node. It fails with NotFound if the caller has no right there.
 func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Pass, error) {
-	found, err := a.way(ctx, q, who, node)
+	found, err := a.findPath(ctx, q, who, node)
 	if err != nil {
 		return Pass{}, err
 	}
 	p := Pass{Who: who, Node: node}
-	if found.own {
+	if found.isOwn {
 		p.Rights = All
 		return p, nil
 	}
-	if !found.admit(&p, a.now()) {
+	if !found.apply(&p, a.now()) {
 		return Pass{}, drive.Fail(drive.NotFound)
 	}
 	return p, nil
 }
 
-// admit makes the pass that of a guest who has come by a way; false: they have no right there.
-func (w way) admit(p *Pass, now drive.Time) bool {
-	v := decide(w.steps, now)
-	if v.rights = v.within(w); v.rights == 0 {
+// apply decides the rights of a guest and sets them in p; false: the guest has none.
+func (g grantPath) apply(p *Pass, now drive.Time) bool {
+	v := decide(g.steps, now)
+	if v.rights = v.narrowed(g); v.rights == 0 {
 		return false
 	}
-	p.Who.Account, p.Who.Guest = w.account, true
-	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, w.links
+	p.Who.Account, p.Who.Guest = g.account, true
+	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, g.links
 	if v.atRoot {
-		p.Space = w.space
+		p.Space = g.space
 	}
 	return true
 }
 
-// Given returns what the grants on the way come to, also in a space that is archived or deleted,
-// and in the trash.
-// Somebody's own node is All; what is not there, or nothing to them, gives no right.
+// Given returns the rights that the grants alone give, ignoring that a space is archived or deleted
+// and that a node is in the trash. It is All for the caller's own node, and 0 for a missing node or
+// one without grants.
 func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
-	found, err := a.climb(ctx, q, who, node, maxClimb)
+	found, err := a.readPath(ctx, q, who, node, maxLevels)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return 0, nil
-	case err != nil || found.own:
+	case err != nil || found.isOwn:
 		return All, err
 	}
 	return decide(found.steps, a.now()).rights, nil
 }
 
-// Trashed reports whether a node, or a folder above it, is in the trash while the grants on the way
-// give somebody what a use needs: they have it again when it is restored.
+// Trashed reports whether a node is in the trash, itself or with a folder above it, and the user
+// would have the right for use if it were restored.
 func Trashed(ctx context.Context, a *Access, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (bool, error) {
-	found, err := a.climb(ctx, q, who, node, maxClimb)
-	if drive.IsKind(err, drive.NotFound) { // no grant is left
+	found, err := a.readPath(ctx, q, who, node, maxLevels)
+	if drive.IsKind(err, drive.NotFound) { // no grant left
 		return false, nil
 	}
 	return err == nil && found.trashed && decide(found.steps, a.now()).rights.Has(use.Needs()), err
 }
 
-// Lasts returns until when somebody has a right at a node by the grants that there are now: zero is
-// for ever, and a moment that is not after now says that they do not have it.
+// Lasts returns until when a caller has a right at a node by the current grants. Zero: it does not
+// expire. A time that is not in the future: the caller does not have it.
 func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
-	found, err := a.climb(ctx, q, who, node, maxClimb)
-	if err != nil || found.own {
+	found, err := a.readPath(ctx, q, who, node, maxLevels)
+	if err != nil || found.isOwn {
 		return 0, err
 	}
 	for at := a.now(); ; {
@@ -173,8 +174,9 @@ func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	}
 }
 
-// CheckAway is Check for what takes the node away from where it is. What was shared with a guest
-// alone, and not the folder around it, stays where its owner has put it.
+// CheckAway is Check for a use that removes the node from its folder. It fails with Forbidden
+// {reason: shared-top} for a node that is itself the guest's top, because it stays where its owner
+// has put it.
 func (p Pass) CheckAway(use Use) error {
 	if err := p.Check(use); err != nil {
 		return err
@@ -185,7 +187,7 @@ func (p Pass) CheckAway(use Use) error {
 	return nil
 }
 
-// Home is the account of a user, which is nobody else's.
+// Home returns the account that a user owns.
 func (a *Access) Home(ctx context.Context, q sqldb.Querier, user drive.UserID) (home drive.AccountID, err error) {
 	err = q.QueryRow(ctx, `SELECT account_id FROM users WHERE id = ?`, user).Scan(&home)
 	return home, err

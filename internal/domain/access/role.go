@@ -2,22 +2,22 @@ package access
 
 import "smartdrive/internal/base/drive"
 
-// Role is what a grant gives.
+// Role is what a grant gives to its principal.
 type Role string
 
-// The roles. Each but None and Uploader includes the ones before it.
+// Each role except None and Uploader includes the rights of the ones before it.
 const (
-	None     Role = "none"     // shuts out of what a folder above gives
+	None     Role = "none"     // denies access that a folder above gives
 	Viewer   Role = "viewer"   // list, read, versions
-	Uploader Role = "uploader" // add files and folders, and see none
+	Uploader Role = "uploader" // add files and folders without seeing any
 	Editor   Role = "editor"   // also create, change, trash and restore
-	Manager  Role = "manager"  // also grants, deleting for good
+	Manager  Role = "manager"  // also manage grants and delete permanently
 )
 
-// Roles lists the roles, the weakest first.
+// Roles returns the roles, weakest first.
 func Roles() []Role { return []Role{None, Uploader, Viewer, Editor, Manager} }
 
-// ParseRole checks a role that somebody sent.
+// ParseRole parses a role; BadRequest if it is unknown.
 func ParseRole(s string) (Role, error) {
 	for _, r := range Roles() {
 		if string(r) == s {
@@ -27,23 +27,23 @@ func ParseRole(s string) (Role, error) {
 	return "", drive.Bad("role", drive.NotAllowed, "allowed", Roles(), "sent", s)
 }
 
-// Right is a set of things that one may do at a node.
+// Right is a set of rights at a node.
 type Right uint8
 
 // The rights.
 const (
 	See    Right = 1 << iota // list and read
-	Create                   // add what was not there
+	Create                   // add new nodes
 	Change                   // replace, rename, move, trash, restore
-	Manage                   // grants, deleting for good
+	Manage                   // manage grants, delete permanently
 
 	All = See | Create | Change | Manage
 )
 
-// Has reports whether all of want is in r.
+// Has reports whether r includes all of want.
 func (r Right) Has(want Right) bool { return r&want == want }
 
-// Rights is what a role gives. That of a role that is not known is nothing.
+// Rights returns the rights of a role; none for an unknown role.
 func (r Role) Rights() Right {
 	switch r {
 	case Viewer:
@@ -59,8 +59,8 @@ func (r Role) Rights() Right {
 	return 0
 }
 
-// Role is the strongest role that r has all of. Viewer and uploader together have no name of their
-// own: it is viewer.
+// Role returns the strongest role whose rights r includes. See and Create together are Viewer,
+// because no role has exactly both.
 func (r Right) Role() Role {
 	best := None
 	for _, role := range Roles() {

@@ -8,36 +8,38 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Givers are those of a space who may give something out.
+// Givers names the members of a space who may share something with others.
 type Givers string
 
 // The givers.
 const (
-	Editors  Givers = "editors" // and managers
+	Editors  Givers = "editors" // editors and managers
 	Managers Givers = "managers"
 	Nobody   Givers = "nobody"
 )
 
-// Settings are what the managers of a space decide.
+// Settings are configured by the managers of a space.
 type Settings struct {
-	// Links are who may give out links, by which others read or send. A link of somebody who may
-	// not does not open.
+	// Links restricts who may create share and collect links. Existing links of other members do
+	// not open.
 	Links Givers
-	// Outward are who may give roles to others than members: Managers, or Nobody. While it is
-	// nobody, what others have gives them nothing. A member has a role at the root.
+	// Outward restricts who may give roles to users who are not members (without a role at the
+	// root): Managers or Nobody. While it is Nobody, existing grants of such users have no effect.
 	Outward Givers
-	// TrashDays and VersionDays are for how long what is in the trash, and old versions beside the
-	// last ones, are kept. Zero: as long as the server keeps them.
+	// TrashDays and VersionDays are how long trashed nodes and old versions are kept. Zero: as the
+	// server is configured.
 	TrashDays, VersionDays int
 }
 
-// MaxDays is how many days a space keeps its trash or its old versions at most.
+// MaxDays bounds TrashDays and VersionDays.
 const MaxDays = 3650
 
 const settingColumns = "s.links, s.outward, s.trash_days, s.version_days"
 
-func (s *Settings) dest() []any { return []any{&s.Links, &s.Outward, &s.TrashDays, &s.VersionDays} }
+// scanArgs returns the scan destinations of settingColumns.
+func (s *Settings) scanArgs() []any { return []any{&s.Links, &s.Outward, &s.TrashDays, &s.VersionDays} }
 
+// check fails with BadRequest if a setting is not valid.
 func (s Settings) check() error {
 	days := func(field string, n int) error {
 		if n < 0 || n > MaxDays {
@@ -57,42 +59,43 @@ func (s Settings) check() error {
 	return days("version_days", s.VersionDays)
 }
 
-// SettingsChange is a change of settings; what is nil stays as it is.
+// SettingsChange is a change of settings; a nil field stays unchanged.
 type SettingsChange struct {
 	Links, Outward         *Givers
 	TrashDays, VersionDays *int
 }
 
-func (c SettingsChange) of(s Settings) Settings {
-	change(&s.Links, c.Links)
-	change(&s.Outward, c.Outward)
-	change(&s.TrashDays, c.TrashDays)
-	change(&s.VersionDays, c.VersionDays)
+// applyTo returns s with the changes.
+func (c SettingsChange) applyTo(s Settings) Settings {
+	setIf(&s.Links, c.Links)
+	setIf(&s.Outward, c.Outward)
+	setIf(&s.TrashDays, c.TrashDays)
+	setIf(&s.VersionDays, c.VersionDays)
 	return s
 }
 
-func change[T any](to, by *T) {
+// setIf sets *to to *by unless by is nil.
+func setIf[T any](to, by *T) {
 	if by != nil {
 		*to = *by
 	}
 }
 
-// within returns the rights that a verdict leaves at the end of a way: the state and the settings
-// of the space narrow them, and the trash gives nothing to users without a role in all of the
-// space.
-func (v verdict) within(w way) Right {
+// narrowed returns the rights after applying the state and settings of the space, and the trash:
+// users without a role at the root lose all rights in the trash.
+func (d decision) narrowed(w grantPath) Right {
 	switch {
-	case w.state == Deleted, w.outward == Nobody && !v.member, w.trashed && !v.member:
+	case w.state == Deleted, w.outward == Nobody && !d.member, w.trashed && !d.member:
 		return 0
 	case w.state == Archived:
-		return v.rights & See
+		return d.rights & See
 	}
-	return v.rights
+	return d.rights
 }
 
-// Opens reports whether a role at a node gives whoever has it anything there: not in a space that
-// is deleted, nor below the root of one that shares nothing with others than its members. Of a
-// group that is not known of each member, and the answer is no.
+// Opens reports whether a grant is effective for all who hold it: the space is not deleted, and it
+// shares with users who are not members or the principal is a member. For a group below the root of
+// a space that shares with members only it returns false, because each of its users may differ.
 func Opens(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, error) {
 	one, err := a.FindSpace(ctx, q, g.Account)
 	switch {
@@ -110,8 +113,8 @@ func Opens(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, erro
 	return a.IsMember(ctx, q, one.Root, g.Principal)
 }
 
-// IsMember reports whether somebody, or a group, has a role in all of a space: one of their own, or
-// that of a group that they are in.
+// IsMember reports whether a user or group has a role at the root of a space, directly or by a
+// group.
 func (a *Access) IsMember(ctx context.Context, q sqldb.Querier, root drive.NodeID, principal drive.PrincipalID) (is bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants g WHERE g.node_id = ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
 		AND (g.principal_id = ? OR g.principal_id IN (SELECT m.group_id FROM group_members m WHERE m.user_id = ?)))`,

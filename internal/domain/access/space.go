@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// State is what a space is.
+// State is the state of a space.
 type State string
 
 // The states of a space.
 const (
 	Active   State = "active"
-	Archived State = "archived" // it can be read, and that is all
-	Deleted  State = "deleted"  // gone for its members; an administrator may bring it back for a month
+	Archived State = "archived" // read-only
+	Deleted  State = "deleted"  // invisible to members; an administrator can restore it for 30 days
 )
 
-// Space is an account that people share.
+// Space is an account shared by its members.
 type Space struct {
 	ID      drive.AccountID
 	Root    drive.NodeID
@@ -35,14 +35,15 @@ type Space struct {
 
 const spaceColumns = "s.account_id, s.root_id, s.name, s.state, s.created_by, s.created_at, s.updated_at, s.deleted_at, " + settingColumns
 
+// scanSpace reads spaceColumns into s.
 func scanSpace(s *Space, scan func(...any) error) error {
-	return scan(append([]any{&s.ID, &s.Root, &s.Name, &s.State, &s.By, &s.Created, &s.Updated, &s.Deleted}, s.dest()...)...)
+	return scan(append([]any{&s.ID, &s.Root, &s.Name, &s.State, &s.By, &s.Created, &s.Updated, &s.Deleted}, s.scanArgs()...)...)
 }
 
-const maxSpaces = 100_000 // of the installation
+const maxSpaces = 100_000 // in total
 
-// CreateSpace makes an account a space. NameTaken: another one has the name, whatever its case. The
-// caller makes the ledger and the tree.
+// CreateSpace turns an account into a space. It fails with NameTaken if another space has the name,
+// ignoring case. The caller creates the ledger and the tree.
 func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space, error) {
 	name, err := parseLabel(s.Name)
 	if err != nil {
@@ -68,15 +69,15 @@ func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space,
 	return s, nil
 }
 
-// SpaceChange is a change of a space; what is zero stays as it is.
+// SpaceChange is a change of a space; a zero field stays unchanged.
 type SpaceChange struct {
 	Name     string
 	State    State
 	Settings SettingsChange
 }
 
-// ChangeSpace changes a space. The name of one that is deleted is free for others; one that comes
-// back under a name that is taken by then is NameTaken.
+// ChangeSpace changes a space. Deleting it frees its name. Restoring it fails with NameTaken if the
+// name is in use by then.
 func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, c SpaceChange) (Space, error) {
 	s, err := a.FindSpace(ctx, tx, id)
 	if err != nil {
@@ -97,7 +98,7 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 			s.Deleted = a.now()
 		}
 	}
-	s.Settings = c.Settings.of(s.Settings)
+	s.Settings = c.Settings.applyTo(s.Settings)
 	if err := s.check(); err != nil {
 		return Space{}, err
 	}
@@ -115,21 +116,22 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 	case err != nil:
 		return Space{}, fmt.Errorf("change space %s: %w", id, err)
 	}
-	return s, a.changed(ctx, tx)
+	return s, a.endEpoch(ctx, tx)
 }
 
-// FindSpace returns a space, a deleted one, too.
+// FindSpace returns a space, deleted or not; NotFound.
 func (a *Access) FindSpace(ctx context.Context, q sqldb.Querier, id drive.AccountID) (s Space, err error) {
 	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.account_id = ?", id).Scan)
 	return s, err
 }
 
-// SpaceCursor is the place after a space in lists by name.
+// SpaceCursor returns the cursor after s in lists by name.
 func SpaceCursor(s Space) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(slotOf(s.Name)))
 }
 
-// ListSpaces lists all spaces by name, deleted ones excepted.
+// ListSpaces lists all spaces by name, without deleted ones. It fails with CursorInvalid if the
+// cursor is malformed.
 func (a *Access) ListSpaces(ctx context.Context, q sqldb.Querier, cursor string, limit int) ([]Space, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -140,17 +142,17 @@ func (a *Access) ListSpaces(ctx context.Context, q sqldb.Querier, cursor string,
 	return sqldb.Scan(rows, err, scanSpace)
 }
 
-// Membership is a space and the roles of a member in it.
+// Membership is a space and the rights of a member in it.
 type Membership struct {
 	Space
 
 	Rights Right
 }
 
-// ListMemberships lists the spaces that a user is a member of, by name: all that is not deleted and
-// whose root the user may see or add to.
+// ListMemberships lists the spaces in which a user has a role at the root, by name, without deleted
+// ones.
 func (a *Access) ListMemberships(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Membership, error) {
-	rows, err := q.Query(ctx, `WITH `+mine+`
+	rows, err := q.Query(ctx, `WITH `+mineCTE+`
 		SELECT `+spaceColumns+`, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id
 		JOIN spaces s ON s.account_id = g.account_id AND s.root_id = g.node_id
 		WHERE s.state <> 'deleted' AND g.role <> 'none' ORDER BY s.slot`, user.String(), user.String())
@@ -185,14 +187,14 @@ func (a *Access) ListMemberships(ctx context.Context, q sqldb.Querier, user driv
 	return spaces, nil
 }
 
-// ListDeletedSpaces lists spaces that were deleted before a time: the purger's work.
+// ListDeletedSpaces lists spaces deleted before the given time, for the purge.
 func (a *Access) ListDeletedSpaces(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]Space, error) {
 	rows, err := q.Query(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.deleted_at > 0 AND s.deleted_at < ? ORDER BY s.deleted_at, s.account_id LIMIT ?", before, limit)
 	return sqldb.Scan(rows, err, scanSpace)
 }
 
-// HasManager reports whether somebody who can sign in manages a space: a user with that role, or a
-// member of a group. A role that ends does not count, nor does a group without such a member.
+// HasManager reports whether a space has a manager who can sign in: an active user with that role,
+// directly or by a group. A role that expires does not count.
 func (a *Access) HasManager(ctx context.Context, q sqldb.Querier, root drive.NodeID) (has bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (
 			SELECT 1 FROM grants g JOIN users u ON u.id = g.principal_id AND u.state = 'active'
@@ -206,8 +208,8 @@ func (a *Access) HasManager(ctx context.Context, q sqldb.Querier, root drive.Nod
 	return has, nil
 }
 
-// ListManagedBy lists the spaces that a user or group was made a manager of, deleted ones excepted,
-// in the order of their ids.
+// ListManagedBy lists the spaces in which a user or group itself has the role manager, ordered by
+// id, without deleted ones.
 func (a *Access) ListManagedBy(ctx context.Context, q sqldb.Querier, principal drive.PrincipalID) ([]Space, error) {
 	rows, err := q.Query(ctx, "SELECT "+spaceColumns+` FROM grants g JOIN spaces s ON s.account_id = g.account_id AND s.root_id = g.node_id
 		WHERE g.principal_id = ? AND g.role = 'manager' AND s.state <> 'deleted' ORDER BY s.account_id`, principal)
@@ -218,15 +220,15 @@ func (a *Access) ListManagedBy(ctx context.Context, q sqldb.Querier, principal d
 	return all, nil
 }
 
-// Target is where an address leads: a path in an account. It says nothing of who may go there.
+// Target is a resolved address: a path in an account. It does not imply access.
 type Target struct {
 	Account drive.AccountID
 	Path    drive.Path
 }
 
-// Find reads an address. NotFound: there is no such place, or nothing in its account is the
-// caller's to see, which takes the same time (A2). The place itself need not be one that they may
-// see: whoever uses the target enters the node that it finds there.
+// Find resolves an address. It fails with NotFound if there is no such place or the caller has no
+// grant in its account; both take the same time (A2). The caller must still authorize the node
+// found at the target.
 func (a *Access) Find(ctx context.Context, q sqldb.Querier, who drive.Who, at drive.Address) (Target, error) {
 	if at.Place == "" {
 		return Target{who.Account, at.Path}, nil
@@ -235,39 +237,39 @@ func (a *Access) Find(ctx context.Context, q sqldb.Querier, who drive.Who, at dr
 	if err != nil {
 		var t Target
 		slot := slotOf(at.Place)
-		err := q.QueryRow(ctx, `WITH `+mine+`
-			SELECT s.account_id FROM (`+ableIf("SELECT account_id FROM spaces WHERE slot = ?")+`) k CROSS JOIN spaces s WHERE s.slot = ? AND k.able`,
+		err := q.QueryRow(ctx, `WITH `+mineCTE+`
+			SELECT s.account_id FROM (`+ableIfQuery("SELECT account_id FROM spaces WHERE slot = ?")+`) k CROSS JOIN spaces s WHERE s.slot = ? AND k.able`,
 			who.User.String(), who.User.String(), slot, slot).Scan(&t.Account)
 		t.Path = at.Path
 		return t, err
 	}
-	return a.below(ctx, q, who, id, at.Path)
+	return a.findByID(ctx, q, who, id, at.Path)
 }
 
-// ableIf tells, within a statement that has mine, whether the user has a grant anywhere in the
-// account that a query finds. It costs the same where that finds none.
-func ableIf(account string) string {
+// ableIfQuery returns a query, for a statement with mineCTE, that tells whether the user has a
+// grant in the account that the query account finds. It costs the same if that finds nothing.
+func ableIfQuery(account string) string {
 	return `SELECT EXISTS (SELECT 1 FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id = COALESCE((` + account + `), '')) AS able`
 }
 
-// below is Find of a place that is an id: that of a space, of its root, or of a folder.
-func (a *Access) below(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, path drive.Path) (Target, error) {
+// findByID is Find for a place given by the id of a space, of its root, or of a folder.
+func (a *Access) findByID(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, path drive.Path) (Target, error) {
 	t := Target{Path: path}
 	user := who.User.String()
-	err := q.QueryRow(ctx, `WITH `+mine+`
-		SELECT s.account_id FROM (`+ableIf("SELECT account_id FROM spaces WHERE account_id = ?")+`) k CROSS JOIN spaces s
+	err := q.QueryRow(ctx, `WITH `+mineCTE+`
+		SELECT s.account_id FROM (`+ableIfQuery("SELECT account_id FROM spaces WHERE account_id = ?")+`) k CROSS JOIN spaces s
 		WHERE s.account_id = ? AND k.able`, user, user, id, id).Scan(&t.Account)
 	if !drive.IsKind(err, drive.NotFound) {
 		return t, err
 	}
-	rows, err := q.Query(ctx, `WITH RECURSIVE `+mine+`, up (id, parent_id, account_id, name, level) AS (
+	rows, err := q.Query(ctx, `WITH RECURSIVE `+mineCTE+`, up (id, parent_id, account_id, name, level) AS (
 			SELECT n.id, n.parent_id, n.account_id, n.name, 0
-			FROM (`+ableIf("SELECT account_id FROM nodes WHERE id = ?")+`) k CROSS JOIN nodes n
+			FROM (`+ableIfQuery("SELECT account_id FROM nodes WHERE id = ?")+`) k CROSS JOIN nodes n
 			WHERE n.id = ? AND n.trashed_at = 0 AND (k.able OR n.account_id = ?)
 			UNION ALL
 			SELECT n.id, n.parent_id, n.account_id, n.name, up.level + 1
 			FROM up JOIN nodes n ON n.id = up.parent_id WHERE n.trashed_at = 0 AND up.level < ?)
-		SELECT account_id, name, parent_id IS NULL FROM up ORDER BY level DESC`, user, user, id, id, who.Account.String(), maxClimb)
+		SELECT account_id, name, parent_id IS NULL FROM up ORDER BY level DESC`, user, user, id, id, who.Account.String(), maxLevels)
 	type link struct {
 		name drive.Name
 		root bool
@@ -276,7 +278,7 @@ func (a *Access) below(ctx context.Context, q sqldb.Querier, who drive.Who, id d
 	if err != nil {
 		return Target{}, fmt.Errorf("find place %s: %w", id, err)
 	}
-	if len(up) == 0 || !up[0].root { // gone, or in the trash
+	if len(up) == 0 || !up[0].root { // deleted or trashed
 		return Target{}, drive.Fail(drive.NotFound)
 	}
 	t.Path = make(drive.Path, 0, len(up)-1+len(path))
@@ -287,14 +289,14 @@ func (a *Access) below(ctx context.Context, q sqldb.Querier, who drive.Who, id d
 	return t, nil
 }
 
-// FindSpaceByRoot returns the space whose root a node is.
+// FindSpaceByRoot returns the space with a root node, or NotFound.
 func (a *Access) FindSpaceByRoot(ctx context.Context, q sqldb.Querier, root drive.NodeID) (s Space, err error) {
 	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+` FROM nodes n JOIN spaces s ON s.account_id = n.account_id AND s.root_id = n.id
 		WHERE n.id = ?`, root).Scan)
 	return s, err
 }
 
-// Owner returns the name of the user whose account it is; empty: nobody's.
+// Owner returns the name of the user who owns an account; "" if it has no owner.
 func (a *Access) Owner(ctx context.Context, q sqldb.Querier, account drive.AccountID) (name string, err error) {
 	err = q.QueryRow(ctx, `SELECT name FROM users WHERE account_id = ? AND state <> 'deleted' ORDER BY id LIMIT 1`, account).Scan(&name)
 	if drive.IsKind(err, drive.NotFound) {

@@ -1,32 +1,32 @@
 package access
 
-// Use is what somebody wants to do at a node.
+// Use is an operation on a node that callers are authorized for.
 type Use uint8
 
-// The uses. All heads go through use cases, and these ask for one of them.
+// The uses. Every use case authorizes one of them.
 const (
 	Look        Use = iota // show a node
-	List                   // list what is in a folder, and its trash and changes
-	Read                   // read a content, a version, a thumbnail; copy from here; put it into a zip
-	Upload                 // begin an upload that makes a file; add a part to it
-	MakeFolder             // make a folder
-	Replace                // add a version to a file, or move what is in the way to the trash
-	Edit                   // rename, touch, restore a version
-	Move                   // take a node away from where it is
+	List                   // list the children of a folder, its trash and its changes
+	Read                   // read content, versions and thumbnails; copy from here; add to a zip
+	Upload                 // start an upload of a new file; send parts to it
+	MakeFolder             // create a folder
+	Replace                // add a version to a file, or trash the node that is replaced
+	Edit                   // rename, set the time, restore a version
+	Move                   // move a node out of its folder
 	Put                    // move or copy a node to here
 	Trash                  // put a node into the trash
-	Restore                // bring it back
-	Delete                 // delete it for good, empty the trash
-	Link                   // give out a link by which others read
-	CollectLink            // give out a link by which others send
-	Export                 // make a zip of a folder for later
-	SeeAccess              // see who has access
-	SetAccess              // give and take roles
+	Restore                // restore it from the trash
+	Delete                 // delete it permanently, empty the trash
+	Link                   // create a link for downloads
+	CollectLink            // create a link for uploads
+	Export                 // create a stored zip of a folder
+	SeeAccess              // list who has access
+	SetAccess              // give and revoke roles
 	numUses
 )
 
-// needs is the table of uses: the least role, and the right of it that decides. Its owner and the
-// managers of a space may do all of it.
+// needs maps each use to the weakest role that allows it and the right that is required. Owners and
+// managers of a space may do everything.
 var needs = [numUses]struct {
 	least Role
 	right Right
@@ -50,7 +50,7 @@ var needs = [numUses]struct {
 	SetAccess:   {Manager, Manage},
 }
 
-// Uses lists the uses.
+// Uses returns all uses.
 func Uses() []Use {
 	all := make([]Use, numUses)
 	for i := range all {
@@ -59,8 +59,8 @@ func Uses() []Use {
 	return all
 }
 
-// Least is the weakest role that suffices.
+// Least returns the weakest role that suffices.
 func (u Use) Least() Role { return needs[u].least }
 
-// Needs is the right that decides.
+// Needs returns the required right.
 func (u Use) Needs() Right { return needs[u].right }

@@ -1,21 +1,21 @@
-// Package activity keeps what happened: who did what to which node, and what else an account's
-// people want to know. The same rows are what webhooks and pages are told of.
+// Package activity stores the activity log: who did what to which node, and other events of an
+// account. Webhooks and pages show the same rows.
 //
-// # Words
+// # Terms
 //
-// An entry is one effect. Its verb says which; a position is an entry's number within the
-// installation, an event id the same with a random part, which stays unique when a backup is
-// restored and numbers are given out once more.
+// An entry is one effect; its verb names it. A position is an entry's number within the
+// installation. An event id is the position with a random part, which stays unique when a backup is
+// restored and numbers are assigned again.
 //
 // # Invariants
 //
-// E1: a row is written by the transaction of its effect (sqldb.Tx.InsertLate), so there is none
-// without the other. Each number of trees.seq above the first one that is kept has exactly one row:
-// package tree tells of every change of a node (Node), whichever use case made it. E2: entries of
-// one account commit in the order of their positions. Whoever calls Note or Node holds the lock on
-// the ledger's row of the account; so a reader that has passed a position has missed none before
-// it. E3: nothing but age deletes a row.
+// E1: the transaction of an effect inserts its entry (sqldb.Tx.InsertLate), so neither exists
+// without the other. Each value of trees.seq above the first retained one has exactly one row:
+// package tree reports every change of a node (Node). E2: entries of one account commit in the
+// order of their positions, because the caller of Note or Node holds the lock on the account's
+// ledger row. A reader that has passed a position has missed none before it. E3: only Purge and
+// Forget delete rows.
 //
-// It is not the feed of changes (package tree), from which a client learns what there is now, and
-// not the log of the process. The package owns the table activity.
+// It is neither the change feed (package tree), from which a client learns the current state, nor
+// the server's log. The package owns the table activity.
 package activity

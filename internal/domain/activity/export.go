@@ -9,20 +9,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// settleTime is how old an entry is when all with a lower number have committed, whichever account
-// they are of: a transaction that takes longer than 20 s is given up (package sqldb).
+// settleTime is the age from which an entry is settled: all entries with lower numbers, of any
+// account, have committed by then, because a transaction is aborted after 20 s (package sqldb).
 const settleTime = time.Minute
 
-// AfterAll lists up to limit entries of all accounts that are younger than a position, the oldest
-// first. They are all settled: what commits later has a higher position. more says that it may give
-// others at once.
+// AfterAll lists up to limit settled entries of all accounts after a position, oldest first.
+// Entries that commit later have higher positions. more reports that another call may return
+// entries at once.
 func (l *Log) AfterAll(ctx context.Context, q sqldb.Querier, after Position, limit int) (all []Entry, more bool, err error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE id > ? ORDER BY id LIMIT ?", int64(after), limit)
 	all, err = sqldb.Scan(rows, err, scanEntry)
 	if err != nil {
 		return nil, false, fmt.Errorf("read what happened in all accounts: %w", err)
 	}
-	if l.opt.DB.Dialect() == sqldb.SQLite { // one writer gives the numbers out, in the order of its commits
+	if l.opt.DB.Dialect() == sqldb.SQLite { // a single writer assigns numbers in commit order
 		return all, len(all) == limit, nil
 	}
 	before := drive.TimeOf(l.opt.Now().Add(-settleTime))
@@ -34,10 +34,10 @@ func (l *Log) AfterAll(ctx context.Context, q sqldb.Querier, after Position, lim
 	return all, len(all) == limit, nil
 }
 
-// Place says where an export goes on that has given the entry with an event id last; empty: from
-// the first entry on. Of account: it is an entry of that one; zero: of any. Errors: CursorInvalid
-// for what was never given out, as after the backup of an older state was restored; and Gone when
-// so much was purged since that entries after it may be missing.
+// Place returns the position from which an export continues after the entry with the event id;
+// empty: from the first entry. If account is set, the entry must belong to it. It fails with
+// CursorInvalid if the entry never existed there, for example after the restore of an older backup,
+// and with Gone if entries after it may have been purged.
 func (l *Log) Place(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (Position, error) {
 	if event == "" {
 		return 0, nil
@@ -51,7 +51,7 @@ func (l *Log) Place(ctx context.Context, q sqldb.Querier, account drive.AccountI
 		return 0, err
 	}
 	query, args := "SELECT "+columns+" FROM activity WHERE id = ?", []any{int64(at)}
-	if !account.IsZero() { // others' entries are as if they were not there
+	if !account.IsZero() { // entries of other accounts must not be revealed
 		query, args = query+" AND account_id = ?", append(args, account)
 	}
 	var e Entry
@@ -61,12 +61,12 @@ func (l *Log) Place(ctx context.Context, q sqldb.Querier, account drive.AccountI
 		return at, nil
 	case err != nil && !drive.IsKind(err, drive.NotFound):
 		return 0, fmt.Errorf("look for the entry %s: %w", event, err)
-	case err == nil: // the number was given out once more
+	case err == nil: // another entry got the same number after a restore
 		return 0, drive.Fail(drive.CursorInvalid)
-	case at == oldest-1: // it was the last one that was purged
+	case at == oldest-1: // the last purged entry
 		return at, nil
 	case at < oldest || newest == 0:
 		return 0, drive.Fail(drive.Gone)
 	}
-	return 0, drive.Fail(drive.CursorInvalid) // it was never there, or not in this account
+	return 0, drive.Fail(drive.CursorInvalid) // never existed, or in another account
 }

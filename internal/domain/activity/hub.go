@@ -8,59 +8,58 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// hub wakes those in this process who wait for entries of an account. It is a hint: what other
-// instances write is found by looking now and then. Each account has a lock of its own, and an
-// entry goes through those alone who have looked since the one before.
+// hub notifies watches in this process of new entries. Notifications are hints; entries of other
+// instances are found by polling. Each account has its own lock, and an entry only notifies watches
+// that have been drained since the previous one.
 type hub struct {
-	mu    sync.RWMutex // of the maps; nobody is woken under it
-	rooms map[drive.AccountID]*room
-	all   map[*Watch]struct{}
+	mu     sync.RWMutex // guards the maps; not held while notifying
+	topics map[drive.AccountID]*topic
+	all    map[*Watch]struct{}
 }
 
-// room is those who wait for entries of one account.
-type room struct {
-	watches int // under the hub's lock
+// topic is the set of watches of one account.
+type topic struct {
+	watches int // guarded by hub.mu
 
-	mu    sync.Mutex
-	quiet map[*Watch]struct{} // who do not know yet that there is something
+	mu   sync.Mutex
+	idle map[*Watch]struct{} // watches without a pending notification for the account
 }
 
-// Watch is somebody who waits for entries.
+// Watch waits for entries of some accounts.
 type Watch struct {
-	// Ready gets a value when something was committed since it was last received from.
+	// Ready receives a value when entries were committed since the last receive.
 	Ready    chan struct{}
 	hub      *hub
-	accounts map[drive.AccountID]*room // empty: all accounts
+	accounts map[drive.AccountID]*topic // empty: all accounts
 
 	mu    sync.Mutex
 	dirty map[drive.AccountID]struct{}
 }
 
-// Take returns those of the watch's accounts in which something may have been committed since it
-// was called last.
+// Take returns the watched accounts that may have new entries since the last call.
 func (w *Watch) Take() []drive.AccountID {
 	w.mu.Lock()
 	all := slices.Collect(maps.Keys(w.dirty))
 	clear(w.dirty)
 	w.mu.Unlock()
-	for _, id := range all { // what is committed before this the caller reads after it
+	for _, id := range all { // the caller reads after this, so it sees all entries committed before
 		if r := w.accounts[id]; r != nil {
 			r.mu.Lock()
-			r.quiet[w] = struct{}{}
+			r.idle[w] = struct{}{}
 			r.mu.Unlock()
 		}
 	}
 	return all
 }
 
-// Watch begins to wait for entries of accounts; none: of all of them. Close must follow.
+// Watch starts to watch accounts; none: all accounts. The caller must call Close.
 func (l *Log) Watch(accounts ...drive.AccountID) *Watch {
 	h := &l.hub
-	w := &Watch{Ready: make(chan struct{}, 1), hub: h, accounts: map[drive.AccountID]*room{}, dirty: map[drive.AccountID]struct{}{}}
+	w := &Watch{Ready: make(chan struct{}, 1), hub: h, accounts: map[drive.AccountID]*topic{}, dirty: map[drive.AccountID]struct{}{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rooms == nil {
-		h.rooms, h.all = map[drive.AccountID]*room{}, map[*Watch]struct{}{}
+	if h.topics == nil {
+		h.topics, h.all = map[drive.AccountID]*topic{}, map[*Watch]struct{}{}
 	}
 	if len(accounts) == 0 {
 		h.all[w] = struct{}{}
@@ -69,21 +68,21 @@ func (l *Log) Watch(accounts ...drive.AccountID) *Watch {
 		if w.accounts[id] != nil {
 			continue
 		}
-		r := h.rooms[id]
+		r := h.topics[id]
 		if r == nil {
-			r = &room{quiet: map[*Watch]struct{}{}}
-			h.rooms[id] = r
+			r = &topic{idle: map[*Watch]struct{}{}}
+			h.topics[id] = r
 		}
 		r.watches++
 		r.mu.Lock()
-		r.quiet[w] = struct{}{}
+		r.idle[w] = struct{}{}
 		r.mu.Unlock()
 		w.accounts[id] = r
 	}
 	return w
 }
 
-// Close ends the wait.
+// Close stops the watch.
 func (w *Watch) Close() {
 	h := w.hub
 	h.mu.Lock()
@@ -91,19 +90,20 @@ func (w *Watch) Close() {
 	delete(h.all, w)
 	for id, r := range w.accounts {
 		r.mu.Lock()
-		delete(r.quiet, w)
+		delete(r.idle, w)
 		r.mu.Unlock()
 		if r.watches--; r.watches == 0 {
-			delete(h.rooms, id)
+			delete(h.topics, id)
 		}
 	}
 }
 
-// announce tells of an entry that was committed. Who begins to wait meanwhile finds it by looking.
+// announce notifies watches of a committed entry. A watch that starts concurrently finds the entry
+// by reading.
 func (h *hub) announce(account drive.AccountID) {
 	h.mu.RLock()
-	r := h.rooms[account]
-	all := slices.Collect(maps.Keys(h.all)) // the program's own: a few
+	r := h.topics[account]
+	all := slices.Collect(maps.Keys(h.all)) // only a few, of the server itself
 	h.mu.RUnlock()
 	for _, w := range all {
 		w.signal()
@@ -113,20 +113,21 @@ func (h *hub) announce(account drive.AccountID) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for w := range r.quiet {
+	for w := range r.idle {
 		w.Wake(account)
 	}
-	clear(r.quiet)
+	clear(r.idle)
 }
 
+// signal makes Ready receive a value unless one is pending.
 func (w *Watch) signal() {
 	select {
 	case w.Ready <- struct{}{}:
-	default: // nobody has looked since the last time
+	default: // a value is pending
 	}
 }
 
-// Wake makes the watch look at one of its accounts.
+// Wake marks an account as possibly having new entries.
 func (w *Watch) Wake(account drive.AccountID) {
 	w.mu.Lock()
 	w.dirty[account] = struct{}{}
@@ -134,9 +135,9 @@ func (w *Watch) Wake(account drive.AccountID) {
 	w.signal()
 }
 
-// watched are the accounts that somebody waits for by name.
+// watched returns the accounts that are watched individually.
 func (h *hub) watched() []drive.AccountID {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return slices.Collect(maps.Keys(h.rooms))
+	return slices.Collect(maps.Keys(h.topics))
 }

@@ -43,8 +43,8 @@ func TestAWatchIsToldOnceUntilItLooks(t *testing.T) {
 	for _, one := range []*Watch{w, other, every} {
 		one.Close()
 	}
-	if len(l.hub.rooms) != 0 || len(l.hub.all) != 0 {
-		t.Errorf("left: %d accounts, %d watches of all", len(l.hub.rooms), len(l.hub.all))
+	if len(l.hub.topics) != 0 || len(l.hub.all) != 0 {
+		t.Errorf("left: %d accounts, %d watches of all", len(l.hub.topics), len(l.hub.all))
 	}
 }
 

@@ -12,31 +12,32 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Options configure New. DB is required; the zero value of each other field is its default.
+// Options configures New. DB is required; the zero value of each other field selects its default.
 type Options struct {
 	DB *sqldb.DB
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says how long something was kept; see package retention. Default: Now.
+	// Kept is the clock that retention periods are measured with; see package retention. Default:
+	// Now.
 	Kept func() time.Time
 	// Keep is how long entries are kept. Default: 180 days.
 	Keep time.Duration
-	// Shared says that other instances write entries, too.
+	// Shared tells that other instances write entries, too.
 	Shared bool
 }
 
-// Log is the activity log. It is safe for concurrent use. A nil Log notes nothing.
+// Log is the activity log. It is safe for concurrent use. A nil Log records nothing.
 type Log struct {
 	opt Options
 	hub hub
 
-	look   int          // see purgeLook
-	looked atomic.Int64 // the position up to which the last Purge looked; 0: it came to the end
+	scanLimit int          // see purgeScanLimit
+	scanned   atomic.Int64 // position up to which the last Purge scanned; 0: it reached the end
 }
 
-const keepDefault = 180 * 24 * time.Hour // half a year, within which people ask who has deleted something
+const keepDefault = 180 * 24 * time.Hour // users ask who deleted something within half a year
 
-// New returns a Log.
+// New returns a Log configured by opt.
 func New(opt Options) *Log {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -47,37 +48,37 @@ func New(opt Options) *Log {
 	if opt.Keep == 0 {
 		opt.Keep = keepDefault
 	}
-	return &Log{opt: opt, look: purgeLook}
+	return &Log{opt: opt, scanLimit: purgeScanLimit}
 }
 
-// Entry is one effect.
+// Entry is one recorded effect.
 type Entry struct {
-	ID      Position // given by the database
-	Salt    int64    // given by Note
+	ID      Position // assigned by the database
+	Salt    int64    // assigned by Note; random
 	Account drive.AccountID
-	Seq     int64 // trees.seq of a change of a node
+	Seq     int64 // trees.seq of a change of a node; else 0
 	At      drive.Time
 	Verb    Verb
-	By      drive.Who // of it User, Session, Head and Address; zero: of whoever the transaction is for
+	By      drive.Who // User, Session, Head and Address of the actor; zero: the actor of the transaction
 	Node    drive.NodeID
 	Folder  drive.NodeID
 	Name    string
-	Data    json.RawMessage // an object
+	Data    json.RawMessage // a JSON object
 }
 
-// Position is the number of an entry, from 1 on.
+// Position is the number of an entry, starting at 1.
 type Position int64
 
 const (
-	insert = `INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)`
+	insertEntry = `INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)`
 
-	maxName = 255       // bytes; a node's fits
+	maxName = 255       // bytes; a node's name fits
 	maxData = 2 << 10   // bytes
-	saltTop = 1<<31 - 1 // a salt fits into 8 hexadecimal digits
+	saltTop = 1<<31 - 1 // a salt has 8 hexadecimal digits
 )
 
-// Note writes an entry in the transaction of its effect. data is an object that becomes JSON; nil:
-// there is nothing to say. The caller holds the lock on the ledger of the account (E2).
+// Note records an entry in the transaction of its effect. data is encoded as a JSON object; nil:
+// {}. The caller holds the lock on the ledger of the account (E2). It fails if data is too large.
 func (l *Log) Note(tx *sqldb.Tx, e Entry, data any) error {
 	if l == nil {
 		return nil
@@ -92,11 +93,12 @@ func (l *Log) Note(tx *sqldb.Tx, e Entry, data any) error {
 	if len(e.Data) > maxData {
 		return fmt.Errorf("the data of %s has %d bytes, more than %d", e.Verb, len(e.Data), maxData)
 	}
-	l.note(tx, e)
+	l.insert(tx, e)
 	return nil
 }
 
-func (l *Log) note(tx *sqldb.Tx, e Entry) {
+// insert queues the row of an entry and notifies watches after the commit.
+func (l *Log) insert(tx *sqldb.Tx, e Entry) {
 	by := e.By
 	if by.User.IsZero() && by.Head == "" {
 		by = tx.Actor()
@@ -105,14 +107,14 @@ func (l *Log) note(tx *sqldb.Tx, e Entry) {
 	if len(name) > maxName {
 		name = name[:maxName]
 	}
-	tx.InsertLate(insert, []any{
+	tx.InsertLate(insertEntry, []any{
 		rand.Int64N(saltTop), e.Account, e.Seq, drive.TimeOf(l.opt.Now()), string(e.Verb), text(by.User), text(by.Session),
 		by.Head, by.Address, text(e.Node), text(e.Folder), name, string(e.Data),
 	})
 	tx.AfterCommit(func() { l.hub.announce(e.Account) })
 }
 
-// text is the form of an id in a column that may be empty.
+// text returns the text of an id; "" if it is zero.
 func text[T interface {
 	IsZero() bool
 	String() string
@@ -123,7 +125,7 @@ func text[T interface {
 	return id.String()
 }
 
-// Forget deletes what there is of an account, in short transactions.
+// Forget deletes all entries of an account, in short transactions.
 func (l *Log) Forget(ctx context.Context, account drive.AccountID) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -140,17 +142,18 @@ func (l *Log) Forget(ctx context.Context, account drive.AccountID) error {
 }
 
 const (
-	purgeBatch = 500     // rows of one transaction: far below its budget of 50 ms
-	purgeLook  = 100_000 // entries with nothing old among them that a run reads: a bounded part of any log
+	purgeBatch     = 500     // rows per transaction, far below its limit of 50 ms
+	purgeScanLimit = 100_000 // entries without an old one among them that one run reads
 )
 
-// Purge deletes entries that were kept long enough.
+// Purge deletes entries older than Options.Keep. It scans a bounded part of the log per call and
+// continues there next time.
 func (l *Log) Purge(ctx context.Context) error {
-	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, Look: l.look}
-	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep)), l.looked.Load())
+	old := sqldb.Sweep{Table: "activity", Time: "at", Batch: purgeBatch, Look: l.scanLimit}
+	_, upTo, err := old.Run(ctx, l.opt.DB, drive.TimeOf(l.opt.Kept().Add(-l.opt.Keep)), l.scanned.Load())
 	if err != nil {
 		return fmt.Errorf("purge the activity log: %w", err)
 	}
-	l.looked.Store(upTo)
+	l.scanned.Store(upTo)
 	return nil
 }

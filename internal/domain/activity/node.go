@@ -8,19 +8,19 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// nodeData is what an entry about a node says besides.
+// nodeData is the data of an entry about a node.
 type nodeData struct {
 	Type       tree.Type       `json:"type"`
 	Rev        int64           `json:"rev"`
 	Version    drive.VersionID `json:"version,omitzero"`
 	Size       drive.ByteSize  `json:"size,omitzero"`
-	WasVersion drive.VersionID `json:"was_version,omitzero"` // of a file that got another content
-	WasFolder  drive.NodeID    `json:"was_folder,omitzero"`  // of a node that was moved
+	WasVersion drive.VersionID `json:"was_version,omitzero"` // of a file whose content changed: the version before
+	WasFolder  drive.NodeID    `json:"was_folder,omitzero"`  // of a moved node: the folder before
 	WasName    drive.Name      `json:"was_name,omitempty"`
-	From       drive.NodeID    `json:"from,omitzero"` // of a copy
+	From       drive.NodeID    `json:"from,omitzero"` // of a copy: the source
 }
 
-// Node notes a change of a node: it is tree.Options.Happened.
+// Node records a change of a node; it is a tree.Options.Happened hook.
 func (l *Log) Node(tx *sqldb.Tx, e tree.Effect) {
 	if l == nil {
 		return
@@ -41,14 +41,14 @@ func (l *Log) Node(tx *sqldb.Tx, e tree.Effect) {
 	}
 	data, err := json.Marshal(d)
 	if err != nil {
-		data = []byte("{}") // ids, numbers and a name: it cannot fail
+		data = []byte("{}") // cannot fail: ids, numbers and a name
 	}
-	l.note(tx, Entry{
+	l.insert(tx, Entry{
 		Account: n.Account, Seq: n.Seq, Verb: verb, By: e.By, Node: n.ID, Folder: n.Parent, Name: string(n.Name), Data: data,
 	})
 }
 
-// verbOf tells what a change of a node was.
+// verbOf returns the verb for a change of a node.
 func verbOf(e tree.Effect) Verb {
 	n, was := e.Node, e.Was
 	switch {

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	pollEvery = 2 * time.Second // how late one hears of what another instance has written, at most
-	pollBatch = 500             // accounts of one statement
+	pollInterval = 2 * time.Second // bounds how late entries of other instances are noticed
+	pollBatch    = 500             // accounts per statement
 )
 
-// Run wakes those who wait for entries that other instances write, until ctx ends. It asks for the
-// accounts that somebody waits for, all in one statement, however many wait.
+// Run polls for entries of other instances and notifies watches, until ctx ends. It queries the
+// watched accounts only, with one statement for many accounts.
 func (l *Log) Run(ctx context.Context) error {
 	if !l.opt.Shared {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	known := map[drive.AccountID]Position{}
 	for {
@@ -33,12 +33,12 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := l.poll(ctx, known); err != nil && ctx.Err() == nil {
-			slog.DebugContext(ctx, "look for entries of other instances", "error", err) // the next look finds them
+			slog.DebugContext(ctx, "polling for entries of other instances failed; the next poll retries", "error", err)
 		}
 	}
 }
 
-// poll announces what is new since known was written, and writes it.
+// poll notifies watches of accounts whose newest entry differs from known, and updates known.
 func (l *Log) poll(ctx context.Context, known map[drive.AccountID]Position) error {
 	waiting := l.hub.watched()
 	here := map[drive.AccountID]bool{}
@@ -49,7 +49,7 @@ func (l *Log) poll(ctx context.Context, known map[drive.AccountID]Position) erro
 		}
 		for id, head := range heads {
 			here[id] = true
-			if known[id] != head { // at the first sight, too: somebody may have begun to wait before it
+			if known[id] != head { // also at first sight: the watch may have started before the entry
 				known[id] = head
 				l.hub.announce(id)
 			}
@@ -63,7 +63,8 @@ func (l *Log) poll(ctx context.Context, known map[drive.AccountID]Position) erro
 	return nil
 }
 
-// Heads are the positions of the newest entries of accounts; zero: there is none.
+// Heads returns the positions of the newest entries of accounts; zero: no entry. Unknown accounts
+// are missing.
 func (l *Log) Heads(ctx context.Context, q sqldb.Querier, accounts []drive.AccountID) (map[drive.AccountID]Position, error) {
 	heads := map[drive.AccountID]Position{}
 	if len(accounts) == 0 {
@@ -74,7 +75,7 @@ func (l *Log) Heads(ctx context.Context, q sqldb.Querier, accounts []drive.Accou
 		at      Position
 	}
 	marks, in := sqldb.In(accounts)
-	// The end of the index for each account: grouping would read all of its entries.
+	// Reads the end of the index per account; grouping would read all entries.
 	rows, err := q.Query(ctx, `SELECT a.id, COALESCE((SELECT x.id FROM activity x WHERE x.account_id = a.id ORDER BY x.id DESC LIMIT 1), 0)
 		FROM accounts a WHERE a.id IN (`+marks+`)`, in...)
 	all, err := sqldb.Scan(rows, err, func(h *head, scan func(...any) error) error { return scan(&h.account, &h.at) })
@@ -87,7 +88,7 @@ func (l *Log) Heads(ctx context.Context, q sqldb.Querier, accounts []drive.Accou
 	return heads, nil
 }
 
-// Span is the positions of the oldest and the newest entry that there are; zeros: there is none.
+// Span returns the positions of the oldest and the newest entry; zeros: no entry.
 func (l *Log) Span(ctx context.Context, q sqldb.Querier) (oldest, newest Position, err error) {
 	err = q.QueryRow(ctx, "SELECT COALESCE((SELECT MIN(id) FROM activity), 0), COALESCE((SELECT MAX(id) FROM activity), 0)").Scan(&oldest, &newest)
 	if err != nil {

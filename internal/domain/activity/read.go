@@ -10,11 +10,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// EventID names an entry for ever, also when a backup is restored: "<position>-<8 hexadecimal
-// digits>".
+// EventID returns a permanently unique name of the entry, even across restores: "<position>-<8
+// hexadecimal digits>".
 func (e Entry) EventID() string { return fmt.Sprintf("%d-%08x", e.ID, e.Salt) }
 
-// ParseEventID reads the form of EventID; the salt is compared by whoever finds the entry.
+// ParseEventID returns the position in an event id; false if it is malformed. The caller compares
+// the salt with the entry's.
 func ParseEventID(s string) (Position, bool) {
 	number, salt, ok := strings.Cut(s, "-")
 	id, err := strconv.ParseInt(number, 10, 64)
@@ -23,6 +24,7 @@ func ParseEventID(s string) (Position, bool) {
 
 const columns = `id, salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data`
 
+// scanEntry reads columns into e.
 func scanEntry(e *Entry, scan func(...any) error) error {
 	var user, session, node, folder string
 	err := scan(&e.ID, &e.Salt, &e.Account, &e.Seq, &e.At, &e.Verb, &user, &session, &e.By.Head, &e.By.Address, &node, &folder, &e.Name, (*[]byte)(&e.Data))
@@ -42,6 +44,7 @@ func scanEntry(e *Entry, scan func(...any) error) error {
 	return err
 }
 
+// parse parses an id written by text; "" is the zero id.
 func parse[T ~[16]byte](s string) (id T, err error) {
 	if s == "" {
 		return id, nil
@@ -49,8 +52,8 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 	return drive.ParseID[T](s)
 }
 
-// Of lists up to limit entries of an account that are older than before (zero: from the newest),
-// the newest first.
+// Of lists up to limit entries of an account before a position (zero: from the newest), newest
+// first.
 func (l *Log) Of(ctx context.Context, q sqldb.Querier, account drive.AccountID, before Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
 		account, orTop(before), limit)
@@ -61,9 +64,9 @@ func (l *Log) Of(ctx context.Context, q sqldb.Querier, account drive.AccountID, 
 	return all, nil
 }
 
-// At is Of for one node and what lies in it directly.
+// At is Of for the entries about one node and its direct children.
 func (l *Log) At(ctx context.Context, q sqldb.Querier, node drive.NodeID, before Position, limit int) ([]Entry, error) {
-	// Joined, not IN: MariaDB would look at every row whether it is one of a union.
+	// A join, because for IN MariaDB checks every row against the union.
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
 			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS its
 			UNION SELECT id FROM (SELECT id FROM activity WHERE folder_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS those) AS here
@@ -75,7 +78,7 @@ func (l *Log) At(ctx context.Context, q sqldb.Querier, node drive.NodeID, before
 	return all, nil
 }
 
-// After lists up to limit entries of an account that are younger than a position, the oldest first.
+// After lists up to limit entries of an account after a position, oldest first.
 func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?",
 		account, int64(after), limit)
@@ -86,7 +89,7 @@ func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return all, nil
 }
 
-// AfterAt is After for one node and what lies in it directly.
+// AfterAt is After for the entries about one node and its direct children.
 func (l *Log) AfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after Position, limit int) ([]Entry, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
 			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id > ? ORDER BY id LIMIT ?) AS its
@@ -99,7 +102,8 @@ func (l *Log) AfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, a
 	return all, nil
 }
 
-// Find returns an entry of an account; NotFound when it is not there, or not any more.
+// Find returns an entry of an account by event id. It fails with NotFound if the entry does not
+// exist or has been purged.
 func (l *Log) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (e Entry, err error) {
 	id, ok := ParseEventID(event)
 	if !ok {
@@ -112,7 +116,7 @@ func (l *Log) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return e, err
 }
 
-// Head is the position of the newest entry of an account; zero: there is none.
+// Head returns the position of the newest entry of an account; zero: no entry.
 func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID) (head Position, err error) {
 	err = q.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM activity WHERE account_id = ?", account).Scan(&head)
 	if err != nil {
@@ -121,8 +125,8 @@ func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return head, err
 }
 
-// Before is the position of the last entry of an account before a moment; zero: there is none. It
-// reads what came after it.
+// Before returns the position of an account's last entry before the given time; zero: none. It
+// reads the entries after that time.
 func (l *Log) Before(ctx context.Context, q sqldb.Querier, account drive.AccountID, moment drive.Time) (p Position, err error) {
 	err = q.QueryRow(ctx, "SELECT id FROM activity WHERE account_id = ? AND at < ? ORDER BY id DESC LIMIT 1", account, moment).Scan(&p)
 	if drive.IsKind(err, drive.NotFound) {
@@ -136,6 +140,7 @@ func (l *Log) Before(ctx context.Context, q sqldb.Querier, account drive.Account
 
 const top = 1<<63 - 1
 
+// orTop returns p, or the largest position if p is zero.
 func orTop(p Position) int64 {
 	if p == 0 {
 		return top

@@ -5,56 +5,56 @@ import (
 	"strings"
 )
 
-// Verb says what was done. It is the type of the event that is given out.
+// Verb names what was done. It is also the type of the event sent to clients.
 type Verb string
 
-// The verbs. What nobody writes is not listed: a test looks.
+// The verbs. A test checks that each is written somewhere.
 const (
 	NodeCreated  Verb = "node.created"
-	NodeCopied   Verb = "node.copied"  // a new node, by a copy of a folder
-	NodeChanged  Verb = "node.changed" // another content, or another time
-	NodeMoved    Verb = "node.moved"   // renamed, or another folder
+	NodeCopied   Verb = "node.copied"  // a new node created by copying a folder
+	NodeChanged  Verb = "node.changed" // content or modification time changed
+	NodeMoved    Verb = "node.moved"   // renamed or moved to another folder
 	NodeTrashed  Verb = "node.trashed"
 	NodeRestored Verb = "node.restored" // from the trash
-	NodeShown    Verb = "node.shown"    // the copy of a folder is complete
-	NodeDoomed   Verb = "node.doomed"   // it will be deleted for good
-	NodeDeleted  Verb = "node.deleted"  // for good
-	NodeLeft     Verb = "node.left"     // it was handed to another account
-	NodeArrived  Verb = "node.arrived"  // it was handed over by another account
-	DriveHanded  Verb = "drive.handed"  // all of a user's files begin to go to somebody else
-	GrantSet     Verb = "grant.set"     // a role was given, or another one
+	NodeShown    Verb = "node.shown"    // the copy of a folder is complete and visible
+	NodeDoomed   Verb = "node.doomed"   // its permanent deletion begins
+	NodeDeleted  Verb = "node.deleted"  // permanently
+	NodeLeft     Verb = "node.left"     // handed over to another account
+	NodeArrived  Verb = "node.arrived"  // handed over from another account
+	DriveHanded  Verb = "drive.handed"  // the handover of a user's whole drive begins
+	GrantSet     Verb = "grant.set"     // a role was given or changed
 	GrantTaken   Verb = "grant.taken"
 	SpaceCreated Verb = "space.created"
-	SpaceChanged Verb = "space.changed" // renamed, archived, deleted, brought back, another total
+	SpaceChanged Verb = "space.changed" // renamed, archived, deleted, restored, or its quota changed
 
-	ShareCreated   Verb = "share.created" // a link by which others read
+	ShareCreated   Verb = "share.created" // a link for downloads
 	ShareChanged   Verb = "share.changed"
 	ShareEnded     Verb = "share.ended"
-	CollectCreated Verb = "collect.created" // a link by which others send
+	CollectCreated Verb = "collect.created" // a link for uploads
 	CollectChanged Verb = "collect.changed"
 	CollectEnded   Verb = "collect.ended"
 
 	WebhookCreated  Verb = "webhook.created"
 	WebhookChanged  Verb = "webhook.changed"
-	WebhookDisabled Verb = "webhook.disabled" // because it fails, or whoever made it may not any more
+	WebhookDisabled Verb = "webhook.disabled" // because deliveries fail, or its creator lost the right
 	WebhookDeleted  Verb = "webhook.deleted"
 
-	// Of what a user does with their own account; webhooks are sent it where they name it.
+	// Events of a user's own account; a webhook only gets them if it lists them.
 	LoginCreated      Verb = "login.created"
-	LoginFailed       Verb = "login.failed" // with a wrong password: an entry an hour
+	LoginFailed       Verb = "login.failed" // wrong passwords, combined into one entry per hour
 	LoginEnded        Verb = "login.ended"
 	TokenCreated      Verb = "token.created" // app passwords, too
 	TokenEnded        Verb = "token.ended"
 	IdentityConnected Verb = "identity.connected"
 	IdentityEnded     Verb = "identity.ended"
 	PasswordChanged   Verb = "password.changed"
-	SettingChanged    Verb = "setting.changed" // of the server, by an administrator
+	SettingChanged    Verb = "setting.changed" // a server setting, changed by an administrator
 
-	NoticeTold Verb = "notice.told" // the account's user was told something
+	NoticeTold Verb = "notice.told" // the account's user got a notification
 
-	DownloadBegun Verb = "download.begun" // of a file, or a zip: gathered, an entry an hour
+	DownloadBegun Verb = "download.begun" // of a file or zip; combined into one entry per hour
 
-	// Those of the stream, under the names that they have there.
+	// Events of the stream, under the same names.
 	UploadBegun      Verb = "upload.begun"
 	UploadParked     Verb = "upload.parked"
 	UploadResumed    Verb = "upload.resumed"
@@ -64,14 +64,14 @@ const (
 	DocumentAccepted Verb = "document.accepted"
 	DocumentConflict Verb = "document.conflict"
 	DocumentRejected Verb = "document.rejected"
-	DocumentAllowed  Verb = "document.allowed" // somebody accepted a rejected one, and said why
+	DocumentAllowed  Verb = "document.allowed" // a user accepted a rejected document and gave a reason
 	ExportSealed     Verb = "export.sealed"
 	ExportFailed     Verb = "export.failed"
 	ExportEnding     Verb = "export.ending"
 	ExportLate       Verb = "export.late"
 )
 
-// Verbs lists the verbs.
+// Verbs returns all verbs.
 func Verbs() []Verb {
 	return []Verb{
 		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeShown, NodeDoomed, NodeDeleted,
@@ -87,12 +87,12 @@ func Verbs() []Verb {
 	}
 }
 
-// Known reports whether there is such a verb.
+// Known reports whether v is one of Verbs.
 func (v Verb) Known() bool { return slices.Contains(Verbs(), v) }
 
-// Matches reports whether a verb is one of those asked for: it is named, or begins with what is
-// named, such as node. Where nothing is named it is all but uploads and downloads, of which there
-// are many, and notices, which tell of what is there already.
+// Matches reports whether a verb is one of types or starts with one of them, such as "node". Empty
+// types match everything but uploads and downloads, which are frequent, and notices, which repeat
+// other entries.
 func Matches(verb Verb, types []string) bool {
 	if len(types) == 0 {
 		kind, _, _ := strings.Cut(string(verb), ".")
@@ -106,13 +106,12 @@ func Matches(verb Verb, types []string) bool {
 	return false
 }
 
-// Security are the kinds of entries about a user's own account: logins, tokens, the password, who
-// they are at an identity provider, and settings of the server that the user has changed.
+// Security returns the verb prefixes about a user's own account: logins, tokens, password,
+// identities, and server settings that the user has changed.
 func Security() []string { return []string{"login", "token", "identity", "password", "setting"} }
 
-// Sent reports whether a webhook for some types is sent a verb. Where nothing is named it is what
-// Matches says, but nothing about somebody's account: another program has to be meant to know from
-// where they log in.
+// Sent reports whether a webhook for types gets a verb. Empty types match as in Matches, but
+// without Security: a webhook must request those explicitly.
 func Sent(verb Verb, types []string) bool {
 	return Matches(verb, types) && (len(types) > 0 || !Matches(verb, Security()))
 }

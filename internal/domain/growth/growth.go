@@ -1,5 +1,5 @@
-// Package growth keeps how an installation grows: what was charged and how much room was left, a
-// row a day. It counts nothing itself: the ledgers do.
+// Package growth stores daily figures of an installation's growth: charged bytes and free space,
+// one row per day. The figures come from the ledgers.
 package growth
 
 import (
@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Day is how an installation was on a day, when the figures of the day were last taken.
+// Day holds the figures of one day as last recorded on it.
 type Day struct {
 	Day        string          `json:"day" doc:"such as 2026-11-25, in UTC"`
 	At         drive.Time      `json:"at" doc:"when the figures of the day were last taken"`
@@ -21,13 +21,13 @@ type Day struct {
 	Free       *drive.ByteSize `json:"free,omitempty" doc:"bytes left on the disk; absent where the store does not know"`
 }
 
-// Growth keeps the days. It is safe for concurrent use.
+// Growth stores the figures. It is safe for concurrent use.
 type Growth struct {
 	db  *sqldb.DB
 	now func() time.Time
 }
 
-// New returns the growth of an installation. now is the clock; nil: time.Now.
+// New returns the Growth in db. now is the clock; nil: time.Now.
 func New(db *sqldb.DB, now func() time.Time) *Growth {
 	if now == nil {
 		now = time.Now
@@ -35,9 +35,8 @@ func New(db *sqldb.DB, now func() time.Time) *Growth {
 	return &Growth{db: db, now: now}
 }
 
-// Note takes the figures of today, in place of those that were taken before on the same day. free
-// is what the store has left; nil: it does not know. It may be repeated, and be called by two at a
-// time: the last one stays.
+// Note records today's figures and replaces earlier ones of the same day. free is the free space of
+// the store in bytes; nil: unknown. It may be repeated and run concurrently; the last call wins.
 func (g *Growth) Note(ctx context.Context, free *drive.ByteSize) error {
 	d := g.today()
 	d.Free = free
@@ -59,8 +58,8 @@ func (g *Growth) Note(ctx context.Context, free *drive.ByteSize) error {
 	})
 }
 
-// List returns the last days, today among them, the oldest first. A day on which nobody took
-// figures is absent, and so is one that has not come: a clock that was ahead has left it.
+// List returns the figures of the last days, today included, oldest first. Days without figures are
+// missing, and so are future days written by a clock that was ahead.
 func (g *Growth) List(ctx context.Context, days int) ([]Day, error) {
 	today := g.now().UTC()
 	since := today.AddDate(0, 0, 1-days).Format(time.DateOnly)
@@ -74,6 +73,7 @@ func (g *Growth) List(ctx context.Context, days int) ([]Day, error) {
 	return all, nil
 }
 
+// today returns a Day for now without figures.
 func (g *Growth) today() Day {
 	now := g.now().UTC()
 	return Day{Day: now.Format(time.DateOnly), At: drive.TimeOf(now)}

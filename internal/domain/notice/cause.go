@@ -13,87 +13,88 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Kind is what a notice is about: what people choose a channel for.
+// Kind is the subject of a notice. Users choose a channel per kind.
 type Kind string
 
 // The kinds.
 const (
-	Share     Kind = "share"     // a file or folder was shared with the person by name
-	Role      Kind = "role"      // a role was changed or taken away, ends soon or has ended
-	Space     Kind = "space"     // the person is a member of a space
-	Group     Kind = "group"     // the person is in a group, or not any more
-	Export    Kind = "export"    // a zip is ready, has failed, or is about to be deleted
-	Collect   Kind = "collect"   // files came by a collect link
+	Share     Kind = "share"     // a file or folder was shared with the user by name
+	Role      Kind = "role"      // a role was changed or revoked, expires soon or has expired
+	Space     Kind = "space"     // the user became a member of a space
+	Group     Kind = "group"     // the user was added to or removed from a group
+	Export    Kind = "export"    // an export is ready, has failed, or is about to be deleted
+	Collect   Kind = "collect"   // files arrived by a collect link
 	Quota     Kind = "quota"     // a drive or space is nearly full
 	Webhook   Kind = "webhook"   // a webhook was disabled
-	Operation Kind = "operation" // work on many nodes has ended, and some of it failed
+	Operation Kind = "operation" // an operation on many nodes ended, partly with failures
 )
 
-// Kinds lists the kinds.
+// Kinds returns the kinds.
 func Kinds() []Kind {
 	return []Kind{Share, Role, Space, Group, Export, Collect, Quota, Webhook, Operation}
 }
 
-// What says what happened.
+// What names the event within its kind.
 type What string
 
-// What happens.
+// The events.
 const (
 	Given    What = "given"
 	Changed  What = "changed"
-	More     What = "more" // than is told one by one: see what is shared
+	More     What = "more" // further shares that are not notified one by one
 	Taken    What = "taken"
-	Ending   What = "ending" // a role, or an export that is about to be deleted
+	Ending   What = "ending" // a role expires soon, or an export is deleted soon
 	Ended    What = "ended"
-	Late     What = "late" // an export runs for longer than expected
+	Late     What = "late" // an export takes longer than expected
 	Ready    What = "ready"
 	Failed   What = "failed"
 	Arrived  What = "arrived"
-	Full     What = "full" // nearly
+	Full     What = "full" // nearly full
 	Disabled What = "disabled"
 )
 
-// Cause is something that somebody is to be told of.
+// Cause is an event that one or more users are notified of.
 type Cause struct {
 	Kind    Kind            `json:"kind"`
 	What    What            `json:"what"`
-	Account drive.AccountID `json:"account"`         // in which it is
-	Node    drive.NodeID    `json:"node,omitzero"`   // which it is about
-	By      drive.UserID    `json:"by,omitzero"`     // who did it, and is not told
-	User    drive.UserID    `json:"user,omitzero"`   // who is told,
-	Group   drive.GroupID   `json:"group,omitzero"`  // or of which group all members are,
-	Users   []drive.UserID  `json:"users,omitempty"` // or these, who were in a group that is gone: up to MostUsers
+	Account drive.AccountID `json:"account"`         // account of the event
+	Node    drive.NodeID    `json:"node,omitzero"`   // subject of the event; zero: none
+	By      drive.UserID    `json:"by,omitzero"`     // user who caused it and is not notified
+	User    drive.UserID    `json:"user,omitzero"`   // recipient; zero: see Group and Users
+	Group   drive.GroupID   `json:"group,omitzero"`  // all members are recipients; zero: see Users
+	Users   []drive.UserID  `json:"users,omitempty"` // recipients who were in a deleted group; at most MostUsers
 	Data    Data            `json:"data"`
 }
 
-// MostUsers is how many people one cause names: a record is far below 64 KiB.
+// MostUsers bounds Cause.Users, so that a record stays far below 64 KiB.
 const MostUsers = 500
 
-// Data is what a notice says besides.
+// Data holds the details of a notice.
 type Data struct {
-	// Name is that of what it is about as the reader knew it, where it may not be looked up later:
-	// of a node whose role was taken away, of a group, of an export.
+	// Name is the name of the subject as the recipient knew it, if it cannot be looked up later: of
+	// a node whose role was revoked, of a group, of an export.
 	Name    string         `json:"name,omitempty"`
 	Role    string         `json:"role,omitempty"`
 	Expires drive.Time     `json:"expires_at,omitzero"`
 	Export  drive.ExportID `json:"export_id,omitzero"`
-	Failed  int64          `json:"failed,omitempty"`  // documents of an export, items of an operation
-	Subject string         `json:"subject,omitempty"` // the id of a webhook, of a collect link
-	Reason  string         `json:"reason,omitempty"`  // why it failed, or was disabled; what an operation does: a word
-	Total   drive.ByteSize `json:"total,omitzero"`    // of a drive that is nearly full
+	Failed  int64          `json:"failed,omitempty"`  // failed documents of an export, or items of an operation
+	Subject string         `json:"subject,omitempty"` // id of a webhook or collect link
+	Reason  string         `json:"reason,omitempty"`  // code of why it failed or was disabled; or the type of an operation
+	Total   drive.ByteSize `json:"total,omitzero"`    // quota of a nearly full drive
 }
 
-// ID is that of a notice: of its cause.
-type ID = drive.ID[ofNotice]
+// ID identifies a notice; it is the id of its cause.
+type ID = drive.ID[idTag]
 
-type ofNotice struct{}
+type idTag struct{}
 
-// Due is the record of a cause. It is called before the transaction, or once in it.
+// Due returns the stream record of a cause. Call it before the transaction, or once in it, because
+// each call creates a new id.
 func Due(c Cause) (stream.Record, error) {
 	return stream.New(stream.TopicNotices, stream.NoticeDue, c.Account, string(c.Kind), c)
 }
 
-// CauseOf reads a record that Due made.
+// CauseOf decodes a record that Due created.
 func CauseOf(r stream.Record) (Cause, ID, error) {
 	var c Cause
 	if err := json.Unmarshal(r.Data, &c); err != nil {
@@ -102,22 +103,22 @@ func CauseOf(r stream.Record) (Cause, ID, error) {
 	return c, ID(r.ID), nil
 }
 
-// Named is the id of a cause that is found by looking, and that may be found again: it is made of
-// what it is about and of the moment that it belongs to.
+// Named returns the id of a cause found by scanning, which may be found again: it derives from the
+// subject and from the time it belongs to.
 func Named(at drive.Time, parts ...string) ID {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00") + fmt.Sprintf("\x00%d", int64(at))))
 	var id ID
 	copy(id[:], sum[:])
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at)) //nolint:gosec // a moment after 1970
-	copy(id[:6], ms[2:])                          // in the order of time, as those of records
+	copy(id[:6], ms[2:])                          // sorts by time, as the ids of records do
 	id[6] = id[6]&0x0f | 0x80                     // RFC 9562 version 8
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }
 
-// before is below all ids of moments that are within d before that of an id.
-func before(id ID, d time.Duration) ID {
+// lowestIDWithin returns an id below all ids of the period d before id.
+func lowestIDWithin(id ID, d time.Duration) ID {
 	var ms [8]byte
 	copy(ms[2:], id[:6])
 	binary.BigEndian.PutUint64(ms[:], binary.BigEndian.Uint64(ms[:])-uint64(d.Milliseconds())) //nolint:gosec // a moment after 1970
@@ -126,7 +127,7 @@ func before(id ID, d time.Duration) ID {
 	return low
 }
 
-// Channel is how somebody wants to be told.
+// Channel is how a user wants to be notified.
 type Channel string
 
 // The channels.
@@ -136,14 +137,14 @@ const (
 	Mail Channel = "mail" // and on the page
 )
 
-// Channels lists the channels.
+// Channels returns the channels.
 func Channels() []Channel { return []Channel{Off, Page, Mail} }
 
-// Choices are the channels that somebody has chosen; a kind that is not there is told by Mail, to
-// those who have given an address.
+// Choices are the channels that a user has chosen. A missing kind means Mail, which requires a
+// confirmed address.
 type Choices map[Kind]Channel
 
-// Of is the channel of a kind.
+// Of returns the channel of a kind.
 func (c Choices) Of(k Kind) Channel {
 	if ch, ok := c[k]; ok {
 		return ch
@@ -151,7 +152,7 @@ func (c Choices) Of(k Kind) Channel {
 	return Mail
 }
 
-// All are the channels of all kinds.
+// All returns the channels of all kinds.
 func (c Choices) All() Choices {
 	all := Choices{}
 	for _, k := range Kinds() {
@@ -160,7 +161,7 @@ func (c Choices) All() Choices {
 	return all
 }
 
-// Check refuses what is no kind or no channel.
+// Check fails with BadRequest if there is an unknown kind or channel.
 func (c Choices) Check() error {
 	for k, ch := range c {
 		if !slices.Contains(Kinds(), k) {

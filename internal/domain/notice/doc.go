@@ -1,18 +1,18 @@
-// Package notice keeps what people are told: that somebody has shared something with them, that a
-// role will end, that an export is ready. It decides neither who is told nor who may read what.
+// Package notice stores notifications: that a file was shared with a user, that a role will expire,
+// that an export is ready. Package notify decides who is notified; this package checks no access
+// rights.
 //
-// # Words
+// # Terms
 //
-// A cause is something that happened and that somebody is to be told of. The use case that makes it
-// happen publishes it (Due), in its transaction. A notice is a row: what one person is told of one
-// cause. A channel is how a person wants to be told of a kind: on the page, by mail, too, or not at
-// all.
+// A cause is an event that users are notified of. The use case that causes it publishes it (Due) in
+// its transaction. A notice is a row: the notification of one user about one cause. A channel is
+// how a user wants to be notified of a kind: on the page, by mail as well, or not at all.
 //
 // # Invariants
 //
-// E4: the id of a notice is that of its cause, so a person has one notice of a cause at most,
-// however often the cause is handled. Whoever dies between the cause and the notice leaves the
-// cause in the stream, so it is handled again. E5: a person has Most notices; the oldest go first.
+// E4: the id of a notice is the id of its cause, so a user has at most one notice per cause,
+// however often the cause is handled. A crash between cause and notice leaves the cause in the
+// stream, which redelivers it. E5: a user has at most Most notices; the oldest are deleted first.
 //
 // The package owns the tables notices and notice_people.
 package notice

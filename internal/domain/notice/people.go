@@ -12,39 +12,41 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// State says what is known of the address of a person.
+// State is the state of a user's mail address.
 type State string
 
 // The states.
 const (
-	None      State = "none"      // there is no address
-	Asked     State = "asked"     // a code was sent there, or is about to be
-	Confirmed State = "confirmed" // the person has typed the code in: notices go there
-	Refused   State = "refused"   // its server refused several mails
+	None      State = "none"      // no address
+	Asked     State = "asked"     // a confirmation code was sent or is about to be
+	Confirmed State = "confirmed" // the user entered the code; notices are mailed
+	Refused   State = "refused"   // its mail server rejected several mails
 )
 
-// Person is how somebody wants to be told.
+// Person holds a user's notification settings and the state of mailing.
 type Person struct {
-	User     drive.UserID
-	Address  string // of mail
-	State    State
-	Code     string // that confirms the address
+	User    drive.UserID
+	Address string // mail address
+	State   State
+	Code    string // code that confirms the address
+	// expiry of Code
 	Until    drive.Time
-	Tries    int // wrong codes
-	Codes    int // that were asked for since Since
+	Tries    int // wrong codes entered
+	Codes    int // codes requested since Since
 	Since    drive.Time
 	Language string
 	Channels Choices
 
-	Due          drive.Time // when the next mail goes out; zero: none waits
-	Sent         drive.Time // the last one with notices
-	Failures     int        // in a row
+	Due          drive.Time // when the next mail is sent; zero: none is scheduled
+	Sent         drive.Time // when the last mail with notices was sent
+	Failures     int        // consecutive failures
 	FailingSince drive.Time
 }
 
 const personColumns = `user_id, address, state, code, code_until, code_tries, codes, codes_since, language, channels, due_at, sent_at, failures,
 	failing_since`
 
+// scanPerson reads personColumns into p.
 func scanPerson(p *Person, scan func(...any) error) error {
 	var channels []byte
 	err := scan(&p.User, &p.Address, &p.State, &p.Code, &p.Until, &p.Tries, &p.Codes, &p.Since, &p.Language, &channels, &p.Due, &p.Sent,
@@ -55,11 +57,12 @@ func scanPerson(p *Person, scan func(...any) error) error {
 	return json.Unmarshal(channels, &p.Channels)
 }
 
-// FindPerson returns how somebody wants to be told; whoever has chosen nothing has no row.
+// FindPerson returns a user's settings; a user without a row has the defaults.
 func (n *Notices) FindPerson(ctx context.Context, q sqldb.Querier, user drive.UserID) (Person, error) {
 	return findPerson(ctx, q, user, "")
 }
 
+// findPerson is FindPerson with a locking clause appended to the query.
 func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock string) (p Person, err error) {
 	err = scanPerson(&p, q.QueryRow(ctx, "SELECT "+personColumns+" FROM notice_people WHERE user_id = ?"+lock, user).Scan)
 	if drive.IsKind(err, drive.NotFound) {
@@ -68,7 +71,8 @@ func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock st
 	return p, wrap(err, "find how to tell", user)
 }
 
-// ChangePerson changes how somebody wants to be told. Two changes at once take turns.
+// ChangePerson reads a user's settings, calls change and stores the result. It locks the row, which
+// serializes concurrent changes. An error from change is returned and nothing is stored.
 func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.UserID, change func(*Person) error) (p Person, err error) {
 	if p, err = findPerson(ctx, tx, user, tx.ForUpdate()); err != nil {
 		return p, err
@@ -91,25 +95,25 @@ func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.Use
 	made, err := tx.InsertNew(ctx, `INSERT INTO notice_people (address, state, code, code_until, code_tries, codes, codes_since, language, channels,
 		due_at, sent_at, failures, failing_since, updated_at, user_id) VALUES (`+sqldb.Marks(15)+")", append(values, user)...)
 	if err == nil && !made {
-		err = sqldb.Again(errFirst)
+		err = sqldb.Again(errConcurrentInsert)
 	}
 	return p, wrap(err, "keep how to tell", user)
 }
 
-// errFirst is why a transaction runs again that found another one's row in the place of its own.
-var errFirst = errors.New("another request has made this row first")
+// errConcurrentInsert makes a transaction retry: another one has inserted the row.
+var errConcurrentInsert = errors.New("another request has made this row first")
 
-// latest is more than a mail is put off: what is due later was noted by a clock that was ahead.
-const latest = 3 * time.Hour
+// maxDelay exceeds every delay of a mail. A later due time was written by a clock that was ahead.
+const maxDelay = 3 * time.Hour
 
-// ListDue lists people to whom a mail goes now, those first who wait for a code, and then those who
-// have waited longest.
+// ListDue lists up to limit users whose mail is due: first those who wait for a code, then the
+// longest waiting.
 func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err error) {
 	now := n.now()
 	for _, due := range []struct {
 		from, to drive.Time
 		which    string
-	}{{1, now, "state = 'asked'"}, {1, now, "state <> 'asked'"}, {now.Add(latest), math.MaxInt64, "state <> ''"}} {
+	}{{1, now, "state = 'asked'"}, {1, now, "state <> 'asked'"}, {now.Add(maxDelay), math.MaxInt64, "state <> ''"}} {
 		rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at >= ? AND due_at <= ? AND "+due.which+
 			" ORDER BY due_at LIMIT ?", due.from, due.to, limit-len(all))
 		some, err := sqldb.Scan(rows, err, scanPerson)
@@ -121,14 +125,14 @@ func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err err
 	return all, nil
 }
 
-// ListUnmailed lists the notices of a person that wait to be mailed, the newest first.
+// ListUnmailed lists a user's notices that wait to be mailed, newest first.
 func (n *Notices) ListUnmailed(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Notice, error) {
 	rows, err := q.Query(ctx, "SELECT "+columns+" FROM notices WHERE user_id = ? AND mail = 1 ORDER BY id DESC LIMIT ?", user, Most)
 	all, err := sqldb.Scan(rows, err, scanNotice)
 	return all, wrap(err, "list what is to be mailed to", user)
 }
 
-// Mailed notes that notices wait no more, and reports whether others do.
+// Mailed marks notices as mailed and reports whether others still wait.
 func (n *Notices) Mailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, all []Notice) (more bool, err error) {
 	if len(all) > 0 {
 		ids := make([]ID, len(all))
@@ -145,17 +149,16 @@ func (n *Notices) Mailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, a
 	return left > 0, wrap(err, "count what is to be mailed to", user)
 }
 
-// Has reports whether a person was told of a cause.
+// Has reports whether a user has the notice of a cause.
 func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, id ID) (bool, error) {
 	var there int
 	err := q.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND id = ?", user, id).Scan(&there)
 	return there > 0, wrap(err, "look whether to tell", user)
 }
 
-// MailSoon sees to it that a mail goes to a person: soon, and not before a pause since the last
-// one, or since now if a clock that was ahead has noted that. One that is due already stays so; its
-// row is locked all the same, so that a mail that goes out meanwhile is noted after what this
-// transaction adds.
+// MailSoon schedules a mail to a user: after soon, but at least pause after the last one (or after
+// now, if that has a time in the future). An earlier schedule stays. It always locks the user's
+// row, so that a mail being sent is recorded after the notices that this transaction adds.
 func (n *Notices) MailSoon(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
 	now := n.now()
 	at := now.Add(soon)

@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// Most is how many notices a person has: what one reads, and others cannot fill the database
-	// with.
+	// Most bounds the notices of a user, so that others cannot fill the database.
 	Most = 1000
-	// Keep is how long a notice is kept: a quarter, after which nobody asks for it.
+	// Keep is how long a notice is kept.
 	Keep = 90 * 24 * time.Hour
 
-	mostOfOne  = Most / 10 // a person's notices of which one maker has more lose that maker's first
-	gathered   = time.Hour // in which what is said again of one thing is one notice
-	purgeBatch = 500       // rows of one transaction
+	maxPerMaker   = Most / 10 // if a user has too many notices and one maker caused more than this, that maker's are deleted first
+	replaceWindow = time.Hour // repeated events on one subject within it become one notice
+	purgeBatch    = 500       // rows per transaction
 )
 
-// Options configure New. DB is required; the zero value of each other field is its default.
+// Options configures New. DB is required; the zero value of each other field selects its default.
 type Options struct {
 	DB *sqldb.DB
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says how long something was kept. Default: Now.
+	// Kept is the clock that retention periods are measured with. Default: Now.
 	Kept func() time.Time
 }
 
-// Notices keeps them. It is safe for concurrent use.
+// Notices stores notices. It is safe for concurrent use.
 type Notices struct{ opt Options }
 
-// New returns the notices of a database.
+// New returns the Notices configured by opt.
 func New(opt Options) *Notices {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -47,18 +46,19 @@ func New(opt Options) *Notices {
 
 func (n *Notices) now() drive.Time { return drive.TimeOf(n.opt.Now()) }
 
-// Notice is what one person is told of one cause.
+// Notice is the notification of one user about one cause.
 type Notice struct {
 	User drive.UserID
 	ID   ID
 	Cause
 	At   drive.Time
-	Read drive.Time // zero: not yet
-	Mail bool       // it waits to be mailed
+	Read drive.Time // zero: unread
+	Mail bool       // waits to be mailed
 }
 
 const columns = "user_id, id, kind, what, account_id, node_id, by_id, data, at, read_at, mail"
 
+// scanNotice reads columns into n.
 func scanNotice(n *Notice, scan func(...any) error) error {
 	var node, by string
 	var data []byte
@@ -75,7 +75,7 @@ func scanNotice(n *Notice, scan func(...any) error) error {
 	return json.Unmarshal(data, &n.Data)
 }
 
-// text is the form of an id in a column that may be empty, which parse reads.
+// text returns the text of an id; "" if it is zero.
 func text[T interface {
 	IsZero() bool
 	String() string
@@ -86,6 +86,7 @@ func text[T interface {
 	return id.String()
 }
 
+// parse parses an id written by text; "" is the zero id.
 func parse[T ~[16]byte](s string) (id T, err error) {
 	if s == "" {
 		return id, nil
@@ -93,9 +94,9 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 	return drive.ParseID[T](s)
 }
 
-// Add tells a person of a cause, once: made is false when the person was told before (E4). When
-// there are too many, the oldest one goes of whoever has made the most of them (E5): if that is
-// this one, made is false, too.
+// Add inserts a notice. made is false if the user already has it (E4). If the user then has more
+// than Most, it deletes the oldest notice of the maker with the most notices (E5); if that is the
+// new one, made is false, too.
 func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
 	data, err := json.Marshal(one.Data)
 	if err != nil {
@@ -106,15 +107,15 @@ func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool,
 	if err != nil || !made {
 		return false, wrap(err, "tell", one.User)
 	}
-	last, err := oneTooMany(ctx, tx, one.User)
+	last, err := excessNotice(ctx, tx, one.User)
 	if err == nil && !last.IsZero() {
 		_, err = tx.Exec(ctx, "DELETE FROM notices WHERE user_id = ? AND id = ?", one.User, last)
 	}
 	return last != one.ID, wrap(err, "drop the oldest notice of", one.User)
 }
 
-// oneTooMany is which notice of a person has to go; zero: none.
-func oneTooMany(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, err error) {
+// excessNotice returns the notice of a user that must be deleted; zero: none.
+func excessNotice(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, err error) {
 	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", user, Most).Scan(&last)
 	if drive.IsKind(err, drive.NotFound) {
 		return ID{}, nil
@@ -124,21 +125,21 @@ func oneTooMany(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, 
 	}
 	var first ID
 	err = tx.QueryRow(ctx, `SELECT MIN(id) FROM notices WHERE user_id = ? AND by_id <> '' GROUP BY by_id HAVING COUNT(*) > ?
-		ORDER BY COUNT(*) DESC LIMIT 1`, user, mostOfOne).Scan(&first)
+		ORDER BY COUNT(*) DESC LIMIT 1`, user, maxPerMaker).Scan(&first)
 	if drive.IsKind(err, drive.NotFound) {
 		return last, nil
 	}
 	return first, err
 }
 
-// Replace puts a cause in the place of an unread notice of the same person that says the same of an
-// earlier moment: of the same kind, of the same node, and within an hour before. done is false when
-// there is none, and true, too, when a later one is there.
+// Replace updates an unread notice of the same user, kind, event and node from the hour before to
+// the new cause. done is false if there is none; then the caller adds the notice. done is also true
+// if a later one exists.
 func (n *Notices) Replace(ctx context.Context, tx *sqldb.Tx, one Notice) (done bool, err error) {
 	var have ID
 	var read drive.Time
 	err = tx.QueryRow(ctx, `SELECT id, read_at FROM notices WHERE user_id = ? AND id >= ? AND node_id = ? AND kind = ? AND what = ?
-		ORDER BY id DESC LIMIT 1`, one.User, before(one.ID, gathered), text(one.Node), string(one.Kind), string(one.What)).Scan(&have, &read)
+		ORDER BY id DESC LIMIT 1`, one.User, lowestIDWithin(one.ID, replaceWindow), text(one.Node), string(one.Kind), string(one.What)).Scan(&have, &read)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return false, nil
@@ -158,6 +159,7 @@ func (n *Notices) Replace(ctx context.Context, tx *sqldb.Tx, one Notice) (done b
 	return err == nil, wrap(err, "tell", one.User)
 }
 
+// wrap adds what was attempted, and for which user, to err; nil stays nil.
 func wrap(err error, what string, user drive.UserID) error {
 	if err != nil {
 		return fmt.Errorf("%s user %s: %w", what, user, err)
@@ -165,10 +167,10 @@ func wrap(err error, what string, user drive.UserID) error {
 	return nil
 }
 
-// List lists up to limit notices of a person that are older than before (zero: from the newest),
-// the newest first; with unread those alone that were not read.
+// List lists up to limit notices of a user older than before (zero: from the newest), newest first.
+// With unread it lists unread ones only.
 func (n *Notices) List(ctx context.Context, q sqldb.Querier, user drive.UserID, before ID, limit int, unread bool) ([]Notice, error) {
-	last := "g" // above every id
+	last := "g" // greater than every id
 	if !before.IsZero() {
 		last = before.String()
 	}
@@ -178,13 +180,13 @@ func (n *Notices) List(ctx context.Context, q sqldb.Querier, user drive.UserID, 
 	return all, wrap(err, "list the notices of", user)
 }
 
-// Unread counts the notices that a person has not read.
+// Unread returns the number of a user's unread notices.
 func (n *Notices) Unread(ctx context.Context, q sqldb.Querier, user drive.UserID) (count int, err error) {
 	err = q.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND read_at = 0", user).Scan(&count)
 	return count, wrap(err, "count the notices of", user)
 }
 
-// Read notes that a person has read some notices. Those that are not there, or were read, stay so.
+// Read marks notices of a user as read. Missing ones and those already read are ignored.
 func (n *Notices) Read(ctx context.Context, tx *sqldb.Tx, user drive.UserID, ids []ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -195,13 +197,13 @@ func (n *Notices) Read(ctx context.Context, tx *sqldb.Tx, user drive.UserID, ids
 	return wrap(err, "note what was read by", user)
 }
 
-// ReadUpTo notes that a person has read a notice and all that are older.
+// ReadUpTo marks a notice of a user and all older ones as read.
 func (n *Notices) ReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.UserID, last ID) error {
 	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id <= ? AND read_at = 0", n.now(), user, last)
 	return wrap(err, "note what was read by", user)
 }
 
-// Purge deletes notices that were kept long enough.
+// Purge deletes notices older than Keep.
 func (n *Notices) Purge(ctx context.Context) error {
 	before := drive.TimeOf(n.opt.Kept().Add(-Keep))
 	for dropped := int64(purgeBatch); dropped >= purgeBatch; {
@@ -216,7 +218,7 @@ func (n *Notices) Purge(ctx context.Context) error {
 	return nil
 }
 
-// Forget deletes what there is of a user.
+// Forget deletes a user's notices and settings.
 func (n *Notices) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	for _, table := range []string{"notices", "notice_people"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", user); err != nil {

@@ -1,5 +1,5 @@
-// Package property keeps what clients of WebDAV say of files and folders, and nobody else
-// understands: dead properties (RFC 4918 §4.1). They go with the node wherever it is moved.
+// Package property stores WebDAV dead properties (RFC 4918 §4.1): values that clients attach to
+// files and folders and that the server does not interpret. They stay with a node when it moves.
 //
 // The package owns the table dav_properties. It reads nodes.
 package property
@@ -12,37 +12,36 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Name is the name of a property: a namespace, which may be empty, and a name in it.
+// Name is a property's namespace, which may be empty, and its local name.
 type Name struct{ Space, Local string }
 
-// Property is what a client has said.
+// Property is a property with its value.
 type Property struct {
 	Name
 
-	Value string // the XML inside the element
+	Value string // inner XML of the element
 }
 
-// Limits. A listing holds the properties of a page in memory, so an account has no more of them
-// than that may be.
+// Limits. A listing holds the properties of a page in memory, so MaxOfAccount bounds that, too.
 const (
-	MaxName      = 255      // bytes of a namespace, and of a name
+	MaxName      = 255      // bytes, of namespace and local name each
 	MaxValue     = 16 << 10 // bytes
-	MaxOfNode    = 100      // properties
-	MaxOfAccount = 16 << 20 // bytes, names included
-	maxPairs     = 100_000  // nodes of a folder that is copied with its properties
-	rowSize      = 100      // bytes that a row takes beside its texts
-	maxIDs       = 500      // nodes in one statement
+	MaxOfNode    = 100      // properties per node
+	MaxOfAccount = 16 << 20 // bytes per account, names included
+	maxPairs     = 100_000  // rows that Copy reads
+	rowSize      = 100      // bytes that a row counts in addition to its texts
+	maxIDs       = 500      // nodes per statement
 
 )
 
-// Change is what a property becomes.
+// Change sets or removes a property.
 type Change struct {
 	Property
 
-	Remove bool // one that is not there is no error
+	Remove bool // removing a missing property is no error
 }
 
-// Find returns the properties of some nodes, those of each in the order of their names.
+// Find returns the properties of nodes by node id, ordered by name.
 func Find(ctx context.Context, q sqldb.Querier, nodes []drive.NodeID) (map[drive.NodeID][]Property, error) {
 	found := map[drive.NodeID][]Property{}
 	for i := 0; i < len(nodes); i += maxIDs {
@@ -73,8 +72,9 @@ func Any(ctx context.Context, q sqldb.Querier, account drive.AccountID) (bool, e
 	return any, nil
 }
 
-// Set changes properties of a node, one after the other. The caller has the lock on the account's
-// ledger. TooLarge {reason: properties}: a name or a value is too long, or there are too many.
+// Set applies changes to a node's properties, in order. The caller holds the lock on the account's
+// ledger. It fails with TooLarge {reason: properties} if a name or value is too long or a limit is
+// exceeded.
 func Set(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, changes []Change) error {
 	for _, c := range changes {
 		if len(c.Space) > MaxName || len(c.Local) > MaxName || len(c.Value) > MaxValue {
@@ -91,11 +91,11 @@ func Set(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.
 			return fmt.Errorf("set a property of node %v: %w", node, err)
 		}
 	}
-	return room(ctx, tx, account, node)
+	return checkLimits(ctx, tx, account, node)
 }
 
-// room refuses what has become too much.
-func room(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
+// checkLimits fails with TooLarge if the node or the account exceeds its limit.
+func checkLimits(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
 	var count, size int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM dav_properties WHERE node_id = ?`, node).Scan(&count)
 	if err == nil {
@@ -112,8 +112,8 @@ func room(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive
 	return nil
 }
 
-// Copy gives a node, and what is below it, the properties of another one and of what has the same
-// names below that. What does not fit any more is not copied.
+// Copy copies the properties of a node to another one, and those of its descendants to descendants
+// with the same relative path. It stops without an error when a limit is reached.
 func Copy(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, from, to drive.NodeID) error {
 	rows, err := tx.Query(ctx, `WITH RECURSIVE pair (a, b, level) AS (
 			SELECT id, (SELECT id FROM nodes WHERE id = ?), 0 FROM nodes WHERE id = ?
@@ -160,7 +160,7 @@ func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	return nil
 }
 
-// Hand gives the properties of nodes to the account that the nodes go to.
+// Hand moves the properties of nodes to the account that the nodes move to.
 func Hand(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, nodes []drive.NodeID) error {
 	if len(nodes) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package star keeps the files and folders that a user has starred. A star is a mark of the user's:
-// nobody else sees it, it gives no right, and it stays while its node is in the trash.
+// Package star stores the files and folders that users have starred. A star is private to its user,
+// gives no access, and stays while its node is in the trash.
 package star
 
 import (
@@ -14,17 +14,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Most is how many stars a user may have: marks, and not a second tree.
+// Most bounds the stars of a user.
 const Most = 1000
 
-// Stars keeps them. It is safe for concurrent use.
+// Stars stores stars. It is safe for concurrent use.
 type Stars struct {
 	db      *sqldb.DB
 	now     func() time.Time
-	orphans sqldb.Orphans // of nodes that were deleted for good
+	orphans sqldb.Orphans // stars of permanently deleted nodes
 }
 
-// New returns the stars of db. now is the clock; nil: time.Now.
+// New returns the stars in db. now is the clock; nil: time.Now.
 func New(db *sqldb.DB, now func() time.Time) *Stars {
 	if now == nil {
 		now = time.Now
@@ -32,8 +32,9 @@ func New(db *sqldb.DB, now func() time.Time) *Stars {
 	return &Stars{db: db, now: now, orphans: sqldb.Orphans{Table: "stars", Key: "node_id", Owner: "node_id", Of: "nodes"}}
 }
 
-// Add stars a node for a user. Repeating it changes nothing. More than Most is TooManyOpen. The
-// user's row is locked, so that two at a time are counted one after the other.
+// Add stars a node for a user. Repeating it changes nothing. It fails with TooManyOpen beyond Most.
+// It locks the user's row, so that concurrent calls are counted correctly. The caller has checked
+// access.
 func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var locked drive.UserID
@@ -55,7 +56,7 @@ func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) e
 	})
 }
 
-// Remove takes a star away, and reports whether there was one.
+// Remove removes a star and reports whether there was one.
 func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID) (bool, error) {
 	var n int64
 	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -65,15 +66,15 @@ func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID
 	return n > 0, err
 }
 
-// IDs lists all that a user has starred, the newest first; of a node that was deleted for good the
-// id may stay for a while.
+// IDs returns the ids of all nodes that a user has starred, newest star first. Ids of permanently
+// deleted nodes may remain until Purge.
 func (s *Stars) IDs(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]drive.NodeID, error) {
 	ids, _, err := s.List(ctx, q, user, "", Most)
 	return ids, err
 }
 
-// List returns a page of what a user has starred, the newest first, and the cursor of the next one,
-// "" at the end. A cursor that List did not make is CursorInvalid.
+// List returns a page of the nodes that a user has starred, newest star first, and the cursor of
+// the next page; "" after the last. It fails with CursorInvalid if the cursor is malformed.
 func (s *Stars) List(ctx context.Context, q sqldb.Querier, user drive.UserID, cursor string, limit int) ([]drive.NodeID, string, error) {
 	before, id, err := parseCursor(cursor)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *Stars) List(ctx context.Context, q sqldb.Querier, user drive.UserID, cu
 	}
 	rows, err := q.Query(ctx, `SELECT node_id, created_at FROM stars WHERE user_id = ? AND created_at <= ? AND (created_at < ? OR node_id < ?)
 		ORDER BY created_at DESC, node_id DESC LIMIT ?`, user, before, before, id, limit+1)
-	all, err := sqldb.Scan(rows, err, func(m *mark, scan func(...any) error) error { return scan(&m.node, &m.at) })
+	all, err := sqldb.Scan(rows, err, func(m *starRow, scan func(...any) error) error { return scan(&m.node, &m.at) })
 	if err != nil {
 		return nil, "", fmt.Errorf("list the stars of %s: %w", user, err)
 	}
@@ -97,13 +98,14 @@ func (s *Stars) List(ctx context.Context, q sqldb.Querier, user drive.UserID, cu
 	return ids, next, nil
 }
 
-// Purge drops the stars of nodes that were deleted for good; it may stop anywhere, and run twice.
+// Purge deletes a batch of stars of permanently deleted nodes. It may be interrupted and run
+// concurrently.
 func (s *Stars) Purge(ctx context.Context) error {
 	_, err := s.orphans.Delete(ctx, s.db)
 	return err
 }
 
-// Forget drops all stars of a user who is about to be purged.
+// Forget deletes all stars of a user.
 func (s *Stars) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM stars WHERE user_id = ?", user); err != nil {
 		return fmt.Errorf("delete the stars of %s: %w", user, err)
@@ -111,17 +113,19 @@ func (s *Stars) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) err
 	return nil
 }
 
-type mark struct {
+// starRow is a star as read for a list.
+type starRow struct {
 	node drive.NodeID
 	at   drive.Time
 }
 
-func (m mark) cursor() string {
+// cursor returns the cursor after the star.
+func (m starRow) cursor() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", int64(m.at), m.node))
 }
 
-// parseCursor returns what comes before everything for the empty cursor: a time after all others,
-// and an id after all others.
+// parseCursor returns the time and node id in a cursor. For the empty cursor both are greater than
+// all others, because lists are descending.
 func parseCursor(text string) (drive.Time, string, error) {
 	if text == "" {
 		return 1 << 62, "~", nil
@@ -141,6 +145,7 @@ func parseCursor(text string) (drive.Time, string, error) {
 	return drive.Time(ms), node, nil
 }
 
+// wrap adds what was attempted, and on which node, to err; nil stays nil.
 func wrap(err error, what string, node drive.NodeID) error {
 	if err != nil {
 		return fmt.Errorf("%s node %s: %w", what, node, err)

@@ -11,21 +11,22 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// OfAccounts notes what is done about logins, tokens and passwords in the activity of whose they
-// are: it is account.Options.Happened.
+// OfAccounts returns a hook for account.Options.Happened that records security events in the
+// activity of the user's account.
 func OfAccounts(log *activity.Log) func(context.Context, *sqldb.Tx, account.Effect) error {
 	var ledger quota.Ledger
 	return func(ctx context.Context, tx *sqldb.Tx, e account.Effect) error {
-		if e.Account.IsZero() { // of a caller on the machine itself, who has none
+		if e.Account.IsZero() { // a local administrator without an account
 			return nil
 		}
-		if err := ledger.Lock(ctx, tx, e.Account); err != nil { // the log asks for it (E2)
+		if err := ledger.Lock(ctx, tx, e.Account); err != nil { // required by the log (E2)
 			return err
 		}
 		return log.Note(tx, activity.Entry{Account: e.Account, Verb: activity.Verb(e.What), By: e.By, Name: e.Name}, dataOf(e))
 	}
 }
 
+// dataOf returns the data of an entry for a security event.
 func dataOf(e account.Effect) map[string]any {
 	data := map[string]any{}
 	if !e.Session.IsZero() {
@@ -43,10 +44,10 @@ func dataOf(e account.Effect) map[string]any {
 	return data
 }
 
-// Of lists what an administrator may see of another user: what happened to the user's account, and
-// nothing of what the user does with files. Errors: Forbidden, NotFound, CursorInvalid.
+// Of lists, for an administrator, the security events of another user's account, without the user's
+// file activity. It fails with Forbidden, NotFound or CursorInvalid.
 func (h *History) Of(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
-	s, err := h.enterAccount(ctx, who, user)
+	s, err := h.authorizeAccount(ctx, who, user)
 	if err != nil {
 		return Page{}, err
 	}
@@ -58,15 +59,16 @@ func (h *History) Of(ctx context.Context, who drive.Who, user drive.UserID, in Q
 	return h.page(ctx, s, in, before, limit)
 }
 
-// enterAccount lets an administrator look at what happened to a user's account.
-func (h *History) enterAccount(ctx context.Context, who drive.Who, user drive.UserID) (seer, error) {
+// authorizeAccount checks that the caller is an administrator and returns a view of the user's
+// account.
+func (h *History) authorizeAccount(ctx context.Context, who drive.Who, user drive.UserID) (viewer, error) {
 	if !who.Admin {
-		return seer{}, drive.Fail(drive.Forbidden)
+		return viewer{}, drive.Fail(drive.Forbidden)
 	}
 	u, err := h.parts.Users.Find(ctx, h.parts.DB, user)
 	if err != nil {
-		return seer{}, err
+		return viewer{}, err
 	}
 	who.User, who.Account, who.Guest = user, u.Account, false
-	return seer{pass: access.Pass{Who: who, Rights: access.All}, all: true}, nil
+	return viewer{pass: access.Pass{Who: who, Rights: access.All}, all: true}, nil
 }

@@ -1,9 +1,10 @@
-// Package history shows what happened to those who may see it: at a file or folder, in a drive or
-// in a space. It writes nothing: entries come from the use cases (package activity).
+// Package history shows activity entries to the users who may see them: of a file or folder, a
+// drive or a space. Except for Downloads and OfAccounts, it writes nothing; package activity stores
+// entries on behalf of the use cases.
 //
-// # Who sees what
+// # Visibility
 //
-// The owner of a drive and the managers of a space see everything there, with the address that it
-// came from. Everybody else sees what was done to nodes that they see now, and who has done it.
-// What was deleted for good is seen by those who see everything.
+// The owner of a drive and the managers of a space see all entries there, with client addresses.
+// Others see the changes of nodes that they can see now, and who made them. Changes of permanently
+// deleted nodes are only visible to users who see everything.
 package history

@@ -18,52 +18,54 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// Bounds of Downloads.
 const (
-	tellEvery   = time.Minute     // between two looks at what was gathered
-	gatherFor   = time.Hour       // what one user downloads of one file within it is one entry
-	maxGathered = 10_000          // files of users that are known at a time, some 3 MB; half as many new ones wake the writer
-	maxOthers   = 1000            // users whose further downloads are counted together, when there are more
-	perEntries  = 200             // entries of one transaction: some 10 ms
-	maxFrom     = 8               // addresses of an entry
-	lastWords   = 5 * time.Second // to tell what is left when the process is being stopped
+	flushInterval     = time.Minute     // between two flushes
+	entryInterval     = time.Hour       // downloads of one file by one user within it are one entry
+	maxTracked        = 10_000          // tracked pairs of file and user, some 3 MB; half as many new ones trigger a flush
+	maxOverflowUsers  = 1000            // users whose further downloads are counted together when maxTracked is reached
+	entriesPerTx      = 200             // entries per transaction: some 10 ms
+	maxAddresses      = 8               // addresses per entry
+	finalFlushTimeout = 5 * time.Second // for the last flush while the process stops
 )
 
-// Downloads gather downloads for the activity log: one entry for a file and a user within a minute,
-// and then one an hour, written beside the requests. A process that dies tells nothing of the last
-// minute, or of the last hour where something was downloaded again and again; what could not be
-// told for certain is told once more. It is safe for concurrent use.
+// Downloads combines downloads for the activity log: one entry per file and user after a minute,
+// then one per hour, written in the background. A crash loses the downloads of the last minute, or
+// of the last hour for repeated ones. An entry whose commit is uncertain is written again. It is
+// safe for concurrent use; a nil Downloads ignores calls.
 type Downloads struct {
 	parts  Parts
 	now    func() time.Time
 	log    *slog.Logger
 	ledger quota.Ledger
-	half   chan struct{} // there is much that is new
+	wake   chan struct{} // signals Run to flush early
 
-	mu     sync.Mutex
-	all    map[download]*times
-	fresh  int // in all: those that have come since the last look
-	others int // in all: those of many files together
-	missed int
+	mu         sync.Mutex
+	all        map[download]*downloadCount
+	unreported int // entries of all added since the last flush
+	overflow   int // entries of all that combine many files
+	// downloads that were not counted
+	dropped int
 }
 
-// download says what belongs to one entry.
+// download is the key of one activity entry.
 type download struct {
 	account drive.AccountID
-	node    drive.NodeID // zero: of many files, or of a zip
-	user    drive.UserID // zero: by a link
+	node    drive.NodeID // zero: many files, or a zip
+	user    drive.UserID // zero: by a signed link
 	head    string
 	name    string // of a zip
 }
 
-// times are the downloads of one entry.
-type times struct {
-	by   drive.Who // the last one
-	n    int
-	from []string
-	told time.Time // the entry before; zero: there was none
+// downloadCount counts the unreported downloads of one key.
+type downloadCount struct {
+	by        drive.Who // actor of the last download
+	n         int
+	from      []string
+	lastEntry time.Time // when the last entry was written; zero: never
 }
 
-// NewDownloads returns a Downloads. Zero now: time.Now; nil log: nobody is told what was left out.
+// NewDownloads returns a Downloads. Nil now: time.Now; nil log: no logging.
 func NewDownloads(parts Parts, now func() time.Time, log *slog.Logger) *Downloads {
 	if now == nil {
 		now = time.Now
@@ -71,15 +73,16 @@ func NewDownloads(parts Parts, now func() time.Time, log *slog.Logger) *Download
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Downloads{parts: parts, now: now, log: log, half: make(chan struct{}, 1), all: map[download]*times{}}
+	return &Downloads{parts: parts, now: now, log: log, wake: make(chan struct{}, 1), all: map[download]*downloadCount{}}
 }
 
-// File notes a download of a file. It writes nothing and waits for nobody.
+// File records a download of a file. It never blocks on the database.
 func (d *Downloads) File(who drive.Who, node drive.NodeID) { d.add(download{node: node}, who) }
 
-// Zip notes a download of a zip: of its files and folders where they are few.
+// Zip records a download of a zip: as downloads of the picked nodes if they are few, else by its
+// name.
 func (d *Downloads) Zip(who drive.Who, name string, picked []drive.NodeID) {
-	if len(picked) == 0 || len(picked) > perEntries {
+	if len(picked) == 0 || len(picked) > entriesPerTx {
 		d.add(download{name: name}, who)
 		return
 	}
@@ -88,11 +91,12 @@ func (d *Downloads) Zip(who drive.Who, name string, picked []drive.NodeID) {
 	}
 }
 
+// add counts one download.
 func (d *Downloads) add(what download, who drive.Who) {
 	if d == nil || who.Account.IsZero() {
 		return
 	}
-	if who.Head == drive.LinkHead { // whoever made the link has not done it
+	if who.Head == drive.LinkHead { // the creator of the link is not the one who downloads
 		who.User, who.Session = drive.UserID{}, drive.SessionID{}
 	}
 	what.account, what.user, what.head = who.Account, who.User, who.Head
@@ -100,145 +104,150 @@ func (d *Downloads) add(what download, who drive.Who) {
 	defer d.mu.Unlock()
 	t := d.all[what]
 	if t == nil {
-		if len(d.all)-d.others >= maxGathered {
-			d.forgetTold()
+		if len(d.all)-d.overflow >= maxTracked {
+			d.evictReported()
 		}
-		if len(d.all)-d.others >= maxGathered {
+		if len(d.all)-d.overflow >= maxTracked {
 			what.node, what.name = drive.NodeID{}, ""
-			if t = d.all[what]; t == nil && d.others >= maxOthers {
-				d.missed++
+			if t = d.all[what]; t == nil && d.overflow >= maxOverflowUsers {
+				d.dropped++
 				return
 			}
 		}
 	}
 	if t == nil {
-		t = &times{}
+		t = &downloadCount{}
 		d.all[what] = t
-		d.fresh++
-		if what.isOthers() {
-			d.others++
+		d.unreported++
+		if what.isOverflow() {
+			d.overflow++
 		}
 	}
 	t.by = who
 	t.count(1, who.Address)
-	if d.fresh >= maxGathered/2 { // not by all: what was told is known for an hour
+	if d.unreported >= maxTracked/2 { // not len(d.all), which includes reported keys for an hour
 		select {
-		case d.half <- struct{}{}:
-		default: // it is told already
+		case d.wake <- struct{}{}:
+		default: // already signaled
 		}
 	}
 }
 
-func (what download) isOthers() bool { return what.node.IsZero() && what.name == "" }
+// isOverflow reports whether the key combines many files.
+func (what download) isOverflow() bool { return what.node.IsZero() && what.name == "" }
 
-func (t *times) count(n int, from ...string) {
+// count adds downloads and their addresses.
+func (t *downloadCount) count(n int, from ...string) {
 	t.n += n
 	for _, address := range from {
-		if address != "" && len(t.from) < maxFrom && !slices.Contains(t.from, address) {
+		if address != "" && len(t.from) < maxAddresses && !slices.Contains(t.from, address) {
 			t.from = append(t.from, address)
 		}
 	}
 }
 
-// forgetTold makes room: what was told and has not happened since is told at once when it does.
-func (d *Downloads) forgetTold() {
+// evictReported evicts keys without unreported downloads; their next download is reported at the
+// next flush.
+func (d *Downloads) evictReported() {
 	for what, t := range d.all {
 		if t.n == 0 {
-			d.forget(what)
+			d.evict(what)
 		}
 	}
 }
 
-func (d *Downloads) forget(what download) {
+// evict deletes a key.
+func (d *Downloads) evict(what download) {
 	delete(d.all, what)
-	if what.isOthers() {
-		d.others--
+	if what.isOverflow() {
+		d.overflow--
 	}
 }
 
-// due is what is told in one entry.
-type due struct {
+// dueEntry is a key with the downloads to report.
+type dueEntry struct {
 	download
-	times
+	downloadCount
 }
 
-// take returns what to tell now, in the order of accounts, and forgets it; last: also what would
-// still be gathered.
-func (d *Downloads) take(now time.Time, last bool) (all []due, missed int) {
+// takeDue removes and returns the entries that are due, ordered by account, and the number of
+// dropped downloads. With last it returns all unreported ones.
+func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, missed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for what, t := range d.all {
-		switch since := now.Sub(t.told); {
-		case !last && !t.told.IsZero() && since >= 0 && since < gatherFor:
+		switch since := now.Sub(t.lastEntry); {
+		case !last && !t.lastEntry.IsZero() && since >= 0 && since < entryInterval:
 		case t.n == 0:
-			d.forget(what)
+			d.evict(what)
 		default:
-			all = append(all, due{what, *t})
-			*t = times{told: now}
+			all = append(all, dueEntry{what, *t})
+			*t = downloadCount{lastEntry: now}
 		}
 	}
-	slices.SortFunc(all, func(a, b due) int { return bytes.Compare(a.account[:], b.account[:]) })
-	missed, d.missed, d.fresh = d.missed, 0, 0
+	slices.SortFunc(all, func(a, b dueEntry) int { return bytes.Compare(a.account[:], b.account[:]) })
+	missed, d.dropped, d.unreported = d.dropped, 0, 0
 	return all, missed
 }
 
-// giveBack takes up again what could not be told.
-func (d *Downloads) giveBack(all []due) {
+// restore puts back entries that could not be written.
+func (d *Downloads) restore(all []dueEntry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range all {
 		t := d.all[one.download]
 		if t == nil {
-			if t = (&times{}); one.isOthers() {
-				d.others++
+			if t = (&downloadCount{}); one.isOverflow() {
+				d.overflow++
 			}
 			d.all[one.download] = t
 		}
 		if t.n == 0 {
 			t.by = one.by
 		}
-		t.told = time.Time{}
+		t.lastEntry = time.Time{}
 		t.count(one.n, one.from...)
 	}
 }
 
-// Run tells of downloads until ctx ends, and then once more.
+// Run writes entries every minute until ctx ends, and then once more.
 func (d *Downloads) Run(ctx context.Context) error {
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for {
 		select {
 		case <-ctx.Done():
-			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout)
 			defer cancel()
-			if err := d.tell(after, true); err != nil {
-				d.log.WarnContext(ctx, "downloads could not be noted and are lost: the process ends", "error", err)
+			if err := d.flush(after, true); err != nil {
+				d.log.WarnContext(ctx, "downloads could not be recorded as activity and are lost: the process is stopping", "error", err)
 			}
 			return nil
 		case <-tick.C:
-		case <-d.half:
+		case <-d.wake:
 		}
-		outage.Note(ctx, d.log, "downloads could not be noted; they will be", d.Tell(ctx))
+		outage.Note(ctx, d.log, "downloads could not be recorded as activity; retrying in a minute", d.Tell(ctx))
 	}
 }
 
-// Tell writes entries of what was gathered. What cannot be written is kept.
-func (d *Downloads) Tell(ctx context.Context) error { return d.tell(ctx, false) }
+// Tell writes the entries that are due. Entries that cannot be written are kept for the next call.
+func (d *Downloads) Tell(ctx context.Context) error { return d.flush(ctx, false) }
 
-func (d *Downloads) tell(ctx context.Context, last bool) error {
-	all, missed := d.take(d.now(), last)
+// flush is Tell; with last it writes all unreported downloads.
+func (d *Downloads) flush(ctx context.Context, last bool) error {
+	all, missed := d.takeDue(d.now(), last)
 	if missed > 0 {
-		d.log.WarnContext(ctx, "there were downloads by more users than are noted", "not_noted", missed)
+		d.log.WarnContext(ctx, "too many users are downloading; some downloads are not recorded as activity", "not_noted", missed)
 	}
 	var failed []error
 	for len(all) > 0 {
 		n := 1
-		for n < min(len(all), perEntries) && all[n].account == all[0].account {
+		for n < min(len(all), entriesPerTx) && all[n].account == all[0].account {
 			n++
 		}
 		if err := d.write(ctx, all[:n]); err != nil {
-			d.giveBack(all[:n])
+			d.restore(all[:n])
 			failed = append(failed, err)
 		}
 		all = all[n:]
@@ -246,8 +255,8 @@ func (d *Downloads) tell(ctx context.Context, last bool) error {
 	return errors.Join(failed...)
 }
 
-// write tells of downloads of one account, unless it was deleted since.
-func (d *Downloads) write(ctx context.Context, some []due) error {
+// write writes entries of one account. A deleted account is ignored.
+func (d *Downloads) write(ctx context.Context, some []dueEntry) error {
 	account := some[0].account
 	ids := make([]drive.NodeID, 0, len(some))
 	for _, one := range some {
@@ -258,7 +267,7 @@ func (d *Downloads) write(ctx context.Context, some []due) error {
 	nodes, err := tree.ByID(ctx, d.parts.Tree, d.parts.DB.For(account), ids...)
 	if err == nil {
 		err = d.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-			if err := d.ledger.Lock(ctx, tx, account); err != nil { // the log asks for it (E2)
+			if err := d.ledger.Lock(ctx, tx, account); err != nil { // required by the log (E2)
 				return err
 			}
 			for _, one := range some {
@@ -278,8 +287,9 @@ func (d *Downloads) write(ctx context.Context, some []due) error {
 	return nil
 }
 
-// entry is how it is told of a node as it is now; of one that was deleted since only its id.
-func (one due) entry(n tree.Node) activity.Entry {
+// entry returns the activity entry, with the current folder and name of node n; zero n: the node
+// was deleted.
+func (one dueEntry) entry(n tree.Node) activity.Entry {
 	by := drive.Who{User: one.by.User, Session: one.by.Session, Head: one.by.Head, Address: one.by.Address}
 	e := activity.Entry{Account: one.account, Verb: activity.DownloadBegun, By: by, Node: one.node, Name: one.name}
 	if !n.ID.IsZero() {
@@ -288,12 +298,13 @@ func (one due) entry(n tree.Node) activity.Entry {
 	return e
 }
 
-func (one due) data() map[string]any {
+// data returns the data of the entry.
+func (one dueEntry) data() map[string]any {
 	data := map[string]any{"times": one.n}
 	if len(one.from) > 1 {
 		data["from"] = one.from
 	}
-	if one.isOthers() {
+	if one.isOverflow() {
 		data["files"] = "many"
 	}
 	return data

@@ -9,59 +9,59 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Export is all of a list, the oldest entry first, read in pieces. It is for one goroutine. Each
-// piece asks once more whether the caller may see it, so it ends with an error where a role does.
+// Export reads all entries of a list in pieces, oldest first. It is for use by one goroutine. Each
+// piece authorizes the caller again, so an export fails when access ends.
 type Export struct {
-	enter func(context.Context) (seer, error)
-	read  func(context.Context, seer, activity.Position) (some []activity.Entry, more bool, err error)
-	h     *History
-	in    Query
-	at    activity.Position
+	authorize func(context.Context) (viewer, error)
+	read      func(context.Context, viewer, activity.Position) (some []activity.Entry, more bool, err error)
+	h         *History
+	in        Query
+	at        activity.Position
 }
 
 // exportPage is how many entries one statement of an export reads.
 const exportPage = 500
 
-// Export begins an export of what List lists, after the entry with the id after (empty: from the
-// first one on), up to what there is when it comes to its end. Errors: those of List, CursorInvalid
-// for an id that was not given out by the same account, and Gone when entries after it may have
-// been purged.
+// Export starts an export of the entries that List lists, after the entry with the event id after
+// (empty: from the first), up to the newest. It fails like List, with CursorInvalid for an id that
+// is not of this account, and with Gone if entries after it may have been purged.
 func (h *History) Export(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	e := &Export{h: h, in: in}
-	e.enter = func(ctx context.Context) (seer, error) { return h.enter(ctx, who, in) }
-	e.read = e.ofAccount
-	return e, e.begin(ctx, after)
+	e.authorize = func(ctx context.Context) (viewer, error) { return h.authorize(ctx, who, in) }
+	e.read = e.readAccount
+	return e, e.start(ctx, after)
 }
 
-// ExportOf is Export of what Of lists.
+// ExportOf is Export for the entries that Of lists.
 func (h *History) ExportOf(ctx context.Context, who drive.Who, user drive.UserID, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
-	e.enter = func(ctx context.Context) (seer, error) { return h.enterAccount(ctx, who, user) }
-	e.read = e.ofAccount
-	return e, e.begin(ctx, after)
+	e.authorize = func(ctx context.Context) (viewer, error) { return h.authorizeAccount(ctx, who, user) }
+	e.read = e.readAccount
+	return e, e.start(ctx, after)
 }
 
-// ExportAll is ExportOf for all users together. Where several instances write, it ends a minute
-// ago: only then is nothing between two entries still on its way. Errors: those of Export, and
-// Forbidden.
+// ExportAll is ExportOf for all users together. With several instances it ends a minute before now,
+// because later entries may still be uncommitted. It fails like Export, and with Forbidden unless
+// the caller is an administrator.
 func (h *History) ExportAll(ctx context.Context, who drive.Who, in Query, after string) (*Export, error) {
 	in.security, in.Node, in.Place = true, drive.NodeID{}, ""
 	e := &Export{h: h, in: in}
-	e.enter = func(context.Context) (seer, error) {
+	e.authorize = func(context.Context) (viewer, error) {
 		if !who.Admin {
-			return seer{}, drive.Fail(drive.Forbidden)
+			return viewer{}, drive.Fail(drive.Forbidden)
 		}
-		return seer{pass: access.Pass{Who: drive.Who{User: who.User}, Rights: access.All}, all: true, every: true}, nil
+		return viewer{pass: access.Pass{Who: drive.Who{User: who.User}, Rights: access.All}, all: true, allAccounts: true}, nil
 	}
-	e.read = func(ctx context.Context, _ seer, at activity.Position) ([]activity.Entry, bool, error) {
+	e.read = func(ctx context.Context, _ viewer, at activity.Position) ([]activity.Entry, bool, error) {
 		return h.parts.Log.AfterAll(ctx, h.parts.DB, at, exportPage)
 	}
-	return e, e.begin(ctx, after)
+	return e, e.start(ctx, after)
 }
 
-func (e *Export) begin(ctx context.Context, after string) error {
-	s, err := e.enter(ctx)
+// start authorizes the caller and finds the first position.
+func (e *Export) start(ctx context.Context, after string) error {
+	s, err := e.authorize(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,15 +69,16 @@ func (e *Export) begin(ctx context.Context, after string) error {
 	return err
 }
 
-// querier is where the entries are read that somebody may see.
-func (h *History) querier(s seer) sqldb.Querier {
-	if s.every {
+// querier returns the database from which the entries of v are read.
+func (h *History) querier(s viewer) sqldb.Querier {
+	if s.allAccounts {
 		return h.parts.DB
 	}
 	return h.parts.DB.For(s.pass.Who.Account)
 }
 
-func (e *Export) ofAccount(ctx context.Context, s seer, at activity.Position) (some []activity.Entry, more bool, err error) {
+// readAccount reads the next entries of one account or node.
+func (e *Export) readAccount(ctx context.Context, s viewer, at activity.Position) (some []activity.Entry, more bool, err error) {
 	if q := e.h.querier(s); e.in.Node.IsZero() {
 		some, err = e.h.parts.Log.After(ctx, q, s.pass.Who.Account, at, exportPage)
 	} else {
@@ -86,10 +87,9 @@ func (e *Export) ofAccount(ctx context.Context, s seer, at activity.Position) (s
 	return some, len(some) == exportPage, err
 }
 
-// Next returns the next piece. It may be empty before the end: more says whether there is another
-// one.
+// Next returns the next piece, which may be empty; more tells whether there is another one.
 func (e *Export) Next(ctx context.Context) (items []Happened, more bool, err error) {
-	s, err := e.enter(ctx)
+	s, err := e.authorize(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Parts are what the use cases are composed of.
+// Parts are the components that History uses.
 type Parts struct {
 	DB     *sqldb.DB
 	Log    *activity.Log
@@ -31,88 +31,88 @@ type History struct{ parts Parts }
 // New returns a History.
 func New(parts Parts) *History { return &History{parts} }
 
-// Query says what is asked for.
+// Query selects entries.
 type Query struct {
-	Node   drive.NodeID // and what lies in it directly; zero: all of a place
+	Node   drive.NodeID // this node and its direct children; zero: all of Place
 	Place  string       // a space; empty: the caller's own drive
-	Types  []string     // verbs, such as node.moved, or what they begin with: node; none: what activity.Matches says
+	Types  []string     // verbs such as node.moved, or prefixes such as node; none: see activity.Matches
 	Cursor string
 	Limit  int
 
-	security bool // only what activity.Security names
+	security bool // only the types in activity.Security
 }
 
-// Happened is an entry as it is shown.
+// Happened is an activity entry as the API shows it.
 type Happened struct {
-	ID      string          `json:"id"` // that of the event, too
+	ID      string          `json:"id"` // the event id
 	At      drive.Time      `json:"at"`
 	Type    activity.Verb   `json:"type"`
-	By      *Person         `json:"by"`                // null: the program itself, or somebody without an account
-	Head    string          `json:"head,omitempty"`    // how it came: api, tus, draft
-	Address string          `json:"address,omitempty"` // where it came from
+	By      *Person         `json:"by"`                // null: the server, or a person without an account
+	Head    string          `json:"head,omitempty"`    // the protocol used: api, tus, draft
+	Address string          `json:"address,omitempty"` // of the client
 	Account drive.AccountID `json:"account_id"`
-	Node    *drive.NodeID   `json:"node_id"`   // null: it is about no node
-	Folder  *drive.NodeID   `json:"folder_id"` // that the node was in
+	Node    *drive.NodeID   `json:"node_id"`   // null: not about a node
+	Folder  *drive.NodeID   `json:"folder_id"` // the node's folder at that time
 	Name    string          `json:"name"`
-	Path    string          `json:"path"` // where the node is now; empty: it is not there, or seen from another place
+	Path    string          `json:"path"` // current path of the node; empty: deleted, or not below a place of the caller
 	Data    json.RawMessage `json:"data"`
-	Restore Restore         `json:"restore,omitempty"` // what takes it back
+	Restore Restore         `json:"restore,omitempty"` // how to undo the change; empty: not possible
 }
 
-// Person is who did something.
+// Person is the user who made a change.
 type Person struct {
 	ID   drive.UserID `json:"id"`
 	Name string       `json:"name"`
 }
 
-// Restore says what can be taken back.
+// Restore names a way to undo a change.
 type Restore string
 
-// What can be taken back, and how.
+// The ways to undo a change.
 const (
 	FromTrash   Restore = "trash"   // POST /nodes/{node_id}/restore
 	ToVersion   Restore = "version" // the file's versions: data.was_version
 	ToItsFolder Restore = "move"    // PATCH /nodes/{node_id} with data.was_folder and data.was_name
 )
 
-// Page is a page of entries, the newest first.
+// Page is a page of entries, newest first.
 type Page struct {
 	Items      []Happened `json:"items"`
 	NextCursor *string    `json:"next_cursor"`
 }
 
-// maxLooked is how many entries one page looks at. One that finds few of the types asked for is
-// short, or empty, and has a next one all the same.
-const maxLooked = 4000
+// maxScanned bounds the entries that one page reads. If few of them match, the page is short, or
+// empty, and still has a next cursor.
+const maxScanned = 4000
 
-// lookAtOnce is how many entries one statement reads at least, however few are asked for: of rare
-// types a page looks at many.
-const lookAtOnce = 200
+// minRead is the minimum number of entries that one statement reads, because a page of rare types
+// reads many.
+const minRead = 200
 
-// seer is what of an account the caller may see.
-type seer struct {
+// viewer is the part of an account that a caller may see.
+type viewer struct {
 	pass access.Pass
 	lens access.Lens
-	all  bool // everything
+	all  bool // everything in the account
 
-	every bool // of all accounts
+	allAccounts bool // everything in all accounts
 }
 
-// List returns a page of what happened. Errors: NotFound for what the caller may not see, or that
-// never was, and CursorInvalid.
+// List returns a page of entries. It fails with NotFound if the caller may not see the node or
+// place, and with CursorInvalid.
 func (h *History) List(ctx context.Context, who drive.Who, in Query) (Page, error) {
 	limit, before, err := in.page()
 	if err != nil {
 		return Page{}, err
 	}
-	s, err := h.enter(ctx, who, in)
+	s, err := h.authorize(ctx, who, in)
 	if err != nil {
 		return Page{}, err
 	}
 	return h.page(ctx, s, in, before, limit)
 }
 
-// page reads how many entries are asked for, and before which position; zero: from the newest.
+// page returns the page's limit and the position before which it starts; zero: from the newest.
 func (in Query) page() (limit int, before activity.Position, err error) {
 	if limit, err = tree.CheckLimit(in.Limit); err != nil || in.Cursor == "" {
 		return limit, 0, err
@@ -124,13 +124,14 @@ func (in Query) page() (limit int, before activity.Position, err error) {
 	return limit, activity.Position(n), nil
 }
 
-// enter lets the caller look at what is asked for.
-func (h *History) enter(ctx context.Context, who drive.Who, in Query) (s seer, err error) {
+// authorize checks that the caller may see the entries of a query and returns the caller's view.
+// The owner may query a deleted node.
+func (h *History) authorize(ctx context.Context, who drive.Who, in Query) (s viewer, err error) {
 	db := h.parts.DB
 	switch {
 	case !in.Node.IsZero():
 		s.pass, err = h.parts.Access.Enter(ctx, db, who, in.Node, access.Look)
-		if drive.IsKind(err, drive.NotFound) { // it may have been in the caller's own drive
+		if drive.IsKind(err, drive.NotFound) { // possibly a deleted node of the caller's own drive
 			own, failed := h.parts.Log.At(ctx, db, in.Node, 0, 1)
 			if failed == nil && len(own) > 0 && own[0].Account == who.Account {
 				s.pass, err = access.Pass{Who: who, Rights: access.All}, nil
@@ -139,7 +140,7 @@ func (h *History) enter(ctx context.Context, who drive.Who, in Query) (s seer, e
 	case in.Place == "":
 		s.pass = access.Pass{Who: who, Rights: access.All}
 	default:
-		s.pass, err = h.enterSpace(ctx, who, in.Place)
+		s.pass, err = h.authorizeSpace(ctx, who, in.Place)
 	}
 	if err != nil {
 		return s, err
@@ -151,7 +152,8 @@ func (h *History) enter(ctx context.Context, who drive.Who, in Query) (s seer, e
 	return s, err
 }
 
-func (h *History) enterSpace(ctx context.Context, who drive.Who, place string) (access.Pass, error) {
+// authorizeSpace authorizes the caller at the root of a space.
+func (h *History) authorizeSpace(ctx context.Context, who drive.Who, place string) (access.Pass, error) {
 	to, err := h.parts.Access.Find(ctx, h.parts.DB, who, drive.Address{Place: place})
 	if err != nil {
 		return access.Pass{}, err
@@ -163,13 +165,13 @@ func (h *History) enterSpace(ctx context.Context, who drive.Who, place string) (
 	return h.parts.Access.Enter(ctx, h.parts.DB, who, root, access.List)
 }
 
-// page reads until there is enough, or enough was looked at.
-func (h *History) page(ctx context.Context, s seer, in Query, before activity.Position, limit int) (Page, error) {
+// page reads entries until limit are visible or maxScanned were read.
+func (h *History) page(ctx context.Context, s viewer, in Query, before activity.Position, limit int) (Page, error) {
 	q := h.parts.DB.For(s.pass.Who.Account)
 	p := Page{Items: []Happened{}}
 	var entries []activity.Entry
-	size := max(limit+1, lookAtOnce)
-	for looked := 0; looked < maxLooked; {
+	size := max(limit+1, minRead)
+	for looked := 0; looked < maxScanned; {
 		some, err := h.read(ctx, q, s, in, before, size)
 		if err != nil {
 			return p, err
@@ -201,19 +203,20 @@ func (h *History) page(ctx context.Context, s seer, in Query, before activity.Po
 	return p, err
 }
 
-func (h *History) read(ctx context.Context, q sqldb.Querier, s seer, in Query, before activity.Position, limit int) ([]activity.Entry, error) {
+// read returns up to limit entries of the query before a position, newest first.
+func (h *History) read(ctx context.Context, q sqldb.Querier, s viewer, in Query, before activity.Position, limit int) ([]activity.Entry, error) {
 	if in.Node.IsZero() {
 		return h.parts.Log.Of(ctx, q, s.pass.Who.Account, before, limit)
 	}
 	return h.parts.Log.At(ctx, q, in.Node, before, limit)
 }
 
-// visible leaves of entries what is asked for and the caller may see.
-func (h *History) visible(ctx context.Context, q sqldb.Querier, s seer, in Query, all []activity.Entry) ([]activity.Entry, error) {
+// visible returns the entries that match the query and that the caller may see.
+func (h *History) visible(ctx context.Context, q sqldb.Querier, s viewer, in Query, all []activity.Entry) ([]activity.Entry, error) {
 	var wanted []activity.Entry
 	var nodes []drive.NodeID
 	for _, e := range all {
-		if !s.every && e.Account != s.pass.Who.Account || !activity.Matches(e.Verb, in.Types) {
+		if !s.allAccounts && e.Account != s.pass.Who.Account || !activity.Matches(e.Verb, in.Types) {
 			continue
 		}
 		if in.security && !activity.Matches(e.Verb, activity.Security()) {

@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/domain/activity"
 )
 
-// Hint says that something happened, and where: whoever wants to know what asks.
+// Hint tells that something happened in an account, without details; the client then reads what it
+// needs.
 type Hint struct {
 	Account drive.AccountID `json:"account_id" doc:"the drive or space that it happened in"`
 	Kinds   []string        `json:"kinds" doc:"what it was about: what types begin with, such as node; access: what is shared with the caller, or what the caller may do there, is different"`
@@ -24,68 +25,70 @@ type Hint struct {
 }
 
 const (
-	hintPage     = 200              // entries that are read at once
-	hintPages    = 5                // pages for one hint, of what a guest sees
-	mostFolders  = 50               // of a hint
-	mostSources  = 200              // accounts that one listener hears of
-	lookAgain    = 30 * time.Second // how often it is looked which accounts these are, where anybody's roles have changed
-	resumeBehind = 1000             // positions: entries of different accounts do not commit in the order of their numbers
+	hintPage        = 200              // entries read at once
+	hintPages       = 5                // pages read for one hint of a guest
+	maxFolders      = 50               // folders in a hint
+	maxSources      = 200              // accounts per listener
+	refreshInterval = 30 * time.Second // minimum time between two lookups of the sources, which happen after grants have changed
+	resumeMargin    = 1000             // positions to go back when resuming, because entries of different accounts do not commit in numeric order
 )
 
-// Listener waits for what happens where its caller may see it. It is for one goroutine. It keeps a
-// position for each account, and nothing of what happened.
+// Listener waits for entries that its caller may see. It is for use by one goroutine. It stores a
+// position per account and no entries.
 type Listener struct {
-	h       *History
-	who     drive.Who
-	watch   *activity.Watch
-	sources map[drive.AccountID]*source
-	top     activity.Position
-	stamp   access.Stamp // for which the sources were looked up
-	known   bool
-	looked  time.Time
+	h           *History
+	who         drive.Who
+	watch       *activity.Watch
+	sources     map[drive.AccountID]*source
+	position    activity.Position
+	stamp       access.Stamp // epoch in which the sources were looked up
+	stampKnown  bool
+	refreshedAt time.Time
 }
 
-// source is an account that a listener hears of.
+// source is an account that a listener watches.
 type source struct {
-	seer  seer
-	told  view         // of which the caller has heard
-	node  drive.NodeID // by which the caller gets in
-	at    activity.Position
-	stamp access.Stamp
-	fresh bool // the seer holds for the stamp
+	viewer     viewer
+	reported   view         // access that the client knows of
+	node       drive.NodeID // node that gives the caller access; zero: the caller's own drive
+	at         activity.Position
+	stamp      access.Stamp // epoch in which viewer was determined
+	stampKnown bool         // stamp is valid
 }
 
-// view is what a caller sees of an account, and may do there.
+// view summarizes what a caller may see and do in an account.
 type view struct {
 	all    bool
 	rights access.Right
 	lens   string
 }
 
+// view returns the current view of the source.
 func (s *source) view() view {
-	return view{s.seer.all, s.seer.pass.Rights, s.seer.lens.Sum()}
+	return view{s.viewer.all, s.viewer.pass.Rights, s.viewer.lens.Sum()}
 }
 
-// Listen begins to listen. after is what Cursor said before, or empty. reset says that it is not
-// known what happened since then: whoever listens looks at everything. Close must follow.
+// Listen starts to listen. after is a former Listener.Cursor, or empty. It returns hints for
+// entries since then. If reset is true, that is unknown, and the client must read everything again.
+// The caller must call Close.
 func (h *History) Listen(ctx context.Context, who drive.Who, after string) (l *Listener, hints []Hint, reset bool, err error) {
 	l = &Listener{h: h, who: who, sources: map[drive.AccountID]*source{}}
 	oldest, newest, err := h.parts.Log.Span(ctx, h.parts.DB)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	l.top = newest
-	if _, err := l.look(ctx); err != nil {
+	l.position = newest
+	if _, err := l.refreshSources(ctx); err != nil {
 		return nil, nil, false, err
 	}
 	if after == "" {
 		return l, nil, false, nil
 	}
-	from, ok := heardUpTo(after)
+	from, ok := parseListenCursor(after)
 	if !ok || from > newest || from < oldest-1 || newest-from > hintPage*hintPages {
 		return l, nil, true, nil
 	}
-	from = max(0, from-resumeBehind)
+	from = max(0, from-resumeMargin)
 	for id, s := range l.sources {
 		s.at = min(s.at, from)
 		hint, err := l.read(ctx, id, s)
@@ -98,36 +101,36 @@ func (h *History) Listen(ctx context.Context, who drive.Who, after string) (l *L
 	return l, hints, false, nil
 }
 
-// heardUpTo reads what Cursor says.
-func heardUpTo(cursor string) (activity.Position, bool) {
+// parseListenCursor parses the result of Listener.Cursor.
+func parseListenCursor(cursor string) (activity.Position, bool) {
 	n, err := strconv.ParseInt(cursor, 10, 64)
 	return activity.Position(n), err == nil && n >= 0
 }
 
-// Close ends the listening.
+// Close stops listening.
 func (l *Listener) Close() { l.watch.Close() }
 
-// Ready gets a value when Next has something to look at.
+// Ready receives a value when Next has new entries.
 func (l *Listener) Ready() <-chan struct{} { return l.watch.Ready }
 
-// Cursor is how far the listener has heard: what Listen takes up again.
-func (l *Listener) Cursor() string { return strconv.FormatInt(int64(l.top), 10) }
+// Cursor returns the position from which Listen can resume.
+func (l *Listener) Cursor() string { return strconv.FormatInt(int64(l.position), 10) }
 
-// Next returns what happened since it was called last. It is called when Ready says so, and now and
-// then: what others share with the caller is noticed then.
+// Next returns hints for entries since its last call. Call it when Ready receives a value, and also
+// periodically: only then does it notice new shares.
 func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 	dirty := l.watch.Take()
-	if now, known := l.h.parts.Access.Stamp(); (!known || !l.known || now != l.stamp) && time.Since(l.looked) >= lookAgain {
-		other, err := l.look(ctx)
+	if now, known := l.h.parts.Access.Stamp(); (!known || !l.stampKnown || now != l.stamp) && time.Since(l.refreshedAt) >= refreshInterval {
+		other, err := l.refreshSources(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if other {
-			hints = append(hints, l.otherAccess())
+			hints = append(hints, l.accessHint())
 		}
 	}
-	for id, s := range l.sources { // a role that ends by its time changes nothing that is noticed
-		if s.isOver() && !slices.Contains(dirty, id) {
+	for id, s := range l.sources { // an expiring role causes no notification
+		if s.hasExpired() && !slices.Contains(dirty, id) {
 			dirty = append(dirty, id)
 		}
 	}
@@ -145,22 +148,22 @@ func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 	return hints, nil
 }
 
-// look finds out which accounts the caller may see something of, and reports whether that is
-// different from what it was.
-func (l *Listener) look(ctx context.Context) (other bool, err error) {
-	stamp, known := l.h.parts.Access.Stamp() // before it is asked
-	found := map[drive.AccountID]*source{l.who.Account: {seer: seer{pass: access.Pass{Who: l.who, Rights: access.All}, all: true}}}
+// refreshSources looks up the accounts of which the caller may see something, and reports whether
+// access has changed.
+func (l *Listener) refreshSources(ctx context.Context) (other bool, err error) {
+	stamp, known := l.h.parts.Access.Stamp() // before the lookup
+	found := map[drive.AccountID]*source{l.who.Account: {viewer: viewer{pass: access.Pass{Who: l.who, Rights: access.All}, all: true}}}
 	db := l.h.parts.DB
 	spaces, err := l.h.parts.Access.ListMemberships(ctx, db, l.who.User)
 	if err != nil {
 		return false, err
 	}
 	add := func(account drive.AccountID, node drive.NodeID) error {
-		if found[account] != nil || len(found) >= mostSources {
+		if found[account] != nil || len(found) >= maxSources {
 			return nil
 		}
 		s := &source{node: node}
-		in, err := l.enter(ctx, s)
+		in, err := l.authorize(ctx, s)
 		if err == nil && in {
 			found[account] = s
 		}
@@ -171,7 +174,7 @@ func (l *Listener) look(ctx context.Context) (other bool, err error) {
 			return false, err
 		}
 	}
-	mounts, err := l.h.parts.Access.ListMine(ctx, db, l.who.User, drive.NodeID{}, mostSources, true)
+	mounts, err := l.h.parts.Access.ListMine(ctx, db, l.who.User, drive.NodeID{}, maxSources, true)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +183,7 @@ func (l *Listener) look(ctx context.Context) (other bool, err error) {
 			return false, err
 		}
 	}
-	// First who wakes, then from where on: what is committed between the two is read twice at most.
+	// Watch before reading the positions: entries in between are read twice at most.
 	watch := l.h.parts.Log.Watch(slices.Collect(maps.Keys(found))...)
 	heads, err := l.h.parts.Log.Heads(ctx, db, slices.Collect(maps.Keys(found)))
 	if err != nil {
@@ -191,15 +194,15 @@ func (l *Listener) look(ctx context.Context) (other bool, err error) {
 		if s.at = heads[id]; l.sources[id] != nil {
 			s.at = l.sources[id].at
 		}
-		s.told = s.view()
-		other = other || l.sources[id] == nil || l.sources[id].told != s.told
+		s.reported = s.view()
+		other = other || l.sources[id] == nil || l.sources[id].reported != s.reported
 	}
 	other = other || len(found) != len(l.sources)
 	if l.watch != nil {
 		l.watch.Close()
 	}
-	l.watch, l.sources, l.stamp, l.known, l.looked = watch, found, stamp, known, time.Now()
-	for id, s := range found { // what came between the two watches
+	l.watch, l.sources, l.stamp, l.stampKnown, l.refreshedAt = watch, found, stamp, known, time.Now()
+	for id, s := range found { // entries committed between the old and the new watch
 		if heads[id] > s.at {
 			watch.Wake(id)
 		}
@@ -207,12 +210,12 @@ func (l *Listener) look(ctx context.Context) (other bool, err error) {
 	return other, nil
 }
 
-// enter asks what the caller sees by way of a source; false: nothing any more.
-func (l *Listener) enter(ctx context.Context, s *source) (bool, error) {
-	if s.node.IsZero() { // one's own drive
+// authorize determines what the caller sees through a source; false: nothing any more.
+func (l *Listener) authorize(ctx context.Context, s *source) (bool, error) {
+	if s.node.IsZero() { // the caller's own drive
 		return true, nil
 	}
-	s.stamp, s.fresh = l.h.parts.Access.Stamp()
+	s.stamp, s.stampKnown = l.h.parts.Access.Stamp()
 	pass, err := l.h.parts.Access.Enter(ctx, l.h.parts.DB, l.who, s.node, access.Look)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return false, nil
@@ -220,22 +223,22 @@ func (l *Listener) enter(ctx context.Context, s *source) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.seer = seer{pass: pass, all: !pass.Who.Guest || pass.All}
-	if !s.seer.all {
-		s.seer.lens, err = l.h.parts.Access.Lens(ctx, l.h.parts.DB, pass)
+	s.viewer = viewer{pass: pass, all: !pass.Who.Guest || pass.All}
+	if !s.viewer.all {
+		s.viewer.lens, err = l.h.parts.Access.Lens(ctx, l.h.parts.DB, pass)
 	}
 	return true, err
 }
 
-// isOver reports whether a role that lets the caller see has come to its end, which no change
-// tells.
-func (s *source) isOver() bool {
-	until := s.seer.pass.Until
+// hasExpired reports whether the caller's role has expired, which causes no notification.
+func (s *source) hasExpired() bool {
+	until := s.viewer.pass.Until
 	return until != 0 && until <= drive.TimeOf(time.Now())
 }
 
-// hinted are the kinds that hints tell of: all but uploads and downloads, of which there are many.
-func hinted() (kinds []string) {
+// hintKinds returns the kinds that hints report: all except uploads and downloads, which are
+// frequent.
+func hintKinds() (kinds []string) {
 	for _, v := range activity.Verbs() {
 		kind, _, _ := strings.Cut(string(v), ".")
 		if kind != "upload" && kind != "download" && !slices.Contains(kinds, kind) {
@@ -245,25 +248,25 @@ func hinted() (kinds []string) {
 	return kinds
 }
 
-// read makes a hint of what happened in an account since the position of its source, if the caller
-// may see anything of it.
+// read returns hints for entries of an account since the source's position. It first checks access
+// again if that may have changed.
 func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source) (hints []Hint, err error) {
-	if now, known := l.h.parts.Access.Stamp(); !known || !s.fresh || now != s.stamp || s.isOver() {
-		in, err := l.enter(ctx, s)
+	if now, known := l.h.parts.Access.Stamp(); !known || !s.stampKnown || now != s.stamp || s.hasExpired() {
+		in, err := l.authorize(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		if !in { // by this way; there may be another one
+		if !in { // no access through this node; another one may give access
 			delete(l.sources, account)
-			l.known = false
-			return []Hint{l.otherAccess()}, nil
+			l.stampKnown = false
+			return []Hint{l.accessHint()}, nil
 		}
-		if now := s.view(); now != s.told {
-			s.told = now
-			hints = append(hints, l.otherAccess())
+		if now := s.view(); now != s.reported {
+			s.reported = now
+			hints = append(hints, l.accessHint())
 		}
 	}
-	h := gathered{hint: Hint{Account: account}}
+	h := hintBuilder{hint: Hint{Account: account}}
 	q := l.h.parts.DB.For(account)
 	for range hintPages {
 		some, err := l.h.parts.Log.After(ctx, q, account, s.at, hintPage)
@@ -273,7 +276,7 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 		if len(some) > 0 {
 			s.at = some[len(some)-1].ID
 		}
-		seen, err := l.h.visible(ctx, q, s.seer, Query{Types: hinted()}, some)
+		seen, err := l.h.visible(ctx, q, s.viewer, Query{Types: hintKinds()}, some)
 		if err != nil {
 			return nil, err
 		}
@@ -283,37 +286,38 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 		if len(some) < hintPage {
 			break
 		}
-		if s.seer.all { // the rest would say no more than that it is much
+		if s.viewer.all { // more entries would only add that there are many
 			h.hint.Many = true
 			if s.at, err = l.h.parts.Log.Head(ctx, q, account); err != nil {
 				return nil, err
 			}
 			break
 		}
-		l.watch.Wake(account) // the rest, if there is any, is for the next time
+		l.watch.Wake(account) // the next call reads the rest
 	}
-	l.top = max(l.top, s.at)
-	return append(hints, h.done()...), nil
+	l.position = max(l.position, s.at)
+	return append(hints, h.build()...), nil
 }
 
-// otherAccess is the hint that the caller may see or do something else than before.
-func (l *Listener) otherAccess() Hint {
+// accessHint returns the hint that the caller's access has changed.
+func (l *Listener) accessHint() Hint {
 	return Hint{Account: l.who.Account, Kinds: []string{"access"}, Folders: []drive.NodeID{}}
 }
 
-// gathered is a hint in the making.
-type gathered struct {
+// hintBuilder accumulates one hint.
+type hintBuilder struct {
 	hint Hint
 	any  bool
 }
 
-func (g *gathered) add(ctx context.Context, l *Listener, s *source, seen []activity.Entry) error {
+// add adds visible entries, with the folders that the caller may see.
+func (b *hintBuilder) add(ctx context.Context, l *Listener, s *source, seen []activity.Entry) error {
 	var in []drive.NodeID
 	for _, e := range seen {
-		g.any = true
+		b.any = true
 		kind, _, _ := strings.Cut(string(e.Verb), ".")
-		if !slices.Contains(g.hint.Kinds, kind) {
-			g.hint.Kinds = append(g.hint.Kinds, kind)
+		if !slices.Contains(b.hint.Kinds, kind) {
+			b.hint.Kinds = append(b.hint.Kinds, kind)
 		}
 		var data struct {
 			WasFolder drive.NodeID `json:"was_folder"`
@@ -327,30 +331,31 @@ func (g *gathered) add(ctx context.Context, l *Listener, s *source, seen []activ
 			}
 		}
 	}
-	if !s.seer.all && len(in) > 0 { // where a folder lies that is shared is not the guest's to know
-		spots, err := s.seer.lens.Spots(ctx, l.h.parts.DB.For(g.hint.Account), in)
+	if !s.viewer.all && len(in) > 0 { // a guest may not learn where a shared folder is
+		spots, err := s.viewer.lens.Spots(ctx, l.h.parts.DB.For(b.hint.Account), in)
 		if err != nil {
 			return err
 		}
 		in = slices.DeleteFunc(in, func(id drive.NodeID) bool { return !spots[id].Seen })
 	}
 	for _, id := range in {
-		if !slices.Contains(g.hint.Folders, id) {
-			g.hint.Folders = append(g.hint.Folders, id)
+		if !slices.Contains(b.hint.Folders, id) {
+			b.hint.Folders = append(b.hint.Folders, id)
 		}
 	}
 	return nil
 }
 
-func (g *gathered) done() []Hint {
-	if !g.any && !g.hint.Many {
+// build returns the hint; nothing if no entry was added.
+func (b *hintBuilder) build() []Hint {
+	if !b.any && !b.hint.Many {
 		return nil
 	}
-	if len(g.hint.Folders) > mostFolders {
-		g.hint.Many = true
+	if len(b.hint.Folders) > maxFolders {
+		b.hint.Many = true
 	}
-	if g.hint.Many || g.hint.Folders == nil {
-		g.hint.Folders = []drive.NodeID{}
+	if b.hint.Many || b.hint.Folders == nil {
+		b.hint.Folders = []drive.NodeID{}
 	}
-	return []Hint{g.hint}
+	return []Hint{b.hint}
 }

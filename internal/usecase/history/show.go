@@ -11,26 +11,28 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// surroundings are what a page of entries needs to be shown, read once for all of them.
-type surroundings struct {
+// pageData holds the users, nodes and locations that a page of entries refers to, each read once.
+type pageData struct {
 	names map[drive.UserID]string
 	nodes map[drive.NodeID]tree.Node
 	spots map[drive.NodeID]tree.Spot
 }
 
-func (h *History) show(ctx context.Context, q sqldb.Querier, s seer, entries []activity.Entry) ([]Happened, error) {
-	around, err := h.look(ctx, q, entries)
+// show returns the API form of entries.
+func (h *History) show(ctx context.Context, q sqldb.Querier, s viewer, entries []activity.Entry) ([]Happened, error) {
+	around, err := h.loadPageData(ctx, q, entries)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]Happened, len(entries))
 	for i, e := range entries {
-		items[i] = around.item(s, e)
+		items[i] = around.happened(s, e)
 	}
 	return items, nil
 }
 
-func (h *History) look(ctx context.Context, q sqldb.Querier, entries []activity.Entry) (around surroundings, err error) {
+// loadPageData reads the data for entries with few statements.
+func (h *History) loadPageData(ctx context.Context, q sqldb.Querier, entries []activity.Entry) (around pageData, err error) {
 	users, nodes := map[drive.UserID]bool{}, map[drive.NodeID]bool{}
 	for _, e := range entries {
 		users[e.By.User], nodes[e.Node] = true, true
@@ -51,6 +53,7 @@ func (h *History) look(ctx context.Context, q sqldb.Querier, entries []activity.
 	return around, err
 }
 
+// keys returns the keys of a set.
 func keys[K comparable](set map[K]bool) []K {
 	all := make([]K, 0, len(set))
 	for k := range set {
@@ -59,10 +62,11 @@ func keys[K comparable](set map[K]bool) []K {
 	return all
 }
 
-func (a surroundings) item(s seer, e activity.Entry) Happened {
+// happened returns the API form of one entry.
+func (d pageData) happened(s viewer, e activity.Entry) Happened {
 	it := Happened{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
 	if !e.By.User.IsZero() {
-		it.By = &Person{e.By.User, a.names[e.By.User]}
+		it.By = &Person{e.By.User, d.names[e.By.User]}
 	}
 	if s.all {
 		it.Head, it.Address = e.By.Head, e.By.Address
@@ -74,19 +78,19 @@ func (a surroundings) item(s seer, e activity.Entry) Happened {
 	if !e.Folder.IsZero() {
 		it.Folder = &e.Folder
 	}
-	n, there := a.nodes[e.Node]
-	folder, placed := a.spots[n.Parent]
+	n, there := d.nodes[e.Node]
+	folder, placed := d.spots[n.Parent]
 	switch {
 	case !there:
 		return it
 	case n.IsRoot():
-		it.Path = a.path(s, drive.Path{})
+		it.Path = d.path(s, drive.Path{})
 		return it
 	case !placed || !n.Operation.IsZero():
 		return it
 	}
 	if n.Trashed == 0 && folder.Trashed == 0 {
-		it.Path = a.path(s, append(append(drive.Path{}, folder.Path...), n.Name))
+		it.Path = d.path(s, append(append(drive.Path{}, folder.Path...), n.Name))
 	}
 	if s.pass.Rights.Has(access.Change) {
 		it.Restore = restoreOf(e, n, folder.Trashed != 0)
@@ -94,9 +98,9 @@ func (a surroundings) item(s seer, e activity.Entry) Happened {
 	return it
 }
 
-// path is the address of a node as the caller may know it: below the root of their drive, or of the
-// space that they are a member of.
-func (a surroundings) path(s seer, p drive.Path) string {
+// path returns the address of a path as the caller may know it: in the caller's own drive or in a
+// space; "" elsewhere.
+func (d pageData) path(s viewer, p drive.Path) string {
 	switch {
 	case !s.pass.Who.Guest:
 		return p.String()
@@ -106,7 +110,8 @@ func (a surroundings) path(s seer, p drive.Path) string {
 	return ""
 }
 
-// restoreOf says whether, and how, what an entry tells of can be taken back as the node is now.
+// restoreOf returns how the change of an entry can be undone in the node's current state; above
+// tells that a folder above the node is trashed.
 func restoreOf(e activity.Entry, n tree.Node, above bool) Restore {
 	var was struct {
 		Version drive.VersionID `json:"was_version"`

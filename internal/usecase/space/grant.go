@@ -11,31 +11,33 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Principal names who gets a role: by id, or a name whatever its case.
+// Principal identifies the recipient of a role, by id or by name (ignoring case).
 type Principal struct {
 	Kind access.Kind
 	ID   drive.PrincipalID
 	Name string // instead of ID
 }
 
-// NewGrant describes a role to be given.
+// NewGrant describes a role to give.
 type NewGrant struct {
 	Node  drive.NodeID
 	To    Principal
 	Role  access.Role
 	Note  string
-	Life  time.Duration // zero: for ever
-	Until drive.Time    // when it ends, instead of Life; zero: Life says it
-	Admin bool          // the caller acts as an administrator, for a space whose managers are gone
+	Life  time.Duration // zero: see Until
+	Until drive.Time    // expiry, unless Life is set; zero: it does not expire
+	Admin bool          // the caller acts as an administrator, for a space without managers
 }
 
-// Grant gives a principal a role at a node, in the place of the one that it has there. Managers
-// may, and the owner of the drive; nobody gives what is theirs for a time for longer than that.
-// Errors: NotFound, Forbidden, BadRequest {field user or group: there is no such one; field
-// expires_in: longer than the caller's own role}, WrongState {state: last-manager}.
+// Grant gives a principal a role at a node, replacing the one it has there. The caller must be a
+// manager or own the drive, and cannot give a role for longer than the caller's own right lasts.
+// hook runs at the end of the transaction.
+//
+// Errors: NotFound, Forbidden, BadRequest (field user or group: unknown principal; field
+// expires_in: longer than the caller's right), WrongState {state: last-manager}.
 func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hook[access.Grant]) (g access.Grant, err error) {
 	err = s.writeAt(ctx, who, in.Node, in.Admin, func(ctx context.Context, tx *sqldb.Tx) error {
-		m, err := s.mayGrant(ctx, tx, who, in.Node, in.Admin)
+		m, err := s.authorizeGrant(ctx, tx, who, in.Node, in.Admin)
 		if err != nil {
 			return err
 		}
@@ -47,7 +49,7 @@ func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hoo
 		if g.Expires = in.Until; in.Life > 0 {
 			g.Expires = drive.TimeOf(s.opt.Now()).Add(in.Life)
 		}
-		if g, err = s.set(ctx, tx, m, g); err != nil {
+		if g, err = s.setGrant(ctx, tx, m, g); err != nil {
 			return err
 		}
 		return hook.run(ctx, tx, g)
@@ -55,33 +57,35 @@ func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hoo
 	return g, err
 }
 
-// set gives a role at a node by a mandate.
-func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Grant) (access.Grant, error) {
-	if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
+// setGrant stores a grant, records it as activity and notifies the principal. right limits its
+// expiry.
+func (s *Spaces) setGrant(ctx context.Context, tx *sqldb.Tx, m grantRight, g access.Grant) (access.Grant, error) {
+	if err := m.checkExpiry(g, drive.TimeOf(s.opt.Now())); err != nil {
 		return g, err
 	}
-	if err := s.mayGiveTo(ctx, tx, m.node, g); err != nil {
+	if err := s.checkOutward(ctx, tx, m.node, g); err != nil {
 		return g, err
 	}
-	was, err := s.lasting(ctx, tx, g.Node, g.Principal)
+	was, err := s.findActive(ctx, tx, g.Node, g.Principal)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return g, err
 	}
-	err = s.keepingManaged(ctx, tx, m.node, func() (err error) {
+	err = s.keepManager(ctx, tx, m.node, func() (err error) {
 		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
 			return err
 		}
-		if err := s.tellGrant(ctx, tx, m.node, was, g); err != nil {
+		if err := s.notifyGrant(ctx, tx, m.node, was, g); err != nil {
 			return err
 		}
-		return s.noteGrant(tx, activity.GrantSet, m.node, g)
+		return s.logGrant(tx, activity.GrantSet, m.node, g)
 	})
 	return g, err
 }
 
-// mayGiveTo refuses a role below the root of a space to somebody who is no member, where nobody may
-// give one: it would give nothing. What somebody has there can be made less.
-func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, g access.Grant) error {
+// checkOutward fails with Forbidden {reason: outward} for a role below the root of a space, to a
+// principal who is not a member, if the space shares with members only. Reducing an existing role
+// is allowed.
+func (s *Spaces) checkOutward(ctx context.Context, q sqldb.Querier, n tree.Node, g access.Grant) error {
 	if n.IsRoot() || g.Role == access.None {
 		return nil
 	}
@@ -106,23 +110,23 @@ func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, g 
 	return err
 }
 
-// mandate is somebody's right to give and take roles at a node.
-type mandate struct {
-	node  tree.Node
-	until drive.Time // when it ends; zero: never
+// grantRight is a caller's right to change the grants at a node.
+type grantRight struct {
+	node    tree.Node
+	expires drive.Time // zero: never
 }
 
-// lasts refuses a role that outlives the right of who gives it. One that gives nothing may.
-func (m mandate) lasts(g access.Grant, now drive.Time) error {
-	if m.until == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= m.until {
+// checkExpiry fails with BadRequest if a grant outlasts the caller's right. The role None may.
+func (m grantRight) checkExpiry(g access.Grant, now drive.Time) error {
+	if m.expires == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= m.expires {
 		return nil
 	}
-	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, m.until.Sub(now))/time.Second))
+	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, m.expires.Sub(now))/time.Second))
 }
 
-// mayGrant finds a node whose grants the caller may change. Nobody is given all of a personal
-// drive.
-func (s *Spaces) mayGrant(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, admin bool) (m mandate, err error) {
+// authorizeGrant checks that the caller may change the grants at a node; with admin, an
+// administrator may at the root of any space. The root of a personal drive is BadRequest.
+func (s *Spaces) authorizeGrant(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, admin bool) (m grantRight, err error) {
 	var account drive.AccountID
 	p, err := s.parts.Access.Enter(ctx, q, who, id, access.SetAccess)
 	switch {
@@ -135,7 +139,7 @@ func (s *Spaces) mayGrant(ctx context.Context, q sqldb.Querier, who drive.Who, i
 	default:
 		account = p.Who.Account
 		if p.Until != 0 {
-			m.until, err = s.parts.Access.Lasts(ctx, q, who, id, access.Manage)
+			m.expires, err = s.parts.Access.Lasts(ctx, q, who, id, access.Manage)
 		}
 	}
 	if err == nil {
@@ -148,19 +152,20 @@ func (s *Spaces) mayGrant(ctx context.Context, q sqldb.Querier, who drive.Who, i
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
 	}
-	if admin && who.Admin { // who could give it to themselves
-		m.until = 0
+	if admin && who.Admin { // an administrator could give themselves the role
+		m.expires = 0
 	}
 	return m, err
 }
 
-// spaceOf returns the space whose root a node is.
+// spaceOf returns the account of the space with a root node, or NotFound.
 func (s *Spaces) spaceOf(ctx context.Context, q sqldb.Querier, root drive.NodeID) (drive.AccountID, error) {
 	one, err := s.parts.Access.FindSpaceByRoot(ctx, q, root)
 	return one.ID, err
 }
 
-// principal finds whom a request names.
+// principal returns the id of the principal that a request names. It fails with BadRequest if the
+// name is unknown.
 func (s *Spaces) principal(ctx context.Context, q sqldb.Querier, p Principal) (drive.PrincipalID, error) {
 	if p.Name == "" {
 		return p.ID, nil
@@ -181,9 +186,9 @@ func (s *Spaces) principal(ctx context.Context, q sqldb.Querier, p Principal) (d
 	return id, err
 }
 
-// keepingManaged runs a change of the grants at a node, and refuses one that takes the last manager
-// from a space. A space that has none, because its managers have left, may be changed.
-func (s *Spaces) keepingManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node, change func() error) error {
+// keepManager runs a change of the grants at a node and fails with WrongState {state: last-manager}
+// if it removes the last manager of a space. A space that already has no manager may be changed.
+func (s *Spaces) keepManager(ctx context.Context, tx *sqldb.Tx, n tree.Node, change func() error) error {
 	if !n.IsRoot() {
 		return change()
 	}
@@ -201,32 +206,33 @@ func (s *Spaces) keepingManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node, 
 	return err
 }
 
-// Ungrant takes a principal's role at a node away: managers may, and everybody their own, which is
-// to leave. One that is not there is no error.
+// Ungrant revokes a principal's role at a node. Managers may revoke any, and users their own
+// (leave). A missing role is no error. It fails with WrongState {state: last-manager}.
 func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, principal drive.PrincipalID, admin bool) error {
 	return s.writeAt(ctx, who, node, admin, func(ctx context.Context, tx *sqldb.Tx) error {
-		m, err := s.mayGrant(ctx, tx, who, node, admin)
+		m, err := s.authorizeGrant(ctx, tx, who, node, admin)
 		if drive.IsKind(err, drive.Forbidden, drive.NotFound) && principal == drive.PrincipalID(who.User) {
 			return s.leave(ctx, tx, who, node)
 		}
 		if err != nil {
 			return err
 		}
-		return s.keepingManaged(ctx, tx, m.node, func() error {
+		return s.keepManager(ctx, tx, m.node, func() error {
 			was, taken, err := s.parts.Access.Take(ctx, tx, node, principal)
 			if err != nil || !taken {
 				return err
 			}
-			if err := s.tellGrant(ctx, tx, m.node, was, access.Grant{By: who.User}); err != nil {
+			if err := s.notifyGrant(ctx, tx, m.node, was, access.Grant{By: who.User}); err != nil {
 				return err
 			}
-			return s.noteGrant(tx, activity.GrantTaken, m.node, was)
+			return s.logGrant(tx, activity.GrantTaken, m.node, was)
 		})
 	})
 }
 
-// leave is Ungrant of one's own role. A role that narrows is not one's own to shake off, neither
-// while the space is archived, where nothing but seeing is left of any role.
+// leave revokes the caller's own role. It fails with Forbidden if the caller would gain rights by
+// that, because the role narrows one from above; the rights are compared as if the space were not
+// archived.
 func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node drive.NodeID) error {
 	p, err := s.parts.Access.At(ctx, tx, who, node)
 	if err != nil {
@@ -240,13 +246,13 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 	if err != nil {
 		return err
 	}
-	return s.keepingManaged(ctx, tx, n, func() error {
+	return s.keepManager(ctx, tx, n, func() error {
 		was, taken, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User))
 		if err != nil {
 			return err
 		}
 		if taken {
-			if err := s.noteGrant(tx, activity.GrantTaken, n, was); err != nil {
+			if err := s.logGrant(tx, activity.GrantTaken, n, was); err != nil {
 				return err
 			}
 		}
@@ -258,18 +264,18 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 	})
 }
 
-// maxPanel is how many grants of all folders above the list of who has access shows.
-const maxPanel = 1000
+// maxPanelGrants bounds the grants in a Panel.
+const maxPanelGrants = 1000
 
-// Panel is who has access to a node.
+// Panel lists who has access to a node.
 type Panel struct {
-	Owner  string         // the user whose drive it is in; empty: it is in a space
-	Grants []access.Above // the nearest first
+	Owner  string         // user who owns the drive; empty: the node is in a space
+	Grants []access.Above // nearest first
 	Rights access.Right   // of the caller
 }
 
-// Access tells who has access to a node, and where each right comes from. A guest is told of those
-// folders alone that they see.
+// Access returns who has access to a node and at which folder each role was given. A guest only
+// gets grants at folders that the guest sees.
 func (s *Spaces) Access(ctx context.Context, who drive.Who, node drive.NodeID) (Panel, error) {
 	p, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess)
 	if err != nil {
@@ -280,14 +286,15 @@ func (s *Spaces) Access(ctx context.Context, who drive.Who, node drive.NodeID) (
 		most = p.Level
 	}
 	panel := Panel{Rights: p.Rights}
-	if panel.Grants, err = s.parts.Access.ListUp(ctx, s.parts.DB, node, most, maxPanel); err != nil {
+	if panel.Grants, err = s.parts.Access.ListUp(ctx, s.parts.DB, node, most, maxPanelGrants); err != nil {
 		return Panel{}, err
 	}
 	panel.Owner, err = s.parts.Access.Owner(ctx, s.parts.DB, p.Who.Account)
 	return panel, err
 }
 
-// Members lists the grants at one node, a page of them.
+// Members lists a page of the grants at one node, ordered by principal id. An administrator may
+// list them for the root of any space.
 func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, after drive.PrincipalID, limit int) ([]access.Grant, error) {
 	if _, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess); err != nil && !who.Admin {
 		return nil, err
@@ -299,42 +306,44 @@ func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, 
 	return s.parts.Access.ListAt(ctx, s.parts.DB, node, after, limit)
 }
 
-// Shared is a node that is shared by name.
+// Shared is a node shared by name.
 type Shared struct {
 	access.Mount
 
+	// zero: the node is trashed or deleted
 	Item tree.Node
-	Path string // of what the caller shares; of what is shared with the caller, its address
+	Path string // of a share by the caller: the path; of a share with the caller: its address
 }
 
-// SetMount renames or hides something that is shared with the caller, for the caller alone.
+// SetMount renames or hides a node shared with the caller, for the caller only. It fails like
+// access.SetMount.
 func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID, c access.MountChange) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return s.parts.Access.SetMount(ctx, tx, who.User, node, c)
 	})
 }
 
-// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids;
-// what the caller has hidden only when hidden is set.
+// WithMe lists nodes shared with the caller, without spaces, ordered by node id; hidden ones only
+// if hidden is set.
 func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
 	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit, hidden)
 	if err != nil {
 		return nil, err
 	}
-	return s.items(ctx, all, true)
+	return s.sharedItems(ctx, all, true)
 }
 
-// ByMe lists what the caller shares of their own drive, a grant each.
+// ByMe lists what the caller shares of the caller's own drive, one entry per grant.
 func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
 	grants, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
 	if err != nil {
 		return nil, err
 	}
-	return s.items(ctx, mounts(grants), false)
+	return s.sharedItems(ctx, toMounts(grants), false)
 }
 
-// ByMeIn is ByMe of what is in a folder of the caller's own drive, without what is below that: up
-// to limit of it. In another folder there is nothing of theirs.
+// ByMeIn is ByMe for up to limit grants at the direct children of a folder. For a folder outside of
+// the caller's own drive it returns nothing.
 func (s *Spaces) ByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
 	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
@@ -346,10 +355,11 @@ func (s *Spaces) ByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID,
 	if err != nil {
 		return nil, err
 	}
-	return s.items(ctx, mounts(grants), false)
+	return s.sharedItems(ctx, toMounts(grants), false)
 }
 
-func mounts(grants []access.Grant) []access.Mount {
+// toMounts wraps grants in mounts.
+func toMounts(grants []access.Grant) []access.Mount {
 	all := make([]access.Mount, len(grants))
 	for i, g := range grants {
 		all[i] = access.Mount{Grant: g}
@@ -357,9 +367,9 @@ func mounts(grants []access.Grant) []access.Mount {
 	return all
 }
 
-// items finds the nodes of grants. Those in the trash, or gone, stay in the list without a name: a
-// page is never short because of them.
-func (s *Spaces) items(ctx context.Context, all []access.Mount, asGuest bool) ([]Shared, error) {
+// sharedItems adds nodes and paths to mounts. Trashed and deleted nodes stay in the list without a
+// name, so that pages keep their length.
+func (s *Spaces) sharedItems(ctx context.Context, all []access.Mount, asGuest bool) ([]Shared, error) {
 	ids := make([]drive.NodeID, len(all))
 	for i, g := range all {
 		ids[i] = g.Node
@@ -393,8 +403,8 @@ func (s *Spaces) items(ctx context.Context, all []access.Mount, asGuest bool) ([
 	return shared, nil
 }
 
-// noteGrant notes that a role at a node was given or taken.
-func (s *Spaces) noteGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g access.Grant) error {
+// logGrant records that a role at a node was given or revoked.
+func (s *Spaces) logGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g access.Grant) error {
 	data := map[string]any{"principal": g.Principal, "kind": g.Kind, "name": g.Name, "role": g.Role}
 	if g.Expires != 0 {
 		data["expires_at"] = g.Expires

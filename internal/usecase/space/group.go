@@ -11,9 +11,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// CreateGroup makes a group. Administrators may; so with all that changes one.
+// CreateGroup creates a group. Only administrators may change groups; others get Forbidden. It
+// fails with NameTaken.
 func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, hook Hook[access.Team]) (t access.Team, err error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return t, err
 	}
 	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -25,9 +26,9 @@ func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, ho
 	return t, err
 }
 
-// RenameGroup gives a group another name.
+// RenameGroup renames a group. It fails like CreateGroup, and with NotFound.
 func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupID, name string) (t access.Team, err error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return t, err
 	}
 	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -37,23 +38,24 @@ func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupI
 	return t, err
 }
 
-// DeleteGroup deletes a group, and takes its roles away. WrongState {state: last-manager, name}: a
-// space would be left without a manager.
+// DeleteGroup deletes a group and revokes its roles. It fails with WrongState {state: last-manager,
+// name} if a space would lose its last manager.
 func (s *Spaces) DeleteGroup(ctx context.Context, who drive.Who, id drive.GroupID) error {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return err
 	}
-	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.tellMembers(ctx, tx, who, id); err != nil {
+	return s.shrinkGroup(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.notifyMembers(ctx, tx, who, id); err != nil {
 			return err
 		}
 		return s.parts.Access.DeleteGroup(ctx, tx, id)
 	})
 }
 
-// shrink runs a change by which a group gets smaller, unless a space loses its last manager by it.
-// The locks on the spaces' ledgers make it take turns with whatever else takes managers from them.
-func (s *Spaces) shrink(ctx context.Context, id drive.GroupID, change func(context.Context, *sqldb.Tx) error) error {
+// shrinkGroup runs a change that removes members from a group and fails with WrongState if a space
+// loses its last manager. It locks the ledgers of the spaces that the group manages, which
+// serializes other changes of their managers.
+func (s *Spaces) shrinkGroup(ctx context.Context, id drive.GroupID, change func(context.Context, *sqldb.Tx) error) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := s.parts.Access.LockGroup(ctx, tx, id); err != nil {
 			return err
@@ -63,7 +65,7 @@ func (s *Spaces) shrink(ctx context.Context, id drive.GroupID, change func(conte
 			return err
 		}
 		var had []access.Space
-		for _, one := range managed { // in the order of their ids: so the locks do not cross
+		for _, one := range managed { // ordered by id, to avoid deadlocks
 			if err := s.parts.Ledger.Lock(ctx, tx, one.ID); err != nil {
 				return err
 			}
@@ -89,62 +91,63 @@ func (s *Spaces) shrink(ctx context.Context, id drive.GroupID, change func(conte
 	})
 }
 
-// FindGroup returns a group, for administrators.
+// FindGroup returns a group to an administrator; NotFound.
 func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID) (access.Team, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return access.Team{}, err
 	}
 	return s.parts.Access.FindGroup(ctx, s.parts.DB, id)
 }
 
-// FindGroupByName returns the group of that name, whatever its case, for administrators.
+// FindGroupByName returns the group with a name, ignoring case, to an administrator; NotFound.
 func (s *Spaces) FindGroupByName(ctx context.Context, who drive.Who, name string) (access.Team, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return access.Team{}, err
 	}
 	return s.parts.Access.FindGroupByName(ctx, s.parts.DB, name)
 }
 
-// IsMember reports whether a user is in a group, for administrators.
+// IsMember reports to an administrator whether a user is in a group.
 func (s *Spaces) IsMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) (bool, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return false, err
 	}
 	return s.parts.Access.IsInGroup(ctx, s.parts.DB, id, user)
 }
 
-// ListGroups returns a page of groups by name, and the cursor of the next one.
+// ListGroups returns a page of groups by name to an administrator, and the cursor of the next page;
+// "" after the last.
 func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.Team, string, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return nil, "", err
 	}
 	return s.parts.Access.ListGroups(ctx, s.parts.DB, "", cursor, limit)
 }
 
-// AddMember puts a user into a group.
+// AddMember adds a user to a group, as an administrator, and notifies the user.
 func (s *Spaces) AddMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return err
 	}
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return s.tellingMember(ctx, tx, member{who, id, user}, func() error { return s.parts.Access.AddMember(ctx, tx, id, user) })
+		return s.changeMembership(ctx, tx, membershipChange{who, id, user}, func() error { return s.parts.Access.AddMember(ctx, tx, id, user) })
 	})
 }
 
-// RemoveMember takes a user out of a group. WrongState {state: last-manager, name}: a space would
-// be left without a manager.
+// RemoveMember removes a user from a group, as an administrator, and notifies the user. It fails
+// with WrongState {state: last-manager, name} if a space would lose its last manager.
 func (s *Spaces) RemoveMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return err
 	}
-	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
-		return s.tellingMember(ctx, tx, member{who, id, user}, func() error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
+	return s.shrinkGroup(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.changeMembership(ctx, tx, membershipChange{who, id, user}, func() error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
 	})
 }
 
-// ListMembers lists the users of a group.
+// ListMembers lists the users in a group after the given one, by id, to an administrator.
 func (s *Spaces) ListMembers(ctx context.Context, who drive.Who, id drive.GroupID, after drive.UserID, limit int) ([]access.Person, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return nil, err
 	}
 	if _, err := s.parts.Access.FindGroup(ctx, s.parts.DB, id); err != nil {
@@ -153,31 +156,30 @@ func (s *Spaces) ListMembers(ctx context.Context, who drive.Who, id drive.GroupI
 	return s.parts.Access.ListMembers(ctx, s.parts.DB, id, after, limit)
 }
 
-// Limits of the search for whom to share with: enough to find somebody whom one knows, too little
-// to copy the directory.
+// Bounds of Search: enough to find a known user, too little to copy the directory.
 const (
 	minPrefix = 2 // characters
 	maxFound  = 10
 
-	// What somebody who types needs, and far below what it takes to try all beginnings.
-	searchesAtOnce = 30
-	searchEvery    = 2 * time.Second
+	// Enough for a user who types, and far too little to enumerate all prefixes.
+	searchBurst    = 30
+	searchInterval = 2 * time.Second
 )
 
-// Found is somebody to share with.
+// Found is a user or group found by Search.
 type Found struct {
 	Kind access.Kind
 	ID   drive.PrincipalID
 	Name string
 }
 
-// Search looks for people and groups whose name begins with some characters, at least two: the
-// first 10 by name. Rate: the caller has asked too often.
+// Search returns the first 10 users and groups, by name, whose name starts with prefix (at least
+// two characters; else BadRequest). It fails with Rate if the caller searches too often.
 func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Found, error) {
 	if len([]rune(prefix)) < minPrefix {
 		return nil, drive.Bad("q", drive.Malformed, "expected", "at least two characters")
 	}
-	if err := s.searches.take(who.User, s.opt.Now()); err != nil {
+	if err := s.searches.allow(who.User, s.opt.Now()); err != nil {
 		return nil, err
 	}
 	people, err := s.parts.Access.ListPeople(ctx, s.parts.DB, prefix, maxFound+1)

@@ -14,32 +14,32 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Mounted is what is shared with somebody, under the name that it has where things are found by
-// paths: no two have the same, whatever their case.
+// Mounted is a node shared with the caller, with its name for path-based clients. Names are unique,
+// ignoring case.
 type Mounted struct {
 	Shared
 
 	As drive.Name
 }
 
-// listed is how many shares one statement of a listing by names reads.
-const listed = 5000
+// mountsPerPage is how many shares one page of the listing reads.
+const mountsPerPage = 5000
 
-// Mounted lists all that is shared with the caller by name and that they see, spaces excepted, in
-// the order of the names. What the caller calls it is its name, else what its owner calls it. Where
-// another one has that name, it gets the end of its id. A name is kept from the first listing on: a
-// client takes another name for a deletion, so none changes because of what comes, goes or happens
-// beside it.
+// Mounted lists all nodes shared with the caller by name and visible to the caller, without spaces,
+// ordered by name. The name is the caller's alias, else the node's name. If another mount has that
+// name, a suffix of the id is appended. The first listing stores the names, so that later changes
+// of other mounts rename nothing: a client would take a new name for a deletion. It fails with
+// Unavailable if concurrent requests keep changing the names.
 func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) {
 	for range 5 {
-		all, err := s.mounts(ctx, who)
+		all, err := s.listMounts(ctx, who)
 		if err != nil {
 			return nil, err
 		}
-		kept, err := s.keepNames(ctx, who.User, all, nameMounts(all))
+		kept, err := s.storeNames(ctx, who.User, all, nameMounts(all))
 		if drive.IsKind(err, drive.DiskFull, drive.Unavailable) {
-			// They are the same the next time, unless an older one of that name comes before
-			// it, and are kept then: what is there can be listed while nothing can be written.
+			// Read-only database: return the names without storing them. The next listing computes
+			// the same names, unless an older mount with the same name appears before it.
 			kept, err = true, nil
 		}
 		if err != nil {
@@ -48,30 +48,30 @@ func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) 
 		if kept {
 			slices.SortFunc(all, func(a, b Mounted) int { return cmp.Compare(a.As, b.As) })
 			return all, nil
-		} // another request has named them meanwhile, from what it saw
+		} // another request changed the names meanwhile: start over
 	}
 	return nil, drive.Fail(drive.Unavailable)
 }
 
-// MountedAs is the one of Mounted that has a name; NotFound. It reads that one alone where the name
-// was kept, which a listing does, and is right yet; else it lists all, if anything is called so.
+// MountedAs returns the entry of Mounted with a name, or NotFound. It reads only that mount if its
+// stored name is valid, and lists all mounts otherwise, if any could have the name.
 func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) (Mounted, error) {
 	named, err := s.parts.Access.ListNamed(ctx, s.parts.DB, who.User, string(name))
 	if err != nil {
 		return Mounted{}, err
 	}
-	items, err := s.items(ctx, named, true)
+	items, err := s.sharedItems(ctx, named, true)
 	if err != nil {
 		return Mounted{}, err
 	}
 	if len(items) == 1 {
 		m := Mounted{Shared: items[0], As: name}
-		if kept, has := m.kept(); m.isListed() && has && kept == name {
+		if kept, has := m.storedName(); m.isListed() && has && kept == name {
 			return m, nil
 		}
 	}
-	if len(name) <= drive.MaxNameBytes-utf8.UTFMax { // else it may be an own name that with has cut
-		called, err := access.Called(ctx, s.parts.DB, who.User, ownNames(name)...)
+	if len(name) <= drive.MaxNameBytes-utf8.UTFMax { // else it may be a base name that nameWithSuffix has shortened
+		called, err := access.Called(ctx, s.parts.DB, who.User, baseNames(name)...)
 		if err == nil && !called {
 			err = drive.Fail(drive.NotFound)
 		}
@@ -91,8 +91,8 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 	return Mounted{}, drive.Fail(drive.NotFound)
 }
 
-// HideFromGroup takes out of the caller's sight what a group of theirs was given at a node.
-// NotFound: they are not in the group, or it was given nothing there.
+// HideFromGroup hides, from the caller only, a node that was shared with a group. It fails with
+// NotFound if the caller is not in the group or the node is not shared with the caller.
 func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.NodeID, group drive.GroupID) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		in, err := access.IsIn(ctx, tx, group, who.User)
@@ -107,10 +107,10 @@ func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.No
 	})
 }
 
-// isListed reports whether the caller sees it.
+// isListed reports whether the node exists and the caller may see it.
 func (m *Mounted) isListed() bool { return m.Item.Name != "" && m.Role.Rights().Has(access.See) }
 
-// HasMounts reports whether Mounted lists anything, without reading all of it.
+// HasMounts reports whether Mounted returns any entry, without reading all.
 func (s *Spaces) HasMounts(ctx context.Context, who drive.Who) (has bool, err error) {
 	const few = 20
 	err = s.eachMount(ctx, who, few, func(Mounted) bool {
@@ -120,17 +120,17 @@ func (s *Spaces) HasMounts(ctx context.Context, who drive.Who) (has bool, err er
 	return has, err
 }
 
-// mounts are what Mounted lists, without names.
-func (s *Spaces) mounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
-	err = s.eachMount(ctx, who, listed, func(m Mounted) bool {
+// listMounts returns the entries of Mounted without names.
+func (s *Spaces) listMounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
+	err = s.eachMount(ctx, who, mountsPerPage, func(m Mounted) bool {
 		all = append(all, m)
 		return true
 	})
 	return all, err
 }
 
-// eachMount calls fn with what Mounted lists, without names, until fn returns false. It reads pages
-// of so many.
+// eachMount calls fn with the entries of Mounted, without names, until fn returns false. page is
+// the number of shares per read.
 func (s *Spaces) eachMount(ctx context.Context, who drive.Who, page int, fn func(Mounted) bool) error {
 	for after := (drive.NodeID{}); ; {
 		some, err := s.WithMe(ctx, who, after, page, false)
@@ -149,13 +149,14 @@ func (s *Spaces) eachMount(ctx context.Context, who drive.Who, page int, fn func
 	}
 }
 
-// errRenamed ends a transaction whose names are not those that were read.
-var errRenamed = errors.New("another request has named these mounts")
+// errConcurrentRename rolls back a transaction because the stored names have changed since they
+// were read.
+var errConcurrentRename = errors.New("another request has named these mounts")
 
-// keepNames keeps names that mounts got, and reports false when another request has changed them
-// since they were read. A name that was kept for something that is not listed is given up when
-// another one has it now, and when there is no room.
-func (s *Spaces) keepNames(ctx context.Context, user drive.UserID, all []Mounted, keep []access.KeptName) (bool, error) {
+// storeNames stores new names of mounts. It returns false if another request has changed them since
+// they were read. It deletes the stored names of unlisted mounts that conflict with new ones, or
+// all of them if there is no room.
+func (s *Spaces) storeNames(ctx context.Context, user drive.UserID, all []Mounted, keep []access.KeptName) (bool, error) {
 	if len(keep) == 0 {
 		return true, nil
 	}
@@ -173,7 +174,7 @@ func (s *Spaces) keepNames(ctx context.Context, user drive.UserID, all []Mounted
 	}
 	var write []access.KeptName
 	full := room < len(keep)
-	for node, name := range names { // of what is not listed
+	for node, name := range names { // unlisted mounts
 		if full || taken[drive.Name(name).Fold()] {
 			write = append(write, access.KeptName{Node: node, Was: name})
 			room++
@@ -191,11 +192,11 @@ func (s *Spaces) keepNames(ctx context.Context, user drive.UserID, all []Mounted
 		err := s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			kept, err := s.parts.Access.KeepNames(ctx, tx, user, some)
 			if err == nil && !kept {
-				err = errRenamed
+				err = errConcurrentRename
 			}
 			return err
 		})
-		if errors.Is(err, errRenamed) {
+		if errors.Is(err, errConcurrentRename) {
 			return false, nil
 		}
 		if err != nil {
@@ -205,17 +206,17 @@ func (s *Spaces) keepNames(ctx context.Context, user drive.UserID, all []Mounted
 	return true, nil
 }
 
-// own is the name that a mount would have if it were alone.
-func (m *Mounted) own() drive.Name {
+// baseName returns the alias, else the node's name.
+func (m *Mounted) baseName() drive.Name {
 	if m.Alias != "" {
 		return drive.Name(m.Alias)
 	}
 	return m.Item.Name
 }
 
-// with is the own name and something behind it that others do not have.
-func (m *Mounted) with(end string) drive.Name {
-	own := []rune(m.own())
+// nameWithSuffix returns the base name followed by " (end)", shortened to drive.MaxNameBytes.
+func (m *Mounted) nameWithSuffix(end string) drive.Name {
+	own := []rune(m.baseName())
 	end = " (" + end + ")"
 	for len(string(own))+len(end) > drive.MaxNameBytes {
 		own = own[:len(own)-1]
@@ -223,9 +224,9 @@ func (m *Mounted) with(end string) drive.Name {
 	return drive.Name(string(own) + end)
 }
 
-// ownNames are the own names, folded, that something may have which has a name: that one, or what
-// stands before an end that with has added.
-func ownNames(name drive.Name) []string {
+// baseNames returns the folded base names that a mount with the given name can have: the name
+// itself, or the part before a suffix.
+func baseNames(name drive.Name) []string {
 	folds := []string{name.Fold()}
 	if at := strings.LastIndex(string(name), " ("); at > 0 {
 		folds = append(folds, name[:at].Fold())
@@ -233,38 +234,38 @@ func ownNames(name drive.Name) []string {
 	return folds
 }
 
-// name is the nth one that a mount may have: its own, then with the end of its id, with all of it,
-// and with a number, since there may be others that are called so.
-func (m *Mounted) name(n int) drive.Name {
+// candidate returns the nth possible name of a mount: the base name, then with the end of the id,
+// with the whole id, and with a number, because other nodes may have any of these names.
+func (m *Mounted) candidate(n int) drive.Name {
 	id := m.Node.String()
 	switch n {
 	case 0:
-		return m.own()
+		return m.baseName()
 	case 1:
-		return m.with(id[len(id)-8:])
+		return m.nameWithSuffix(id[len(id)-8:])
 	case 2:
-		return m.with(id)
+		return m.nameWithSuffix(id)
 	}
-	return m.with(id + " " + strconv.Itoa(n-1))
+	return m.nameWithSuffix(id + " " + strconv.Itoa(n-1))
 }
 
-// kept is the name that a mount has had so far, if it still may.
-func (m *Mounted) kept() (drive.Name, bool) {
+// storedName returns the stored name of a mount if it is still valid for its base name.
+func (m *Mounted) storedName() (drive.Name, bool) {
 	shown := drive.Name(m.Shown).Fold()
-	if shown == m.own().Fold() {
-		return m.own(), true
+	if shown == m.baseName().Fold() {
+		return m.baseName(), true
 	}
 	at := strings.LastIndex(m.Shown, " (")
 	if at < 0 {
 		return "", false
 	}
 	id, end := m.Node.String(), strings.TrimSuffix(m.Shown[at+2:], ")")
-	name := m.with(end)
+	name := m.nameWithSuffix(end)
 	return name, (end == id[len(id)-8:] || strings.HasPrefix(end, id)) && name.Fold() == shown
 }
 
-// nameMounts gives each mount its name, and returns those names that are to be kept from now on:
-// first come those that have one, and then who came first.
+// nameMounts sets the names of all mounts and returns those that must be stored. Valid stored names
+// have priority, then older mounts.
 func nameMounts(all []Mounted) (keep []access.KeptName) {
 	taken := make(map[string]bool, len(all))
 	take := func(m *Mounted, name drive.Name) bool {
@@ -283,13 +284,13 @@ func nameMounts(all []Mounted) (keep []access.KeptName) {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Node.String(), b.Node.String()))
 	})
 	for _, m := range order {
-		if name, has := m.kept(); has {
+		if name, has := m.storedName(); has {
 			take(m, name)
 		}
 	}
 	for _, m := range order {
 		for n := 0; m.As == ""; n++ {
-			take(m, m.name(n))
+			take(m, m.candidate(n))
 		}
 		if m.Shown != string(m.As) {
 			keep = append(keep, access.KeptName{Node: m.Node, Was: m.Shown, Name: string(m.As)})

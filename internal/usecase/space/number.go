@@ -11,31 +11,31 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Numbers give what is shared integers, for protocols whose ids of shares are integers. A role at a
-// node, or a link to it, has none until somebody asks; then it keeps it for as long as it lasts,
-// and no other one ever gets it. It is safe for concurrent use.
+// Numbers assigns integer ids to shares, for protocols that require them. A role at a node, or a
+// link, gets one on first use and keeps it until it ends. Numbers are never reused. It is safe for
+// concurrent use.
 type Numbers struct {
 	db *sqldb.DB
 
 	mu    sync.Mutex
-	after int64 // the last number that Purge has looked at; guarded by mu
+	after int64 // last number that Purge has checked; guarded by mu
 }
 
-// NewNumbers returns the numbers of a database.
+// NewNumbers returns the Numbers in db.
 func NewNumbers(db *sqldb.DB) *Numbers { return &Numbers{db: db} }
 
-// Numbered is what a number stands for.
+// Numbered identifies a share.
 type Numbered struct {
 	Node    drive.NodeID
-	Subject string // the id of the principal who has a role there, or that of a link
+	Subject string // id of the principal with a role there, or of a link
 }
 
 const (
-	numbersAtOnce = 500     // that one statement reads, and one transaction gives
-	numbersPerRun = 200_000 // that one call of Purge looks at
+	numbersAtOnce = 500     // per statement and transaction
+	numbersPerRun = 200_000 // numbers that one call of Purge checks
 )
 
-// Of returns the numbers of shares that there are; those that have none get one.
+// Of returns the numbers of shares and assigns missing ones.
 func (n *Numbers) Of(ctx context.Context, all []Numbered) (map[Numbered]int64, error) {
 	found := make(map[Numbered]int64, len(all))
 	for some := range slices.Chunk(all, numbersAtOnce) {
@@ -45,7 +45,7 @@ func (n *Numbers) Of(ctx context.Context, all []Numbered) (map[Numbered]int64, e
 		if !slices.ContainsFunc(some, func(of Numbered) bool { return found[of] == 0 }) {
 			continue
 		}
-		err := n.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return n.give(ctx, tx, some) })
+		err := n.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return n.assign(ctx, tx, some) })
 		if err == nil {
 			err = n.read(ctx, n.db, some, found)
 		}
@@ -56,7 +56,7 @@ func (n *Numbers) Of(ctx context.Context, all []Numbered) (map[Numbered]int64, e
 	return found, nil
 }
 
-// read adds to found the numbers that there are.
+// read adds the existing numbers of shares to found.
 func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []Numbered, found map[Numbered]int64) error {
 	type row struct {
 		of     Numbered
@@ -68,7 +68,7 @@ func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []Numbered, fou
 		wanted[of] = true
 		nodes = append(nodes, of.Node)
 	}
-	// By nodes alone: of two lists a server looks at each pair, or gives up and reads the table.
+	// Selects by node only: with two lists a database checks each pair or scans the table.
 	marks, args := sqldb.In(nodes)
 	rows, err := q.Query(ctx, "SELECT node_id, subject, number FROM share_numbers WHERE node_id IN ("+marks+")", args...)
 	read, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.of.Node, &r.of.Subject, &r.number) })
@@ -83,14 +83,14 @@ func (n *Numbers) read(ctx context.Context, q sqldb.Querier, all []Numbered, fou
 	return nil
 }
 
-// give gives numbers to those that have none.
-func (n *Numbers) give(ctx context.Context, tx *sqldb.Tx, all []Numbered) error {
+// assign assigns numbers to the shares that have none.
+func (n *Numbers) assign(ctx context.Context, tx *sqldb.Tx, all []Numbered) error {
 	have := map[Numbered]int64{}
 	if err := n.read(ctx, tx, all, have); err != nil {
 		return err
 	}
 	lack := slices.DeleteFunc(slices.Clone(all), func(of Numbered) bool { return have[of] != 0 })
-	slices.SortFunc(lack, func(a, b Numbered) int { // rows are locked in one order
+	slices.SortFunc(lack, func(a, b Numbered) int { // all transactions lock rows in this order
 		return cmp.Or(cmp.Compare(a.Node.String(), b.Node.String()), cmp.Compare(a.Subject, b.Subject))
 	})
 	var rows [][]any
@@ -104,8 +104,8 @@ func (n *Numbers) give(ctx context.Context, tx *sqldb.Tx, all []Numbered) error 
 	return err
 }
 
-// Find returns what a number stands for; NotFound. That it is there yet, and who may see it, is for
-// the caller to ask.
+// Find returns the share with a number, or NotFound. The caller checks that the share still exists
+// and who may see it.
 func (n *Numbers) Find(ctx context.Context, number int64) (of Numbered, err error) {
 	err = n.db.QueryRow(ctx, "SELECT node_id, subject FROM share_numbers WHERE number = ?", number).Scan(&of.Node, &of.Subject)
 	if err != nil {
@@ -114,13 +114,12 @@ func (n *Numbers) Find(ctx context.Context, number int64) (of Numbered, err erro
 	return of, err
 }
 
-// ended says that a row of share_numbers stands for nothing any more.
-const ended = `NOT EXISTS (SELECT 1 FROM grants g WHERE g.node_id = share_numbers.node_id AND g.principal_id = share_numbers.subject)
+// endedWhere is an SQL condition: the share of a row of share_numbers has ended.
+const endedWhere = `NOT EXISTS (SELECT 1 FROM grants g WHERE g.node_id = share_numbers.node_id AND g.principal_id = share_numbers.subject)
 	AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.id = share_numbers.subject)`
 
-// Purge drops the numbers of roles and links that have ended. Nothing tells which these are, so it
-// goes over the numbers, some in each call, and may stop anywhere. One that comes back before its
-// number is dropped keeps it.
+// Purge deletes the numbers of ended roles and links. It checks a bounded range of numbers per call
+// and continues there next time. A role given again before its number is deleted keeps the number.
 func (n *Numbers) Purge(ctx context.Context) error {
 	type row struct {
 		number int64
@@ -130,7 +129,7 @@ func (n *Numbers) Purge(ctx context.Context) error {
 	after := n.after
 	n.mu.Unlock()
 	for seen := 0; seen < numbersPerRun; {
-		rows, err := n.db.Query(ctx, "SELECT number, "+ended+" FROM share_numbers WHERE number > ? ORDER BY number LIMIT ?", after, numbersAtOnce)
+		rows, err := n.db.Query(ctx, "SELECT number, "+endedWhere+" FROM share_numbers WHERE number > ? ORDER BY number LIMIT ?", after, numbersAtOnce)
 		page, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.number, &r.over) })
 		if err != nil {
 			return fmt.Errorf("look for numbers of shares that have ended: %w", err)
@@ -141,7 +140,7 @@ func (n *Numbers) Purge(ctx context.Context) error {
 				drop = append(drop, r.number)
 			}
 		}
-		if err := n.drop(ctx, drop); err != nil {
+		if err := n.deleteEnded(ctx, drop); err != nil {
 			return err
 		}
 		seen += len(page)
@@ -157,14 +156,14 @@ func (n *Numbers) Purge(ctx context.Context) error {
 	return nil
 }
 
-// drop drops those that stand for nothing now, either.
-func (n *Numbers) drop(ctx context.Context, numbers []int64) error {
+// deleteEnded deletes those of the numbers whose share has still ended.
+func (n *Numbers) deleteEnded(ctx context.Context, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
 	err := n.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		marks, args := sqldb.In(numbers)
-		_, err := tx.Exec(ctx, "DELETE FROM share_numbers WHERE number IN ("+marks+") AND "+ended, args...)
+		_, err := tx.Exec(ctx, "DELETE FROM share_numbers WHERE number IN ("+marks+") AND "+endedWhere, args...)
 		return err
 	})
 	if err != nil {

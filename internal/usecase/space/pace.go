@@ -8,44 +8,44 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// pace limits how often each user does something, in this process: some at once, then one every so
-// often. It is what makes a directory slow to copy, not what keeps a secret, so each instance of a
-// cluster counts for itself, and a restart forgets.
-type pace struct {
+// rateLimiter limits the calls per user in this process: a burst, then one per interval. It slows
+// down copying the directory and protects no secret, so instances count separately and a restart
+// resets it.
+type rateLimiter struct {
 	burst int
 	every time.Duration
 
-	mu   sync.Mutex
-	full map[drive.UserID]time.Time // when a user will have all of the burst again; guarded by mu
+	mu       sync.Mutex
+	refillAt map[drive.UserID]time.Time // when a user has the whole burst again; guarded by mu
 }
 
-// pacedUsers is how many users are remembered; beyond it those who have all of the burst again are
-// forgotten.
-const pacedUsers = 10_000
+// maxLimitedUsers is the number of users from which on those with a full burst are evicted.
+const maxLimitedUsers = 10_000
 
-func newPace(burst int, every time.Duration) *pace {
-	return &pace{burst: burst, every: every, full: map[drive.UserID]time.Time{}}
+// newRateLimiter returns a limiter that allows burst calls at once and then one per interval.
+func newRateLimiter(burst int, every time.Duration) *rateLimiter {
+	return &rateLimiter{burst: burst, every: every, refillAt: map[drive.UserID]time.Time{}}
 }
 
-// take counts one. Rate {retry_after}: it is too early.
-func (p *pace) take(user drive.UserID, now time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	full := p.full[user]
+// allow counts a call. It fails with Rate {retry_after} if the user has none left.
+func (l *rateLimiter) allow(user drive.UserID, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full := l.refillAt[user]
 	if full.Before(now) {
 		full = now
 	}
-	next := full.Add(p.every)
-	if wait := next.Sub(now) - time.Duration(p.burst)*p.every; wait > 0 {
+	next := full.Add(l.every)
+	if wait := next.Sub(now) - time.Duration(l.burst)*l.every; wait > 0 {
 		return drive.Fail(drive.Rate, "retry_after", int(math.Ceil(wait.Seconds())))
 	}
-	if len(p.full) >= pacedUsers {
-		for id, at := range p.full {
+	if len(l.refillAt) >= maxLimitedUsers {
+		for id, at := range l.refillAt {
 			if !at.After(now) {
-				delete(p.full, id)
+				delete(l.refillAt, id)
 			}
 		}
 	}
-	p.full[user] = next
+	l.refillAt[user] = next
 	return nil
 }

@@ -15,37 +15,38 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Parts are what the use cases are composed of.
+// Parts are the components that Spaces uses.
 type Parts struct {
 	DB     *sqldb.DB
 	Access *access.Access
 	Users  *account.Users
 	Tree   *tree.Tree
 	Ledger quota.Ledger
-	Log    *activity.Log // nil: nothing is noted
-	// Events is told what people are to be told. Nil: nobody is told anything.
+	Log    *activity.Log // nil: nothing is recorded
+	// Events receives the causes of notifications. Nil: none are sent.
 	Events stream.Publisher
-	// Busy refuses to delete an account that files are on their way to. Default: there is none.
+	// Busy returns an error to refuse the deletion of an account that uploads are in progress to.
+	// Default: never.
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
-// Options configure New. The zero value of each field is its default.
+// Options configures New. The zero value of each field selects its default.
 type Options struct {
-	// DefaultQuota returns the total of a space that is made without one, nil for unlimited.
+	// DefaultQuota returns the quota of a new space created without one; nil for unlimited.
 	// Default: unlimited.
 	DefaultQuota func() *drive.ByteSize
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// Spaces holds the use cases. It is safe for concurrent use.
+// Spaces implements the use cases of sharing. It is safe for concurrent use.
 type Spaces struct {
 	parts    Parts
 	opt      Options
-	searches *pace
+	searches *rateLimiter
 }
 
-// New returns the use cases.
+// New returns a Spaces.
 func New(parts Parts, opt Options) *Spaces {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -56,34 +57,37 @@ func New(parts Parts, opt Options) *Spaces {
 	if parts.Busy == nil {
 		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
 	}
-	return &Spaces{parts, opt, newPace(searchesAtOnce, searchEvery)}
+	return &Spaces{parts, opt, newRateLimiter(searchBurst, searchInterval)}
 }
 
-// View is a space as one of its members, or an administrator, sees it.
+// View is a space as a member or an administrator sees it.
 type View struct {
 	access.Space
 
-	Rights  access.Right // of the caller; zero: an administrator who is no member
+	Rights  access.Right // of the caller; zero: an administrator who is not a member
 	Balance quota.Balance
 }
 
-// Total is a limit of bytes in a request.
+// Total is an optional quota in a request.
 type Total struct {
+	// false: not in the request
 	Given bool
 	Bytes *drive.ByteSize // nil: unlimited
 }
 
-// NewSpace describes a space to be made.
+// NewSpace describes a space to create.
 type NewSpace struct {
 	Name    string
 	Total   Total
 	Manager drive.UserID // zero: the caller
 }
 
-// Hook runs at the end of the transaction that makes something, so that an idempotency key commits
-// with it. Nil does nothing; an error undoes all.
+// Hook runs at the end of the transaction of a creating call. A head uses it to store an
+// idempotency key atomically with the effect. A nil Hook does nothing; an error rolls the
+// transaction back.
 type Hook[V any] func(ctx context.Context, tx *sqldb.Tx, v V) error
 
+// run calls h unless h is nil.
 func (h Hook[V]) run(ctx context.Context, tx *sqldb.Tx, v V) error {
 	if h == nil {
 		return nil
@@ -91,17 +95,18 @@ func (h Hook[V]) run(ctx context.Context, tx *sqldb.Tx, v V) error {
 	return h(ctx, tx, v)
 }
 
-func admins(who drive.Who) error {
+// requireAdmin fails with Forbidden unless the caller is an administrator.
+func requireAdmin(who drive.Who) error {
 	if !who.Admin {
 		return drive.Fail(drive.Forbidden)
 	}
 	return nil
 }
 
-// Create makes a space, its ledger, its tree and its first manager, in one transaction.
-// Administrators may.
+// Create creates a space with its ledger, tree and first manager in one transaction. Only
+// administrators may. It fails with NameTaken.
 func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Hook[View]) (v View, err error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return View{}, err
 	}
 	total := s.opt.DefaultQuota()
@@ -146,7 +151,7 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 	return v, err
 }
 
-// List returns the spaces of the caller by name, with what is used of each.
+// List returns the caller's spaces by name, with their balances.
 func (s *Spaces) List(ctx context.Context, who drive.Who) ([]View, error) {
 	all, err := s.parts.Access.ListMemberships(ctx, s.parts.DB, who.User)
 	if err != nil {
@@ -156,12 +161,13 @@ func (s *Spaces) List(ctx context.Context, who drive.Who) ([]View, error) {
 	for i, m := range all {
 		views[i] = View{Space: m.Space, Rights: m.Rights}
 	}
-	return s.balanced(ctx, views)
+	return s.withBalances(ctx, views)
 }
 
-// ListAll returns a page of all spaces, for administrators, and the cursor of the next one.
+// ListAll returns a page of all spaces to an administrator, and the cursor of the next page; ""
+// after the last.
 func (s *Spaces) ListAll(ctx context.Context, who drive.Who, cursor string, limit int) ([]View, string, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return nil, "", err
 	}
 	all, err := s.parts.Access.ListSpaces(ctx, s.parts.DB, cursor, limit+1)
@@ -173,34 +179,35 @@ func (s *Spaces) ListAll(ctx context.Context, who drive.Who, cursor string, limi
 		all = all[:limit]
 		next = access.SpaceCursor(all[limit-1])
 	}
-	views, err := s.plain(ctx, all)
+	views, err := s.adminViews(ctx, all)
 	return views, next, err
 }
 
-// ListDeleted returns spaces that were deleted and can be brought back, the one that was deleted
-// first at the beginning, for administrators.
+// ListDeleted returns up to limit deleted spaces that can be restored to an administrator, oldest
+// deletion first.
 func (s *Spaces) ListDeleted(ctx context.Context, who drive.Who, limit int) ([]View, error) {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return nil, err
 	}
 	all, err := s.parts.Access.ListDeletedSpaces(ctx, s.parts.DB, drive.TimeOf(s.opt.Now().Add(time.Second)), limit)
 	if err != nil {
 		return nil, err
 	}
-	return s.plain(ctx, all)
+	return s.adminViews(ctx, all)
 }
 
-// plain shows spaces as an administrator who is not a member sees them.
-func (s *Spaces) plain(ctx context.Context, all []access.Space) ([]View, error) {
+// adminViews returns views of spaces for an administrator who is not a member.
+func (s *Spaces) adminViews(ctx context.Context, all []access.Space) ([]View, error) {
 	views := make([]View, len(all))
 	for i, one := range all {
 		views[i] = View{Space: one}
 	}
-	return s.balanced(ctx, views)
+	return s.withBalances(ctx, views)
 }
 
-// balanced adds what is used of each, by one statement for some hundred of them.
-func (s *Spaces) balanced(ctx context.Context, views []View) ([]View, error) {
+// withBalances adds the balances, with one statement for some hundred spaces. Spaces purged
+// meanwhile are dropped.
+func (s *Spaces) withBalances(ctx context.Context, views []View) ([]View, error) {
 	ids := make([]drive.AccountID, len(views))
 	for i, v := range views {
 		ids[i] = v.ID
@@ -212,14 +219,14 @@ func (s *Spaces) balanced(ctx context.Context, views []View) ([]View, error) {
 	some := views[:0]
 	for _, v := range views {
 		var there bool
-		if v.Balance, there = balances[v.ID]; there { // else it was deleted for good since it was listed
+		if v.Balance, there = balances[v.ID]; there { // else purged since it was listed
 			some = append(some, v)
 		}
 	}
 	return some, nil
 }
 
-// Find returns a space: to its members, and to administrators.
+// Find returns a space to a member or an administrator; NotFound to others.
 func (s *Spaces) Find(ctx context.Context, who drive.Who, id drive.AccountID) (View, error) {
 	return s.find(ctx, s.parts.DB, who, id)
 }
@@ -241,18 +248,18 @@ func (s *Spaces) find(ctx context.Context, q sqldb.Querier, who drive.Who, id dr
 	return v, err
 }
 
-// Change is a change of a space; what is absent stays as it is.
+// Change is a change of a space; an absent field stays unchanged.
 type Change struct {
 	Name  string
 	State access.State // Active or Archived
 	Total Total
-	// Settings are the managers' to decide.
+	// Settings may be changed by managers.
 	Settings access.SettingsChange
 }
 
-// Set changes a space. Its managers may rename and archive it, and decide about its settings; the
-// total, and bringing it back from the archive or within a month from its deletion, are
-// administrators' to decide.
+// Set changes a space and returns its new view. Managers may rename, archive and configure it. Only
+// administrators may change the quota, unarchive it, or restore it within 30 days of its deletion.
+// It fails with Forbidden, NotFound, NameTaken or BadRequest.
 func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c Change) (v View, err error) {
 	if c.State != "" && c.State != access.Active && c.State != access.Archived {
 		return View{}, drive.Bad("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
@@ -263,7 +270,7 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 			return err
 		}
 		if now.State == access.Deleted && now.Deleted.Add(Kept-time.Hour) <= drive.TimeOf(s.opt.Now()) {
-			return drive.Fail(drive.NotFound) // what it has is being purged, or may be at any moment
+			return drive.Fail(drive.NotFound) // its data is being purged, or may be at any moment
 		}
 		manages := now.Rights.Has(access.Manage)
 		if !who.Admin && (!manages || c.Total.Given || c.State == access.Active && now.State != access.Active) {
@@ -282,18 +289,18 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 		if v, err = s.find(ctx, tx, who, id); err != nil {
 			return err
 		}
-		return s.noteChange(tx, now, v)
+		return s.logChange(tx, now, v)
 	})
 	return v, err
 }
 
-// Kept is how long a space that was deleted can be brought back: 30 days.
+// Kept is how long a deleted space can be restored: 30 days.
 const Kept = 30 * 24 * time.Hour
 
-// Delete deletes a space: it is gone for its members at once, and for good after Kept.
-// Administrators may. One that is deleted already stays as it is.
+// Delete deletes a space: members lose it at once, and its data is purged after Kept. Only
+// administrators may. A deleted space stays deleted. It fails with the error of Parts.Busy.
 func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) error {
-	if err := admins(who); err != nil {
+	if err := requireAdmin(who); err != nil {
 		return err
 	}
 	return s.write(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -308,12 +315,12 @@ func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) 
 		if err != nil {
 			return err
 		}
-		return s.noteChange(tx, View{Space: was}, View{Space: now})
+		return s.logChange(tx, View{Space: was}, View{Space: now})
 	})
 }
 
-// noteChange notes what is different about a space, if anything is.
-func (s *Spaces) noteChange(tx *sqldb.Tx, was, now View) error {
+// logChange records the differences between two states of a space, if any.
+func (s *Spaces) logChange(tx *sqldb.Tx, was, now View) error {
 	data := map[string]any{}
 	if was.Name != now.Name {
 		data["was_name"] = was.Name
@@ -325,7 +332,7 @@ func (s *Spaces) noteChange(tx *sqldb.Tx, was, now View) error {
 		data["total"], data["was_total"] = now.Balance.Total, was.Balance.Total
 	}
 	if was.Settings != now.Settings {
-		data["settings"], data["was_settings"] = noted(now.Settings), noted(was.Settings)
+		data["settings"], data["was_settings"] = settingsData(now.Settings), settingsData(was.Settings)
 	}
 	if len(data) == 0 {
 		return nil
@@ -333,11 +340,12 @@ func (s *Spaces) noteChange(tx *sqldb.Tx, was, now View) error {
 	return s.parts.Log.Note(tx, activity.Entry{Account: now.ID, Verb: activity.SpaceChanged, Name: now.Name}, data)
 }
 
-func noted(s access.Settings) map[string]any {
+// settingsData returns settings as recorded in an activity entry.
+func settingsData(s access.Settings) map[string]any {
 	return map[string]any{"links": s.Links, "outward": s.Outward, "trash_days": s.TrashDays, "version_days": s.VersionDays}
 }
 
-// write runs fn in a transaction under the lock on the account's ledger.
+// write runs fn in a transaction that holds the lock on the account's ledger.
 func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
@@ -348,9 +356,9 @@ func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.Account
 	})
 }
 
-// writeAt is write in the account of a node that the caller may see; an administrator, that of a
-// space with this root. What they may do is asked again by fn, after the lock: it holds until the
-// end.
+// writeAt is write in the account of a node that the caller may see; with admin, an administrator
+// may name the root of any space. fn authorizes again under the lock, so that the result holds
+// until commit.
 func (s *Spaces) writeAt(ctx context.Context, who drive.Who, node drive.NodeID, admin bool, fn func(context.Context, *sqldb.Tx) error) error {
 	p, err := s.parts.Access.At(ctx, s.parts.DB, who, node)
 	account := p.Who.Account

@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// tellGrant has a principal told that a role at a node is another one than it was. What shuts
-// somebody out who had nothing there is told to nobody: it would tell that there is something.
-func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, now access.Grant) error {
+// notifyGrant notifies a principal that its role at a node has changed. A role None for a principal
+// without a role there is not notified, because the notification would reveal the node.
+func (s *Spaces) notifyGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, now access.Grant) error {
 	had, has := was.Role.Rights(), now.Role.Rights()
 	if was.Expires != 0 && was.Expires <= drive.TimeOf(s.opt.Now()) {
 		had = 0
@@ -24,7 +24,7 @@ func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, 
 		return nil
 	case has == 0:
 		to, c.What, c.Data = was, notice.Taken, notice.Data{Role: string(was.Role)}
-		name, err := s.nameUntil(ctx, tx, n, was)
+		name, err := s.revokedName(ctx, tx, n, was)
 		if err != nil {
 			return err
 		}
@@ -40,12 +40,12 @@ func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, 
 	} else {
 		c.User = drive.UserID(to.Principal)
 	}
-	return s.tell(ctx, tx, c)
+	return s.notify(ctx, tx, c)
 }
 
-// nameUntil is the name of a node whose role was taken; empty where the role gave nothing, so that
-// whoever had it did not see that name.
-func (s *Spaces) nameUntil(ctx context.Context, tx *sqldb.Tx, n tree.Node, was access.Grant) (string, error) {
+// revokedName returns the name of a node whose role was revoked; "" if the role was not effective
+// and its holder may not know the name.
+func (s *Spaces) revokedName(ctx context.Context, tx *sqldb.Tx, n tree.Node, was access.Grant) (string, error) {
 	opens, err := access.Opens(ctx, s.parts.Access, tx, was)
 	if err != nil || !opens {
 		return "", err
@@ -53,20 +53,20 @@ func (s *Spaces) nameUntil(ctx context.Context, tx *sqldb.Tx, n tree.Node, was a
 	if !n.IsRoot() {
 		return string(n.Name), nil
 	}
-	one, err := s.parts.Access.FindSpace(ctx, tx, n.Account) // the name of a space is not the node's
+	one, err := s.parts.Access.FindSpace(ctx, tx, n.Account) // the root of a space has no name; the space has
 	return one.Name, err
 }
 
-// member is a user whom somebody puts into a group, or takes out of it.
-type member struct {
+// membershipChange is a user who is added to or removed from a group.
+type membershipChange struct {
 	by    drive.Who
 	group drive.GroupID
 	user  drive.UserID
 }
 
-// tellingMember runs a change of a group, and has a user told who is in it by that, or not any
-// more.
-func (s *Spaces) tellingMember(ctx context.Context, tx *sqldb.Tx, m member, change func() error) error {
+// changeMembership runs a change of a group and notifies the user if the user's membership has
+// changed.
+func (s *Spaces) changeMembership(ctx context.Context, tx *sqldb.Tx, m membershipChange, change func() error) error {
 	was, err := s.parts.Access.IsInGroup(ctx, tx, m.group, m.user)
 	if err != nil {
 		return err
@@ -86,14 +86,14 @@ func (s *Spaces) tellingMember(ctx context.Context, tx *sqldb.Tx, m member, chan
 	if was {
 		what = notice.Taken
 	}
-	return s.tell(ctx, tx, notice.Cause{
+	return s.notify(ctx, tx, notice.Cause{
 		Kind: notice.Group, What: what, Account: m.by.Account, By: m.by.User, User: m.user, Data: notice.Data{Name: t.Name, Subject: m.group.String()},
 	})
 }
 
-// tellMembers has the members of a group that is about to be deleted told that they are not in it
-// any more. They are named in the causes: the group has none when those are handled.
-func (s *Spaces) tellMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, id drive.GroupID) error {
+// notifyMembers notifies the members of a group that is about to be deleted. The causes list them,
+// because the group is gone when the causes are handled.
+func (s *Spaces) notifyMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, id drive.GroupID) error {
 	t, err := s.parts.Access.FindGroup(ctx, tx, id)
 	if err != nil || s.parts.Events == nil {
 		return err
@@ -107,13 +107,14 @@ func (s *Spaces) tellMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, id
 		for _, p := range some {
 			c.Users, after = append(c.Users, p.ID), p.ID
 		}
-		if err := s.tell(ctx, tx, c); err != nil {
+		if err := s.notify(ctx, tx, c); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *Spaces) tell(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error {
+// notify publishes a cause in tx, unless Parts.Events is nil.
+func (s *Spaces) notify(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error {
 	if s.parts.Events == nil {
 		return nil
 	}

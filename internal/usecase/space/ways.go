@@ -9,17 +9,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Ways are how something is shared.
+// Ways tells how a node is shared.
 type Ways struct {
 	Users, Groups bool // by name
 	Links         bool
 }
 
-// waysAtOnce is how many nodes one statement asks for.
-const waysAtOnce = 500
+// nodesPerStatement is how many nodes one statement asks for.
+const nodesPerStatement = 500
 
-// Ways tells how nodes are shared that the caller may share, each by itself: what a folder above is
-// shared with says nothing. It costs a statement for every 500.
+// Ways returns how nodes are shared, by id, without shares of folders above. Nodes that are not
+// shared have no entry. The caller must be allowed to share the nodes. It costs one statement per
+// 500 nodes.
 func (s *Spaces) Ways(ctx context.Context, nodes []drive.NodeID) (map[drive.NodeID]Ways, error) {
 	type row struct {
 		node drive.NodeID
@@ -27,7 +28,7 @@ func (s *Spaces) Ways(ctx context.Context, nodes []drive.NodeID) (map[drive.Node
 	}
 	ways := map[drive.NodeID]Ways{}
 	now := drive.TimeOf(s.opt.Now())
-	for some := range slices.Chunk(nodes, waysAtOnce) {
+	for some := range slices.Chunk(nodes, nodesPerStatement) {
 		marks, ids := sqldb.In(some)
 		args := append(append(append(slices.Clone(ids), now), ids...), now)
 		rows, err := s.parts.DB.Query(ctx, `SELECT node_id, kind FROM grants WHERE node_id IN (`+marks+`) AND role <> 'none' AND (expires_at = 0 OR expires_at > ?)

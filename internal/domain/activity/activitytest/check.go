@@ -1,4 +1,4 @@
-// Package activitytest holds the activity log to its invariants in the tests of others.
+// Package activitytest checks the invariants of the activity log in tests of other packages.
 package activitytest
 
 import (
@@ -9,15 +9,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// T is what a check needs of a test.
+// T is the subset of *testing.T that Check needs.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test unless each change of the account's tree but the making of its root has
-// exactly one row (E1), in their order (E2), and each node's last change is told as that of the
-// node. The tree was told to the log from its making on.
+// Check fails the test unless each change of the account's tree, except the creation of its root,
+// has exactly one row (E1), in order (E2), with the changed node. The log must have been attached
+// to the tree from the beginning.
 func Check(t T, db *sqldb.DB, account drive.AccountID) {
 	t.Helper()
 	for _, what := range Broken(context.Background(), db, account) {
@@ -25,8 +25,8 @@ func Check(t T, db *sqldb.DB, account drive.AccountID) {
 	}
 }
 
-// Broken tells what is wrong. What it asks is its own: it must not depend on what it checks. It
-// asks again where the tree has changed meanwhile.
+// Broken returns the violations that Check reports. It uses its own queries, so that it does not
+// depend on the code it checks, and starts over if the tree changes meanwhile.
 func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong []string) {
 	last := func() (seq int64, err error) {
 		err = db.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&seq)
@@ -37,7 +37,7 @@ func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong [
 		before, wrong = seq, brokenAt(ctx, db, account, seq)
 		seq, err = last()
 	}
-	if drive.IsKind(err, drive.NotFound) { // the account was purged
+	if drive.IsKind(err, drive.NotFound) { // purged meanwhile
 		return nil
 	}
 	if err != nil {
@@ -46,7 +46,7 @@ func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong [
 	return wrong
 }
 
-// brokenAt is Broken of a tree whose last change is last.
+// brokenAt is Broken for a tree whose last change is last.
 func brokenAt(ctx context.Context, db *sqldb.DB, account drive.AccountID, last int64) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type row struct {
@@ -62,7 +62,7 @@ func brokenAt(ctx context.Context, db *sqldb.DB, account drive.AccountID, last i
 	}
 	of := map[int64]row{}
 	for i, r := range all {
-		if want := int64(i) + 2; r.seq != want { // 1 is the root's
+		if want := int64(i) + 2; r.seq != want { // seq 1 is the root's
 			say("row %d is of change %d (%s), want %d", i, r.seq, r.verb, want)
 			return wrong
 		}
