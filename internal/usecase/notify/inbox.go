@@ -13,13 +13,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Inbox shows people their notices. It is safe for concurrent use.
+// Inbox shows users their notices and manages their notification settings. It is safe for
+// concurrent use.
 type Inbox struct {
 	parts Parts
+	// a mail server is configured
 	mails bool
 }
 
-// NewInbox returns an Inbox; mails says that there is a server for mail.
+// NewInbox returns an Inbox; mails tells that a mail server is configured.
 func NewInbox(parts Parts, mails bool) *Inbox {
 	if parts.Now == nil {
 		parts.Now = time.Now
@@ -27,7 +29,7 @@ func NewInbox(parts Parts, mails bool) *Inbox {
 	return &Inbox{parts, mails}
 }
 
-// Seen is a notice as its reader may know it.
+// Seen is a notice as its reader may see it.
 type Seen struct {
 	ID      notice.ID       `json:"id"`
 	At      drive.Time      `json:"at"`
@@ -48,14 +50,15 @@ type Seen struct {
 	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
 }
 
-// Told is a page of notices, the newest first.
+// Told is a page of notices, newest first.
 type Told struct {
 	Items      []Seen  `json:"items"`
 	NextCursor *string `json:"next_cursor"`
 	Unread     int     `json:"unread" doc:"how many the caller has not read, of all"`
 }
 
-// List returns a page of the caller's notices. CursorInvalid.
+// List returns a page of the caller's notices; with unread only unread ones. It fails with
+// CursorInvalid or BadRequest.
 func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p Told, err error) {
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return p, err
@@ -83,17 +86,17 @@ func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit in
 	return p, err
 }
 
-// Mark says which notices were read.
+// Mark selects notices to mark as read.
 type Mark struct {
-	IDs  []notice.ID // these,
-	UpTo notice.ID   // or this one and all that are older
+	IDs  []notice.ID // these notices
+	UpTo notice.ID   // this notice and all older ones
 }
 
-// maxMarks is how many notices one request marks by their ids.
+// maxMarks bounds Mark.IDs.
 const maxMarks = 1000
 
-// Read notes that the caller has read notices, and returns how many are left unread. What is not
-// there, or was read, is no error.
+// Read marks notices as read and returns how many remain unread. Missing notices, and those already
+// read, are ignored. It fails with BadRequest if m is empty or too long.
 func (b *Inbox) Read(ctx context.Context, who drive.Who, m Mark) (unread int, err error) {
 	if len(m.IDs) > maxMarks {
 		return 0, drive.Bad("ids", drive.TooLong, "limit", maxMarks, "sent", len(m.IDs))
@@ -116,32 +119,34 @@ func (b *Inbox) Read(ctx context.Context, who drive.Who, m Mark) (unread int, er
 	return unread, err
 }
 
-// around is what notices need to be shown, read once for all of them.
-type around struct {
+// readerData holds what is needed to show notices to one reader, read once for all of them.
+type readerData struct {
 	parts  Parts
 	who    drive.Who
-	passes map[drive.NodeID]access.Pass // of those that the reader may see
+	passes map[drive.NodeID]access.Pass // nodes that the reader may know of
 	nodes  map[drive.NodeID]tree.Node
 	spots  map[drive.NodeID]tree.Spot
 	names  map[drive.UserID]string
+	// groups of the reader
 	groups map[drive.GroupID]bool
 }
 
-// show makes of notices what their reader may know now.
+// show returns notices as their reader may see them now.
 func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Seen, error) {
-	a, err := look(ctx, parts, who, all)
+	a, err := loadReaderData(ctx, parts, who, all)
 	if err != nil {
 		return nil, err
 	}
 	seen := make([]Seen, len(all))
 	for i, n := range all {
-		seen[i] = a.item(n)
+		seen[i] = a.view(n)
 	}
 	return seen, nil
 }
 
-func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) (a around, err error) {
-	a = around{parts: parts, who: who, passes: map[drive.NodeID]access.Pass{}, groups: map[drive.GroupID]bool{}}
+// loadReaderData reads the data for notices with few statements.
+func loadReaderData(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) (a readerData, err error) {
+	a = readerData{parts: parts, who: who, passes: map[drive.NodeID]access.Pass{}, groups: map[drive.GroupID]bool{}}
 	asked := map[drive.NodeID]bool{}
 	var people []drive.UserID
 	for _, n := range all {
@@ -159,7 +164,7 @@ func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) 
 	}
 	nodes := make([]drive.NodeID, 0, len(passes))
 	for id, pass := range passes {
-		if knows(pass) {
+		if mayKnow(pass) {
 			a.passes[id], nodes = pass, append(nodes, id)
 		}
 	}
@@ -180,9 +185,10 @@ func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) 
 	return a, err
 }
 
-// maxGroups bounds what is read of the groups of one person.
+// maxGroups bounds how many groups of one user are read.
 const maxGroups = 10_000
 
+// groupsOf returns the groups that a user is in.
 func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.GroupID]bool, error) {
 	rows, err := q.Query(ctx, "SELECT group_id FROM group_members WHERE user_id = ? LIMIT ?", user, maxGroups)
 	all, err := sqldb.Scan(rows, err, func(g *drive.GroupID, scan func(...any) error) error { return scan(g) })
@@ -193,62 +199,63 @@ func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[driv
 	return in, err
 }
 
-func (a around) item(n notice.Notice) Seen {
+// view returns a notice as the reader may see it.
+func (d readerData) view(n notice.Notice) Seen {
 	bare := Seen{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
 	if n.Read != 0 {
 		bare.Read = &n.Read
 	}
 	s := bare
-	s.By, s.Name, s.Role, s.Export, s.Failed, s.Reason = a.names[n.By], n.Data.Name, n.Data.Role, n.Data.Export, n.Data.Failed, n.Data.Reason
+	s.By, s.Name, s.Role, s.Export, s.Failed, s.Reason = d.names[n.By], n.Data.Name, n.Data.Role, n.Data.Export, n.Data.Failed, n.Data.Reason
 	if n.Data.Expires != 0 {
 		s.Expires = &n.Data.Expires
 	}
 	if n.Data.Total != 0 {
 		s.Total = &n.Data.Total
 	}
-	if !a.knows(n, &s) {
+	if !d.reveal(n, &s) {
 		bare.Gone = true
 		return bare
 	}
 	return s
 }
 
-// knows reports whether the reader may know what a notice is about, and says where it is.
-func (a around) knows(n notice.Notice, s *Seen) bool {
-	pass, sees := a.passes[n.Node]
+// reveal reports whether the reader may know the subject of a notice, and adds its location to s.
+func (d readerData) reveal(n notice.Notice, s *Seen) bool {
+	pass, sees := d.passes[n.Node]
 	switch n.Kind {
 	case notice.Collect:
-		return sees && pass.Rights.Has(access.See) && a.place(n, pass, s)
+		return sees && pass.Rights.Has(access.See) && d.locate(n, pass, s)
 	case notice.Share, notice.Space:
-		if n.What == notice.More { // it names nothing
+		if n.What == notice.More { // contains no names
 			return true
 		}
-		return sees && a.place(n, pass, s)
+		return sees && d.locate(n, pass, s)
 	case notice.Role:
-		if n.What == notice.Taken || n.What == notice.Ended { // the name is that of then
+		if n.What == notice.Taken || n.What == notice.Ended { // the stored name is from before
 			return true
 		}
-		return sees && a.place(n, pass, s)
+		return sees && d.locate(n, pass, s)
 	case notice.Group:
 		group, err := drive.ParseID[drive.GroupID](n.Data.Subject)
-		return n.What == notice.Taken || err == nil && a.groups[group]
+		return n.What == notice.Taken || err == nil && d.groups[group]
 	case notice.Quota, notice.Webhook:
-		if n.Account == a.who.Account {
+		if n.Account == d.who.Account {
 			return true
 		}
 		s.Space = pass.Space
 		return sees && pass.Rights.Has(access.Manage)
-	case notice.Operation: // it names nothing
+	case notice.Operation: // contains no names
 		return true
 	case notice.Export:
 	}
-	return n.Account == a.who.Account
+	return n.Account == d.who.Account
 }
 
-// place says where the node of a notice is; false: nowhere that can be opened.
-func (a around) place(n notice.Notice, pass access.Pass, s *Seen) bool {
-	node, there := a.nodes[n.Node]
-	folder, placed := a.spots[node.Parent]
+// locate adds the name and address of a notice's node to s; false: the node cannot be opened.
+func (d readerData) locate(n notice.Notice, pass access.Pass, s *Seen) bool {
+	node, there := d.nodes[n.Node]
+	folder, placed := d.spots[node.Parent]
 	if !there || node.Trashed != 0 || !node.Operation.IsZero() || !node.IsRoot() && (!placed || folder.Trashed != 0) {
 		return false
 	}
@@ -263,7 +270,7 @@ func (a around) place(n notice.Notice, pass access.Pass, s *Seen) bool {
 		s.Path = path.String()
 	case pass.Space != "":
 		s.Path = drive.Address{Place: pass.Space, Path: path}.String()
-	case pass.Level == 0: // it was shared itself
+	case pass.Level == 0: // the node itself is shared
 		s.Path = drive.Address{Place: node.ID.String()}.String()
 	}
 	return true

@@ -8,103 +8,108 @@ import (
 	"smartdrive/internal/domain/notice"
 )
 
+// Bounds of makerLimiter.
 const (
-	// toldAnHour is how many members of groups are told one by one of what one maker does within an
-	// hour, and the rest of the group with which that is reached: some seconds of work. A group of
-	// everybody in a firm is told of twenty things, one of 10,000 of two.
-	toldAnHour = 20_000
-	maxMakers  = 10_000 // remembered: those of an hour that is over make room
+	// notifiedPerHour is how many group members are notified individually of one maker's changes
+	// per hour, plus the rest of the group in which the limit is reached: some seconds of work.
+	// Members of a 1,000-user group get twenty notices, members of a 10,000-user group two.
+	notifiedPerHour = 20_000
+	maxMakers       = 10_000 // remembered; those of past hours are evicted
 )
 
-// pace bounds what one maker can cause by roles for groups: each costs its maker one request, and
-// the others a notice and an entry of the log for each member. What is above the bound is told to
-// the members of each group by one notice for all of it, once in the hour. It is kept in memory: a
-// process that starts begins at zero, and the ids of notices keep what it says again from being
-// told twice.
-type pace struct {
-	most int
+// makerLimiter bounds the notices that one user, the maker, causes by granting roles to groups: one
+// request by the maker creates a notice and an activity entry for each member. Above the limit,
+// members of each group get one summary per hour. It is kept in memory. After a restart it starts
+// at zero; the ids of notices prevent duplicates.
+type makerLimiter struct {
+	limit int
 
 	mu     sync.Mutex
-	makers map[string]*burst
+	makers map[string]*makerUsage
 }
 
-// burst is what one maker has caused in an hour.
-type burst struct {
-	hour   drive.Time
-	told   int                    // members of groups, one by one
-	groups map[drive.GroupID]bool // that were told that there is more
+// makerUsage is what one maker has caused within an hour.
+type makerUsage struct {
+	hour     drive.Time
+	notified int                    // group members notified individually
+	groups   map[drive.GroupID]bool // groups that got the summary
 }
 
-func newPace() *pace { return &pace{most: toldAnHour, makers: map[string]*burst{}} }
+// newMakerLimiter returns a limiter with the default limit.
+func newMakerLimiter() *makerLimiter {
+	return &makerLimiter{limit: notifiedPerHour, makers: map[string]*makerUsage{}}
+}
 
-// telling is how a group is told of a cause.
-type telling int
+// mode is how a group is notified of a cause.
+type mode int
 
 const (
-	oneByOne telling = iota // each cause has a notice
-	gatheredOnce
-	nothing // what was gathered was told
+	individual mode = iota // one notice per cause
+	summary                // one notice for all further causes
+	suppressed             // the summary was sent before
 )
 
-// of says how a group is told of what a maker did at a moment.
-func (p *pace) of(maker string, at drive.Time, group drive.GroupID) telling {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch b := p.burstLocked(maker, at); {
-	case b.told < p.most:
-		return oneByOne
+// modeFor returns how a group is notified of a maker's change at a time.
+func (l *makerLimiter) modeFor(maker string, at drive.Time, group drive.GroupID) mode {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch b := l.usageLocked(maker, at); {
+	case b.notified < l.limit:
+		return individual
 	case b.groups[group]:
-		return nothing
+		return suppressed
 	}
-	return gatheredOnce
+	return summary
 }
 
-// did notes how a group was told, and how many members there were.
-func (p *pace) did(maker string, at drive.Time, group drive.GroupID, how telling, members int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.burstLocked(maker, at)
-	if how == gatheredOnce {
+// record counts how a group was notified and the number of its members.
+func (l *makerLimiter) record(maker string, at drive.Time, group drive.GroupID, how mode, members int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.usageLocked(maker, at)
+	if how == summary {
 		b.groups[group] = true
 		return
 	}
-	b.told += members
+	b.notified += members
 }
 
-// burstLocked is that of a maker. What is handled late counts for the hour that it is handled in.
-func (p *pace) burstLocked(maker string, at drive.Time) *burst {
+// usageLocked returns a maker's usage in the hour of at. Late causes count for the current hour.
+// The caller holds l.mu.
+func (l *makerLimiter) usageLocked(maker string, at drive.Time) *makerUsage {
 	hour := hourOf(at)
-	b := p.makers[maker]
+	b := l.makers[maker]
 	if b != nil && b.hour >= hour {
 		return b
 	}
-	if b == nil && len(p.makers) >= maxMakers {
-		for other, old := range p.makers {
+	if b == nil && len(l.makers) >= maxMakers {
+		for other, old := range l.makers {
 			if old.hour < hour {
-				delete(p.makers, other)
+				delete(l.makers, other)
 			}
 		}
-		if len(p.makers) >= maxMakers {
-			clear(p.makers)
+		if len(l.makers) >= maxMakers {
+			clear(l.makers)
 		}
 	}
-	b = &burst{hour: hour, groups: map[drive.GroupID]bool{}}
-	p.makers[maker] = b
+	b = &makerUsage{hour: hour, groups: map[drive.GroupID]bool{}}
+	l.makers[maker] = b
 	return b
 }
 
+// hourOf returns the start of the hour of at.
 func hourOf(at drive.Time) drive.Time { return drive.TimeOf(at.Std().Truncate(time.Hour)) }
 
-// makerOf is whose doings a cause counts as.
-func makerOf(c notice.Cause) string {
-	if c.By.IsZero() { // a role that ends: it was given in this account
+// makerKey returns the key by which a cause counts.
+func makerKey(c notice.Cause) string {
+	if c.By.IsZero() { // an expiring role counts for its account
 		return c.Account.String()
 	}
 	return c.By.String()
 }
 
-// moreOf is what is told of all that a maker did within an hour and that is not told one by one. It
-// names nothing.
-func moreOf(c notice.Cause, at drive.Time) (notice.ID, notice.Cause) {
-	return notice.Named(hourOf(at), "more", makerOf(c)), notice.Cause{Kind: notice.Share, What: notice.More, Account: c.Account, By: c.By}
+// summaryOf returns the id and the cause of the summary for a maker's changes within an hour. It
+// contains no names.
+func summaryOf(c notice.Cause, at drive.Time) (notice.ID, notice.Cause) {
+	return notice.Named(hourOf(at), "more", makerKey(c)), notice.Cause{Kind: notice.Share, What: notice.More, Account: c.Account, By: c.By}
 }

@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Wishes are how somebody is told.
+// Wishes are a user's notification settings as the API shows them.
 type Wishes struct {
 	Mails    bool           `json:"mail_possible" doc:"the server sends mail"`
 	Address  string         `json:"address" doc:"where mail goes; empty: nowhere"`
@@ -25,37 +25,41 @@ type Wishes struct {
 	Channels notice.Choices `json:"channels" doc:"for each kind: off, page, or mail, which is on the page, too"`
 }
 
-// Change is a change of settings; nil stays as it is.
+// Change is a change of notification settings; a nil field stays unchanged.
 type Change struct {
-	Address  *string // empty: no mail any more
+	Address  *string // empty: stop mail
 	Language *string
 	Channels notice.Choices
 }
 
+// Bounds of confirmation codes.
 const (
-	maxAddress = 254 // bytes: RFC 5321 §4.5.3.1.3
-	codeLife   = 30 * time.Minute
-	codeTries  = 5 // of six digits: one in 200,000 guesses is right
-	codesADay  = 5 // that one account has sent to addresses that may be anybody's
-	day        = 24 * time.Hour
+	maxAddress   = 254 // bytes: RFC 5321 §4.5.3.1.3
+	codeLife     = 30 * time.Minute
+	maxCodeTries = 5 // of six digits: a guess succeeds once in 200,000 codes
+	codesPerDay  = 5 // codes per user and day, because they go to unverified addresses
+	day          = 24 * time.Hour
 
-	// clocksApart is more than those of two instances are: what is later than that was noted by a
-	// clock that was wrong, and gives nobody more codes than there are.
-	clocksApart = 10 * time.Minute
+	// maxClockSkew exceeds the clock difference of two instances. A time further in the future was
+	// written by a wrong clock and must not extend the number of codes.
+	maxClockSkew = 10 * time.Minute
 )
 
-func (b *Inbox) settings(p notice.Person) Wishes {
+// view returns the API form of settings.
+func (b *Inbox) view(p notice.Person) Wishes {
 	return Wishes{Mails: b.mails, Address: p.Address, State: p.State, Language: p.Language, Channels: p.Channels.All()}
 }
 
-// Settings returns how the caller is told.
+// Settings returns the caller's notification settings.
 func (b *Inbox) Settings(ctx context.Context, who drive.Who) (Wishes, error) {
 	p, err := b.parts.Notices.FindPerson(ctx, b.parts.DB.For(who.Account), who.User)
-	return b.settings(p), err
+	return b.view(p), err
 }
 
-// Change changes how the caller is told. To an address that is new a code is sent, and nothing else
-// until Confirm. The same address again sends another code. Errors: BadRequest, Rate.
+// Change changes the caller's notification settings. A new address is sent a code and no other mail
+// until Confirm. Setting the same unconfirmed address again sends another code. It fails with
+// BadRequest, with Rate after too many codes, and with WrongState {state: no-mail} without a mail
+// server.
 func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Wishes, error) {
 	if err := c.Channels.Check(); err != nil {
 		return Wishes{}, err
@@ -76,9 +80,10 @@ func (b *Inbox) Change(ctx context.Context, who drive.Who, c Change) (Wishes, er
 		p, err = b.parts.Notices.ChangePerson(ctx, tx, who.User, func(p *notice.Person) error { return b.apply(p, c) })
 		return err
 	})
-	return b.settings(p), err
+	return b.view(p), err
 }
 
+// apply applies a change to settings.
 func (b *Inbox) apply(p *notice.Person, c Change) error {
 	if c.Language != nil {
 		p.Language = *c.Language
@@ -94,17 +99,17 @@ func (b *Inbox) apply(p *notice.Person, c Change) error {
 		p.Address, p.State, p.Code, p.Due, p.Failures, p.FailingSince = "", notice.None, "", 0, 0, 0
 		return nil
 	}
-	return b.ask(p, *c.Address)
+	return b.requestCode(p, *c.Address)
 }
 
-// ask has a code sent to an address.
-func (b *Inbox) ask(p *notice.Person, address string) error {
+// requestCode schedules a mail with a new code to an address. It fails with Rate.
+func (b *Inbox) requestCode(p *notice.Person, address string) error {
 	now := drive.TimeOf(b.parts.Now())
-	if now >= p.Since.Add(day) || p.Since > now.Add(clocksApart) {
+	if now >= p.Since.Add(day) || p.Since > now.Add(maxClockSkew) {
 		p.Codes, p.Since = 0, now
 	}
-	if p.Codes++; p.Codes > codesADay {
-		return drive.Fail(drive.Rate, "limit", codesADay, "sent", p.Codes, "retry_after", int64(p.Since.Add(day).Sub(now)/time.Second)+1)
+	if p.Codes++; p.Codes > codesPerDay {
+		return drive.Fail(drive.Rate, "limit", codesPerDay, "sent", p.Codes, "retry_after", int64(p.Since.Add(day).Sub(now)/time.Second)+1)
 	}
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
@@ -115,7 +120,7 @@ func (b *Inbox) ask(p *notice.Person, address string) error {
 	return nil
 }
 
-// checkAddress refuses what is no bare address of mail.
+// checkAddress fails with BadRequest unless s is a bare mail address.
 func checkAddress(s string) error {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" || len(s) > maxAddress || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -124,18 +129,18 @@ func checkAddress(s string) error {
 	return nil
 }
 
-// Confirm takes the code that was sent to the caller's address. BadRequest {field: code}: it is
-// another one, or too late; after five wrong ones a new one has to be asked for.
+// Confirm confirms the caller's address by the code sent to it. It fails with BadRequest {field:
+// code} if the code is wrong or expired. After five wrong codes the caller must request a new one.
 func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes, error) {
 	var p notice.Person
 	right := false
 	err := b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		p, err = b.parts.Notices.ChangePerson(ctx, tx, who.User, func(p *notice.Person) error {
 			now := drive.TimeOf(b.parts.Now())
-			if right = p.State == notice.Confirmed; right { // the reply was lost
+			if right = p.State == notice.Confirmed; right { // confirmed before: the reply was lost
 				return nil
 			}
-			if p.State != notice.Asked || p.Code == "" || now > p.Until || p.Tries >= codeTries {
+			if p.State != notice.Asked || p.Code == "" || now > p.Until || p.Tries >= maxCodeTries {
 				return nil
 			}
 			if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(code)), []byte(p.Code)) != 1 {
@@ -144,7 +149,7 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes
 			}
 			right = true
 			p.State, p.Code, p.Due, p.Failures, p.FailingSince = notice.Confirmed, "", 0, 0, 0
-			waits, err := b.parts.Notices.Mailed(ctx, tx, who.User, nil) // from before, when it was another address
+			waits, err := b.parts.Notices.Mailed(ctx, tx, who.User, nil) // waiting since an earlier address
 			if waits {
 				p.Due = now
 			}
@@ -155,5 +160,5 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes
 	if err == nil && !right {
 		err = drive.Bad("code", drive.Unknown)
 	}
-	return b.settings(p), err
+	return b.view(p), err
 }

@@ -16,44 +16,45 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
+// Timing and bounds of Postman.
 const (
-	mailLook   = 5 * time.Second    // how late a mail goes out
-	mailPage   = 100                // people that one look finds
-	mailGiveUp = 3 * 24 * time.Hour // after which an address that refuses for a while is refused
-	mailLines  = 20                 // notices that one mail tells
+	mailInterval  = 5 * time.Second    // between two polls
+	peoplePerPoll = 100                // users that one poll finds
+	refuseAfter   = 3 * 24 * time.Hour // after which an address with temporary rejections is given up
+	maxMailLines  = 20                 // notices listed in one mail
 )
 
-// Postman mails what people are told. It is for one process of the installation; a second one
-// repeats mails and loses none.
+// Postman mails notices and confirmation codes. One process per installation should run it; a
+// second one sends duplicates and loses nothing.
 type Postman struct {
 	parts Parts
 	opt   PostOptions
 
-	// While the server cannot be reached nobody's mail is tried; of one loop.
+	// Backoff while the mail server is unavailable. Only used by Run.
 	failures int
-	wait     time.Time
-	troubles map[drive.UserID]*trouble
+	retryAt  time.Time
+	problems map[drive.UserID]*mailProblem
 }
 
-// trouble is with one person's mail, and not with the mail server: a full disk, say.
-type trouble struct {
-	failures int
-	wait     time.Time
-	sent     *sending // handed over, and not noted yet: it is not sent again
+// mailProblem is a failure that concerns one user's mail, not the mail server.
+type mailProblem struct {
+	failures   int
+	retryAt    time.Time
+	unrecorded *sentMail // sent, but not recorded as sent yet: it is not sent again
 }
 
-// sending is a mail to somebody, and what it tells.
-type sending struct {
-	person notice.Person
-	told   []notice.Notice
-	mailed bool // else there was nothing to send
+// sentMail is a mail to a user and the notices it covers.
+type sentMail struct {
+	person    notice.Person
+	notices   []notice.Notice
+	delivered bool // false: there was nothing to send
 }
 
-// PostOptions configure NewPostman. Send is required.
+// PostOptions configures NewPostman. Send is required.
 type PostOptions struct {
-	// Send hands a mail over; it is mail.Server.Send.
+	// Send delivers a mail; it is mail.Server.Send.
 	Send func(ctx context.Context, m mail.Message) error
-	// BaseURL is where the pages are; empty: mails have no links.
+	// BaseURL is the address of the web pages; empty: mails have no links.
 	BaseURL string
 	Log     *slog.Logger // default slog.Default
 }
@@ -66,13 +67,13 @@ func NewPostman(parts Parts, opt PostOptions) *Postman {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Postman{parts: parts, opt: opt, troubles: map[drive.UserID]*trouble{}}
+	return &Postman{parts: parts, opt: opt, problems: map[drive.UserID]*mailProblem{}}
 }
 
-// Run mails until ctx is done.
+// Run sends mail until ctx ends.
 func (p *Postman) Run(ctx context.Context) error {
-	clear(p.troubles) // another process may have mailed meanwhile
-	tick := time.NewTicker(mailLook)
+	clear(p.problems) // another process may have sent mail meanwhile
+	tick := time.NewTicker(mailInterval)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for {
@@ -81,68 +82,70 @@ func (p *Postman) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		outage.Note(ctx, p.opt.Log, "notifications could not be mailed and will be tried again", p.runOnce(ctx))
+		outage.Note(ctx, p.opt.Log, "notification mails could not be sent; retrying", p.runOnce(ctx))
 	}
 }
 
-// runOnce mails to those who are due. While the server is away it is asked once for each pause.
+// runOnce sends the mails that are due. While the mail server is unavailable it tries once per
+// backoff delay.
 func (p *Postman) runOnce(ctx context.Context) error {
-	if p.waits(p.wait) {
+	if p.isPaused(p.retryAt) {
 		return nil
 	}
-	all, err := p.parts.Notices.ListDue(ctx, mailPage)
+	all, err := p.parts.Notices.ListDue(ctx, peoplePerPoll)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, one := range all {
-		if t := p.troubles[one.User]; t != nil && p.waits(t.wait) {
+		if t := p.problems[one.User]; t != nil && p.isPaused(t.retryAt) {
 			continue
 		}
-		err := p.serve(ctx, one)
+		err := p.mailTo(ctx, one)
 		switch {
 		case err == nil:
 			p.failures = 0
-			delete(p.troubles, one.User)
+			delete(p.problems, one.User)
 		case ctx.Err() != nil:
 			return err
 		case drive.IsKind(err, drive.Unavailable):
 			p.failures++
 			levels := stream.Levels()
-			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
+			p.retryAt = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
 			return errors.Join(append(failed, err)...)
-		default: // others do not wait for it
-			t := p.trouble(one.User)
+		default: // a problem of one user does not delay others
+			t := p.problemOf(one.User)
 			t.failures++
-			t.wait = p.parts.Now().Add(mailLook << min(t.failures, 6)) // 10 s to 5 min
+			t.retryAt = p.parts.Now().Add(mailInterval << min(t.failures, 6)) // 10 s to 5 min
 			failed = append(failed, fmt.Errorf("mail to user %s: %w", one.User, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// waits reports whether a pause goes on; one that is longer than any was made by a clock that was
-// ahead.
-func (p *Postman) waits(until time.Time) bool {
+// isPaused reports whether until is in the future. A longer delay than any backoff was set by a
+// clock that was ahead and does not count.
+func (p *Postman) isPaused(until time.Time) bool {
 	levels := stream.Levels()
 	left := until.Sub(p.parts.Now())
 	return left > 0 && left <= levels[len(levels)-1].Delay
 }
 
-func (p *Postman) trouble(user drive.UserID) *trouble {
-	t := p.troubles[user]
+// problemOf returns the mail problem of a user, and creates it if there is none.
+func (p *Postman) problemOf(user drive.UserID) *mailProblem {
+	t := p.problems[user]
 	if t == nil {
-		t = &trouble{}
-		p.troubles[user] = t
+		t = &mailProblem{}
+		p.problems[user] = t
 	}
 	return t
 }
 
-// serve sends one person what waits: a code, or notices. What was sent and could not be noted is
-// only noted.
-func (p *Postman) serve(ctx context.Context, one notice.Person) error {
-	if t := p.troubles[one.User]; t != nil && t.sent != nil {
-		return p.sent(ctx, *t.sent)
+// mailTo sends one user a code or a digest and records it. A mail that was sent and not recorded is
+// only recorded.
+func (p *Postman) mailTo(ctx context.Context, one notice.Person) error {
+	if t := p.problems[one.User]; t != nil && t.unrecorded != nil {
+		return p.recordSent(ctx, *t.unrecorded)
 	}
 	m, told, err := p.compose(ctx, one)
 	if err != nil {
@@ -151,23 +154,23 @@ func (p *Postman) serve(ctx context.Context, one notice.Person) error {
 	if m.To != "" {
 		if err := p.opt.Send(ctx, m); err != nil {
 			if refused, ok := errors.AsType[*mail.RefusedError](err); ok {
-				return p.refused(ctx, one, told, refused)
+				return p.recordRefused(ctx, one, told, refused)
 			}
 			return err
 		}
 	}
-	s := sending{one, told, m.To != ""}
-	if err = p.sent(ctx, s); err != nil {
-		p.trouble(one.User).sent = &s
+	s := sentMail{one, told, m.To != ""}
+	if err = p.recordSent(ctx, s); err != nil {
+		p.problemOf(one.User).unrecorded = &s
 	}
 	return err
 }
 
-// compose makes the mail of a person; one without an address is not sent. told are the notices that
-// wait no more then.
+// compose returns the mail to a user, and the notices that it settles. An empty To means that
+// nothing is sent.
 func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Message, told []notice.Notice, err error) {
 	if one.State == notice.Asked && one.Code != "" {
-		if drive.TimeOf(p.parts.Now()) > one.Until { // it is of no use any more
+		if drive.TimeOf(p.parts.Now()) > one.Until { // the code has expired
 			return m, nil, nil
 		}
 		return p.codeMail(one), nil, nil
@@ -182,7 +185,7 @@ func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Messag
 	if err != nil {
 		return m, nil, err
 	}
-	var fresh []notice.Notice // what was read on the page needs no mail
+	var fresh []notice.Notice // notices already read on the page are not mailed
 	for _, n := range told {
 		if n.Read == 0 {
 			fresh = append(fresh, n)
@@ -204,29 +207,28 @@ func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Messag
 	return p.digest(one, say), told, nil
 }
 
-// sent notes what a person was sent. A code that was sent waits no more; what has come meanwhile
-// goes with the next mail.
-func (p *Postman) sent(ctx context.Context, s sending) error {
+// recordSent records a sent mail and schedules the next one if notices have arrived meanwhile.
+func (p *Postman) recordSent(ctx context.Context, s sentMail) error {
 	one := s.person
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
-			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, s.told)
+			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, s.notices)
 			if err != nil {
 				return err
 			}
 			if now.State == notice.Asked {
-				if now.Code == one.Code && now.Address == one.Address { // else another one was asked for meanwhile
+				if now.Code == one.Code && now.Address == one.Address { // else another code was requested meanwhile
 					now.Due = 0
 				}
 				return nil
 			}
 			at := drive.TimeOf(p.parts.Now())
 			now.Due, now.Failures, now.FailingSince = 0, 0, 0
-			if s.mailed {
+			if s.delivered {
 				now.Sent = at
 			}
 			if more {
-				now.Due = at.Add(mailPause)
+				now.Due = at.Add(minMailInterval)
 			}
 			return nil
 		})
@@ -234,10 +236,11 @@ func (p *Postman) sent(ctx context.Context, s sending) error {
 	})
 }
 
-// refused puts the mail of a person off, and gives an address up that goes on refusing: after more
-// attempts than there are delay levels, and after days where each of them is to come later.
-func (p *Postman) refused(ctx context.Context, one notice.Person, told []notice.Notice, why *mail.RefusedError) error {
-	p.opt.Log.WarnContext(ctx, "a mail was refused", "user", one.User, "code", why.Code, "failures", one.Failures+1)
+// recordRefused records a rejected mail and schedules a retry. After more attempts than there are
+// delay levels it marks the address as refused, at once for a permanent rejection and after
+// refuseAfter for temporary ones.
+func (p *Postman) recordRefused(ctx context.Context, one notice.Person, told []notice.Notice, why *mail.RefusedError) error {
+	p.opt.Log.WarnContext(ctx, "notification mail rejected by the mail server; retrying later unless it keeps being rejected", "user", one.User, "code", why.Code, "failures", one.Failures+1)
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
 			if now.Address != one.Address || now.State != one.State {
@@ -247,7 +250,7 @@ func (p *Postman) refused(ctx context.Context, one notice.Person, told []notice.
 			if now.Failures++; now.FailingSince == 0 {
 				now.FailingSince = at
 			}
-			if now.Failures > len(levels) && (why.Permanent() || at >= now.FailingSince.Add(mailGiveUp)) {
+			if now.Failures > len(levels) && (why.Permanent() || at >= now.FailingSince.Add(refuseAfter)) {
 				now.State, now.Code, now.Due = notice.Refused, "", 0
 				_, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
 				return err

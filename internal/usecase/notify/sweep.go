@@ -17,24 +17,25 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What nobody does happens by itself: roles end, drives get full. It is found by looking, now and
-// then, and told under an id that the next look makes again.
+// Roles expire and drives fill up without a request. Periodic scans find such events and derive the
+// id of the notice from the event, so that repeated scans do not notify twice.
 
+// Bounds of the scan for expiring roles.
 const (
-	roleSoon  = 3 * 24 * time.Hour // before its end a role is told to end soon
-	sweepPage = 500                // rows of one statement
-	endsKept  = 7 * 24 * time.Hour // of a role that has ended, where its end cannot be told
+	expiryNotice     = 3 * 24 * time.Hour // how long before its expiry a role is announced to expire
+	rowsPerStatement = 500                // rows per statement
+	expiredKept      = 7 * 24 * time.Hour // how long an expired role is kept while its expiry cannot be notified
 
-	lookOver = 3 * time.Hour // after which a look that did not go on is begun once more: another process may have looked since
+	staleScanAfter = 3 * time.Hour // a scan that has not continued for this long starts over, because another process may have scanned
 
-	mostFailed = 10   // roles whose end cannot be told: then it is not they who are to blame
-	rolesRun   = 2000 // people whom one call tells of roles that end: some seconds
+	maxFailures   = 10   // failed notifications after which a range is given up: the cause is then general
+	peoplePerCall = 2000 // users notified by one call: some seconds
 
-	metaRoles = "notices-roles" // up to which moments the ends of roles were told
+	metaRoles = "notices-roles" // times up to which expiries were notified
 )
 
-// ending is a role that has an end.
-type ending struct {
+// expiringRole is a grant with an expiry.
+type expiringRole struct {
 	node      drive.NodeID
 	principal drive.PrincipalID
 	kind      access.Kind
@@ -44,46 +45,46 @@ type ending struct {
 	expires   drive.Time
 }
 
-// rolesLook is how far a look at roles that end is.
-type rolesLook struct {
-	most int // people whom one call tells, and the rest of a group
+// roleScan is the progress of a scan for expiring roles.
+type roleScan struct {
+	maxPeople int // users notified per call, plus the rest of a group
 
 	mu         sync.Mutex
-	left       []ends     // none: none is under way
-	until, now drive.Time // what it is noted as
-	at         drive.Time // of the last call
-	failed     bool       // something could not be told: the next look begins where this one has
+	ranges     []expiryRange // still to be scanned; none: no scan is running
+	until, now drive.Time    // until and now are stored when the scan ends.
+	lastCall   drive.Time    // time of the last call
+	failed     bool          // a notification failed, so the next scan starts at the same time as this one
 }
 
-// ends are roles that end after one and until a moment, that one and those of its moment excepted
-// that come before it.
-type ends struct {
+// expiryRange selects the roles that expire after the role after and no later than to.
+type expiryRange struct {
 	what  notice.What
-	after ending
+	after expiringRole
 	to    drive.Time
 }
 
-func between(what notice.What, from, to drive.Time) ends {
-	return ends{what, ending{expires: from + 1}, to}
+// newExpiryRange returns the range of roles that expire after from and no later than to.
+func newExpiryRange(what notice.What, from, to drive.Time) expiryRange {
+	return expiryRange{what, expiringRole{expires: from + 1}, to}
 }
 
-// Roles tells of roles that will end within days, and of those that have ended. It is called before
-// those that have ended are deleted, and may be repeated. It may stop anywhere; more says that it
-// is not through.
+// Roles notifies users whose role expires within days or has expired. It must run before expired
+// roles are deleted (see Ended). It may be interrupted and repeated; more reports that the scan
+// goes on.
 func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
-	l := &t.roles
+	l := &t.roleScan
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := t.now()
-	if len(l.left) == 0 || now < l.at || now >= l.at.Add(lookOver) {
-		if err := t.beginRoles(ctx, now); err != nil {
+	if len(l.ranges) == 0 || now < l.lastCall || now >= l.lastCall.Add(staleScanAfter) {
+		if err := t.startRoleScan(ctx, now); err != nil {
 			return false, err
 		}
 	}
-	l.at = now
+	l.lastCall = now
 	var failed []error
-	for people := 0; len(l.left) > 0; {
-		told, through, err := t.ends(ctx, &l.left[0])
+	for people := 0; len(l.ranges) > 0; {
+		told, through, err := t.notifyRange(ctx, &l.ranges[0])
 		if people += told; err != nil {
 			failed = append(failed, err)
 		}
@@ -91,13 +92,13 @@ func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
 			return true, errors.Join(failed...)
 		}
 		if l.failed = l.failed || err != nil; through {
-			l.left = l.left[1:]
+			l.ranges = l.ranges[1:]
 		}
-		if people >= l.most && len(l.left) > 0 {
+		if people >= l.maxPeople && len(l.ranges) > 0 {
 			return true, errors.Join(failed...)
 		}
 	}
-	if l.failed { // the next look tells it: who was told already is not told twice
+	if l.failed { // the next scan notifies again; ids prevent duplicates
 		return false, errors.Join(failed...)
 	}
 	return false, t.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -105,32 +106,32 @@ func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// beginRoles begins a look where the last one has ended.
-func (t *Teller) beginRoles(ctx context.Context, now drive.Time) error {
-	soon, ended := now, now // of the first look: what has ended is told to nobody
+// startRoleScan starts a scan at the times where the last one ended.
+func (t *Teller) startRoleScan(ctx context.Context, now drive.Time) error {
+	soon, ended := now, now // first scan: roles that have already expired are not notified
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return err
 	}
 	if a, b, ok := strings.Cut(text, " "); ok {
-		soon, ended = max(moment(a), now), moment(b)
+		soon, ended = max(parseTime(a), now), parseTime(b)
 	}
-	until := now.Add(roleSoon)
-	if soon > until { // of a worker whose clock was ahead: what was told already has its id
+	until := now.Add(expiryNotice)
+	if soon > until { // written by a clock that was ahead; ids prevent duplicates
 		soon = now
 	}
 	if ended > now {
-		ended = now.Add(-roleSoon)
+		ended = now.Add(-expiryNotice)
 	}
-	l := &t.roles
-	l.left, l.until, l.now, l.failed = []ends{between(notice.Ended, ended, now), between(notice.Ending, soon, until)}, until, now, false
+	l := &t.roleScan
+	l.ranges, l.until, l.now, l.failed = []expiryRange{newExpiryRange(notice.Ended, ended, now), newExpiryRange(notice.Ending, soon, until)}, until, now, false
 	return nil
 }
 
-// Ended is up to which moment the ends of roles were told, before now: roles that have ended since
-// are kept until they were. What could not be told for a week is told no more.
+// Ended returns the time, at most now, up to which expired roles may be deleted because their
+// expiry was notified. Roles that expired a week ago may be deleted in any case.
 func (t *Teller) Ended(ctx context.Context, now time.Time) (time.Time, error) {
-	least := now.Add(-endsKept)
+	least := now.Add(-expiredKept)
 	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
 	if drive.IsKind(err, drive.NotFound) {
 		return least, nil
@@ -139,17 +140,18 @@ func (t *Teller) Ended(ctx context.Context, now time.Time) (time.Time, error) {
 		return least, err
 	}
 	_, b, _ := strings.Cut(text, " ")
-	told := moment(b).Std()
+	told := parseTime(b).Std()
 	switch {
-	case told.Before(least), told.After(t.parts.Now()): // the latter by a clock that was ahead
+	case told.Before(least), told.After(t.parts.Now()): // the latter was written by a clock that was ahead
 		return least, nil
-	case told.After(now): // which is behind the wall clock
+	case told.After(now): // now may be behind the wall clock
 		return now, nil
 	}
 	return told, nil
 }
 
-func moment(s string) drive.Time {
+// parseTime parses a stored time; 0 if it is malformed.
+func parseTime(s string) drive.Time {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0
@@ -157,41 +159,43 @@ func moment(s string) drive.Time {
 	return drive.Time(n)
 }
 
-// ends tells of the next roles that end, and returns how many people that were.
-func (t *Teller) ends(ctx context.Context, e *ends) (people int, through bool, err error) {
+// notifyRange notifies the next roles of a range and advances it. It returns the number of users
+// and whether the range is finished.
+func (t *Teller) notifyRange(ctx context.Context, e *expiryRange) (people int, through bool, err error) {
 	after := e.after
 	rows, err := t.parts.DB.Query(ctx, `SELECT node_id, principal_id, kind, account_id, role, updated_at, expires_at FROM grants
 		WHERE expires_at > 0 AND expires_at >= ? AND expires_at <= ? AND (expires_at > ? OR node_id > ? OR node_id = ? AND principal_id > ?)
 		ORDER BY expires_at, node_id, principal_id LIMIT ?`, after.expires, e.to, after.expires, after.node.String(), after.node.String(),
-		after.principal.String(), sweepPage)
-	all, err := sqldb.Scan(rows, err, func(e *ending, scan func(...any) error) error {
+		after.principal.String(), rowsPerStatement)
+	all, err := sqldb.Scan(rows, err, func(e *expiringRole, scan func(...any) error) error {
 		return scan(&e.node, &e.principal, &e.kind, &e.account, &e.role, &e.updated, &e.expires)
 	})
 	if err != nil {
 		return 0, true, fmt.Errorf("look for roles that end: %w", err)
 	}
-	var failed []error // one that cannot be told keeps no other one back
+	var failed []error // a failed notification does not stop the others
 	for _, one := range all {
-		if people >= t.roles.most {
+		if people >= t.roleScan.maxPeople {
 			return people, false, errors.Join(failed...)
 		}
-		told, err := t.tellEnd(ctx, one, e.what)
+		told, err := t.notifyExpiry(ctx, one, e.what)
 		if people += told; err != nil {
 			failed = append(failed, fmt.Errorf("tell of the role of %s at %s: %w", one.principal, one.node, err))
 		}
 		switch {
-		case ctx.Err() != nil: // this one comes once more
+		case ctx.Err() != nil: // this role is notified again
 			return people, false, errors.Join(failed...)
-		case len(failed) == mostFailed:
+		case len(failed) == maxFailures:
 			return people, true, errors.Join(failed...)
 		}
 		e.after = one
 	}
-	return people, len(all) < sweepPage, errors.Join(failed...)
+	return people, len(all) < rowsPerStatement, errors.Join(failed...)
 }
 
-func (t *Teller) tellEnd(ctx context.Context, e ending, what notice.What) (people int, err error) {
-	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(roleSoon) { // whoever was given it was told
+// notifyExpiry notifies the principal of one role and returns the number of users.
+func (t *Teller) notifyExpiry(ctx context.Context, e expiringRole, what notice.What) (people int, err error) {
+	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(expiryNotice) { // the notice of the grant told the expiry
 		return 0, nil
 	}
 	c := notice.Cause{Kind: notice.Role, What: what, Account: e.account, Node: e.node, Data: notice.Data{Role: string(e.role), Expires: e.expires}}
@@ -201,18 +205,18 @@ func (t *Teller) tellEnd(ctx context.Context, e ending, what notice.What) (peopl
 		c.User = drive.UserID(e.principal)
 	}
 	if what == notice.Ended {
-		name, err := t.nameUntil(ctx, e)
+		name, err := t.formerName(ctx, e)
 		if err != nil {
 			return 0, err
 		}
 		c.Data.Name = name
 	}
-	return t.tellAll(ctx, notice.Named(e.expires, string(what), e.node.String(), e.principal.String()), c, e.expires)
+	return t.notifyAll(ctx, notice.Named(e.expires, string(what), e.node.String(), e.principal.String()), c, e.expires)
 }
 
-// nameUntil is the name that a node had when a role ended there; empty where it may have got
-// another one since, or where the role gave nothing.
-func (t *Teller) nameUntil(ctx context.Context, e ending) (string, error) {
+// formerName returns the name of a node at the time a role there expired; "" if the node has
+// changed since or the role was not effective.
+func (t *Teller) formerName(ctx context.Context, e expiringRole) (string, error) {
 	opens, err := access.Opens(ctx, t.parts.Access, t.parts.DB, access.Grant{Node: e.node, Account: e.account, Principal: e.principal, Kind: e.kind})
 	if err != nil || !opens {
 		return "", err

@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Parts are what the use cases are composed of.
+// Parts are the components that notifications use.
 type Parts struct {
 	DB      *sqldb.DB
 	Notices *notice.Notices
@@ -25,31 +25,31 @@ type Parts struct {
 	Users   *account.Users
 	Tree    *tree.Tree
 	Ledger  quota.Ledger
-	Log     *activity.Log    // wakes the pages of who was told
+	Log     *activity.Log    // notifies the pages of recipients
 	Now     func() time.Time // default time.Now
 }
 
-// Teller makes notices of causes. It is safe for concurrent use.
+// Teller creates notices from causes. It is safe for concurrent use.
 type Teller struct {
-	parts  Parts
-	mails  bool
-	ledger sweep
-	roles  rolesLook
-	pace   *pace
+	parts      Parts
+	mails      bool
+	ledgerScan ledgerScan
+	roleScan   roleScan
+	limiter    *makerLimiter
 }
 
-// NewTeller returns a Teller; mails says that there is a server for mail.
+// NewTeller returns a Teller; mails tells that a mail server is configured.
 func NewTeller(parts Parts, mails bool) *Teller {
 	if parts.Now == nil {
 		parts.Now = time.Now
 	}
-	return &Teller{parts: parts, mails: mails, roles: rolesLook{most: rolesRun}, pace: newPace()}
+	return &Teller{parts: parts, mails: mails, roleScan: roleScan{maxPeople: peoplePerCall}, limiter: newMakerLimiter()}
 }
 
 func (t *Teller) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
 
-// Consumers are those of the records that somebody may have to be told of. What was published
-// before the first start is told to nobody.
+// Consumers returns the stream consumers that create notices. Records of exports and uploads from
+// before the first start are skipped.
 func (t *Teller) Consumers() []stream.Consumer {
 	return []stream.Consumer{
 		{Name: "notices", Topic: stream.TopicNotices, Handle: t.onDue},
@@ -58,20 +58,21 @@ func (t *Teller) Consumers() []stream.Consumer {
 	}
 }
 
+// onDue notifies the recipients of a published cause.
 func (t *Teller) onDue(ctx context.Context, r stream.Record) error {
 	c, id, err := notice.CauseOf(r)
 	if err != nil {
 		return err
 	}
-	if c.Kind == notice.Webhook { // whose are seen by who manages the place
+	if c.Kind == notice.Webhook { // visible to the managers of the webhook's account
 		if c.Node, err = t.parts.Tree.Root(ctx, t.parts.DB, c.Account); err != nil {
 			return err
 		}
 	}
-	return t.tell(ctx, id, c, r.Time)
+	return t.notify(ctx, id, c, r.Time)
 }
 
-// onExport tells who has asked for an export how it is.
+// onExport notifies the user who requested an export of its progress.
 func (t *Teller) onExport(ctx context.Context, r stream.Record) error {
 	what, ok := map[stream.Type]notice.What{
 		stream.ExportSealed: notice.Ready, stream.ExportFailed: notice.Failed, stream.ExportEnding: notice.Ending, stream.ExportLate: notice.Late,
@@ -99,13 +100,13 @@ func (t *Teller) onExport(ctx context.Context, r stream.Record) error {
 	if err != nil {
 		return fmt.Errorf("find who asked for export %s: %w", e.Export, err)
 	}
-	return t.tell(ctx, notice.ID(r.ID), c, r.Time)
+	return t.notify(ctx, notice.ID(r.ID), c, r.Time)
 }
 
-// gather is the time in which files that come by one collect link are one notice.
-const gather = time.Hour
+// collectWindow is the period in which files that arrive by one collect link cause one notice.
+const collectWindow = time.Hour
 
-// onUpload tells who has made a collect link that files have come by it.
+// onUpload notifies the creator of a collect link that files have arrived.
 func (t *Teller) onUpload(ctx context.Context, r stream.Record) error {
 	if r.Type != stream.UploadDone {
 		return nil
@@ -119,58 +120,58 @@ func (t *Teller) onUpload(ctx context.Context, r stream.Record) error {
 	if err != nil {
 		return fmt.Errorf("find the collect link of upload %s: %w", r.Subject, err)
 	}
-	hour := drive.TimeOf(r.Time.Std().Truncate(gather))
-	return t.tell(ctx, notice.Named(hour, "collect", c.Data.Subject), c, r.Time)
+	hour := drive.TimeOf(r.Time.Std().Truncate(collectWindow))
+	return t.notify(ctx, notice.Named(hour, "collect", c.Data.Subject), c, r.Time)
 }
 
-// membersPage is how many members of a group are read at once.
+// membersPage is how many group members one statement reads.
 const membersPage = 500
 
-// tell tells those whom a cause is for. It may be repeated.
-func (t *Teller) tell(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
-	_, err := t.tellAll(ctx, id, c, at)
+// notify notifies the recipients of a cause. It may be repeated.
+func (t *Teller) notify(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
+	_, err := t.notifyAll(ctx, id, c, at)
 	return err
 }
 
-// tellAll is tell, and returns how many people there were to tell.
-func (t *Teller) tellAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
+// notifyAll is notify and returns the number of recipients.
+func (t *Teller) notifyAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
 	switch {
 	case !c.User.IsZero():
-		return 1, t.tellOne(ctx, id, c, c.User)
+		return 1, t.notifyUser(ctx, id, c, c.User)
 	case len(c.Users) > 0:
 		for _, user := range c.Users {
-			if err := t.tellOne(ctx, id, c, user); err != nil {
+			if err := t.notifyUser(ctx, id, c, user); err != nil {
 				return people, err
 			}
 			people++
 		}
 		return people, nil
 	}
-	return t.tellGroup(ctx, id, c, at)
+	return t.notifyGroup(ctx, id, c, at)
 }
 
-// tellGroup tells the members of a group, as far as the maker of a cause has not caused too much.
-func (t *Teller) tellGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
-	maker, hour := makerOf(c), min(at, t.now()) // a role that ends in days counts for the hour in which that is told
-	how := t.pace.of(maker, hour, c.Group)
-	if how == nothing {
+// notifyGroup notifies the members of a group, within the limits of the maker.
+func (t *Teller) notifyGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
+	maker, hour := makerKey(c), min(at, t.now()) // a role that expires later counts for the current hour
+	how := t.limiter.modeFor(maker, hour, c.Group)
+	if how == suppressed {
 		return 0, nil
 	}
-	err = t.members(ctx, c.Group, at, func(user drive.UserID) error {
+	err = t.eachMember(ctx, c.Group, at, func(user drive.UserID) error {
 		members++
-		if how == oneByOne {
-			return t.tellOne(ctx, id, c, user)
+		if how == individual {
+			return t.notifyUser(ctx, id, c, user)
 		}
-		return t.tellMore(ctx, c, hour, user)
+		return t.notifySummary(ctx, c, hour, user)
 	})
-	if err == nil || how == oneByOne {
-		t.pace.did(maker, hour, c.Group, how, members)
+	if err == nil || how == individual {
+		t.limiter.record(maker, hour, c.Group, how, members)
 	}
 	return members, err
 }
 
-// members calls each for those who were in a group at a moment, and are.
-func (t *Teller) members(ctx context.Context, group drive.GroupID, at drive.Time, each func(drive.UserID) error) error {
+// eachMember calls each for the users who have been in a group since at.
+func (t *Teller) eachMember(ctx context.Context, group drive.GroupID, at drive.Time, each func(drive.UserID) error) error {
 	for after := ""; ; {
 		rows, err := t.parts.DB.Query(ctx, `SELECT user_id FROM group_members WHERE group_id = ? AND user_id > ? AND created_at <= ?
 			ORDER BY user_id LIMIT ?`, group, after, at, membersPage)
@@ -191,24 +192,24 @@ func (t *Teller) members(ctx context.Context, group drive.GroupID, at drive.Time
 }
 
 const (
-	mailSoon  = 2 * time.Minute  // what happens within it is one mail
-	mailPause = 15 * time.Minute // between two mails to a person
+	mailDelay       = 2 * time.Minute  // notices within it go into one mail
+	minMailInterval = 15 * time.Minute // between two mails to a user
 )
 
-// tellOne tells one person, unless that is who did it, was told, does not want to be, or has
-// nothing of it.
-func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user drive.UserID) error {
-	return t.tellAs(ctx, c, user, id, c)
+// notifyUser notifies one user, unless the user caused the event, has the notice, has turned the
+// kind off, or is not affected.
+func (t *Teller) notifyUser(ctx context.Context, id notice.ID, c notice.Cause, user drive.UserID) error {
+	return t.notifyAs(ctx, c, user, id, c)
 }
 
-// tellMore tells one person, once in the hour, that there is more than is told one by one.
-func (t *Teller) tellMore(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
-	id, more := moreOf(c, at)
-	return t.tellAs(ctx, c, user, id, more)
+// notifySummary notifies one user, once per hour, that there are more changes.
+func (t *Teller) notifySummary(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
+	id, more := summaryOf(c, at)
+	return t.notifyAs(ctx, c, user, id, more)
 }
 
-// tellAs tells one person of a cause in the words of another one.
-func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
+// notifyAs notifies one user of cause c with a notice made from cause as.
+func (t *Teller) notifyAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
 	if user == c.By {
 		return nil
 	}
@@ -227,19 +228,19 @@ func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, 
 		return err
 	}
 	who := drive.Who{User: user, Account: u.Account}
-	if as.Account.IsZero() { // what was done on the machine itself was done in nobody's
+	if as.Account.IsZero() { // an action on the machine itself has no account
 		as.Account = u.Account
 	}
-	if known, err := concerns(ctx, t.parts, who, c); err != nil || !known {
+	if known, err := isRelevant(ctx, t.parts, who, c); err != nil || !known {
 		return err
 	}
 	mail := t.mails && p.State == notice.Confirmed && p.Channels.Of(as.Kind) == notice.Mail
 	return t.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := t.parts.Ledger.Lock(ctx, tx, u.Account); err != nil { // the log asks for it (E2)
+		if err := t.parts.Ledger.Lock(ctx, tx, u.Account); err != nil { // required by the log (E2)
 			return err
 		}
 		one := notice.Notice{User: user, ID: id, Cause: as, Mail: mail}
-		if ofGrant(as) { // who goes to and fro with a role does not fill the list of others
+		if isGrantChange(as) { // repeated changes of a role replace the notice
 			if done, err := t.parts.Notices.Replace(ctx, tx, one); err != nil || done {
 				return err
 			}
@@ -249,7 +250,7 @@ func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, 
 			return err
 		}
 		if mail {
-			err := t.parts.Notices.MailSoon(ctx, tx, user, mailSoon, mailPause)
+			err := t.parts.Notices.MailSoon(ctx, tx, user, mailDelay, minMailInterval)
 			if err != nil {
 				return err
 			}
@@ -258,8 +259,8 @@ func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, 
 	})
 }
 
-// ofGrant reports whether a cause is that somebody has given, changed or taken a role.
-func ofGrant(c notice.Cause) bool {
+// isGrantChange reports whether a cause is a role given, changed or revoked.
+func isGrantChange(c notice.Cause) bool {
 	switch c.Kind {
 	case notice.Share, notice.Role, notice.Space:
 		return c.What == notice.Given || c.What == notice.Changed || c.What == notice.Taken
@@ -268,37 +269,37 @@ func ofGrant(c notice.Cause) bool {
 	return false
 }
 
-// concerns reports whether a cause is anything to somebody: what was given has to be seen, and is
-// not the person's own.
-func concerns(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bool, error) {
+// isRelevant reports whether a cause affects a user: a shared node must be visible to the user and
+// not in the user's own drive.
+func isRelevant(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bool, error) {
 	switch c.Kind {
 	case notice.Share, notice.Role, notice.Space:
 		if c.Account == who.Account {
 			return false, nil
 		}
 		if c.What == notice.Taken || c.What == notice.Ended {
-			return missed(ctx, parts, who, c)
+			return wasEffective(ctx, parts, who, c)
 		}
 		pass, err := parts.Access.At(ctx, parts.DB, who, c.Node)
 		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 			return false, nil
 		}
-		return err == nil && knows(pass), err
+		return err == nil && mayKnow(pass), err
 	case notice.Webhook, notice.Quota:
 		if c.Account == who.Account {
 			return true, nil
 		}
-		return sees(ctx, parts, who, c.Node, access.Manage)
+		return hasRight(ctx, parts, who, c.Node, access.Manage)
 	case notice.Collect:
-		return sees(ctx, parts, who, c.Node, access.See)
+		return hasRight(ctx, parts, who, c.Node, access.See)
 	case notice.Export, notice.Group, notice.Operation:
 	}
 	return true, nil
 }
 
-// missed reports whether a role that was taken or has ended was anything to somebody: not that of a
-// group, where one of their own shuts them out.
-func missed(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bool, error) {
+// wasEffective reports whether a revoked or expired role had given the user anything: a group's
+// role does not if the user's own role denies access.
+func wasEffective(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bool, error) {
 	if c.Group.IsZero() {
 		return true, nil
 	}
@@ -309,14 +310,14 @@ func missed(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bo
 	return err == nil && own.Role.Rights() != 0, err
 }
 
-// knows reports whether somebody may know a node: they see it, or were given a role there, such as
-// one that only adds files.
-func knows(pass access.Pass) bool {
+// mayKnow reports whether a pass lets its user know the node: by the right to see it, or by a role
+// at the node itself, such as uploader.
+func mayKnow(pass access.Pass) bool {
 	return pass.Rights.Has(access.See) || pass.Rights != 0 && pass.Level == 0
 }
 
-// sees reports whether somebody has a right at a node now.
-func sees(ctx context.Context, parts Parts, who drive.Who, node drive.NodeID, right access.Right) (bool, error) {
+// hasRight reports whether a user has a right at a node now.
+func hasRight(ctx context.Context, parts Parts, who drive.Who, node drive.NodeID, right access.Right) (bool, error) {
 	pass, err := parts.Access.At(ctx, parts.DB, who, node)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return false, nil

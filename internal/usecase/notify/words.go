@@ -10,17 +10,17 @@ import (
 	"smartdrive/internal/engine/mail"
 )
 
-// words are the texts of mails in one language.
-type words struct {
+// texts are the texts of mails in one language.
+type texts struct {
 	code, codeText  string
-	one, many, more string // subjects, and what does not fit
-	end, page       string // below all mails, and where the notices are
+	one, many, more string // subjects, and the line for further notices
+	end, page       string // below all mails, and the link to the notices
 	until, somebody string
 	roles           map[string]string
-	says            map[notice.Kind]map[notice.What]string // {by} {name} {role} {until} {n}
+	says            map[notice.Kind]map[notice.What]string // placeholders: {by} {name} {role} {until} {n}
 }
 
-var english = words{
+var english = texts{
 	code:     "{code} is your code for mail from SmartDrive",
 	codeText: "Somebody with an account has given this address for notices of SmartDrive.\n\nThe code is {code}. It is good for 30 minutes. Type it in under Notices.\n\nIf that was not you, do nothing: no further mail comes.\n",
 	one:      "SmartDrive: {text}", many: "SmartDrive: {n} notices", more: "and {n} more",
@@ -42,7 +42,7 @@ var english = words{
 	},
 }
 
-var chinese = words{
+var chinese = texts{
 	code:     "SmartDrive 邮件验证码：{code}",
 	codeText: "有用户把此地址设为 SmartDrive 通知的接收邮箱。\n\n验证码：{code}，30 分钟内有效。请在“通知”页面输入。\n\n如果不是您本人操作，请忽略此邮件，不会再有后续邮件。\n",
 	one:      "SmartDrive：{text}", many: "SmartDrive：{n} 条通知", more: "还有 {n} 条",
@@ -64,13 +64,15 @@ var chinese = words{
 	},
 }
 
-func wordsOf(language string) *words {
+// textsFor returns the texts of a language; English by default.
+func textsFor(language string) *texts {
 	if language == "zh-CN" {
 		return &chinese
 	}
 	return &english
 }
 
+// fill replaces {key} in text; pairs alternates keys and values.
 func fill(text string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		pairs[i] = "{" + pairs[i] + "}"
@@ -78,24 +80,24 @@ func fill(text string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// sentence says what a notice tells.
-func (w *words) sentence(s Seen) string {
+// sentence returns the text of a notice.
+func (t *texts) sentence(s Seen) string {
 	until, by := "", s.By
 	if s.Expires != nil {
-		until = fill(w.until, "until", s.Expires.Std().UTC().Format("2006-01-02 15:04 UTC"))
+		until = fill(t.until, "until", s.Expires.Std().UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	if by == "" {
-		by = w.somebody
+		by = t.somebody
 	}
 	name := s.Name
 	if name == "" {
 		name = "…"
 	}
-	return fill(w.says[s.Kind][s.What], "by", visible(by), "name", visible(name), "role", w.roles[s.Role], "until", until, "n", strconv.FormatInt(s.Failed, 10))
+	return fill(t.says[s.Kind][s.What], "by", sanitize(by), "name", sanitize(name), "role", t.roles[s.Role], "until", until, "n", strconv.FormatInt(s.Failed, 10))
 }
 
-// visible leaves out of a name what ends a line, or turns its direction.
-func visible(s string) string {
+// sanitize replaces characters of a name that break lines or change the text direction.
+func sanitize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return '�'
@@ -104,21 +106,22 @@ func visible(s string) string {
 	}, s)
 }
 
+// codeMail returns the mail with a confirmation code.
 func (p *Postman) codeMail(one notice.Person) mail.Message {
-	w := wordsOf(one.Language)
+	w := textsFor(one.Language)
 	return mail.Message{
 		ID: fmt.Sprintf("code-%s-%d-%d", one.User, int64(one.Until), one.Codes), To: one.Address, Language: one.Language,
 		Subject: fill(w.code, "code", one.Code), Text: fill(w.codeText, "code", one.Code),
 	}
 }
 
-// digest is a mail of several notices, the newest first. Its id is that of the newest: a repeat has
-// the same.
+// digest returns a mail of several notices, newest first. Its Message-ID derives from the newest
+// one, so a repeated mail has the same.
 func (p *Postman) digest(one notice.Person, all []Seen) mail.Message {
-	w := wordsOf(one.Language)
+	w := textsFor(one.Language)
 	var b strings.Builder
 	for i, s := range all {
-		if i == mailLines {
+		if i == maxMailLines {
 			fmt.Fprintf(&b, "%s\n", fill(w.more, "n", strconv.Itoa(len(all)-i)))
 			break
 		}

@@ -1,24 +1,24 @@
-// Package webhook sends what happens in an account to addresses that its people name.
+// Package webhook delivers the activity of an account to addresses that its users configure.
 //
-// # What a receiver may rely on
+// # Guarantees to receivers
 //
-// Each entry of the activity log that a webhook asks for is sent at least once, in the order in
-// which entries were committed, as a CloudEvents 1.0 event in JSON. A repeat carries the same id
-// (webhook-id), so a receiver drops what it has. A request is signed as Standard Webhooks 1.0 says:
+// Each activity entry that a webhook requests is sent at least once, in commit order, as a
+// CloudEvents 1.0 event in JSON. A redelivery has the same webhook-id, by which receivers
+// deduplicate. Requests are signed as Standard Webhooks 1.0 specifies:
 //
 //	webhook-signature: v1,base64(HMAC-SHA256(secret, webhook-id + "." + webhook-timestamp + "." + body))
 //
-// Any 2xx settles an entry. Anything else is tried again after 5 s, 1 min, 10 min and then each
-// hour, and what comes behind it waits: order is worth more than pace. An entry that a receiver has
-// refused five times with a 4xx is passed over, and counted. A webhook that has failed for three
-// days, or that a receiver has answered 410, is disabled.
+// Any 2xx settles an entry. Otherwise it is retried after 5 s, 1 min, 10 min and then hourly, and
+// later entries wait: order takes precedence over throughput. An entry that a receiver rejects five
+// times with a 4xx is skipped and counted. A webhook is disabled after failing for three days, or
+// when its receiver responds with 410.
 //
-// # How nothing is lost, and nobody is held up
+// # Delivery
 //
-// A webhook is a position in the log (W1): it is moved by a compare-and-set once entries are
-// settled, so whatever dies, what is not settled is sent again. There is no queue that could lose
-// something, and no row for each delivery. Each webhook has its own turn, and those of one account
-// only some of the places, so a receiver that is slow or dead holds up nobody else.
+// A webhook is a position in the log (W1). A compare-and-set advances it once entries are settled,
+// so entries that were not settled before a crash are sent again. There is no queue that could lose
+// entries, and no row per delivery. Each webhook is sent to in its own turn, and an account only
+// gets a bounded number of concurrent turns, so a slow or dead receiver delays no one else.
 //
-// Addresses inside of this network are refused when the connection is made, as for exports.
+// Connections to addresses inside the server's network are refused, as for exports.
 package webhook

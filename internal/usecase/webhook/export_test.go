@@ -10,7 +10,7 @@ import (
 
 // SendDue sends once to all that something waits for.
 func SendDue(ctx context.Context, w *Webhooks) error {
-	all, err := w.due(ctx, due{})
+	all, err := w.listDue(ctx, dueHook{})
 	for _, d := range all {
 		err = errors.Join(err, w.deliver(ctx, d.id))
 	}
@@ -21,18 +21,18 @@ func SendDue(ctx context.Context, w *Webhooks) error {
 func Look(ctx context.Context, w *Webhooks) error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	return w.look(ctx, &all, make(chan struct{}, 1))
+	return w.poll(ctx, &all, make(chan struct{}, 1))
 }
 
 // SendDueAndDie is SendDue of a process that writes nothing more once ctx is done.
 func SendDueAndDie(ctx context.Context, w *Webhooks) error {
-	w.settleLate = func(context.Context) context.Context { return ctx }
+	w.contextAfterCancel = func(context.Context) context.Context { return ctx }
 	return SendDue(ctx, w)
 }
 
 // Due are the webhooks that one look finds.
 func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
-	all, err := w.due(ctx, due{})
+	all, err := w.listDue(ctx, dueHook{})
 	for _, d := range all {
 		ids = append(ids, d.id)
 	}
@@ -42,7 +42,7 @@ func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
 // TakeTurns begins to send to as many webhooks of an account as may be, and returns how many.
 func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
 	for _, id := range ids {
-		if w.turns.take(id, account, w.now()) {
+		if w.limiter.acquire(id, account, w.now()) {
 			n++
 		}
 	}
@@ -50,13 +50,13 @@ func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
 }
 
 // DueOfALook is how many webhooks one look finds.
-const DueOfALook = duePage * duePages
+const DueOfALook = duePage * pagesPerPoll
 
 // Slow counts accounts among those with slow receivers.
 func Slow(w *Webhooks, accounts ...drive.AccountID) {
-	w.turns.mu.Lock()
-	defer w.turns.mu.Unlock()
+	w.limiter.mu.Lock()
+	defer w.limiter.mu.Unlock()
 	for _, account := range accounts {
-		w.turns.slow[account] = w.now()
+		w.limiter.slow[account] = w.now()
 	}
 }

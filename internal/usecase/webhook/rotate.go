@@ -12,19 +12,21 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// MostKeep is how long a secret may go on beside the one that has taken its place, at most: until
-// then whoever has found it out can sign as well.
+// MostKeep bounds how long the previous secret stays valid after a rotation, because a leaked one
+// can sign requests until then.
 const MostKeep = 7 * 24 * time.Hour
 
+// newSecret returns a random secret.
 func newSecret() string {
 	random := make([]byte, secretBytes)
-	_, _ = rand.Read(random) // does not fail
+	_, _ = rand.Read(random) // never fails
 	return secretPrefix + base64.StdEncoding.EncodeToString(random)
 }
 
-// Rotate gives a webhook another secret, which is in the answer and never shown again. For as long
-// as keep says requests are signed with the one before, too; zero: it ends at once. Of two
-// rotations within that time the later one ends the secret that the first has kept.
+// Rotate replaces the secret of a webhook and returns the new one, which is never shown again.
+// Requests are also signed with the previous secret for keep; zero: not any more. A second rotation
+// within that time ends the secret that the first one kept. hook runs at the end of the
+// transaction; nil: nothing. It fails with BadRequest if keep is out of range, and with NotFound.
 func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.Duration, hook Keep) (h Hook, err error) {
 	if keep < 0 || keep > MostKeep {
 		return Hook{}, drive.Bad("keep_for", drive.OutOfRange, "min", 0, "max", int64(MostKeep/time.Second))
@@ -34,14 +36,14 @@ func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.D
 	}
 	secret := newSecret()
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = findToChange(ctx, tx, id); err != nil {
+		if h, err = findForUpdate(ctx, tx, id); err != nil {
 			return err
 		}
 		h.oldSealed, h.OldUntil = "", 0
 		if keep > 0 {
 			h.oldSealed, h.OldUntil = h.sealed, w.now().Add(keep)
 		}
-		if h.sealed, err = w.parts.Vault.Seal(ctx, tx, h.row(), secret); err != nil {
+		if h.sealed, err = w.parts.Vault.Seal(ctx, tx, h.vaultRow(), secret); err != nil {
 			return err
 		}
 		h.Secret, h.Updated = secret, w.now()
@@ -50,7 +52,7 @@ func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.D
 		if err != nil {
 			return fmt.Errorf("rotate the secret of webhook %s: %w", id, err)
 		}
-		if err := w.note(tx, activity.WebhookChanged, h); err != nil || hook == nil {
+		if err := w.record(tx, activity.WebhookChanged, h); err != nil || hook == nil {
 			return err
 		}
 		return hook(ctx, tx, h)
@@ -58,25 +60,26 @@ func (w *Webhooks) Rotate(ctx context.Context, who drive.Who, id ID, keep time.D
 	return h, err
 }
 
-// openSecrets reads what requests are signed with. The old secret is no reason to send nothing.
+// openSecrets decrypts the secrets into h. It fails only for the current secret; a previous one
+// that cannot be decrypted is ignored.
 func (w *Webhooks) openSecrets(ctx context.Context, h *Hook) (err error) {
-	if h.Secret, err = w.parts.Vault.Open(ctx, w.parts.DB, h.row(), h.sealed); err != nil {
+	if h.Secret, err = w.parts.Vault.Open(ctx, w.parts.DB, h.vaultRow(), h.sealed); err != nil {
 		return err
 	}
 	if h.oldSealed == "" || h.OldUntil <= w.now() {
 		return nil
 	}
-	old, err := w.parts.Vault.Open(ctx, w.parts.DB, h.row(), h.oldSealed)
+	old, err := w.parts.Vault.Open(ctx, w.parts.DB, h.vaultRow(), h.oldSealed)
 	if err != nil {
-		w.opt.Log.WarnContext(ctx, "the old secret of a webhook cannot be opened", "webhook", h.ID, "error", err)
+		w.opt.Log.WarnContext(ctx, "the previous secret of a webhook cannot be decrypted; requests are signed with the current one only", "webhook", h.ID, "error", err)
 		return nil
 	}
 	h.oldSecret = old
 	return nil
 }
 
-// sign makes the signatures of a request: with the secret, and with the one before for as long as
-// it is kept.
+// sign returns the signatures of a request: by the secret, and by the previous one while that is
+// valid.
 func (w *Webhooks) sign(h Hook, id, timestamp string, body []byte) (string, error) {
 	signature, err := Sign(h.Secret, id, timestamp, body)
 	if err != nil || h.oldSecret == "" || h.OldUntil <= w.now() {

@@ -13,38 +13,39 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// Timing and bounds of Run.
 const (
-	lookEvery = 5 * time.Second       // for what other instances have written, and what is due again
-	lookPause = 50 * time.Millisecond // between looks because of new entries: there may be a thousand a second
-	duePage   = 256                   // webhooks that one statement of a look finds
-	duePages  = 16                    // statements of a look: what is behind them is found by the next one
-	latest    = 3 * time.Hour         // more than an attempt is put off: what is due later was noted by a clock that was ahead
-	turnTime  = 5 * time.Second       // after which others have their turn before one with more to send
+	pollInterval = 5 * time.Second       // for entries of other instances, and retries that are due
+	minPollPause = 50 * time.Millisecond // between polls because of new entries, of which there may be a thousand per second
+	duePage      = 256                   // webhooks per statement of a poll
+	pagesPerPoll = 16                    // statements per poll; the next poll continues
+	maxDelay     = 3 * time.Hour         // exceeds every retry delay; a later due time was written by a clock that was ahead
+	maxTurn      = 5 * time.Second       // after which a webhook with more entries yields to others
 )
 
-// Run sends until ctx is done. One process of an installation does; a second one repeats entries
-// and loses none.
+// Run delivers entries until ctx ends. One process per installation should run it; a second one
+// sends duplicates and loses nothing.
 func (w *Webhooks) Run(ctx context.Context) error {
 	watch := w.parts.Log.Watch()
 	defer watch.Close()
 	var all sync.WaitGroup
 	defer all.Wait()
-	again := make(chan struct{}, 1) // somebody's turn has ended, and others may have waited for it
-	tick := time.NewTicker(lookEvery)
+	turnEnded := make(chan struct{}, 1) // a turn ended, which may let others start
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var outage telemetry.Outage
 	for ctx.Err() == nil {
-		outage.Note(ctx, w.opt.Log, "the look for webhooks that are due failed and will be repeated", w.look(ctx, &all, again))
-		await(ctx, watch.Ready, again, tick.C)
+		outage.Note(ctx, w.opt.Log, "polling for due webhooks failed; retrying", w.poll(ctx, &all, turnEnded))
+		waitForWork(ctx, watch.Ready, turnEnded, tick.C)
 	}
 	return nil
 }
 
-// await returns when it is time for the next look. New entries are not looked at for lookPause
-// after the look before: one for each of them would take a twentieth of the processor time that a
-// server needs to store small files, also where nobody has a webhook.
-func await(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.Time) {
-	pause := time.NewTimer(lookPause)
+// waitForWork returns when the next poll is due. New entries cause no poll within minPollPause of
+// the last one: polling for each entry would take a twentieth of the CPU time of storing small
+// files, even without webhooks.
+func waitForWork(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.Time) {
+	pause := time.NewTimer(minPollPause)
 	defer pause.Stop()
 	select {
 	case <-pause.C:
@@ -61,52 +62,53 @@ func await(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.T
 	}
 }
 
-// due is a webhook that something waits for.
-type due struct {
+// dueHook is a webhook with entries to send.
+type dueHook struct {
 	id      ID
 	account drive.AccountID
-	sent    drive.Time
+	// zero: never sent to
+	lastAttempt drive.Time
 }
 
-// look begins to send to those that something waits for, and that have a turn. It reads on behind
-// those that have none: thousands whose receivers are slow would hide all others.
-func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- struct{}) error {
-	for range duePages {
-		page, err := w.due(ctx, w.seen)
+// poll starts turns of webhooks that have entries to send, as the limiter allows. It pages past
+// those without a turn; otherwise thousands with slow receivers would hide the others.
+func (w *Webhooks) poll(ctx context.Context, all *sync.WaitGroup, again chan<- struct{}) error {
+	for range pagesPerPoll {
+		page, err := w.listDue(ctx, w.cursor)
 		if err != nil {
 			return err
 		}
-		w.begin(ctx, page, all, again)
+		w.startTurns(ctx, page, all, again)
 		if len(page) < duePage {
-			w.seen = due{}
+			w.cursor = dueHook{}
 			return nil
 		}
-		w.seen = page[len(page)-1]
-		if w.turns.full() { // the end of a turn begins the next look, at those that have waited longest
-			w.seen = due{}
+		w.cursor = page[len(page)-1]
+		if w.limiter.isFull() { // the end of a turn triggers the next poll, which starts with the longest waiting
+			w.cursor = dueHook{}
 			return nil
 		}
 	}
 	return nil
 }
 
-// begin sends to those of a page that have a turn.
-func (w *Webhooks) begin(ctx context.Context, page []due, all *sync.WaitGroup, again chan<- struct{}) {
+// startTurns starts a goroutine for each webhook of a page that gets a turn.
+func (w *Webhooks) startTurns(ctx context.Context, page []dueHook, all *sync.WaitGroup, again chan<- struct{}) {
 	for _, d := range page {
-		if w.turns.pauses(d.id, w.now()) || !w.turns.take(d.id, d.account, w.now()) {
+		if w.limiter.isPaused(d.id, w.now()) || !w.limiter.acquire(d.id, d.account, w.now()) {
 			continue
 		}
 		all.Go(func() {
-			err := w.deliverSafely(ctx, d.id)
-			w.turns.leave(d.id, d.account)
+			err := w.deliverRecovering(ctx, d.id)
+			w.limiter.release(d.id, d.account)
 			if err != nil {
-				w.opt.Log.WarnContext(ctx, "send to a webhook", "webhook", d.id, "error", err)
-				if !errors.Is(err, errMoved) { // then the next look is soon enough
-					w.turns.failed(d.id, w.now())
+				w.opt.Log.WarnContext(ctx, "delivery to a webhook failed on this server; retrying later", "webhook", d.id, "error", err)
+				if !errors.Is(err, errStale) { // errStale: retry at the next poll without a pause
+					w.limiter.turnFailed(d.id, w.now())
 				}
 				return
 			}
-			w.turns.went(d.id)
+			w.limiter.turnSucceeded(d.id)
 			select {
 			case again <- struct{}{}:
 			default:
@@ -115,9 +117,9 @@ func (w *Webhooks) begin(ctx context.Context, page []due, all *sync.WaitGroup, a
 	}
 }
 
-// deliverSafely is deliver that a panic does not end the process with: the same entry would end the
-// next one, too.
-func (w *Webhooks) deliverSafely(ctx context.Context, id ID) (err error) {
+// deliverRecovering is deliver that returns a panic as an error; otherwise the same entry would
+// crash the process again and again.
+func (w *Webhooks) deliverRecovering(ctx context.Context, id ID) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -126,16 +128,16 @@ func (w *Webhooks) deliverSafely(ctx context.Context, id ID) (err error) {
 	return w.deliver(ctx, id)
 }
 
-// due lists webhooks that something waits for, those that have waited longest for an attempt first,
-// behind one that was listed before. Most of those who get no turn now are left out.
-func (w *Webhooks) due(ctx context.Context, after due) ([]due, error) {
+// listDue lists a page of webhooks with entries to send, least recently attempted first, after the
+// given one. It excludes most of those that cannot get a turn now.
+func (w *Webhooks) listDue(ctx context.Context, after dueHook) ([]dueHook, error) {
 	now := w.now()
-	args := append(append([]any{now, now.Add(latest)}, w.turns.over(now)...), after.sent, after.sent, after.id.String(), duePage)
+	args := append(append([]any{now, now.Add(maxDelay)}, w.limiter.excluded(now)...), after.lastAttempt, after.lastAttempt, after.id.String(), duePage)
 	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id, w.sent_at FROM webhooks w WHERE w.state = 'active' AND (w.not_before <= ? OR w.not_before > ?)
-		AND w.id NOT IN (`+sqldb.Marks(mostBusy)+`) AND w.account_id NOT IN (`+sqldb.Marks(mostOver)+`)
+		AND w.id NOT IN (`+sqldb.Marks(maxRunning)+`) AND w.account_id NOT IN (`+sqldb.Marks(maxExcludedAccounts)+`)
 		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position)
 		AND (w.sent_at > ? OR w.sent_at = ? AND w.id > ?) ORDER BY w.sent_at, w.id LIMIT ?`, args...)
-	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account, &d.sent) })
+	all, err := sqldb.Scan(rows, err, func(d *dueHook, scan func(...any) error) error { return scan(&d.id, &d.account, &d.lastAttempt) })
 	if err != nil {
 		return nil, fmt.Errorf("look for webhooks: %w", err)
 	}

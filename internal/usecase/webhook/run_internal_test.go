@@ -16,10 +16,10 @@ func TestLooksArePaced(t *testing.T) {
 		wake func(ready, again chan struct{}, cancel func()) // before await
 		want time.Duration
 	}{
-		{"new entries", func(ready, _ chan struct{}, _ func()) { ready <- struct{}{} }, lookPause},
+		{"new entries", func(ready, _ chan struct{}, _ func()) { ready <- struct{}{} }, minPollPause},
 		{"a turn has ended", func(_, again chan struct{}, _ func()) { again <- struct{}{} }, 0},
 		{"the end", func(_, _ chan struct{}, cancel func()) { cancel() }, 0},
-		{"nothing", func(_, _ chan struct{}, _ func()) {}, lookEvery},
+		{"nothing", func(_, _ chan struct{}, _ func()) {}, pollInterval},
 		{"new entries after a while", func(ready, _ chan struct{}, _ func()) {
 			time.AfterFunc(time.Second, func() { ready <- struct{}{} })
 		}, time.Second},
@@ -32,7 +32,7 @@ func TestLooksArePaced(t *testing.T) {
 				ready, again := make(chan struct{}, 1), make(chan struct{}, 1)
 				start := time.Now()
 				c.wake(ready, again, cancel)
-				await(ctx, ready, again, time.After(lookEvery))
+				waitForWork(ctx, ready, again, time.After(pollInterval))
 				if took := time.Since(start); took != c.want {
 					t.Errorf("looked after %v, want %v", took, c.want)
 				}

@@ -21,28 +21,30 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
+// Bounds of one delivery.
 const (
-	pageSize  = 50                 // entries that are read at once
-	settleAt  = 20                 // entries that a crash repeats at most
-	giveUp    = 3 * 24 * time.Hour // after which a webhook that fails is disabled, and after more attempts than there are delay levels
-	maxAnswer = 64 << 10           // bytes of an answer that are read, so that its connection can be used again
+	pageSize     = 50                 // entries read at once
+	settleBatch  = 20                 // settled entries per position update; a crash resends at most these
+	disableAfter = 3 * 24 * time.Hour // failing for this long, and for more attempts than there are delay levels, disables a webhook
+	maxResponse  = 64 << 10           // bytes read of a response, so that its connection can be reused
 )
 
-// event is what is sent: CloudEvents 1.0.
+// event is a CloudEvents 1.0 event as sent.
 type event struct {
 	SpecVersion string     `json:"specversion"`
 	ID          string     `json:"id"`
 	Source      string     `json:"source"`
 	Type        string     `json:"type"`
-	Subject     string     `json:"subject,omitempty"` // the id of the node
+	Subject     string     `json:"subject,omitempty"` // id of the node
 	Time        drive.Time `json:"time"`
 	ContentType string     `json:"datacontenttype"`
-	Data        told       `json:"data"`
+	Data        eventData  `json:"data"`
 }
 
-type told struct {
+// eventData is the data of an event.
+type eventData struct {
 	Account drive.AccountID `json:"account_id"`
-	Seq     int64           `json:"seq,omitempty"` // of the change of the tree: what GET /changes goes by
+	Seq     int64           `json:"seq,omitempty"` // seq of the tree's change, as in GET /changes
 	By      drive.UserID    `json:"by,omitzero"`
 	Node    drive.NodeID    `json:"node_id,omitzero"`
 	Folder  drive.NodeID    `json:"folder_id,omitzero"`
@@ -50,11 +52,11 @@ type told struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// body is the event of an entry.
+// body returns the JSON event of an entry.
 func (w *Webhooks) body(e activity.Entry) ([]byte, error) {
 	ev := event{
 		SpecVersion: "1.0", ID: e.EventID(), Source: w.opt.Source, Type: string(e.Verb), Time: e.At, ContentType: "application/json",
-		Data: told{Account: e.Account, Seq: e.Seq, By: e.By.User, Node: e.Node, Folder: e.Folder, Name: e.Name, Details: e.Data},
+		Data: eventData{Account: e.Account, Seq: e.Seq, By: e.By.User, Node: e.Node, Folder: e.Folder, Name: e.Name, Details: e.Data},
 	}
 	if !e.Node.IsZero() {
 		ev.Subject = e.Node.String()
@@ -62,7 +64,7 @@ func (w *Webhooks) body(e activity.Entry) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// Sign is the signature of a request: Standard Webhooks 1.0.
+// Sign returns the Standard Webhooks 1.0 signature of a request. It fails if secret is malformed.
 func Sign(secret, id, timestamp string, body []byte) (string, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 	if err != nil {
@@ -74,17 +76,20 @@ func Sign(secret, id, timestamp string, body []byte) (string, error) {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// outcome is what came of one attempt.
+// outcome is the result of one attempt.
 type outcome struct {
+	// HTTP status; 0: no response
 	status int
-	code   string        // what was wrong; empty: nothing
-	wait   time.Duration // that the receiver asks for
+	code   string        // problem code; empty: delivered
+	wait   time.Duration // Retry-After of the receiver
 }
 
-func (o outcome) settled() bool { return o.code == "" }
+// isDelivered reports whether the receiver accepted the entry.
+func (o outcome) isDelivered() bool { return o.code == "" }
 
-// refused reports whether the receiver does not want this entry, and would not want it tomorrow.
-func (o outcome) refused() bool {
+// isRejected reports whether the receiver permanently rejects this entry, by a 4xx other than 408,
+// 425 and 429.
+func (o outcome) isRejected() bool {
 	switch o.status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
@@ -92,7 +97,8 @@ func (o outcome) refused() bool {
 	return o.status >= 400 && o.status < 500
 }
 
-// attempt sends an entry once.
+// attempt sends an entry once. A failure of the receiver is an outcome; the error is for failures
+// on this side and for ctx.
 func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outcome, error) {
 	body, err := w.body(e)
 	if err != nil {
@@ -112,15 +118,15 @@ func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outco
 	r.Header.Set("Webhook-Id", e.EventID())
 	r.Header.Set("Webhook-Timestamp", timestamp)
 	r.Header.Set("Webhook-Signature", signature)
-	w.turns.attempt(h.ID, w.now())
+	w.limiter.attemptStarted(h.ID, w.now())
 	res, err := w.client.Do(r)
-	if ctx.Err() != nil { // the program is being stopped: this says nothing about the receiver
+	if ctx.Err() != nil { // the server is stopping; this is no failure of the receiver
 		return outcome{}, ctx.Err()
 	}
 	if err != nil {
-		return outcome{code: codeOf(err)}, nil //nolint:nilerr // the receiver's error is the outcome
+		return outcome{code: errorCode(err)}, nil //nolint:nilerr // the receiver's error is the outcome
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxResponse))
 	_ = res.Body.Close()
 	o := outcome{status: res.StatusCode}
 	if o.status < 200 || o.status > 299 {
@@ -132,8 +138,8 @@ func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outco
 	return o, nil
 }
 
-// codeOf says in a word why a receiver was not reached.
-func codeOf(err error) string {
+// errorCode returns the problem code of a failed request.
+func errorCode(err error) string {
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return "timeout"
@@ -141,9 +147,10 @@ func codeOf(err error) string {
 	return "unreachable"
 }
 
-// SendOnce sends one entry again, now, whatever the webhook's state, and returns what the receiver
-// answered; 0: it was not reached. Errors: NotFound, WrongState {state: sending} while another one
-// is being sent.
+// SendOnce sends one entry to a webhook in any state, without a retry, and returns the receiver's
+// status; 0: no response. It fails with NotFound, with WrongState {state: sending} while entries
+// are being sent to the webhook, and with WrongState {state: disabled} if the secret cannot be
+// decrypted.
 func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID string) (status int, err error) {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {
@@ -156,31 +163,32 @@ func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID s
 	if err := w.openSecrets(ctx, &h); err != nil {
 		return 0, drive.Wrap(err, drive.WrongState, "state", "disabled")
 	}
-	if !w.turns.take(h.ID, h.Account, w.now()) {
+	if !w.limiter.acquire(h.ID, h.Account, w.now()) {
 		return 0, drive.Fail(drive.WrongState, "state", "sending")
 	}
-	defer w.turns.leave(h.ID, h.Account)
+	defer w.limiter.release(h.ID, h.Account)
 	o, err := w.attempt(ctx, h, e)
 	return o.status, err
 }
 
-// deliver sends what waits for a webhook, until nothing does, its turn ends, or an attempt fails.
+// deliver sends entries to a webhook until none is left, its turn ends, or an attempt fails. It
+// disables a webhook whose user lost the right, or whose secret cannot be decrypted.
 func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 	h, err := find(ctx, w.parts.DB, id)
 	if err != nil || h.State != Active {
-		return ignoreGone(err)
+		return ignoreNotFound(err)
 	}
-	if reason, err := w.mayNot(ctx, h); err != nil || reason != "" {
+	if reason, err := w.checkRight(ctx, h); err != nil || reason != "" {
 		if err != nil {
 			return err
 		}
 		return w.disable(ctx, h, reason)
 	}
 	if err := w.openSecrets(ctx, &h); err != nil {
-		w.opt.Log.WarnContext(ctx, "the secret of a webhook cannot be opened", "webhook", h.ID, "error", err)
+		w.opt.Log.WarnContext(ctx, "webhook disabled: its secret cannot be decrypted; rotate its secret and activate it again", "webhook", h.ID, "error", err)
 		return w.disable(ctx, h, NoSecret)
 	}
-	h.until = w.now().Add(turnTime)
+	h.turnEnd = w.now().Add(maxTurn)
 	for ctx.Err() == nil {
 		more, err := w.deliverPage(ctx, &h)
 		if err != nil || !more {
@@ -190,18 +198,20 @@ func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 	return nil
 }
 
-func ignoreGone(err error) error {
+// ignoreNotFound returns nil for NotFound, else err.
+func ignoreNotFound(err error) error {
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
 	}
 	return err
 }
 
-// mayNot says why nothing may be sent any more: whoever is good for the webhook lost the right to.
-func (w *Webhooks) mayNot(ctx context.Context, h Hook) (Reason, error) {
+// checkRight returns RightLost if the user responsible for the webhook may not manage webhooks of
+// the account any more; "" otherwise.
+func (w *Webhooks) checkRight(ctx context.Context, h Hook) (Reason, error) {
 	home, err := w.parts.Access.Home(ctx, w.parts.DB, h.User)
 	if err == nil {
-		err = w.may(ctx, drive.Who{User: h.User, Account: home}, h.Account)
+		err = w.authorizeAccount(ctx, drive.Who{User: h.User, Account: home}, h.Account)
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return RightLost, nil
@@ -209,7 +219,7 @@ func (w *Webhooks) mayNot(ctx context.Context, h Hook) (Reason, error) {
 	return "", err
 }
 
-// deliverPage sends some entries. more is false when it is over for now.
+// deliverPage sends the next entries; more reports that the turn goes on with another page.
 func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err error) {
 	page, err := w.parts.Log.After(ctx, w.parts.DB, h.Account, h.Position, pageSize)
 	if err != nil || len(page) == 0 {
@@ -222,19 +232,19 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 			continue
 		}
 		o, err := w.attempt(ctx, *h, e)
-		if ctx.Err() != nil { // the program is being stopped
-			return false, w.settle(w.settleLate(ctx), h, at)
+		if ctx.Err() != nil { // the server is stopping
+			return false, w.settle(w.contextAfterCancel(ctx), h, at)
 		}
 		if err != nil {
 			return false, errors.Join(err, w.settle(ctx, h, at))
 		}
-		if !o.settled() {
-			return false, w.failed(ctx, h, at, e, o)
+		if !o.isDelivered() {
+			return false, w.recordFailure(ctx, h, at, e, o)
 		}
 		h.Status, h.Sent = int64(o.status), w.now()
 		at, unsettled = e.ID, unsettled+1
-		over := w.turns.ended(h.ID, w.now()) || w.now() >= h.until
-		if unsettled >= settleAt || over {
+		over := w.limiter.attemptEnded(h.ID, w.now()) || w.now() >= h.turnEnd
+		if unsettled >= settleBatch || over {
 			if err := w.settle(ctx, h, at); err != nil || over {
 				return false, err
 			}
@@ -244,17 +254,18 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 	return len(page) == pageSize, w.settle(ctx, h, at)
 }
 
-// errMoved says that somebody else has moved the position, a replay or another process, or that
-// the secret is another one.
-var errMoved = drive.Fail(drive.Unavailable)
+// errStale reports that the webhook's position or secret was changed concurrently, by a replay, a
+// rotation or another process.
+var errStale = drive.Fail(drive.Unavailable)
 
-// move writes the position with what else is set, if it is still where it was.
-func (w *Webhooks) move(ctx context.Context, h *Hook, at activity.Position, set string, args ...any) error {
+// advance stores a new position, status and further columns by a compare-and-set on position and
+// secret. It fails with errStale if they have changed.
+func (w *Webhooks) advance(ctx context.Context, h *Hook, at activity.Position, set string, args ...any) error {
 	err := w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE webhooks SET position = ?, status = ?, sent_at = ?, "+set+" WHERE id = ? AND position = ? AND secret = ?",
 			append(append([]any{int64(at), h.Status, h.Sent}, args...), h.ID, int64(h.Position), h.sealed)...)
 		if err == nil && n == 0 {
-			err = errMoved
+			err = errStale
 		}
 		return err
 	})
@@ -265,21 +276,22 @@ func (w *Webhooks) move(ctx context.Context, h *Hook, at activity.Position, set 
 	return nil
 }
 
-// settle moves the position behind what the receiver has, or does not want.
+// settle advances the position to at and resets the failures.
 func (w *Webhooks) settle(ctx context.Context, h *Hook, at activity.Position) error {
 	if at == h.Position {
 		return nil
 	}
-	if err := w.move(ctx, h, at, "failures = 0, failing_since = 0, not_before = 0, error = ''"); err != nil {
+	if err := w.advance(ctx, h, at, "failures = 0, failing_since = 0, not_before = 0, error = ''"); err != nil {
 		return err
 	}
 	h.Failures, h.FailingSince, h.NotBefore = 0, 0, 0
 	return nil
 }
 
-// failed settles what came before the entry that failed, and says when it is tried again. One that
-// was refused once for each delay level is passed over.
-func (w *Webhooks) failed(ctx context.Context, h *Hook, at activity.Position, e activity.Entry, o outcome) error {
+// recordFailure settles the entries before the failed one and schedules a retry. It skips the entry
+// if it was rejected more often than there are delay levels, and disables the webhook on 410 or
+// after failing for disableAfter.
+func (w *Webhooks) recordFailure(ctx context.Context, h *Hook, at activity.Position, e activity.Entry, o outcome) error {
 	if at != h.Position {
 		h.Failures, h.FailingSince = 0, 0
 	}
@@ -293,17 +305,17 @@ func (w *Webhooks) failed(ctx context.Context, h *Hook, at activity.Position, e 
 	switch {
 	case o.status == http.StatusGone:
 		return w.disable(ctx, *h, Gone)
-	case now >= h.FailingSince.Add(giveUp) && h.Failures > int64(len(levels)): // the first attempts after a clock or a server stood still are few
+	case now >= h.FailingSince.Add(disableAfter) && h.Failures > int64(len(levels)): // require several attempts, because the clock or the server may have stood still
 		return w.disable(ctx, *h, Failing)
-	case o.refused() && h.Failures > int64(len(levels)):
-		w.opt.Log.WarnContext(ctx, "a receiver has refused an event for good", "webhook", h.ID, "event", e.EventID(), "status", o.status)
-		return w.move(ctx, h, e.ID, "failures = 0, failing_since = ?, not_before = 0, skipped = skipped + 1, error = ?", h.FailingSince, o.code)
+	case o.isRejected() && h.Failures > int64(len(levels)):
+		w.opt.Log.WarnContext(ctx, "webhook event skipped: the receiver keeps rejecting it", "webhook", h.ID, "event", e.EventID(), "status", o.status)
+		return w.advance(ctx, h, e.ID, "failures = 0, failing_since = ?, not_before = 0, skipped = skipped + 1, error = ?", h.FailingSince, o.code)
 	}
 	wait := max(levels[min(int(h.Failures), len(levels))-1].Delay, o.wait)
-	return w.move(ctx, h, at, "failures = ?, failing_since = ?, not_before = ?, error = ?", h.Failures, h.FailingSince, now.Add(wait), o.code)
+	return w.advance(ctx, h, at, "failures = ?, failing_since = ?, not_before = ?, error = ?", h.Failures, h.FailingSince, now.Add(wait), o.code)
 }
 
-// disable stops a webhook, and tells so.
+// disable disables an active webhook and reports it to the activity log and Options.Disabled.
 func (w *Webhooks) disable(ctx context.Context, h Hook, why Reason) error {
 	err := w.write(ctx, drive.Who{}, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE webhooks SET state = ?, reason = ?, status = ?, sent_at = ?, updated_at = ? WHERE id = ? AND state = ?",
@@ -312,7 +324,7 @@ func (w *Webhooks) disable(ctx context.Context, h Hook, why Reason) error {
 			return err
 		}
 		h.State, h.Reason = Disabled, why
-		if err := w.note(tx, activity.WebhookDisabled, h); err != nil {
+		if err := w.record(tx, activity.WebhookDisabled, h); err != nil {
 			return err
 		}
 		return w.opt.Disabled(ctx, tx, h)

@@ -8,162 +8,167 @@ import (
 )
 
 const (
-	atOnce     = 32               // webhooks of accounts whose receivers are quick that are being sent to
-	slowAtOnce = 16               // the same of accounts with a slow one
-	mostBusy   = 128              // webhooks that are being sent to, however they are counted by now
-	ofOne      = 4                // of them of one account
-	slowAfter  = 2 * time.Second  // without an answer a receiver is slow
-	slowFor    = 10 * time.Minute // an account is counted among the slow ones since then
-	mostOver   = mostBusy/ofOne + mostBusy
+	maxQuick            = 32               // concurrent turns of accounts whose receivers respond quickly
+	maxSlow             = 16               // concurrent turns of accounts with a slow receiver
+	maxRunning          = 128              // concurrent turns in total
+	maxPerAccount       = 4                // concurrent turns per account
+	slowAfter           = 2 * time.Second  // without a response a receiver is slow
+	slowFor             = 10 * time.Minute // after which an account is no longer counted as slow
+	maxExcludedAccounts = maxRunning/maxPerAccount + maxRunning
 )
 
-// turns say who is being sent to, and who is not for a while. Accounts whose receivers are slow
-// have places of their own: an attempt that is not answered within slowAfter leaves the place that
-// it began in to others, so that slow receivers keep nobody waiting but other slow ones.
-type turns struct {
-	mu     sync.Mutex
-	busy   map[ID]sending
-	of     map[drive.AccountID]int
-	slow   map[drive.AccountID]drive.Time // since when
-	paused map[ID]pause
+// limiter decides which webhooks may be sent to. Accounts with slow receivers have separate slots:
+// an attempt without a response for slowAfter stops counting as quick, so slow receivers only delay
+// other slow ones.
+type limiter struct {
+	mu         sync.Mutex
+	running    map[ID]turn
+	perAccount map[drive.AccountID]int
+	slow       map[drive.AccountID]drive.Time // when an account was last slow
+	paused     map[ID]pause
 }
 
-func newTurns() turns {
-	return turns{busy: map[ID]sending{}, of: map[drive.AccountID]int{}, slow: map[drive.AccountID]drive.Time{}, paused: map[ID]pause{}}
+// newLimiter returns an empty limiter.
+func newLimiter() limiter {
+	return limiter{running: map[ID]turn{}, perAccount: map[drive.AccountID]int{}, slow: map[drive.AccountID]drive.Time{}, paused: map[ID]pause{}}
 }
 
-// sending is a turn of a webhook.
-type sending struct {
-	account drive.AccountID
-	began   drive.Time // its last attempt
+// turn is a running turn of a webhook.
+type turn struct {
+	account      drive.AccountID
+	attemptBegan drive.Time // start of its last attempt
 }
 
-// pause is after turns that failed here: what was sent could not be noted because the disk is full,
-// say, and each turn sends it again.
+// pause delays a webhook after turns that failed on this side, for example because the disk is full
+// and progress could not be stored.
 type pause struct {
 	failures int
 	until    drive.Time
 }
 
-// take is false while the webhook, or as many of its account or of all as may be, are being sent
-// to.
-func (t *turns) take(id ID, account drive.AccountID, now drive.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, busy := t.busy[id]; busy || t.of[account] >= ofOne || len(t.busy) >= mostBusy {
+// acquire starts a turn; false: the webhook has a turn already, or a limit is reached. The caller
+// must call release.
+func (l *limiter) acquire(id ID, account drive.AccountID, now drive.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, busy := l.running[id]; busy || l.perAccount[account] >= maxPerAccount || len(l.running) >= maxRunning {
 		return false
 	}
-	slow, quick := t.countLocked(now)
-	if _, isSlow := t.slow[account]; isSlow && slow >= slowAtOnce || !isSlow && quick >= atOnce {
+	slow, quick := l.countLocked(now)
+	if _, isSlow := l.slow[account]; isSlow && slow >= maxSlow || !isSlow && quick >= maxQuick {
 		return false
 	}
-	t.busy[id] = sending{account, now}
-	t.of[account]++
+	l.running[id] = turn{account, now}
+	l.perAccount[account]++
 	return true
 }
 
-// full reports whether as many are being sent to as may be: nobody gets a turn before one ends.
-func (t *turns) full() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.busy) >= mostBusy
+// isFull reports whether no turn can start before another one ends.
+func (l *limiter) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running) >= maxRunning
 }
 
-// countLocked returns how many webhooks of slow accounts, and of others, are being sent to.
-func (t *turns) countLocked(now drive.Time) (slow, quick int) {
-	for account, since := range t.slow {
+// countLocked returns the numbers of running turns of slow and of quick accounts. The caller holds
+// l.mu.
+func (l *limiter) countLocked(now drive.Time) (slow, quick int) {
+	for account, since := range l.slow {
 		if now >= since.Add(slowFor) || now < since {
-			delete(t.slow, account)
+			delete(l.slow, account)
 		}
 	}
-	for _, s := range t.busy {
-		if now >= s.began.Add(slowAfter) {
-			t.slow[s.account] = now
+	for _, s := range l.running {
+		if now >= s.attemptBegan.Add(slowAfter) {
+			l.slow[s.account] = now
 		}
 	}
-	for _, s := range t.busy {
-		if _, isSlow := t.slow[s.account]; isSlow {
+	for _, s := range l.running {
+		if _, isSlow := l.slow[s.account]; isSlow {
 			slow++
 		}
 	}
-	return slow, len(t.busy) - slow
+	return slow, len(l.running) - slow
 }
 
-// attempt notes that the next entry is being sent to a webhook that has a turn.
-func (t *turns) attempt(id ID, now drive.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s, ok := t.busy[id]; ok {
-		t.busy[id] = sending{s.account, now}
+// attemptStarted records the start of an attempt of a running turn.
+func (l *limiter) attemptStarted(id ID, now drive.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.running[id]; ok {
+		l.running[id] = turn{s.account, now}
 	}
 }
 
-// ended notes the end of an attempt, and reports whether the receiver is slow.
-func (t *turns) ended(id ID, now drive.Time) (slow bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, ok := t.busy[id]
-	if slow = ok && now >= s.began.Add(slowAfter); slow {
-		t.slow[s.account] = now
+// attemptEnded records the end of an attempt and reports whether the receiver is slow.
+func (l *limiter) attemptEnded(id ID, now drive.Time) (slow bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.running[id]
+	if slow = ok && now >= s.attemptBegan.Add(slowAfter); slow {
+		l.slow[s.account] = now
 	}
 	return slow
 }
 
-func (t *turns) leave(id ID, account drive.AccountID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.busy, id)
-	if t.of[account]--; t.of[account] == 0 {
-		delete(t.of, account)
+// release ends a turn.
+func (l *limiter) release(id ID, account drive.AccountID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, id)
+	if l.perAccount[account]--; l.perAccount[account] == 0 {
+		delete(l.perAccount, account)
 	}
 }
 
-// pauses reports whether a webhook is to be left alone; a longer pause than any is of a clock that
-// was ahead.
-func (t *turns) pauses(id ID, now drive.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	until := t.paused[id].until
-	return until > now && until <= now.Add(latest)
+// isPaused reports whether a webhook is paused. A pause longer than possible was set by a clock
+// that was ahead and does not count.
+func (l *limiter) isPaused(id ID, now drive.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := l.paused[id].until
+	return until > now && until <= now.Add(maxDelay)
 }
 
-// failed gives a webhook a pause, which the next turn that does not fail ends.
-func (t *turns) failed(id ID, now drive.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.paused[id].failures + 1
-	t.paused[id] = pause{n, now.Add(lookEvery << min(n, 6))} // 10 s to 5 min
+// turnFailed pauses a webhook, longer after each consecutive failure.
+func (l *limiter) turnFailed(id ID, now drive.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.paused[id].failures + 1
+	l.paused[id] = pause{n, now.Add(pollInterval << min(n, 6))} // 10 s to 5 min
 }
 
-func (t *turns) went(id ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.paused, id)
+// turnSucceeded ends the pause of a webhook.
+func (l *limiter) turnSucceeded(id ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.paused, id)
 }
 
-// over are those who get no turn before another one has ended, as arguments of a statement whose
-// text is always the same: webhooks, and accounts. There may be more slow accounts than arguments.
-func (t *turns) over(now drive.Time) (args []any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id := range t.busy {
+// excluded returns the webhooks and accounts that cannot get a turn now, as a fixed number of SQL
+// arguments, so that the statement's text is constant. Slow accounts beyond that number are left
+// out.
+func (l *limiter) excluded(now drive.Time) (args []any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.running {
 		args = append(args, id.String())
 	}
-	for len(args) < mostBusy {
+	for len(args) < maxRunning {
 		args = append(args, "")
 	}
-	slow, _ := t.countLocked(now)
-	for account, n := range t.of {
-		if n >= ofOne {
+	slow, _ := l.countLocked(now)
+	for account, n := range l.perAccount {
+		if n >= maxPerAccount {
 			args = append(args, account.String())
 		}
 	}
-	for account := range t.slow {
-		if slow >= slowAtOnce && len(args) < mostBusy+mostOver {
+	for account := range l.slow {
+		if slow >= maxSlow && len(args) < maxRunning+maxExcludedAccounts {
 			args = append(args, account.String())
 		}
 	}
-	for len(args) < mostBusy+mostOver {
+	for len(args) < maxRunning+maxExcludedAccounts {
 		args = append(args, "")
 	}
 	return args

@@ -10,20 +10,20 @@ import (
 // slow ones have places of their own, and no more than those.
 func TestSlowReceiversTakeTheirOwnTurns(t *testing.T) {
 	t.Parallel()
-	turns, now := newTurns(), drive.Time(1_800_000_000_000)
-	take := func(account drive.AccountID) bool { return turns.take(drive.NewID[ID](), account, now) }
+	turns, now := newLimiter(), drive.Time(1_800_000_000_000)
+	take := func(account drive.AccountID) bool { return turns.acquire(drive.NewID[ID](), account, now) }
 	slow := make([]drive.AccountID, 9)
 	taken := 0
 	for i := range slow {
 		slow[i] = drive.NewID[drive.AccountID]()
-		for range ofOne {
+		for range maxPerAccount {
 			if take(slow[i]) {
 				taken++
 			}
 		}
 	}
-	if taken != atOnce {
-		t.Fatalf("%d are sent to at a time, want %d", taken, atOnce)
+	if taken != maxQuick {
+		t.Fatalf("%d are sent to at a time, want %d", taken, maxQuick)
 	}
 	other := drive.NewID[drive.AccountID]()
 	now = now.Add(slowAfter)
@@ -36,23 +36,23 @@ func TestSlowReceiversTakeTheirOwnTurns(t *testing.T) {
 	if take(slow[0]) {
 		t.Error("slow receivers take more than their own turns")
 	}
-	turns.leave(func() (id ID) {
-		for busy, s := range turns.busy {
+	turns.release(func() (id ID) {
+		for busy, s := range turns.running {
 			if s.account == slow[0] {
 				id = busy
 			}
 		}
 		return id
 	}(), slow[0])
-	if args := turns.over(now); len(args) != mostBusy+mostOver {
-		t.Errorf("%d arguments, want %d", len(args), mostBusy+mostOver)
+	if args := turns.excluded(now); len(args) != maxRunning+maxExcludedAccounts {
+		t.Errorf("%d arguments, want %d", len(args), maxRunning+maxExcludedAccounts)
 	}
 	if take(slow[0]) {
 		t.Error("a slow account took a turn while slow receivers have more than their own")
 	}
 	now = now.Add(slowFor)
-	for id, s := range turns.busy {
-		turns.leave(id, s.account)
+	for id, s := range turns.running {
+		turns.release(id, s.account)
 	}
 	if !take(slow[0]) {
 		t.Error("an account is slow for ever")

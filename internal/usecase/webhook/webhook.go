@@ -18,41 +18,42 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Parts are what webhooks are composed of.
+// Parts are the components that Webhooks uses.
 type Parts struct {
 	DB     *sqldb.DB
 	Log    *activity.Log
 	Access *access.Access
 	Tree   *tree.Tree
 	Ledger quota.Ledger
-	Vault  *vault.Vault // keeps the secrets
+	Vault  *vault.Vault // encrypts the secrets
 }
 
-// Options configure New. The zero value of each field but Source and Transport is its default.
+// Options configures New. Source and Transport are required; the zero value of each other field
+// selects its default.
 type Options struct {
 	Source    string            // of every event: "smartdrive/<installation id>"
-	Transport http.RoundTripper // refuses addresses that must not be asked
+	Transport http.RoundTripper // must refuse forbidden addresses
 	Now       func() time.Time  // default time.Now
 	Log       *slog.Logger      // default slog.Default
-	// Timeout is how long one attempt may take. Default: 10 s.
+	// Timeout bounds one attempt. Default: 10 s.
 	Timeout time.Duration
-	// Disabled is told, in the transaction, of a webhook that was disabled because it fails.
-	// Default: nobody is told.
+	// Disabled is called in the transaction that disables a webhook automatically. Default: no
+	// call.
 	Disabled func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 }
 
-// Webhooks keeps webhooks and sends. It is safe for concurrent use.
+// Webhooks manages webhooks and delivers to them. It is safe for concurrent use.
 type Webhooks struct {
-	parts  Parts
-	opt    Options
-	client *http.Client
-	turns  turns
-	seen   due // the last one that Run's looks have found so far; zero: they begin at the first
+	parts   Parts
+	opt     Options
+	client  *http.Client
+	limiter limiter
+	cursor  dueHook // last webhook that Run's polls have seen; zero: start at the first
 
-	settleLate func(context.Context) context.Context // that of what is written when ctx is done
+	contextAfterCancel func(context.Context) context.Context // returns the context for writes after ctx has ended
 }
 
-// New returns the webhooks of a database.
+// New returns a Webhooks.
 func New(parts Parts, opt Options) *Webhooks {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -69,20 +70,20 @@ func New(parts Parts, opt Options) *Webhooks {
 	settleLate := context.WithoutCancel
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Webhooks{
-		parts: parts, opt: opt, turns: newTurns(),
-		settleLate: settleLate,
-		client:     &http.Client{Transport: opt.Transport, Timeout: opt.Timeout, CheckRedirect: noRedirect},
+		parts: parts, opt: opt, limiter: newLimiter(),
+		contextAfterCancel: settleLate,
+		client:             &http.Client{Transport: opt.Transport, Timeout: opt.Timeout, CheckRedirect: noRedirect},
 	}
 }
 
 func (w *Webhooks) now() drive.Time { return drive.TimeOf(w.opt.Now()) }
 
 // ID identifies a webhook.
-type ID = drive.ID[ofHook]
+type ID = drive.ID[idTag]
 
-type ofHook struct{}
+type idTag struct{}
 
-// State says whether anything is sent.
+// State is the state of a webhook.
 type State string
 
 // The states.
@@ -91,53 +92,57 @@ const (
 	Disabled State = "disabled"
 )
 
-// Reason is why a webhook was disabled; empty: somebody has.
+// Reason is why a webhook was disabled; empty: by a user.
 type Reason string
 
 // The reasons.
 const (
 	Failing   Reason = "failing" // for three days
-	RightLost Reason = "right"   // whoever made it may not any more
-	NoSecret  Reason = "secret"  // the key that has sealed its secret is lost
-	Gone      Reason = "gone"    // the receiver answered 410
+	RightLost Reason = "right"   // its user lost the right to manage it
+	NoSecret  Reason = "secret"  // its secret cannot be decrypted, because the key is lost
+	Gone      Reason = "gone"    // the receiver responded with 410
 )
 
 // Hook is a webhook.
 type Hook struct {
-	ID           ID
-	Account      drive.AccountID
-	User         drive.UserID
-	Name         string
-	URL          string
-	Types        []string // verbs, or what they begin with; none: what activity.Sent says
-	State        State
-	Reason       Reason
-	Position     activity.Position
-	Skipped      int64
+	ID      ID
+	Account drive.AccountID
+	User    drive.UserID
+	Name    string
+	URL     string
+	Types   []string // verbs or prefixes; none: see activity.Sent
+	State   State
+	Reason  Reason
+	// last settled entry
+	Position activity.Position
+	// entries skipped because they were rejected
+	Skipped int64
+	// consecutive failed attempts
 	Failures     int64
 	FailingSince drive.Time
-	NotBefore    drive.Time
-	Status       int64
-	Error        string
-	Sent         drive.Time
-	Created      drive.Time
-	Updated      drive.Time
+	// time of the next retry
+	NotBefore drive.Time
+	Status    int64
+	Error     string
+	Sent      drive.Time
+	Created   drive.Time
+	Updated   drive.Time
 
-	// OldUntil is until when requests are signed with the secret before this one, too; zero: they
-	// are not.
+	// OldUntil is until when requests are also signed with the previous secret; zero: they are not.
 	OldUntil drive.Time
 
-	Secret    string // only in the answer to its making, and to a rotation
+	Secret    string // only set in the results of Create and Rotate
 	oldSecret string
 	sealed    string
 	oldSealed string
 
-	until drive.Time // the end of its turn, while it is being sent to
+	turnEnd drive.Time // end of the running turn
 }
 
 const columns = `id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since, not_before,
 	status, error, sent_at, created_at, updated_at, old_secret, old_until`
 
+// scanHook reads columns into h.
 func scanHook(h *Hook, scan func(...any) error) error {
 	var types string
 	err := scan(&h.ID, &h.Account, &h.User, &h.Name, &h.URL, &h.sealed, &types, &h.State, &h.Reason, &h.Position, &h.Skipped, &h.Failures,
@@ -149,7 +154,7 @@ func scanHook(h *Hook, scan func(...any) error) error {
 }
 
 const (
-	maxHooks = 100  // of an account
+	maxHooks = 100  // per account
 	maxURL   = 2000 // bytes
 	maxName  = 200  // bytes
 	maxTypes = 32
@@ -158,23 +163,24 @@ const (
 	secretPrefix = "whsec_"
 )
 
-// Wish describes a webhook to be made or changed; what is nil stays as it is.
+// Wish describes a new webhook or a change of one; a nil field stays unchanged.
 type Wish struct {
-	Place string // a space, for a new one; empty: the caller's own drive
+	Place string // of a new one: a space; empty: the caller's own drive
 	Name  *string
 	URL   *string
 	Types *[]string
-	State *State // of one that is there
+	State *State // ignored by Create
 }
 
-// Keep runs at the end of the transaction that makes a webhook. Nil does nothing.
+// Keep runs at the end of the transaction of Create or Rotate, for example to store an idempotency
+// key. An error rolls it back.
 type Keep func(ctx context.Context, tx *sqldb.Tx, h Hook) error
 
-// Create makes a webhook; its secret is in the answer, and is never shown again. The owner of a
-// drive may, and the managers of a space. What happens from now on is sent. Errors: NotFound,
-// Forbidden, BadRequest, TooManyOpen.
+// Create creates a webhook that is sent all entries from now on. Its secret is in the result and
+// never shown again. The caller must own the drive or manage the space. keep may be nil. It fails
+// with NotFound, Forbidden, BadRequest or TooManyOpen.
 func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep) (h Hook, err error) {
-	account, err := w.enter(ctx, who, in.Place)
+	account, err := w.authorizePlace(ctx, who, in.Place)
 	if err != nil {
 		return Hook{}, err
 	}
@@ -196,7 +202,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 		if have >= maxHooks {
 			return drive.Fail(drive.TooManyOpen, "reason", "webhooks", "limit", maxHooks, "sent", have+1)
 		}
-		if h.sealed, err = w.parts.Vault.Seal(ctx, tx, h.row(), h.Secret); err != nil {
+		if h.sealed, err = w.parts.Vault.Seal(ctx, tx, h.vaultRow(), h.Secret); err != nil {
 			return err
 		}
 		if h.Position, err = w.parts.Log.Head(ctx, tx, account); err != nil {
@@ -205,7 +211,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 		if err := insert(ctx, tx, h); err != nil {
 			return err
 		}
-		if err := w.note(tx, activity.WebhookCreated, h); err != nil || keep == nil {
+		if err := w.record(tx, activity.WebhookCreated, h); err != nil || keep == nil {
 			return err
 		}
 		return keep(ctx, tx, h)
@@ -213,6 +219,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 	return h, err
 }
 
+// insert stores a new webhook.
 func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
 	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Marks(21)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
 		strings.Join(h.Types, ","), h.State, h.Reason, int64(h.Position), h.Skipped, h.Failures, h.FailingSince, h.NotBefore, h.Status, h.Error,
@@ -223,7 +230,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
 	return nil
 }
 
-// Label is what people know a webhook by: its name, else the host that it sends to.
+// Label returns the name of the webhook, or else the host of its URL.
 func (h Hook) Label() string {
 	if h.Name != "" {
 		return h.Name
@@ -235,14 +242,15 @@ func (h Hook) Label() string {
 	return u.Hostname()
 }
 
-// row is what the sealed secret is bound to.
-func (h Hook) row() string { return "webhook " + h.ID.String() }
+// vaultRow returns the context that the encrypted secret is bound to.
+func (h Hook) vaultRow() string { return "webhook " + h.ID.String() }
 
-func (w *Webhooks) note(tx *sqldb.Tx, verb activity.Verb, h Hook) error {
+// record records a change of a webhook as activity.
+func (w *Webhooks) record(tx *sqldb.Tx, verb activity.Verb, h Hook) error {
 	return w.parts.Log.Note(tx, activity.Entry{Account: h.Account, Verb: verb, Name: h.Name}, map[string]any{"webhook": h.ID, "reason": h.Reason})
 }
 
-// apply changes what is not nil, if it may be so.
+// apply validates and applies a Wish. It fails with BadRequest.
 func (h *Hook) apply(in Wish) error {
 	if in.Name != nil {
 		if h.Name = strings.ToValidUTF8(*in.Name, ""); len(h.Name) > maxName {
@@ -273,7 +281,7 @@ func (h *Hook) apply(in Wish) error {
 	return nil
 }
 
-// checkTypes refuses types that nothing is of.
+// checkTypes fails with BadRequest if a type matches no verb.
 func checkTypes(types []string) error {
 	if len(types) > maxTypes {
 		return drive.Bad("types", drive.TooLong, "limit", maxTypes, "sent", len(types))
@@ -290,8 +298,8 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// enter lets the caller keep webhooks of a place, and returns its account.
-func (w *Webhooks) enter(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
+// authorizePlace checks that the caller may manage webhooks of a place and returns its account.
+func (w *Webhooks) authorizePlace(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
 	if place == "" {
 		return who.Account, nil
 	}
@@ -299,11 +307,12 @@ func (w *Webhooks) enter(ctx context.Context, who drive.Who, place string) (driv
 	if err != nil {
 		return drive.AccountID{}, err
 	}
-	return to.Account, w.may(ctx, who, to.Account)
+	return to.Account, w.authorizeAccount(ctx, who, to.Account)
 }
 
-// may is nil for who may keep webhooks of an account.
-func (w *Webhooks) may(ctx context.Context, who drive.Who, account drive.AccountID) error {
+// authorizeAccount checks that the caller may manage webhooks of an account: its owner, or a
+// manager of the space. It fails with NotFound or Forbidden.
+func (w *Webhooks) authorizeAccount(ctx context.Context, who drive.Who, account drive.AccountID) error {
 	if who.Account == account {
 		return nil
 	}
@@ -314,7 +323,7 @@ func (w *Webhooks) may(ctx context.Context, who drive.Who, account drive.Account
 	return err
 }
 
-// write runs fn in a transaction under the lock on the account's ledger.
+// write runs fn in a transaction that holds the lock on the account's ledger.
 func (w *Webhooks) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
@@ -325,33 +334,34 @@ func (w *Webhooks) write(ctx context.Context, who drive.Who, account drive.Accou
 	})
 }
 
-// Find returns a webhook of an account that the caller may keep webhooks of.
+// Find returns a webhook that the caller may manage; NotFound otherwise.
 func (w *Webhooks) Find(ctx context.Context, who drive.Who, id ID) (Hook, error) {
 	h, err := find(ctx, w.parts.DB, id)
 	if err == nil {
-		err = w.may(ctx, who, h.Account)
+		err = w.authorizeAccount(ctx, who, h.Account)
 	}
-	if drive.IsKind(err, drive.Forbidden) { // a member who may not know of it
+	if drive.IsKind(err, drive.Forbidden) { // a member who must not learn of it
 		err = drive.Fail(drive.NotFound)
 	}
 	return h, err
 }
 
+// find returns a webhook, or NotFound.
 func find(ctx context.Context, q sqldb.Querier, id ID) (h Hook, err error) {
 	err = scanHook(&h, q.QueryRow(ctx, "SELECT "+columns+" FROM webhooks WHERE id = ?", id).Scan)
 	return h, err
 }
 
-// findToChange is find for a transaction that writes back what it has read: how an attempt ended is
-// noted without the lock on the ledger.
-func findToChange(ctx context.Context, tx *sqldb.Tx, id ID) (h Hook, err error) {
+// findForUpdate is find with a row lock, for a transaction that writes back what it read, because
+// the results of attempts are stored without the ledger lock.
+func findForUpdate(ctx context.Context, tx *sqldb.Tx, id ID) (h Hook, err error) {
 	err = scanHook(&h, tx.QueryRow(ctx, "SELECT "+columns+" FROM webhooks WHERE id = ?"+tx.ForUpdate(), id).Scan)
 	return h, err
 }
 
-// List returns the webhooks of a place.
+// List returns the webhooks of a place that the caller may manage.
 func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hook, error) {
-	account, err := w.enter(ctx, who, place)
+	account, err := w.authorizePlace(ctx, who, place)
 	if err != nil {
 		return nil, err
 	}
@@ -363,13 +373,14 @@ func (w *Webhooks) List(ctx context.Context, who drive.Who, place string) ([]Hoo
 	return all, nil
 }
 
-// Change changes a webhook. One that is made active again goes on where it stopped.
+// Change changes a webhook. The caller becomes responsible for it if it is activated or its URL
+// changes. An activated webhook continues at its position. It fails with NotFound or BadRequest.
 func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in Wish) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
 	}
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = findToChange(ctx, tx, id); err != nil {
+		if h, err = findForUpdate(ctx, tx, id); err != nil {
 			return err
 		}
 		was := h
@@ -378,7 +389,7 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in Wish) (h
 		}
 		if in.State != nil && *in.State == Active || in.URL != nil {
 			h.Failures, h.FailingSince, h.NotBefore = 0, 0, 0
-			h.User = who.User // who is good for it from now on
+			h.User = who.User // responsible from now on
 		}
 		h.Updated = w.now()
 		_, err := tx.Exec(ctx, `UPDATE webhooks SET user_id = ?, name = ?, url = ?, types = ?, state = ?, reason = ?, failures = ?, failing_since = ?,
@@ -390,12 +401,12 @@ func (w *Webhooks) Change(ctx context.Context, who drive.Who, id ID, in Wish) (h
 		if was.State == h.State && was.URL == h.URL && was.Name == h.Name && strings.Join(was.Types, ",") == strings.Join(h.Types, ",") {
 			return nil
 		}
-		return w.note(tx, activity.WebhookChanged, h)
+		return w.record(tx, activity.WebhookChanged, h)
 	})
 	return h, err
 }
 
-// Delete deletes a webhook.
+// Delete deletes a webhook. It fails with NotFound.
 func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 	h, err := w.Find(ctx, who, id)
 	if err != nil {
@@ -409,11 +420,12 @@ func (w *Webhooks) Delete(ctx context.Context, who drive.Who, id ID) error {
 		if err != nil {
 			return err
 		}
-		return w.note(tx, activity.WebhookDeleted, h)
+		return w.record(tx, activity.WebhookDeleted, h)
 	})
 }
 
-// ReplaySince makes a webhook send again all that happened since a moment, as far as it is kept.
+// ReplaySince moves the position of a webhook back, so that all entries since the given time are
+// sent again, as far as they are retained.
 func (w *Webhooks) ReplaySince(ctx context.Context, who drive.Who, id ID, since time.Time) (h Hook, err error) {
 	if h, err = w.Find(ctx, who, id); err != nil {
 		return Hook{}, err
@@ -423,7 +435,7 @@ func (w *Webhooks) ReplaySince(ctx context.Context, who drive.Who, id ID, since 
 		return Hook{}, err
 	}
 	err = w.write(ctx, who, h.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if h, err = findToChange(ctx, tx, id); err != nil {
+		if h, err = findForUpdate(ctx, tx, id); err != nil {
 			return err
 		}
 		h.Position, h.Failures, h.NotBefore, h.Updated = min(h.Position, before), 0, 0, w.now()
