@@ -6,9 +6,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Only a manager of the root is one whom nothing narrows; that the role ends one day, or that other
-// grants do, changes nothing of it. Who manages a folder and merely sees the root is not.
-func TestWhoManagesAll(t *testing.T) {
+// TestRootManagerIsNotNarrowed: no grant narrows a manager of the root, even if that role or other
+// grants expire. A manager of a folder who only views the root can be narrowed.
+func TestRootManagerIsNotNarrowed(t *testing.T) {
 	t.Parallel()
 	folder, root := drive.NewID[drive.NodeID](), drive.NewID[drive.NodeID]()
 	for name, tc := range map[string]struct {
@@ -28,9 +28,9 @@ func TestWhoManagesAll(t *testing.T) {
 	}
 }
 
-// Grants of one level have no order: a database gives them in any. What a manager may does not end
-// with another grant, nor with the first of two roles.
-func TestOrderOfGrantsIsNothing(t *testing.T) {
+// TestDecideIgnoresOrderWithinLevel: the database returns grants of one level in any order. A
+// manager's right does not end with another grant, nor with the first of two roles.
+func TestDecideIgnoresOrderWithinLevel(t *testing.T) {
 	t.Parallel()
 	folder, root := drive.NewID[drive.NodeID](), drive.NewID[drive.NodeID]()
 	at := func(role Role, expires drive.Time) grantStep {

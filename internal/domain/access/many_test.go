@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Others choose how much is shared with somebody: more than a statement takes parameters is still
-// answered.
-func TestMoreThanAStatementTakes(t *testing.T) {
+// TestRightsOfMoreNodesThanParameters: more shared nodes than a statement has parameters are still
+// resolved.
+func TestRightsOfMoreNodesThanParameters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, 0)
-	some := w.shared(t, 3)
+	w := newFixture(t, 3, 0)
+	some := w.shareFolders(t, 3)
 	ids := make([]drive.NodeID, 70_000) // SQLite takes 32,766, MySQL 65,535
 	copy(ids, some[:1])
 	copy(ids[len(ids)/2:], some[1:2])
@@ -39,11 +39,11 @@ func TestMoreThanAStatementTakes(t *testing.T) {
 	}
 }
 
-// One drive shares at most 1,000 things with one person, who did not ask for them; others can still
-// share with that person, and the drive with others.
-func TestOneDriveSharesSoMuchWithOnePerson(t *testing.T) {
+// TestGrantsPerPrincipalAreLimited: one drive can only share a bounded number of nodes with one
+// user; other drives can still share with that user, and that drive with others.
+func TestGrantsPerPrincipalAreLimited(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4, 0)
+	w := newFixture(t, 4, 0)
 	owner, bob, eve := w.Rooms[0], w.people[2].User, w.people[3].User
 	const most = 10_000
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -14,19 +14,18 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// mounts tells how a person has what is shared with them: the alias of each, "-" for one that is
-// hidden.
-func (w *world) mounts(t testing.TB, who drive.Who, hidden bool) map[drive.NodeID]string {
+// mountsOf returns a user's mounts with their alias; "-" for a hidden one.
+func (f *fixture) mountsOf(t testing.TB, who drive.Who, hidden bool) map[drive.NodeID]string {
 	t.Helper()
 	list := func(after drive.NodeID, limit int) []access.Mount {
-		all, err := w.ListMine(t.Context(), w.db, who.User, after, limit, hidden)
+		all, err := f.ListMine(t.Context(), f.db, who.User, after, limit, hidden)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
 	all := list(drive.NodeID{}, 1000)
-	for i, after := 0, (drive.NodeID{}); i <= len(all); { // page by page it is the same, and a page is full
+	for i, after := 0, (drive.NodeID{}); i <= len(all); { // the pages contain the same, and each but the last is full
 		size := 1 + i%3
 		page := list(after, size)
 		if want := all[i:min(len(all), i+size)]; !cmp.Equal(page, want, cmpopts.EquateEmpty()) {
@@ -45,11 +44,11 @@ func (w *world) mounts(t testing.TB, who drive.Who, hidden bool) map[drive.NodeI
 	return have
 }
 
-// TestAMountIsItsReceiversAlone renames and hides what is shared, in all orders that can come, and
-// looks who notices.
-func TestAMountIsItsReceiversAlone(t *testing.T) {
+// TestMountIsPrivateToReceiver renames and hides mounts in all possible orders and checks that only
+// the receiver sees it.
+func TestMountIsPrivateToReceiver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4, 1)
+	w := newFixture(t, 4, 1)
 	const bob, eve = 2, 3
 	owner := w.Rooms[0]
 	var folder, file drive.NodeID
@@ -77,7 +76,7 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		return w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return w.SetMount(ctx, tx, w.people[who].User, node, c) })
 	}
 	name, none, yes, no := "mine", "", true, false
-	for range 2 { // the reply was lost, and it is asked for again
+	for range 2 { // retry after a lost reply
 		for _, c := range []access.MountChange{{Alias: &name}, {Hidden: &yes}} {
 			if err := set(bob, folder, c); err != nil {
 				t.Fatal(err)
@@ -90,9 +89,9 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 			t.Errorf("%s: %s", what, d)
 		}
 	}
-	see("bob hides one", w.mounts(t, w.people[bob], false), map[drive.NodeID]string{file: ""})
-	see("bob asks for it", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{folder: "mine-", file: ""})
-	see("eve", w.mounts(t, w.people[eve], false), map[drive.NodeID]string{folder: ""})
+	see("bob hides one", w.mountsOf(t, w.people[bob], false), map[drive.NodeID]string{file: ""})
+	see("bob asks for it", w.mountsOf(t, w.people[bob], true), map[drive.NodeID]string{folder: "mine-", file: ""})
+	see("eve", w.mountsOf(t, w.people[eve], false), map[drive.NodeID]string{folder: ""})
 
 	for _, at := range []struct {
 		who  int
@@ -108,7 +107,7 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		}
 	}
 
-	// A role that has ended takes the mount along; one that is given again is seen again.
+	// An expired grant removes the mount; a new grant makes it visible again.
 	w.Now = w.Now.Add(2 * time.Hour)
 	if err := set(bob, file, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("bob hides what has ended: %v", err)
@@ -117,11 +116,11 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		_, _, err := w.Access.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
 		return err
 	})
-	see("bob has nothing", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{})
+	see("bob has nothing", w.mountsOf(t, w.people[bob], true), map[drive.NodeID]string{})
 	give(folder, access.User, drive.PrincipalID(w.people[bob].User), 0)
-	see("bob has it again", w.mounts(t, w.people[bob], false), map[drive.NodeID]string{folder: ""})
+	see("bob has it again", w.mountsOf(t, w.people[bob], false), map[drive.NodeID]string{folder: ""})
 
-	// Back as it was leaves no row, and what is gone takes its rows along.
+	// Resetting a mount deletes its row, and so does deleting the node.
 	rows := func() (n int) {
 		t.Helper()
 		if err := w.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM mounts`).Scan(&n); err != nil {
@@ -152,11 +151,11 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 	}
 }
 
-// TestTheTrashEndsWhatWasKept: what is remembered of a folder's grants ends when the folder, or one
-// above it, goes into the trash, and they hold again once it is restored.
-func TestTheTrashEndsWhatWasKept(t *testing.T) {
+// TestTrashingInvalidatesCachedRights: trashing a folder, or one above it, invalidates cached
+// grants, which apply again after it is restored.
+func TestTrashingInvalidatesCachedRights(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, 0)
+	w := newFixture(t, 3, 0)
 	owner, bob := w.Rooms[0], w.people[2]
 	up := []drive.NodeID{owner.Root}
 	for _, name := range []drive.Name{"shared", "sub", "deep", "leaf"} {
@@ -172,7 +171,7 @@ func TestTheTrashEndsWhatWasKept(t *testing.T) {
 		return err
 	})
 	for _, folder := range up[1:] {
-		for range 2 { // the second time by what is kept
+		for range 2 { // the second time from the cache
 			if _, err := w.Enter(t.Context(), w.db, bob, leaf, access.Read); err != nil {
 				t.Fatal(err)
 			}

@@ -117,6 +117,7 @@ type pathCache struct {
 	entries map[pathKey][]grantStep // levels count from the folder's children
 }
 
+// pathKey identifies the grants of a user at a folder and above it.
 type pathKey struct {
 	user   drive.UserID
 	folder drive.NodeID

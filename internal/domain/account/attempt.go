@@ -56,6 +56,7 @@ type knownPair struct {
 	at  time.Time
 }
 
+// newKnownPairs returns an empty set of pairs.
 func newKnownPairs() *knownPairs {
 	return &knownPairs{byKey: map[string]*list.Element{}, order: list.New()}
 }

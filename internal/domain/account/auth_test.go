@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// runOnce is one turn of the loop, which must succeed.
+// runOnce runs one refresh and fails the test on an error.
 func (f *fixture) runOnce(t *testing.T) {
 	t.Helper()
 	if err := f.auth.refreshOnce(t.Context()); err != nil {
@@ -25,7 +25,7 @@ func TestSessionInUseNeedsNoDatabase(t *testing.T) {
 	f.add(t, "ann", false)
 	bearer := f.login(t, "ann").Secret
 	f.who(t, bearer)
-	for range 20 { // a part every 40 s, by a slow sender
+	for range 20 { // a slow client sends a part every 40 s
 		for range 10 {
 			f.clock.Advance(refreshInterval)
 			f.runOnce(t)
@@ -39,7 +39,7 @@ func TestSessionInUseNeedsNoDatabase(t *testing.T) {
 	if err := f.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.who(t, bearer) // the database cannot have been asked
+	f.who(t, bearer) // the database is unavailable
 	if f.auth.refreshOnce(t.Context()) == nil {
 		t.Fatal("a session in use was not read again")
 	}
@@ -58,17 +58,17 @@ func mustHash(t *testing.T, bearer string) secretHash {
 	return hash
 }
 
-func TestUnusedSessionsAreNotAskedFor(t *testing.T) {
+func TestUnusedSessionsAreNotRefreshed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.runOnce(t) // as when nobody was ever here
+	f.runOnce(t) // nothing was ever used
 	f.add(t, "ann", false)
 	f.who(t, f.login(t, "ann").Secret)
 	f.clock.Advance(refreshIdleLimit + time.Second)
 	if err := f.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.runOnce(t) // would fail if it asked
+	f.runOnce(t) // would fail if it queried the database
 	f.clock.Advance(2 * time.Hour)
 	f.runOnce(t)
 	if len(f.auth.cached) != 0 {
@@ -112,7 +112,7 @@ func TestRevocationIsImmediateHere(t *testing.T) {
 	}
 }
 
-func TestRevocationElsewhereIsSeenByTheLoop(t *testing.T) {
+func TestRefreshSeesForeignRevocation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -121,14 +121,14 @@ func TestRevocationElsewhereIsSeenByTheLoop(t *testing.T) {
 	if err := f.other.sessions.Delete(t.Context(), who, KindLogin, who.Session); err != nil {
 		t.Fatal(err)
 	}
-	f.who(t, bearer) // nobody told this process yet
+	f.who(t, bearer) // this process does not know yet
 	f.clock.Advance(refreshInterval)
 	f.runOnce(t)
 	f.wantRefused(t, bearer, "invalid")
 }
 
-// The loop by the bubble's clock: in use all the time, revoked elsewhere, and over within five
-// seconds.
+// TestRunBoundsTheLifeOfARevokedSession: a session in constant use that another process revokes
+// ends within five seconds.
 func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 	})
 }
 
-// A row was read, then the session was revoked, then the reader goes on: it must not put the
-// session back into memory.
+// TestRevocationIsNotUndoneByASlowReader: a row read before a revocation must not be cached after
+// it.
 func TestRevocationIsNotUndoneByASlowReader(t *testing.T) {
 	t.Parallel()
 	for name, reader := range map[string]func(f *fixture, hash secretHash, r snapshot){
@@ -191,7 +191,7 @@ func TestRevocationIsNotUndoneByASlowReader(t *testing.T) {
 				if err := f.update(t, ann.ID, revoked); err != nil {
 					t.Fatal(err)
 				}
-				_, err = f.auth.Authenticate(t.Context(), bearer) // memory now holds the news, where there are any
+				_, err = f.auth.Authenticate(t.Context(), bearer) // the cache now has the current row, if any
 				wantKind(t, err, drive.Unauthenticated)
 				reader(f, mustHash(t, bearer), r)
 				f.wantRefused(t, bearer, "invalid")
@@ -232,7 +232,7 @@ func TestConcurrentUseAndRevocation(t *testing.T) {
 	}
 }
 
-func TestDisabledUserComesBack(t *testing.T) {
+func TestReactivatedUserKeepsSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", false)
@@ -251,7 +251,7 @@ func TestDisabledUserComesBack(t *testing.T) {
 	f.who(t, bearer)
 }
 
-func TestLoginSlidesAndThenExpires(t *testing.T) {
+func TestLoginIsExtendedThenExpires(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -274,7 +274,7 @@ func TestLoginSlidesAndThenExpires(t *testing.T) {
 	if n := f.db.Stats().Writes.Load() - writes; n != 2 {
 		t.Fatalf("%d writes in two hours and 59 minutes, want 2", n)
 	}
-	f.clock.Advance(loginLife - 2*time.Hour) // past the end of the unused one
+	f.clock.Advance(loginLife - 2*time.Hour) // past the expiry of the unused one
 	f.wantRefused(t, unused.Secret, "expired")
 	f.who(t, used.Secret)
 	if all, err := f.sessions.List(t.Context(), who, KindLogin); err != nil || len(all) != 1 || all[0].ID != used.ID {

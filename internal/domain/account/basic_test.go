@@ -19,7 +19,7 @@ func (f *fixture) basic(t *testing.T, name, password string, head drive.Heads) (
 	return f.sessions.Basic(t.Context(), Basic{Name: name, Password: password, Head: head, Client: client})
 }
 
-func TestAnAppPasswordActsAtItsHeadsOnly(t *testing.T) {
+func TestAppPasswordActsAtItsHeadsOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "Ann", false)
@@ -29,7 +29,7 @@ func TestAnAppPasswordActsAtItsHeadsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // from the database, then from memory
+	for range 2 { // from the database, then from the cache
 		who, err := f.basic(t, "ANN", token.Secret, drive.HeadNextcloud)
 		if err != nil || who.User != ann.User || who.Session != token.ID || who.Scopes != drive.ScopeRead {
 			t.Fatalf("it acts as %+v, %v", who, err)
@@ -64,7 +64,7 @@ func TestAnAppPasswordActsAtItsHeadsOnly(t *testing.T) {
 	}
 }
 
-func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
+func TestBasicHashesPasswordOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", true)
@@ -79,11 +79,11 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f.clock.Advance(maxRowAge) // asked again, not hashed again
+	f.clock.Advance(maxRowAge) // read again, not hashed again
 	if _, err := f.basic(t, "Ann", secret, drive.HeadDAV); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.users.Hashes() - before; n < 1 || n > 3 { // some of the forty may have come when the first had ended
+	if n := f.users.Hashes() - before; n < 1 || n > 3 { // some of the forty may arrive after the first has ended
 		t.Errorf("%d hashes", n)
 	}
 	_, err := f.basic(t, "ann", "wrong horse", drive.HeadDAV)
@@ -97,8 +97,8 @@ func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
 	}
 }
 
-// What is remembered must not answer guesses that a login would not look at any more.
-func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
+// TestCachedPasswordRespectsRateLimit: the cache must not answer guesses beyond the failure limit.
+func TestCachedPasswordRespectsRateLimit(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]netip.Addr{"another address": netip.MustParseAddr("198.51.100.7"), "the same address": client} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
 				_, err := f.sessions.Basic(t.Context(), Basic{Name: "ann", Password: password, Head: drive.HeadDAV, Client: from})
 				return err
 			}
-			for range 3 * maxPair { // a client that goes on with an old password
+			for range 3 * maxPair { // a client that keeps sending an old password
 				wantReason(t, guess("wrong horse"), drive.Unauthenticated, "invalid")
 			}
 			for i := range maxPair - 1 {
@@ -132,8 +132,8 @@ func TestARememberedPasswordIsNoWayPastTheLimit(t *testing.T) {
 	}
 }
 
-// What was wrong may be made the password.
-func TestAWrongPasswordIsRememberedUntilItIsRight(t *testing.T) {
+// TestWrongPasswordIsCachedUntilItIsRight: a cached wrong password may become the right one.
+func TestWrongPasswordIsCachedUntilItIsRight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.add(t, "ann", false)
@@ -151,7 +151,7 @@ func TestAWrongPasswordIsRememberedUntilItIsRight(t *testing.T) {
 	}
 }
 
-func TestARememberedPasswordEndsWithItsChange(t *testing.T) {
+func TestPasswordChangeEvictsCachedPassword(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *fixture, drive.UserID) error{
 		"disabled": func(t *testing.T, f *fixture, id drive.UserID) error { return f.update(t, id, Patch{State: Disabled}) },
@@ -178,8 +178,9 @@ func TestARememberedPasswordEndsWithItsChange(t *testing.T) {
 	}
 }
 
-// An app password was made by somebody who had given the second factor; Basic credentials cannot.
-func TestASecondFactorClosesHeadsToThePassword(t *testing.T) {
+// TestSecondFactorDisablesBasicPassword: HTTP Basic cannot ask for a second factor, so only app
+// passwords work.
+func TestSecondFactorDisablesBasicPassword(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		of   credential
@@ -191,7 +192,7 @@ func TestASecondFactorClosesHeadsToThePassword(t *testing.T) {
 	}
 }
 
-func TestAFlowGivesAnAppPassword(t *testing.T) {
+func TestFlowGrantsAppPassword(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -202,7 +203,7 @@ func TestAFlowGivesAnAppPassword(t *testing.T) {
 	if _, _, err := f.sessions.PollFlow(t.Context(), poll); !drive.IsKind(err, drive.NotFound) {
 		t.Fatalf("before the grant: %v", err)
 	}
-	for _, at := range []*process{&f.process, &f.other} { // twice, and at another instance: one token
+	for _, at := range []*process{&f.process, &f.other} { // repeated, and at another instance: one token
 		if err := at.sessions.GrantFlow(t.Context(), ann, page, in); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestAFlowGivesAnAppPassword(t *testing.T) {
 	if err := f.sessions.GrantFlow(t.Context(), bob, page, in); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("somebody else granted it, too: %v", err)
 	}
-	// Many polls at once, at two instances, and one that comes later: one is answered.
+	// Of many concurrent polls at two instances, and a later one, exactly one is answered.
 	var got Granted
 	var won atomic.Int64
 	var polls sync.WaitGroup
@@ -229,7 +230,7 @@ func TestAFlowGivesAnAppPassword(t *testing.T) {
 	if _, _, err := f.other.sessions.PollFlow(t.Context(), poll); won.Load() != 1 || !drive.IsKind(err, drive.NotFound) {
 		t.Fatalf("%d polls were answered, and a later one with %v", won.Load(), err)
 	}
-	if err := f.sessions.GrantFlow(t.Context(), ann, page, in); err != nil { // the page again
+	if err := f.sessions.GrantFlow(t.Context(), ann, page, in); err != nil { // the page is granted again
 		t.Fatal(err)
 	}
 	if _, _, err := f.sessions.PollFlow(t.Context(), poll); !drive.IsKind(err, drive.NotFound) {
@@ -268,7 +269,7 @@ func TestAFlowGivesAnAppPassword(t *testing.T) {
 	}
 }
 
-func TestAFlowIsGrantedByALoginAlone(t *testing.T) {
+func TestFlowGrantRequiresLogin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -294,8 +295,9 @@ func TestAFlowIsGrantedByALoginAlone(t *testing.T) {
 	}
 }
 
-// Whoever waits for another request's hash does not fail because that request was given up.
-func TestABasicRequestOutlivesAnother(t *testing.T) {
+// TestBasicSurvivesCanceledSharedCheck: a request that waits for another request's hash does not
+// fail when that is canceled.
+func TestBasicSurvivesCanceledSharedCheck(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)

@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// What every request pays.
+// BenchmarkAuthenticateCached measures the cost per request.
 func BenchmarkAuthenticateCached(b *testing.B) {
 	p := newProcess(sqldbtest.Open(b), Options{Cost: cheap})
 	p.add(b, "ann", false)
@@ -22,7 +22,7 @@ func BenchmarkAuthenticateCached(b *testing.B) {
 	})
 }
 
-// What every login pays.
+// BenchmarkHash measures the cost per login.
 func BenchmarkHash(b *testing.B) {
 	h := newHasher(DefaultCost)
 	b.ReportAllocs()

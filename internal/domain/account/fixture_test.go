@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// clock is a time that moves when told to.
+// clock is a manual clock.
 type clock struct{ ns atomic.Int64 }
 
 func newClock() *clock {
@@ -24,7 +24,7 @@ func newClock() *clock {
 func (c *clock) Now() time.Time          { return time.Unix(0, c.ns.Load()) }
 func (c *clock) Advance(d time.Duration) { c.ns.Add(int64(d)) }
 
-// process is what one running process has of this package.
+// process holds the components of one server process.
 type process struct {
 	auth     *Auth
 	users    *Users
@@ -37,7 +37,7 @@ func newProcess(db *sqldb.DB, opt Options) process {
 	return process{auth, users, NewSessions(db, users, auth, opt)}
 }
 
-// fixture is a process, and another one on the same database, with a clock and cheap hashes.
+// fixture is two processes on one database, with a manual clock and cheap hashes.
 type fixture struct {
 	process
 	other process
@@ -58,7 +58,7 @@ const secret = "correct horse"
 
 var client = netip.MustParseAddr("192.0.2.1")
 
-// add creates a user whose password is secret.
+// add creates a user with the password of these tests.
 func (p process) add(t testing.TB, name string, admin bool) User {
 	t.Helper()
 	draft, err := p.users.Draft(t.Context(), name, secret, admin)
@@ -122,7 +122,7 @@ func (p process) who(t *testing.T, bearer string) drive.Who {
 	return who
 }
 
-// wantRefused checks that the bearer may not act, and why.
+// wantRefused checks that a bearer is refused with a reason.
 func (p process) wantRefused(t *testing.T, bearer, reason string) {
 	t.Helper()
 	_, err := p.auth.Authenticate(t.Context(), bearer)

@@ -16,19 +16,19 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// teller keeps the effects that it is told of, once they are committed.
-type teller struct {
+// recorder records committed effects.
+type recorder struct {
 	told []Effect
 	fail error
 }
 
-func (t *teller) happened(_ context.Context, tx *sqldb.Tx, e Effect) error {
+func (t *recorder) happened(_ context.Context, tx *sqldb.Tx, e Effect) error {
 	tx.AfterCommit(func() { t.told = append(t.told, e) })
 	return t.fail
 }
 
-// next returns what was told since it was called last, in a line each.
-func (t *teller) next() (lines []string) {
+// next returns the effects since its last call, one per line.
+func (t *recorder) next() (lines []string) {
 	for _, e := range t.told {
 		line := string(e.What)
 		if e.Name != "" {
@@ -46,29 +46,29 @@ func (t *teller) next() (lines []string) {
 	return lines
 }
 
-func newTold(t *testing.T) (process, *teller, *clock) {
+func newRecordedProcess(t *testing.T) (process, *recorder, *clock) {
 	t.Helper()
-	to, c := &teller{}, newClock()
+	to, c := &recorder{}, newClock()
 	return newProcess(sqldbtest.Open(t), Options{Cost: cheap, Now: c.Now, Happened: to.happened}), to, c
 }
 
-func (p process) tell(t *testing.T) {
+func (p process) reportAttempts(t *testing.T) {
 	t.Helper()
 	if err := p.sessions.TellGathered(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// wrong tries a wrong password.
-func (p process) wrongly(t *testing.T, name, from string) {
+// loginWrongly tries a wrong password.
+func (p process) loginWrongly(t *testing.T, name, from string) {
 	t.Helper()
 	_, err := p.sessions.Login(t.Context(), Login{Name: name, Password: "wrong", Client: netip.MustParseAddr(from)})
 	wantKind(t, err, drive.Unauthenticated)
 }
 
-func TestWhatIsDoneAboutLoginsIsTold(t *testing.T) {
+func TestSecurityEventsAreReported(t *testing.T) {
 	t.Parallel()
-	p, to, _ := newTold(t)
+	p, to, _ := newRecordedProcess(t)
 	ann := p.add(t, "ann", false)
 	g := p.login(t, "ann")
 	who := p.who(t, g.Secret)
@@ -97,34 +97,35 @@ func TestWhatIsDoneAboutLoginsIsTold(t *testing.T) {
 	}
 	wantKind(t, p.sessions.Delete(t.Context(), who, KindToken, token.ID), drive.NotFound)
 
-	// What cannot be told is not done.
+	// An effect that cannot be reported is rolled back.
 	to.fail = errors.New("no room")
 	if _, err := p.sessions.Login(t.Context(), Login{Name: "ann", Password: "another correct horse"}); !errors.Is(err, to.fail) {
 		t.Errorf("a login that cannot be told: %v", err)
 	}
 }
 
-// Whoever guesses causes an entry at once and then one an hour, and none for names that nobody has.
-func TestFailedLoginsAreGathered(t *testing.T) {
+// TestFailedLoginsAreCombined: guessing causes one entry at once and then one per hour, and none
+// for unknown names.
+func TestFailedLoginsAreCombined(t *testing.T) {
 	t.Parallel()
-	p, to, clock := newTold(t)
+	p, to, clock := newRecordedProcess(t)
 	p.add(t, "ann", false)
 	for range 3 {
-		p.wrongly(t, "ann", "198.51.100.1")
+		p.loginWrongly(t, "ann", "198.51.100.1")
 	}
-	p.wrongly(t, "ann", "198.51.100.2")
-	p.wrongly(t, "nobody", "198.51.100.2")
+	p.loginWrongly(t, "ann", "198.51.100.2")
+	p.loginWrongly(t, "nobody", "198.51.100.2")
 	if got := to.next(); got != nil {
 		t.Errorf("an answer waited for %q", got)
 	}
-	p.tell(t)
+	p.reportAttempts(t)
 	if d := cmp.Diff([]string{"login.failed 4[198.51.100.1 198.51.100.2]"}, to.next()); d != "" {
 		t.Error(d)
 	}
 	for i := range 20 {
-		p.wrongly(t, "ann", fmt.Sprintf("198.51.100.%d", i+1))
+		p.loginWrongly(t, "ann", fmt.Sprintf("198.51.100.%d", i+1))
 		clock.Advance(time.Minute)
-		p.tell(t)
+		p.reportAttempts(t)
 	}
 	if got := to.next(); got != nil {
 		t.Errorf("within the hour %q were told", got)
@@ -135,13 +136,13 @@ func TestFailedLoginsAreGathered(t *testing.T) {
 		t.Errorf("told without room: %v", err)
 	}
 	to.fail = nil
-	p.tell(t)
-	p.tell(t)
+	p.reportAttempts(t)
+	p.reportAttempts(t)
 	if got := to.next(); len(got) != 1 || !strings.HasPrefix(got[0], "login.failed 20[") {
 		t.Errorf("told are %q", got)
 	}
 	clock.Advance(2 * time.Hour)
-	p.tell(t)
+	p.reportAttempts(t)
 	if len(p.sessions.failedLogins.byUser) != 0 {
 		t.Error("somebody is kept whose logins do not fail")
 	}
@@ -157,8 +158,8 @@ func attemptsFrom(n int) (a userAttempts) {
 	return a
 }
 
-// What is gathered has a bound, and what was done before stays.
-func TestGatheredAttemptsHaveABound(t *testing.T) {
+// TestCombinedAttemptsAreLimited: memory is bounded, and counted attempts stay.
+func TestCombinedAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	g := newAttemptLog(LoginFailed, "")
 	for range maxLoggedUsers + 3 {
@@ -170,17 +171,18 @@ func TestGatheredAttemptsHaveABound(t *testing.T) {
 	}
 }
 
-// A client that sends the password with each request has logged in once.
-func TestAPasswordWithEachRequestIsOneLogin(t *testing.T) {
+// TestBasicRequestsAreOneLoginEvent: a client that sends its password with each request causes one
+// login event.
+func TestBasicRequestsAreOneLoginEvent(t *testing.T) {
 	t.Parallel()
-	p, to, _ := newTold(t)
+	p, to, _ := newRecordedProcess(t)
 	p.add(t, "ann", false)
 	for range 3 {
 		if _, err := p.sessions.Basic(t.Context(), Basic{Name: "ann", Password: secret, Head: drive.HeadDAV, Client: client}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.tell(t)
+	p.reportAttempts(t)
 	if d := cmp.Diff([]string{"login.created 1[192.0.2.1]"}, to.next()); d != "" {
 		t.Error(d)
 	}

@@ -22,7 +22,7 @@ func TestGuessablePasswordsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAChangedPasswordIsCheckedAgainstTheName(t *testing.T) {
+func TestNewPasswordIsCheckedAgainstName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "annabella", false)

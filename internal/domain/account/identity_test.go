@@ -18,9 +18,9 @@ func (f *fixture) connect(t *testing.T, user User, i Identity) error {
 
 var somebody = Identity{"https://id.example.org", "1"}
 
-// TestALoginThatIsVouchedForEnds: it slides as others do, and not beyond its end; neither where the
-// row says something else.
-func TestALoginThatIsVouchedForEnds(t *testing.T) {
+// TestProviderLoginEnds: a login by an identity provider is extended like others and never beyond
+// its fixed end, even if the row says otherwise.
+func TestProviderLoginEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", false)
@@ -40,7 +40,7 @@ func TestALoginThatIsVouchedForEnds(t *testing.T) {
 		}
 		return err
 	}
-	for f.clock.Now().Add(24 * time.Hour).Before(end) { // each day, past the 30 days of an unused one
+	for f.clock.Now().Add(24 * time.Hour).Before(end) { // daily, past the 30 days of an unused one
 		f.clock.Advance(24 * time.Hour)
 		if err := use(); err != nil {
 			t.Fatalf("%v before its end: %v", end.Sub(f.clock.Now()), err)
@@ -49,7 +49,7 @@ func TestALoginThatIsVouchedForEnds(t *testing.T) {
 	if all, err := f.sessions.List(t.Context(), drive.Who{User: ann.ID, Account: ann.Account}, KindLogin); err != nil || len(all) != 1 || all[0].ExpiresAt != drive.TimeOf(end) {
 		t.Errorf("the logins are %+v, %v, want one that ends at %v", all, err, end)
 	}
-	if err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as an older release slides it
+	if err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as an older release extends it
 		_, err := tx.Exec(ctx, "UPDATE sessions SET expires_at = ?", drive.TimeOf(end.Add(48*time.Hour)))
 		return err
 	}); err != nil {
@@ -61,7 +61,7 @@ func TestALoginThatIsVouchedForEnds(t *testing.T) {
 	}
 }
 
-func TestWhoseIdentityItIs(t *testing.T) {
+func TestIdentityBelongsToOneUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann, ben := f.add(t, "ann", false), f.add(t, "ben", false)
@@ -108,7 +108,7 @@ func TestWhoseIdentityItIs(t *testing.T) {
 	}
 }
 
-func TestADeletedUserIsKnownNowhere(t *testing.T) {
+func TestDeletedUserLosesIdentities(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "root", true)

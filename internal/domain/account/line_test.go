@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// hold takes all turns to hash; release gives one back, the others go with the test.
-func (h *hasher) hold(t *testing.T) (release func()) {
+// holdTurns occupies all turns to hash. release frees one; the end of the test frees the others.
+func (h *hasher) holdTurns(t *testing.T) (release func()) {
 	t.Helper()
 	for range maxConcurrentHashes {
 		leave, err := h.acquire(t.Context(), requester{})
@@ -23,12 +23,12 @@ func (h *hasher) hold(t *testing.T) (release func()) {
 	return release
 }
 
-// A thousand addresses that guess do not keep out who has logged in from there before.
-func TestStrangersWaitBehindTheKnown(t *testing.T) {
+// TestUnknownClientsQueueBehindKnown: guesses from a thousand addresses do not delay known clients.
+func TestUnknownClientsQueueBehindKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHasher(cheap)
-		release := h.hold(t)
+		release := h.holdTurns(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		turns := make(chan string, 2*maxUnknownWaiting)
 		wait := func(v requester, name string) {
@@ -66,11 +66,11 @@ func TestStrangersWaitBehindTheKnown(t *testing.T) {
 	})
 }
 
-func TestOneSourceDoesNotFillTheLine(t *testing.T) {
+func TestOneSourceCannotFillQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHasher(cheap)
-		release := h.hold(t)
+		release := h.holdTurns(t)
 		outcome := make(chan error, 1)
 		for range maxPerSource {
 			go func() { _, _ = h.acquire(t.Context(), requester{source: "one"}) }()
@@ -93,9 +93,9 @@ func TestOneSourceDoesNotFillTheLine(t *testing.T) {
 	})
 }
 
-// A thousand addresses guess at one name: its user comes in from where they were, and from anywhere
-// else.
-func TestNobodyIsLockedOutBySomebodyElse(t *testing.T) {
+// TestAttackDoesNotLockOutUser: while a thousand addresses guess at one name, its user logs in from
+// a known address and from elsewhere.
+func TestAttackDoesNotLockOutUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -111,7 +111,7 @@ func TestNobodyIsLockedOutBySomebodyElse(t *testing.T) {
 	for n := range 1000 {
 		wantKind(t, from(n, "wrong horse"), drive.Unauthenticated)
 	}
-	for range maxPair - 1 { // at home one may mistype as often as ever
+	for range maxPair - 1 { // a known address keeps its full limit
 		wantKind(t, from(home, "wrong horse"), drive.Unauthenticated)
 	}
 	for _, n := range []int{home, home + 1} {

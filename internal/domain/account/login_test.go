@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-func TestLoginGivesASecretThatActsForTheUser(t *testing.T) {
+func TestLoginReturnsWorkingSecret(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann, root := f.add(t, "ann", false), f.add(t, "root", true)
@@ -32,7 +32,7 @@ func TestLoginGivesASecretThatActsForTheUser(t *testing.T) {
 	}
 }
 
-func TestBadBearersAreRefusedWithAReason(t *testing.T) {
+func TestInvalidBearersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -48,9 +48,9 @@ func TestBadBearersAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// What cannot log in is told the same after the same work, whatever the cause. Work is counted, not
-// timed.
-func TestEveryRefusalIsTheSame(t *testing.T) {
+// TestFailedLoginsAreIndistinguishable: every failed login gets the same response after the same
+// work, which is counted, not timed.
+func TestFailedLoginsAreIndistinguishable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -86,7 +86,7 @@ func TestEveryRefusalIsTheSame(t *testing.T) {
 	}
 }
 
-func TestFailuresCloseTheDoorToWhoFailed(t *testing.T) {
+func TestFailuresRateLimitTheirAddress(t *testing.T) {
 	t.Parallel()
 	elsewhere := netip.MustParseAddr("2001:db8::1")
 	for name, c := range map[string]struct {
@@ -150,7 +150,7 @@ func TestFailuresCloseTheDoorToWhoFailed(t *testing.T) {
 	}
 }
 
-func TestSuccessClearsTheName(t *testing.T) {
+func TestSuccessClearsFailuresOfName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -165,8 +165,8 @@ func TestSuccessClearsTheName(t *testing.T) {
 	}
 }
 
-// A success of one's own must not buy more guesses at others; it stays one's own.
-func TestSuccessDoesNotClearTheAddress(t *testing.T) {
+// TestSuccessKeepsFailuresOfAddress: a successful login must not allow more guesses at other names.
+func TestSuccessKeepsFailuresOfAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -186,7 +186,7 @@ func TestSuccessDoesNotClearTheAddress(t *testing.T) {
 	}
 }
 
-func TestParallelGuessesDoNotPassTheLimit(t *testing.T) {
+func TestParallelGuessesRespectLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -223,7 +223,7 @@ func TestFailuresMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantKind(t, f.record(now, one), drive.Rate) // not the memory's victim yet
+	wantKind(t, f.record(now, one), drive.Rate) // not evicted yet
 	for i := range 100 {
 		if err := f.record(now, from(11, i)); err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestLoginRehashesAnOldPassword(t *testing.T) {
 	better := Cost{MemoryKiB: 128, Passes: 1, Threads: 1}
 	upgraded := newProcess(f.db, Options{Cost: better, Now: f.clock.Now})
 	var all sync.WaitGroup
-	for range 8 { // none of them may fail because another was faster
+	for range 8 { // none may fail because another was faster
 		all.Go(func() {
 			if _, err := upgraded.sessions.Login(t.Context(), Login{Name: "ann", Password: secret}); err != nil {
 				t.Error(err)
@@ -260,7 +260,7 @@ func TestLoginRehashesAnOldPassword(t *testing.T) {
 	}
 }
 
-func TestPasswordChangeEndsTheOthers(t *testing.T) {
+func TestPasswordChangeEndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", false)
@@ -296,9 +296,9 @@ func TestPasswordChangeEndsTheOthers(t *testing.T) {
 	}
 }
 
-// The password is changed while a login with the old one waits to be checked: its session would
-// outlive the change.
-func TestLoginLosesAgainstAChange(t *testing.T) {
+// TestLoginFailsAfterConcurrentPasswordChange: a login with the old password that waits for its
+// hash must fail, because its session would survive the change.
+func TestLoginFailsAfterConcurrentPasswordChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		patch func(*fixture) Patch
@@ -313,19 +313,19 @@ func TestLoginLosesAgainstAChange(t *testing.T) {
 			f := newFixture(t)
 			ann := f.add(t, "ann", false)
 			patch := c.patch(f)
-			release := f.users.hasher.hold(t) // keeps the login waiting
+			release := f.users.hasher.holdTurns(t) // keeps the login queued
 			outcome := make(chan error)
 			go func() {
 				_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: secret})
 				outcome <- err
 			}()
-			for f.users.hasher.queued() == 0 { // it has read the old password
+			for f.users.hasher.queued() == 0 { // until it has read the old password
 				runtime.Gosched()
 			}
 			if err := f.update(t, ann.ID, patch); err != nil {
 				t.Fatal(err)
 			}
-			release() // one turn is free
+			release() // frees one turn
 			err := <-outcome
 			if c.ok && err != nil {
 				t.Fatal(err)

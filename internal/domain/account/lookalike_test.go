@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Names that only look different from others are refused: in compatibility characters, in letters
-// of several scripts, or in letters of another one that all look like those of a user's name, in
-// whichever of the two scripts the user came first.
+// TestLookalikeNamesAreRefused: names that only look different are refused: in compatibility
+// characters, in letters of several scripts, or in another script's letters that look like an
+// existing name, in both directions.
 func TestLookalikeNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

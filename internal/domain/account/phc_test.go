@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The test vector of the reference implementation's README for "somesalt" and "password", made by
-// its command line tool.
-func TestForeignHashIsUnderstood(t *testing.T) {
+// TestReferenceHashVerifies uses the test vector of the reference implementation's README for
+// "somesalt" and "password".
+func TestReferenceHashVerifies(t *testing.T) {
 	t.Parallel()
 	const stored = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
 	p, err := parsePHC(stored)

@@ -6,9 +6,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// TestATemporaryPasswordGivesNoScope: neither by a login nor where a name and a password are sent
-// with each request, and in other instances not for longer than rows are trusted.
-func TestATemporaryPasswordGivesNoScope(t *testing.T) {
+// TestTemporaryPasswordGivesNoScope: neither a login nor HTTP Basic has any scope, in other
+// instances after maxRowAge at the latest.
+func TestTemporaryPasswordGivesNoScope(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", true)
@@ -29,7 +29,7 @@ func TestATemporaryPasswordGivesNoScope(t *testing.T) {
 	if _, err := f.sessions.Basic(t.Context(), basic); !drive.IsKind(err, drive.Unauthenticated) {
 		t.Errorf("with each request: %v", err)
 	}
-	if _, err := f.other.auth.Authenticate(t.Context(), g.Secret); err != nil { // the other one has read it
+	if _, err := f.other.auth.Authenticate(t.Context(), g.Secret); err != nil { // the other process has cached it
 		t.Fatal(err)
 	}
 	if err := f.sessions.ChangePassword(t.Context(), who, secret, "another horse", client); err != nil {

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-func TestTokenActsWithinItsScopesUntilItsEnd(t *testing.T) {
+func TestTokenIsLimitedToScopesAndExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "root", true)
@@ -34,7 +34,7 @@ func TestTokenActsWithinItsScopesUntilItsEnd(t *testing.T) {
 	f.who(t, full.Secret)
 }
 
-func TestWhoMayCreateWhichToken(t *testing.T) {
+func TestCreateTokenAuthorization(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "root", true)
@@ -69,7 +69,7 @@ func TestWhoMayCreateWhichToken(t *testing.T) {
 	}
 }
 
-func TestOnlyOnesOwnSessionsCanBeSeenAndEnded(t *testing.T) {
+func TestSessionsOfOthersAreNotFound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
@@ -88,7 +88,7 @@ func TestOnlyOnesOwnSessionsCanBeSeenAndEnded(t *testing.T) {
 	if err := f.sessions.DeleteOthers(t.Context(), ann); err != nil {
 		t.Fatal(err)
 	}
-	f.who(t, token.Secret) // only logins are "others"
+	f.who(t, token.Secret) // tokens are not logins
 	if err := f.sessions.Delete(t.Context(), ann, KindToken, token.ID); err != nil {
 		t.Fatal(err)
 	}

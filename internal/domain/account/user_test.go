@@ -58,7 +58,7 @@ func TestFieldsAreChecked(t *testing.T) {
 	}
 }
 
-func TestComposedAndDecomposedAreTheSame(t *testing.T) {
+func TestNamesAreNormalized(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	draft, err := f.users.Draft(t.Context(), "Zoe\u0308", "my passwo\u0308rd", false)
@@ -73,7 +73,7 @@ func TestComposedAndDecomposedAreTheSame(t *testing.T) {
 	}
 }
 
-// I2: whoever comes first, whatever comes twice, there is one row.
+// TestConcurrentCreationMakesOneUser (I2): concurrent and repeated creation makes one row.
 func TestConcurrentCreationMakesOneUser(t *testing.T) {
 	t.Parallel()
 	const callers = 50
@@ -162,7 +162,7 @@ func TestListPagesThroughAllUsersOnce(t *testing.T) {
 	}
 }
 
-func TestDeletedUserIsGoneAndTheNameIsFree(t *testing.T) {
+func TestDeletedUserFreesName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "root", true)
@@ -196,7 +196,7 @@ func TestDeletedUserIsGoneAndTheNameIsFree(t *testing.T) {
 	if err != nil || len(due) != 1 || due[0].ID != ann.ID {
 		t.Fatalf("to be purged: %v, %v", due, err)
 	}
-	for range 2 { // twice changes nothing more
+	for range 2 { // idempotent
 		if err := f.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return f.users.Purge(ctx, tx, due[0]) }); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestDeletedUserIsGoneAndTheNameIsFree(t *testing.T) {
 	}
 }
 
-func TestPurgeLeavesALivingUserAlone(t *testing.T) {
+func TestPurgeIgnoresActiveUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", false)
@@ -237,13 +237,13 @@ func TestLastAdministratorStays(t *testing.T) {
 	no := false
 	wantKind(t, f.update(t, first.ID, Patch{Admin: &no}), drive.WrongState)
 	f.login(t, "first")
-	if err := f.remove(t, second.ID); err != nil { // not active, so not the last one who is
+	if err := f.remove(t, second.ID); err != nil { // not active, so not the last active one
 		t.Fatal(err)
 	}
 }
 
-// Two tabs keep their first choices at the same time: both are told so, and one of them stays.
-func TestFirstPreferencesAtTheSameTime(t *testing.T) {
+// TestConcurrentFirstPreferences: two concurrent first writes both succeed, and one of them stays.
+func TestConcurrentFirstPreferences(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ann := f.add(t, "ann", false)

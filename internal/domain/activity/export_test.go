@@ -1,4 +1,4 @@
 package activity
 
-// LookAt makes a run of Purge look at so many entries that have to stay.
+// LookAt sets the number of retained entries that one Purge scans.
 func (l *Log) LookAt(n int) { l.scanLimit = n }

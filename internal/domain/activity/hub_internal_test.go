@@ -17,8 +17,9 @@ func (w *Watch) ready() bool {
 	}
 }
 
-// Whoever waits is told once until they look, and again after it; others are not told.
-func TestAWatchIsToldOnceUntilItLooks(t *testing.T) {
+// TestWatchIsNotifiedOnceUntilDrained: a watch is notified once until it is drained and then again;
+// watches of other accounts are not notified.
+func TestWatchIsNotifiedOnceUntilDrained(t *testing.T) {
 	t.Parallel()
 	a, b := drive.NewID[drive.AccountID](), drive.NewID[drive.AccountID]()
 	l := &Log{}
@@ -34,7 +35,7 @@ func TestAWatchIsToldOnceUntilItLooks(t *testing.T) {
 			t.Errorf("to look at is %v", got)
 		}
 	}
-	l.hub.announce(a) // before the look, and not after it
+	l.hub.announce(a) // before draining
 	w.Take()
 	l.hub.announce(b)
 	if got := w.Take(); !slices.Equal(got, []drive.AccountID{b}) {
@@ -48,8 +49,9 @@ func TestAWatchIsToldOnceUntilItLooks(t *testing.T) {
 	}
 }
 
-// No announcement is lost to those who look, begin and end while it is made.
-func TestNoAnnouncementIsLost(t *testing.T) {
+// TestNoNotificationIsLost: watches that drain, start or close concurrently with notifications miss
+// none.
+func TestNoNotificationIsLost(t *testing.T) {
 	t.Parallel()
 	id := drive.NewID[drive.AccountID]()
 	l := &Log{}

@@ -13,23 +13,23 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// purging is a log whose clock is set by hand.
-type purging struct {
+// purgeFixture is a log with a manual clock.
+type purgeFixture struct {
 	db    *sqldb.DB
 	calls sqldbtest.Counter
 	log   *activity.Log
 	now   time.Time
 }
 
-func newPurging(t *testing.T) *purging {
-	p := &purging{now: time.UnixMilli(1_795_262_400_000)}
+func newPurgeFixture(t *testing.T) *purgeFixture {
+	p := &purgeFixture{now: time.UnixMilli(1_795_262_400_000)}
 	p.db = sqldbtest.OpenWith(t, sqldb.Options{Connector: p.calls.Connector})
 	p.log = activity.New(activity.Options{DB: p.db, Now: func() time.Time { return p.now }})
 	return p
 }
 
-// note writes n entries, so much after now.
-func (p *purging) note(t *testing.T, n int, after time.Duration) {
+// insertEntries writes n entries with a time that is after later than now.
+func (p *purgeFixture) insertEntries(t *testing.T, n int, after time.Duration) {
 	t.Helper()
 	p.now = p.now.Add(after)
 	defer func() { p.now = p.now.Add(-after) }()
@@ -47,7 +47,7 @@ func (p *purging) note(t *testing.T, n int, after time.Duration) {
 	}
 }
 
-func (p *purging) purge(t *testing.T, want int) {
+func (p *purgeFixture) purge(t *testing.T, want int) {
 	t.Helper()
 	if err := p.log.Purge(t.Context()); err != nil {
 		t.Fatal(err)
@@ -58,27 +58,27 @@ func (p *purging) purge(t *testing.T, want int) {
 	}
 }
 
-// Entries of a clock that was ahead lie before older ones and are kept for longer; all that is old
-// goes in one run.
-func TestEntriesOfAClockThatWasAheadKeepNoOthers(t *testing.T) {
+// TestPurgePassesEntriesOfFastClock: entries of a clock that was ahead come before older ones and
+// are retained longer; all old entries are deleted in one run.
+func TestPurgePassesEntriesOfFastClock(t *testing.T) {
 	t.Parallel()
-	p := newPurging(t)
-	p.note(t, 1100, year) // more than two batches
-	p.note(t, 1200, 0)
-	p.note(t, 5, year/2)
+	p := newPurgeFixture(t)
+	p.insertEntries(t, 1100, year) // more than two batches
+	p.insertEntries(t, 1200, 0)
+	p.insertEntries(t, 5, year/2)
 	p.now = p.now.Add(year/2 + time.Hour)
 	p.purge(t, 1105)
 	p.now = p.now.Add(2 * year)
 	p.purge(t, 0)
 }
 
-// Entries that have to stay, a page less one of them, do not make a transaction of each one that
-// goes.
-func TestAPageOfTheLogIsOneTransaction(t *testing.T) {
+// TestPurgeDeletesInBatches: retained entries within a page do not cause one transaction per
+// deleted entry.
+func TestPurgeDeletesInBatches(t *testing.T) {
 	t.Parallel()
-	p := newPurging(t)
-	p.note(t, 499, year)
-	p.note(t, 1200, 0)
+	p := newPurgeFixture(t)
+	p.insertEntries(t, 499, year)
+	p.insertEntries(t, 1200, 0)
 	p.now = p.now.Add(year / 2)
 	before := p.calls.Count(sqldbtest.Begin)
 	p.purge(t, 499)
@@ -87,18 +87,18 @@ func TestAPageOfTheLogIsOneTransaction(t *testing.T) {
 	}
 }
 
-// A run does not read a long log of which nothing is old to its end. The next ones go on, and each
-// begins with the oldest.
-func TestRunsOfPurgeGoOnThroughTheLog(t *testing.T) {
+// TestPurgeResumesWhereItStopped: one run does not scan a long log without old entries to its end.
+// Later runs continue, and each starts with the oldest entries.
+func TestPurgeResumesWhereItStopped(t *testing.T) {
 	t.Parallel()
-	p := newPurging(t)
+	p := newPurgeFixture(t)
 	p.log.LookAt(1000)
-	p.note(t, 2600, year)
-	p.note(t, 600, 0)
-	p.note(t, 1, year/2)
+	p.insertEntries(t, 2600, year)
+	p.insertEntries(t, 600, 0)
+	p.insertEntries(t, 1, year/2)
 	p.now = p.now.Add(year / 2)
-	p.purge(t, 3201) // 1000 were looked at
-	for range 2 {    // each looks at the first page, and at 500 more
+	p.purge(t, 3201) // 1000 scanned
+	for range 2 {    // each scans the first page and 500 more
 		p.purge(t, 3201)
 	}
 	for range 2 {

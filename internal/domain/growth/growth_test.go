@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// The figures of a day are those that were last taken on it, whoever takes them; days pass in UTC,
-// and a day without figures is absent.
-func TestADayHasItsLastFigures(t *testing.T) {
+// TestNoteReplacesFiguresOfTheDay: the last figures of a UTC day count, from any instance; a day
+// without figures is missing.
+func TestNoteReplacesFiguresOfTheDay(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	now := time.Date(2026, 11, 25, 23, 30, 0, 0, time.FixedZone("", -3600)) // the 26th in UTC

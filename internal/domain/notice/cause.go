@@ -86,6 +86,7 @@ type Data struct {
 // ID identifies a notice; it is the id of its cause.
 type ID = drive.ID[idTag]
 
+// idTag makes ID a distinct type.
 type idTag struct{}
 
 // Due returns the stream record of a cause. Call it before the transaction, or once in it, because

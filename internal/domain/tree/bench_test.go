@@ -10,10 +10,10 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkFolderOf100k measures what a large folder costs: a page by name from the middle, a page
-// by time and by size, a new file under a name that is taken 100,000 times.
+// BenchmarkFolderOf100k measures a large folder: a page by name from the middle, a page by time and
+// by size, and a new file under a name that is taken 100,000 times.
 func BenchmarkFolderOf100k(b *testing.B) {
-	g := plant(b, tree.Options{})
+	g := newFixture(b, tree.Options{})
 	for i := 0; i < 100_000; i += 1000 {
 		g.write(b, func(ctx context.Context, tx *sqldb.Tx) error {
 			for k := range 1000 {

@@ -195,6 +195,7 @@ func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s dueSurvey, er
 	return s, nil
 }
 
+// saveSurvey stores the progress of the survey.
 func saveSurvey(ctx context.Context, tx *sqldb.Tx, s dueSurvey) error {
 	if err := meta.Save(ctx, tx, surveyName, s); err != nil {
 		return fmt.Errorf("save the survey of what is due: %w", err)

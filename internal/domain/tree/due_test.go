@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// unnoted counts what waits to be deleted and would never be found: trashed nodes, tombstones,
+// countWithoutDue counts deletable items without a due entry: trashed nodes, tombstones and
 // versions. The trees of these tests keep two versions.
-func (g *garden) unnoted(t tb) (n [3]int) {
+func (f *fixture) countWithoutDue(t tb) (n [3]int) {
 	t.Helper()
 	const due = " AND NOT EXISTS (SELECT 1 FROM due d WHERE d.kind = '%s' AND d.id = x.%s AND d.since <= x.%s)"
 	for i, query := range []string{
@@ -23,26 +23,26 @@ func (g *garden) unnoted(t tb) (n [3]int) {
 		`SELECT COUNT(*) FROM versions x WHERE account_id = ? AND id <> (SELECT version_id FROM nodes WHERE id = x.node_id)
 			AND (SELECT COUNT(*) FROM versions later WHERE later.node_id = x.node_id AND later.id > x.id) >= 2` + fmt.Sprintf(due, "versions", "node_id", "created_at"),
 	} {
-		if err := g.db.QueryRow(t.Context(), query, g.account).Scan(&n[i]); err != nil {
+		if err := f.db.QueryRow(t.Context(), query, f.account).Scan(&n[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return n
 }
 
-func (g *garden) due(t tb, kind tree.DueKind, before time.Time) []tree.Due {
+func (f *fixture) due(t tb, kind tree.DueKind, before time.Time) []tree.Due {
 	t.Helper()
-	due, err := g.tree.ListDue(t.Context(), g.db, tree.Overdue{Kind: kind, Before: drive.TimeOf(before)}, tree.Due{}, 100)
+	due, err := f.tree.ListDue(t.Context(), f.db, tree.Overdue{Kind: kind, Before: drive.TimeOf(before)}, tree.Due{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return due
 }
 
-// What waits is due from the moment on that it began to wait, and no longer when it is gone.
+// TestDue: items are due from the time they begin to wait until they are deleted.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{KeepVersions: 2})
+	g := newFixture(t, tree.Options{KeepVersions: 2})
 	a, b := g.put(t, g.root, "a"), g.put(t, g.root, "b")
 	begun := g.now
 	for _, n := range []tree.Node{a, b} {
@@ -82,10 +82,10 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// Pages of what is due, all of the same moment, neither end early nor repeat.
+// TestDueInPages: pages of due entries with equal times neither end early nor repeat.
 func TestDueInPages(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		for range 25 {
 			if _, err := tx.Exec(ctx, "INSERT INTO due (kind, id, account_id, since) VALUES ('trash', ?, ?, 5)", drive.NewID[drive.AccountID](), g.account); err != nil {
@@ -113,14 +113,14 @@ func TestDueInPages(t *testing.T) {
 	}
 }
 
-// What waited before anything was noted is found, step by step, by several at once, also after
-// fewer versions are kept; and a survey that is over is not made again for a month.
+// TestSurvey: the survey finds items without due entries, step by step and concurrently, also after
+// KeepVersions is reduced, and is not repeated for a month.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
-	var gardens []*garden
+	var gardens []*fixture
 	for range 3 {
-		g := plantIn(t, db, tree.Options{KeepVersions: 10})
+		g := newFixtureIn(t, db, tree.Options{KeepVersions: 10})
 		n := g.put(t, g.root, "log")
 		for range 4 {
 			n, _, _ = g.replace(t, n)
@@ -142,7 +142,7 @@ func TestSurvey(t *testing.T) {
 	}
 	unnoted := func() (sum int) {
 		for _, g := range gardens {
-			for _, n := range g.unnoted(t) {
+			for _, n := range g.countWithoutDue(t) {
 				sum += n
 			}
 		}
@@ -159,7 +159,7 @@ func TestSurvey(t *testing.T) {
 	}
 	forget()
 	survey(10)
-	if n := unnoted(); n != 9 { // of each of three files three versions are beyond the last two
+	if n := unnoted(); n != 9 { // three files with three unprotected versions each
 		t.Errorf("%d are not due after a survey for ten versions, want 9", n)
 	}
 	survey(2)

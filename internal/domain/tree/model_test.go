@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// The model: what a tree is when it is kept in a map, with none of the real one's code.
+// model is an independent implementation of a tree in a map.
 type model struct {
 	root  drive.NodeID
 	nodes map[drive.NodeID]*item
@@ -72,7 +72,7 @@ func (m *model) goodParent(id drive.NodeID) bool {
 	return ok && n.folder && m.live(id)
 }
 
-// purge takes a node and what is below it away, and hangs what was trashed inside below the root.
+// purge deletes a node and its descendants and moves separately trashed ones below the root.
 func (m *model) purge(id drive.NodeID) {
 	for kid, n := range m.nodes {
 		if kid != m.root && n.parent == id {
@@ -103,32 +103,32 @@ func TestTreeAgainstModel(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		g := plantIn(rt, db, tree.Options{KeepVersions: 2, KeepVersionsFor: time.Hour})
-		w := &walker{
-			garden: g, rt: rt, replica: map[drive.NodeID]tree.Node{}, marks: map[drive.NodeID]map[[2]int64]string{},
+		g := newFixtureIn(rt, db, tree.Options{KeepVersions: 2, KeepVersionsFor: time.Hour})
+		w := &driver{
+			fixture: g, rt: rt, replica: map[drive.NodeID]tree.Node{}, marks: map[drive.NodeID]map[[2]int64]string{},
 			m: model{root: g.root, nodes: map[drive.NodeID]*item{g.root: {folder: true}}, gone: map[drive.NodeID]bool{}},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.put, "mkdir": w.mkdir, "edit": w.edit, "trash": w.trash, "restore": w.restore, "purge": w.purge,
-			"forget sums": w.forgetSums, "sum up": w.sumUp,
+			"forget sums": w.dropSums, "sum up": w.computeOneSum,
 			"wait": func(*rapid.T) { g.now = g.now.Add(20 * time.Minute) },
 			"":     w.check,
 		})
 	})
 }
 
-// walker does the same to the tree and to the model.
-type walker struct {
-	*garden
+// driver applies the same operations to the tree and to the model.
+type driver struct {
+	*fixture
 	rt      *rapid.T
 	m       model
 	seq     int64
 	replica map[drive.NodeID]tree.Node
 	feed    tree.Position
-	marks   map[drive.NodeID]map[[2]int64]string // what each folder looked like when it had a mark
+	marks   map[drive.NodeID]map[[2]int64]string // content of each folder by mark
 }
 
-func (w *walker) any(t *rapid.T, label string) drive.NodeID {
+func (w *driver) pickNode(t *rapid.T, label string) drive.NodeID {
 	ids := slices.SortedFunc(maps.Keys(w.m.nodes), func(a, b drive.NodeID) int { return cmp.Compare(a.String(), b.String()) })
 	return ids[rapid.IntRange(0, len(ids)-1).Draw(t, label)]
 }
@@ -138,8 +138,9 @@ var (
 	conflicts = rapid.SampledFrom([]drive.Conflict{drive.ConflictFail, drive.ConflictRename, drive.ConflictReplace})
 )
 
-// free is the name that the rename policy takes while there are few: the first free number.
-func (w *walker) free(parent drive.NodeID, name string) string {
+// freeName returns the name that ConflictRename picks while there are few: with the first free
+// number.
+func (w *driver) freeName(parent drive.NodeID, name string) string {
 	for k := 2; ; k++ {
 		try := fmt.Sprintf("%s (%d)", name, k)
 		if _, taken := w.m.child(parent, try); !taken {
@@ -148,8 +149,8 @@ func (w *walker) free(parent drive.NodeID, name string) string {
 	}
 }
 
-func (w *walker) put(t *rapid.T) {
-	parent, name, conflict := w.any(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
+func (w *driver) put(t *rapid.T) {
+	parent, name, conflict := w.pickNode(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
 	p := tree.Place{Parent: parent, Name: drive.Name(name), Conflict: conflict}
 	there, ok, err := w.tree.Child(t.Context(), w.db, w.account, parent, p.Name)
 	if err != nil {
@@ -174,14 +175,14 @@ func (w *walker) put(t *rapid.T) {
 	default:
 		expect(t, err, 0)
 		if taken {
-			name = w.free(parent, name)
+			name = w.freeName(parent, name)
 		}
 		w.m.nodes[placed.Node.ID] = &item{parent: parent, name: name, versions: 1}
 	}
 }
 
-func (w *walker) mkdir(t *rapid.T) {
-	parent, name := w.any(t, "parent"), names.Draw(t, "name")
+func (w *driver) mkdir(t *rapid.T) {
+	parent, name := w.pickNode(t, "parent"), names.Draw(t, "name")
 	var n tree.Node
 	err := w.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		n, err = w.tree.CreateFolder(ctx, tx, w.account, tree.Place{Parent: parent, Name: drive.Name(name)})
@@ -199,9 +200,9 @@ func (w *walker) mkdir(t *rapid.T) {
 	}
 }
 
-func (w *walker) edit(t *rapid.T) {
-	id, parent, name, conflict := w.any(t, "node"), w.any(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
-	_, err := w.garden.edit(t, id, tree.Edit{Parent: parent, Name: drive.Name(name), Conflict: conflict})
+func (w *driver) edit(t *rapid.T) {
+	id, parent, name, conflict := w.pickNode(t, "node"), w.pickNode(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
+	_, err := w.fixture.edit(t, id, tree.Edit{Parent: parent, Name: drive.Name(name), Conflict: conflict})
 	n := w.m.nodes[id]
 	there, taken := w.m.child(parent, name)
 	switch {
@@ -224,15 +225,15 @@ func (w *walker) edit(t *rapid.T) {
 		if taken && conflict == drive.ConflictReplace {
 			w.m.nodes[there].trashed = true
 		} else if taken {
-			name = w.free(parent, name)
+			name = w.freeName(parent, name)
 		}
 		n.parent, n.name = parent, name
 	}
 }
 
-func (w *walker) trash(t *rapid.T) {
-	id := w.any(t, "node")
-	_, err := w.garden.trash(t, id)
+func (w *driver) trash(t *rapid.T) {
+	id := w.pickNode(t, "node")
+	_, err := w.fixture.trash(t, id)
 	if id == w.root {
 		expect(t, err, drive.BadRequest)
 		return
@@ -241,9 +242,9 @@ func (w *walker) trash(t *rapid.T) {
 	w.m.nodes[id].trashed = w.m.nodes[id].trashed || w.m.live(id)
 }
 
-func (w *walker) restore(t *rapid.T) {
-	id := w.any(t, "node")
-	_, err := w.garden.restore(t, id, tree.Restore{})
+func (w *driver) restore(t *rapid.T) {
+	id := w.pickNode(t, "node")
+	_, err := w.fixture.restore(t, id, tree.Restore{})
 	if id == w.root {
 		expect(t, err, drive.BadRequest)
 		return
@@ -258,14 +259,14 @@ func (w *walker) restore(t *rapid.T) {
 		home = w.root
 	}
 	if _, taken := w.m.child(home, n.name); taken {
-		n.name = w.free(home, n.name)
+		n.name = w.freeName(home, n.name)
 	}
 	n.parent, n.trashed = home, false
 }
 
-func (w *walker) purge(t *rapid.T) {
-	id := w.any(t, "node")
-	dropped, err := w.garden.purge(t, id, rapid.IntRange(1, 5).Draw(t, "limit"))
+func (w *driver) purge(t *rapid.T) {
+	id := w.pickNode(t, "node")
+	dropped, err := w.fixture.purge(t, id, rapid.IntRange(1, 5).Draw(t, "limit"))
 	if id == w.root {
 		expect(t, err, drive.BadRequest)
 		return
@@ -285,8 +286,8 @@ func (m *model) versions() (n int) {
 	return n
 }
 
-// check compares the tree, and a replica fed by the feed alone, with the model.
-func (w *walker) check(t *rapid.T) {
+// check compares the tree, and a replica built from the feed alone, with the model.
+func (w *driver) check(t *rapid.T) {
 	var seq int64
 	var nodes, versions, old, files int
 	if err := w.db.QueryRow(t.Context(), `SELECT seq, node_count, (SELECT COUNT(*) FROM versions v WHERE v.account_id = t.account_id),
@@ -302,7 +303,7 @@ func (w *walker) check(t *rapid.T) {
 		t.Fatalf("N3: %d old versions are counted, there are %d of %d files", old, versions, files)
 	}
 	w.seq = seq
-	if forgotten := w.unnoted(t); forgotten != [3]int{} {
+	if forgotten := w.countWithoutDue(t); forgotten != [3]int{} {
 		t.Fatalf("not due, or too late: %v of what is trashed, tombstones, versions", forgotten)
 	}
 	w.checkSums(t)
@@ -310,13 +311,13 @@ func (w *walker) check(t *rapid.T) {
 	if diff := gocmp.Diff(want, w.list(t, w.root, "")); diff != "" {
 		t.Fatalf("the tree differs from the model (-want +got):\n%s", diff)
 	}
-	w.follow(t, rapid.IntRange(1, 7).Draw(t, "page"))
+	w.applyFeed(t, rapid.IntRange(1, 7).Draw(t, "page"))
 	if diff := gocmp.Diff(want, w.replicaPaths(t)); diff != "" {
 		t.Fatalf("a replica of the feed differs from the model (-want +got):\n%s", diff)
 	}
 }
 
-func (w *walker) list(t *rapid.T, folder drive.NodeID, path string) (all []string) {
+func (w *driver) list(t *rapid.T, folder drive.NodeID, path string) (all []string) {
 	page, err := w.tree.Children(t.Context(), w.db, folder, tree.List{})
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +330,7 @@ func (w *walker) list(t *rapid.T, folder drive.NodeID, path string) (all []strin
 	return all
 }
 
-func (w *walker) follow(t *rapid.T, limit int) {
+func (w *driver) applyFeed(t *rapid.T, limit int) {
 	for more := true; more; {
 		f, err := w.tree.Changes(t.Context(), w.db, w.account, w.feed, limit)
 		if err != nil {
@@ -351,7 +352,7 @@ func (w *walker) follow(t *rapid.T, limit int) {
 	}
 }
 
-func (w *walker) replicaPaths(t *rapid.T) []string {
+func (w *driver) replicaPaths(t *rapid.T) []string {
 	m := model{root: w.root, nodes: map[drive.NodeID]*item{}}
 	for id, n := range w.replica {
 		m.nodes[id] = &item{parent: n.Parent, name: string(n.Name), folder: n.IsFolder(), trashed: n.Trashed != 0}

@@ -7,29 +7,29 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// replace puts the next version of a file.
-func (g *garden) replace(t tb, n tree.Node) (tree.Node, int, error) {
+// replace adds a version to a file.
+func (f *fixture) replace(t tb, n tree.Node) (tree.Node, int, error) {
 	t.Helper()
-	placed, err := g.tryPut(t, tree.Place{Parent: n.Parent, Name: n.Name, Conflict: drive.ConflictReplace, Base: n.Version}, 0)
+	placed, err := f.tryPut(t, tree.Place{Parent: n.Parent, Name: n.Name, Conflict: drive.ConflictReplace, Base: n.Version}, 0)
 	return placed.Node, len(placed.Dropped), err
 }
 
-func (g *garden) oldVersions(t tb) (counted, there int) {
+func (f *fixture) oldVersions(t tb) (counted, there int) {
 	t.Helper()
-	err := g.db.QueryRow(t.Context(), `SELECT COALESCE((SELECT n FROM old_versions WHERE account_id = ?), 0),
+	err := f.db.QueryRow(t.Context(), `SELECT COALESCE((SELECT n FROM old_versions WHERE account_id = ?), 0),
 		(SELECT COUNT(*) FROM versions WHERE account_id = ?) - (SELECT COUNT(*) FROM nodes WHERE account_id = ? AND type = 'file')`,
-		g.account, g.account, g.account).Scan(&counted, &there)
+		f.account, f.account, f.account).Scan(&counted, &there)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return counted, there
 }
 
-// N3: however often a file is replaced, the account has no more old versions than it may have.
-// Those of the same file make room, as far as they are not among the last, which are always kept.
-func TestOldVersionsHaveABudget(t *testing.T) {
+// TestOldVersionsAreLimited (N3): however often files are replaced, the account stays within its
+// limit of old versions. Unprotected versions of the same file are dropped first.
+func TestOldVersionsAreLimited(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{MaxOldVersions: 10, KeepVersions: 3})
+	g := newFixture(t, tree.Options{MaxOldVersions: 10, KeepVersions: 3})
 	n := g.put(t, g.root, "log")
 	dropped := 0
 	for range 30 {
@@ -46,8 +46,7 @@ func TestOldVersionsHaveABudget(t *testing.T) {
 	if _, there := g.oldVersions(t); dropped+there != 30 {
 		t.Errorf("%d dropped, %d there", dropped, there)
 	}
-	// Many files, each with no more than is always kept: then it is refused, and deleting for good
-	// makes room.
+	// With only protected versions a replace is refused; permanent deletion makes room.
 	var refused error
 	var last tree.Node
 	for i := 0; refused == nil && i < 20; i++ {

@@ -15,7 +15,7 @@ import (
 
 func TestPutFile(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	there := g.put(t, g.root, "a.txt")
 	g.mkdir(t, "/dir")
 	gone := g.mkdir(t, "/gone/below")
@@ -26,7 +26,7 @@ func TestPutFile(t *testing.T) {
 	if _, err := g.trash(t, top.ID); err != nil {
 		t.Fatal(err)
 	}
-	other := plantIn(t, g.db, tree.Options{})
+	other := newFixtureIn(t, g.db, tree.Options{})
 	for name, c := range map[string]struct {
 		place tree.Place
 		kind  drive.Kind
@@ -47,7 +47,7 @@ func TestPutFile(t *testing.T) {
 		"in somebody else's folder":  {tree.Place{Parent: other.root, Name: "x"}, drive.ParentGone, ""},
 		"names differ by case alone": {tree.Place{Parent: g.root, Name: "A.TXT"}, 0, "/A.TXT"},
 	} {
-		// One after the other in one transaction that is given up: every case sees the same tree.
+		// Each case runs in a transaction that is rolled back, so every case sees the same tree.
 		rollback := fmt.Errorf("roll back")
 		err := g.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			check := g.tree.CheckPlace(ctx, tx, g.account, c.place)
@@ -77,9 +77,9 @@ func TestPutFile(t *testing.T) {
 	}
 }
 
-func TestRenameFindsAFreeNumber(t *testing.T) {
+func TestConflictRenameFindsFreeNumber(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	for i := range 40 {
 		placed, err := g.tryPut(t, tree.Place{Parent: g.root, Name: "a.tar", Conflict: drive.ConflictRename}, 1)
 		if err != nil {
@@ -108,7 +108,7 @@ func TestRenameFindsAFreeNumber(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{MaxNodes: 260})
+	g := newFixture(t, tree.Options{MaxNodes: 260})
 	deep := g.mkdir(t, strings.Repeat("/d", drive.MaxDepth))
 	_, err := g.tryPut(t, tree.Place{Parent: deep.ID, Name: "x"}, 1)
 	wantKind(t, err, drive.BadName)
@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = g.edit(t, side.ID, tree.Edit{Parent: deep.Parent})
-	wantKind(t, err, drive.BadName) // the folder itself would fit, what is in it would not
+	wantKind(t, err, drive.BadName) // the folder fits, its content does not
 	long := "/" + strings.Repeat("n", 255)
 	g.mkdir(t, strings.Repeat(long, 15)) // 3,840 bytes
 	below, err := g.tree.Resolve(t.Context(), g.db, g.account, drive.Path{drive.Name(long[1:])})
@@ -134,13 +134,13 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestVersionsAreDroppedOldAndMany(t *testing.T) {
+func TestVersionsAreDroppedByAgeAndNumber(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	n, dropped := g.put(t, g.root, "f"), 0
 	for i := range 12 {
 		if i == 8 {
-			g.now = g.now.AddDate(0, 0, 31) // all that was there is old now
+			g.now = g.now.AddDate(0, 0, 31) // all existing versions are old now
 		}
 		placed, err := g.tryPut(t, tree.Place{Parent: g.root, Name: "f", Conflict: drive.ConflictReplace, Base: n.Version}, 1)
 		if err != nil {
@@ -160,12 +160,12 @@ func TestVersionsAreDroppedOldAndMany(t *testing.T) {
 	}
 }
 
-// An account makes, changes and moves at most MaxChanges nodes on one day, however few it has at a
-// time; it can always delete for good.
-func TestChangesOfADayAreBounded(t *testing.T) {
+// TestChangesPerDayAreLimited: an account creates, changes and moves at most MaxChanges nodes per
+// day, however few exist at a time. Permanent deletion is always possible.
+func TestChangesPerDayAreLimited(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{MaxChanges: 5})
-	for range 2 { // deleted at once: it never has more than one
+	g := newFixture(t, tree.Options{MaxChanges: 5})
+	for range 2 { // deleted at once, so there is never more than one
 		n := g.put(t, g.root, "n")
 		if _, err := g.purge(t, n.ID, 10); err != nil {
 			t.Fatal(err)

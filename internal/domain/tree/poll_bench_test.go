@@ -10,13 +10,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkPollOfAMillion is what a client that polls costs when there are a million nodes, 100
-// files in each of 10,000 folders, and one is changed before each poll:
+// BenchmarkPollOfAMillion measures a polling client with a million nodes, 100 files in each of
+// 10,000 folders, one of which changes before each poll:
 //
 //	go test ./internal/domain/tree -run XXX -bench PollOfAMillion -benchtime 50x
 func BenchmarkPollOfAMillion(b *testing.B) {
 	const folders, each = 10_000, 100
-	g := plant(b, tree.Options{MaxNodes: 2_000_000})
+	g := newFixture(b, tree.Options{MaxNodes: 2_000_000})
 	f, err := drive.ParsePath("/a/b/c/d")
 	if err != nil {
 		b.Fatal(err)
@@ -53,7 +53,7 @@ func BenchmarkPollOfAMillion(b *testing.B) {
 				_, err := tx.Exec(ctx, "DELETE FROM folder_sums")
 				return err
 			})
-			g.sumBelow(b, g.root)
+			g.computeSums(b, g.root)
 		}
 	})
 	b.Run("poll after a change", func(b *testing.B) {

@@ -13,16 +13,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// search returns the paths that are found, over all pages.
-func (g *garden) search(t *testing.T, s tree.Search) []string {
+// search returns the paths found, over all pages.
+func (f *fixture) search(t *testing.T, s tree.Search) []string {
 	t.Helper()
 	paths := []string{}
 	for {
-		page, err := g.tree.Search(t.Context(), g.db, g.account, s)
+		page, err := f.tree.Search(t.Context(), f.db, f.account, s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spots, err := g.tree.SpotsOf(t.Context(), g.db, page.Items)
+		spots, err := f.tree.SpotsOf(t.Context(), f.db, page.Items)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,22 +36,22 @@ func (g *garden) search(t *testing.T, s tree.Search) []string {
 	}
 }
 
-func (g *garden) putAt(t *testing.T, path string, size drive.ByteSize, mtime drive.Time) tree.Node {
+func (f *fixture) putAt(t *testing.T, path string, size drive.ByteSize, mtime drive.Time) tree.Node {
 	t.Helper()
 	parsed, err := drive.ParsePath(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	above, name, _ := parsed.Split()
-	folder := g.mkdir(t, above.String())
+	folder := f.mkdir(t, above.String())
 	var n tree.Node
-	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		f, err := file(ctx, tx, tree.Place{Parent: folder.ID, Name: name}, size)
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		content, err := file(ctx, tx, tree.Place{Parent: folder.ID, Name: name}, size)
 		if err != nil {
 			return err
 		}
-		f.MTime = mtime
-		placed, err := g.tree.PutFile(ctx, tx, g.account, f)
+		content.MTime = mtime
+		placed, err := f.tree.PutFile(ctx, tx, f.account, content)
 		n = placed.Node
 		return err
 	})
@@ -60,14 +60,14 @@ func (g *garden) putAt(t *testing.T, path string, size drive.ByteSize, mtime dri
 
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	for i, path := range []string{
 		"/Report.PDF", "/desk/report 2025.pdf", "/desk/100%_report.txt", "/desk/old/raport.txt", "/Straße.jpg",
 		"/desk/CAFÉ.jpeg", "/报告/年度报告.docx", "/100x_report.txt", "/gone/report.pdf", "/desk/gone report.pdf", "/it's a \\report!.md",
 	} {
 		g.putAt(t, path, drive.ByteSize(100*(i+1)), drive.Time(1000*(i+1)))
 	}
-	other := plantIn(t, g.db, tree.Options{})
+	other := newFixtureIn(t, g.db, tree.Options{})
 	other.putAt(t, "/report of others.pdf", 1, 1)
 	work := g.mkdir(t, "/desk")
 	gone := g.mkdir(t, "/gone")
@@ -111,9 +111,9 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestACursorFitsItsSearchOnly(t *testing.T) {
+func TestCursorOfOtherSearchIsInvalid(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	g.put(t, g.root, "a1")
 	g.put(t, g.root, "a2")
 	page, err := g.tree.Search(t.Context(), g.db, g.account, tree.Search{Name: "a", Limit: 1})
@@ -128,12 +128,13 @@ func TestACursorFitsItsSearchOnly(t *testing.T) {
 	}
 }
 
-// What matches and is not to be shown ends a call early, and the next ones go on: nothing is lost.
-func TestASearchAmongTrashTakesSeveralCalls(t *testing.T) {
+// TestSearchContinuesPastTrash: matches that must not be shown end a call early, and later calls
+// continue without loss.
+func TestSearchContinuesPastTrash(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	folder := g.mkdir(t, "/many")
-	plantMany(t, g, folder.ID, 12_000)
+	insertFiles(t, g, folder.ID, 12_000)
 	if _, err := g.trash(t, folder.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +148,8 @@ func TestASearchAmongTrashTakesSeveralCalls(t *testing.T) {
 	}
 }
 
-// plantMany puts n nodes "file 00001.txt" into a folder by rows of their own: what a search reads
-// of them is all here.
-func plantMany(t testing.TB, g *garden, folder drive.NodeID, n int) {
+// insertFiles inserts n nodes "file 00001.txt" directly as rows, with what a search reads.
+func insertFiles(t testing.TB, g *fixture, folder drive.NodeID, n int) {
 	t.Helper()
 	for i := 0; i < n; i += 500 {
 		g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -167,9 +167,9 @@ func plantMany(t testing.TB, g *garden, folder drive.NodeID, n int) {
 
 // BenchmarkSearch measures searches among 100,000 nodes in 1,000 folders.
 func BenchmarkSearch(b *testing.B) {
-	g := plant(b, tree.Options{})
+	g := newFixture(b, tree.Options{})
 	for i := range 1000 {
-		plantMany(b, g, g.mkdir(b, fmt.Sprintf("/d%02d/e%d", i/10, i)).ID, 100)
+		insertFiles(b, g, g.mkdir(b, fmt.Sprintf("/d%02d/e%d", i/10, i)).ID, 100)
 	}
 	for name, s := range map[string]tree.Search{
 		"one of all":         {Name: "00077 OF", Limit: 200},

@@ -24,6 +24,7 @@ type Sum struct {
 	Size           drive.ByteSize // of the current versions
 }
 
+// add adds other to s.
 func (s *Sum) add(other Sum) {
 	s.Files, s.Folders, s.Size = s.Files+other.Files, s.Folders+other.Folders, s.Size+other.Size
 }

@@ -14,14 +14,14 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// below is a folder as a walk over the rows of nodes finds it.
-type below struct {
+// folderTotals is a folder as computed by walking the node rows.
+type folderTotals struct {
 	sum  tree.Sum
-	seen string // all that is live from the folder down, with the revisions
+	seen string // all live descendants with their revisions
 }
 
-// walkSums adds up every folder of the account without the rows of folder_sums.
-func (g *garden) walkSums(t tb) map[drive.NodeID]below {
+// walkSums computes the sums of all folders without folder_sums.
+func (f *fixture) walkSums(t tb) map[drive.NodeID]folderTotals {
 	t.Helper()
 	type row struct {
 		id, parent drive.NodeID
@@ -30,16 +30,16 @@ func (g *garden) walkSums(t tb) map[drive.NodeID]below {
 		trashed    drive.Time
 		size       drive.ByteSize
 	}
-	rows, err := g.db.Query(t.Context(), `SELECT n.id, n.parent_id, n.type = 'folder', n.rev, n.trashed_at, COALESCE(v.size, 0)
-		FROM nodes n LEFT JOIN versions v ON v.id = n.version_id WHERE n.account_id = ?`, g.account)
+	rows, err := f.db.Query(t.Context(), `SELECT n.id, n.parent_id, n.type = 'folder', n.rev, n.trashed_at, COALESCE(v.size, 0)
+		FROM nodes n LEFT JOIN versions v ON v.id = n.version_id WHERE n.account_id = ?`, f.account)
 	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error {
 		return scan(&r.id, &r.parent, &r.folder, &r.rev, &r.trashed, &r.size)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var walk func(r row) below
-	walk = func(r row) (b below) {
+	var walk func(r row) folderTotals
+	walk = func(r row) (b folderTotals) {
 		var seen []string
 		for _, kid := range all {
 			if kid.parent != r.id || kid.trashed != 0 {
@@ -58,7 +58,7 @@ func (g *garden) walkSums(t tb) map[drive.NodeID]below {
 		b.seen = fmt.Sprint(r.id, r.rev, "(", strings.Join(seen, " "), ")")
 		return b
 	}
-	found := map[drive.NodeID]below{}
+	found := map[drive.NodeID]folderTotals{}
 	for _, r := range all {
 		if r.folder {
 			found[r.id] = walk(r)
@@ -67,9 +67,9 @@ func (g *garden) walkSums(t tb) map[drive.NodeID]below {
 	return found
 }
 
-// checkSums compares the rows of all folders with a walk, and the marks with those that were there
-// before: a folder that looks different has another mark, whatever it looked like then.
-func (w *walker) checkSums(t *rapid.T) {
+// checkSums compares all stored sums with a walk, and marks with earlier ones: different content
+// must have a different mark.
+func (w *driver) checkSums(t *rapid.T) {
 	walked := w.walkSums(t)
 	ids := make([]drive.NodeID, 0, len(walked))
 	for id := range walked {
@@ -101,43 +101,42 @@ func (w *walker) checkSums(t *rapid.T) {
 	}
 }
 
-// forget takes the rows of a folder and of those above it away, as before they were first asked
-// for.
-func (w *walker) forgetSums(t *rapid.T) {
+// dropSums deletes the rows of a folder and of those above it, as before they were computed.
+func (w *driver) dropSums(t *rapid.T) {
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM folder_sums WHERE folder_id IN (SELECT id FROM nodes WHERE account_id = ?)`, w.account)
 		return err
 	})
 }
 
-// sumUp adds up a folder with what is below it.
-func (w *walker) sumUp(t *rapid.T) {
-	id := w.any(t, "folder")
-	w.sumBelow(t, id)
+// computeSums computes the sum of a folder and of those below.
+func (w *driver) computeOneSum(t *rapid.T) {
+	id := w.pickNode(t, "folder")
+	w.computeSums(t, id)
 	if sums, err := tree.Sums(t.Context(), w.db, []drive.NodeID{id}); err != nil || w.m.nodes[id].folder != sums[id].Known {
 		t.Fatalf("%v was added up: %+v, %v", id, sums[id], err)
 	}
 }
 
-// sumBelow adds up folders with all below them, as a use case does.
-func (g *garden) sumBelow(t tb, folders ...drive.NodeID) {
+// computeSums computes the sums of folders and of those below, as the use case does.
+func (f *fixture) computeSums(t tb, folders ...drive.NodeID) {
 	t.Helper()
 	for {
-		kids, err := tree.Unsummed(t.Context(), g.db, folders, 1000)
+		kids, err := tree.Unsummed(t.Context(), f.db, folders, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(kids) == 0 {
 			break
 		}
-		g.sumBelow(t, kids...)
+		f.computeSums(t, kids...)
 	}
 	for some := range slices.Chunk(folders, 100) {
-		added, err := tree.Add(t.Context(), g.db, g.account, some)
+		added, err := tree.Add(t.Context(), f.db, f.account, some)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			if stale, err := tree.SumUp(ctx, tx, added); err != nil || stale {
 				t.Fatalf("stale %v: %v", stale, err)
 			}
@@ -146,11 +145,11 @@ func (g *garden) sumBelow(t tb, folders ...drive.NodeID) {
 	}
 }
 
-// Changes of one transaction that depend on each other are counted once each, and those of an
-// attempt that was undone are not.
+// TestSumsOfOneTransaction: dependent changes of one transaction are counted once each, and those
+// of a rolled-back attempt are not.
 func TestSumsOfOneTransaction(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	a, b := g.mkdir(t, "/a"), g.mkdir(t, "/b")
 	refused := drive.Fail(drive.Forbidden)
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -202,10 +201,10 @@ func TestSumsOfOneTransaction(t *testing.T) {
 	}
 }
 
-// What was added up before a change is not written after it, and neither is what has a row.
+// TestStaleSums: sums computed before a change are not stored after it, nor over existing rows.
 func TestStaleSums(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	a := g.mkdir(t, "/a")
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM folder_sums")
@@ -238,10 +237,10 @@ func TestStaleSums(t *testing.T) {
 	}
 }
 
-// A walk finds what the rows say, whichever of them are there.
+// TestWalkWithoutSums: Walk returns the same result whichever rows exist.
 func TestWalkWithoutSums(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	a, b := g.mkdir(t, "/a"), g.mkdir(t, "/a/b")
 	g.mkdir(t, "/a/c")
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -17,13 +17,13 @@ import (
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	home := g.mkdir(t, "/home")
 	away := g.mkdir(t, "/away")
 	f := g.put(t, home.ID, "f")
 	cycle := func(r tree.Restore, want string, kind drive.Kind) {
 		t.Helper()
-		for range 2 { // trashing twice is trashing once
+		for range 2 { // trashing is idempotent
 			if _, err := g.trash(t, f.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -59,9 +59,9 @@ func TestRestore(t *testing.T) {
 	cycle(tree.Restore{Parent: home.ID}, "", drive.ParentGone)
 }
 
-func TestPurgeSparesWhatWasTrashedOnItsOwn(t *testing.T) {
+func TestPurgeKeepsSeparatelyTrashedNodes(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	dir := g.mkdir(t, "/dir/sub")
 	early, late := g.put(t, dir.ID, "early"), g.put(t, dir.ID, "late")
 	if _, err := g.trash(t, early.ID); err != nil {
@@ -80,9 +80,9 @@ func TestPurgeSparesWhatWasTrashedOnItsOwn(t *testing.T) {
 	}
 }
 
-func TestPurgeCanStopAnywhere(t *testing.T) {
+func TestPurgeResumesAnywhere(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	for i := range 30 {
 		g.put(t, g.mkdir(t, fmt.Sprintf("/top/%d/x", i%4)).ID, drive.Name(fmt.Sprint(i)))
 	}
@@ -125,9 +125,9 @@ func TestPurgeCanStopAnywhere(t *testing.T) {
 	}
 }
 
-func TestCrossedMovesMakeNoCycle(t *testing.T) {
+func TestConcurrentMovesMakeNoCycle(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	for round := range 20 {
 		a, b := g.mkdir(t, fmt.Sprintf("/a%d", round)), g.mkdir(t, fmt.Sprintf("/b%d", round))
 		var errs [2]error
@@ -150,9 +150,9 @@ func TestCrossedMovesMakeNoCycle(t *testing.T) {
 	}
 }
 
-func TestForgottenTombstonesEndOldFeeds(t *testing.T) {
+func TestDroppedTombstonesExpireFeeds(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	start, err := g.tree.Changes(t.Context(), g.db, g.account, tree.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestForgottenTombstonesEndOldFeeds(t *testing.T) {
 	wantKind(t, err, drive.Gone)
 	_, err = g.tree.Changes(t.Context(), g.db, g.account, tree.Position{Seq: 1 << 40}, 1000)
 	wantKind(t, err, drive.Gone)
-	// A first reading goes through what was forgotten all the same, however small its pages.
+	// A first pass continues past dropped tombstones, however small its pages.
 	seen := 0
 	for at, more := (tree.Position{}), true; more; {
 		f, err := g.tree.Changes(t.Context(), g.db, g.account, at, 1)
@@ -199,7 +199,7 @@ func TestForgottenTombstonesEndOldFeeds(t *testing.T) {
 
 func TestChildrenPages(t *testing.T) {
 	t.Parallel()
-	g := plant(t, tree.Options{})
+	g := newFixture(t, tree.Options{})
 	for i := range 23 {
 		name := drive.Name(fmt.Sprintf("f%02d", (i*7)%23))
 		if _, err := g.tryPut(t, tree.Place{Parent: g.root, Name: name}, drive.ByteSize(i%5)); err != nil {
@@ -222,7 +222,7 @@ func TestChildrenPages(t *testing.T) {
 	}
 }
 
-// inOrder compares as a list says.
+// inOrder returns the comparison of a list's order.
 func inOrder(l tree.List) func(a, b tree.Node) int {
 	return func(a, b tree.Node) int {
 		if l.FoldersFirst && a.IsFolder() != b.IsFolder() {
@@ -241,7 +241,7 @@ func inOrder(l tree.List) func(a, b tree.Node) int {
 	}
 }
 
-func checkPages(t *testing.T, g *garden, l tree.List) {
+func checkPages(t *testing.T, g *fixture, l tree.List) {
 	t.Helper()
 	whole, err := g.tree.Children(t.Context(), g.db, g.root, l)
 	if err != nil || len(whole.Items) != 28 || whole.Next != "" {

@@ -124,6 +124,7 @@ func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
 
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
+// kept returns the time by which retention periods are measured.
 func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
 
 // Create creates the tree of an account and returns its root. If the tree exists, it returns that

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// garden is a tree of one account in a real database, with a clock of its own.
-type garden struct {
+// fixture is a tree of one account in a real database, with a manual clock.
+type fixture struct {
 	db      *sqldb.DB
 	tree    *tree.Tree
 	account drive.AccountID
@@ -27,14 +27,14 @@ type tb interface {
 	Context() context.Context
 }
 
-func plant(t testing.TB, opt tree.Options) *garden {
+func newFixture(t testing.TB, opt tree.Options) *fixture {
 	t.Helper()
-	return plantIn(t, sqldbtest.Open(t), opt)
+	return newFixtureIn(t, sqldbtest.Open(t), opt)
 }
 
-func plantIn(t tb, db *sqldb.DB, opt tree.Options) *garden {
+func newFixtureIn(t tb, db *sqldb.DB, opt tree.Options) *fixture {
 	t.Helper()
-	g := &garden{db: db, account: drive.NewID[drive.AccountID](), now: time.UnixMilli(1_800_000_000_000)}
+	g := &fixture{db: db, account: drive.NewID[drive.AccountID](), now: time.UnixMilli(1_800_000_000_000)}
 	opt.Now = func() time.Time { return g.now }
 	g.tree = tree.New(opt)
 	g.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -46,19 +46,19 @@ func plantIn(t tb, db *sqldb.DB, opt tree.Options) *garden {
 	return g
 }
 
-func (g *garden) try(t tb, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
+func (f *fixture) try(t tb, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	t.Helper()
-	return g.db.Write(t.Context(), fn)
+	return f.db.Write(t.Context(), fn)
 }
 
-func (g *garden) write(t tb, fn func(ctx context.Context, tx *sqldb.Tx) error) {
+func (f *fixture) write(t tb, fn func(ctx context.Context, tx *sqldb.Tx) error) {
 	t.Helper()
-	if err := g.try(t, fn); err != nil {
+	if err := f.try(t, fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// file makes content with a blob row of its own and says where it shall go.
+// file creates content with a blob row and returns it with its target.
 func file(ctx context.Context, tx *sqldb.Tx, p tree.Place, size drive.ByteSize) (tree.File, error) {
 	id := drive.NewID[drive.BlobID]()
 	_, err := tx.Exec(ctx, `INSERT INTO blobs (id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts)
@@ -69,80 +69,80 @@ func file(ctx context.Context, tx *sqldb.Tx, p tree.Place, size drive.ByteSize) 
 	}, err
 }
 
-func (g *garden) tryPut(t tb, p tree.Place, size drive.ByteSize) (placed tree.Placed, err error) {
+func (f *fixture) tryPut(t tb, p tree.Place, size drive.ByteSize) (placed tree.Placed, err error) {
 	t.Helper()
-	err = g.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		f, err := file(ctx, tx, p, size)
+	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		content, err := file(ctx, tx, p, size)
 		if err == nil {
-			placed, err = g.tree.PutFile(ctx, tx, g.account, f)
+			placed, err = f.tree.PutFile(ctx, tx, f.account, content)
 		}
 		return err
 	})
 	return placed, err
 }
 
-func (g *garden) put(t tb, parent drive.NodeID, name drive.Name) tree.Node {
+func (f *fixture) put(t tb, parent drive.NodeID, name drive.Name) tree.Node {
 	t.Helper()
-	placed, err := g.tryPut(t, tree.Place{Parent: parent, Name: name}, 1)
+	placed, err := f.tryPut(t, tree.Place{Parent: parent, Name: name}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return placed.Node
 }
 
-func (g *garden) mkdir(t tb, path string) (n tree.Node) {
+func (f *fixture) mkdir(t tb, path string) (n tree.Node) {
 	t.Helper()
 	parsed, err := drive.ParsePath(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		n, err = g.tree.EnsureFolders(ctx, tx, g.account, parsed)
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = f.tree.EnsureFolders(ctx, tx, f.account, parsed)
 		return err
 	})
 	return n
 }
 
-func (g *garden) edit(t tb, id drive.NodeID, e tree.Edit) (n tree.Node, err error) {
+func (f *fixture) edit(t tb, id drive.NodeID, e tree.Edit) (n tree.Node, err error) {
 	t.Helper()
-	if e.Below, err = g.tree.Extent(t.Context(), g.db, id); err != nil {
+	if e.Below, err = f.tree.Extent(t.Context(), f.db, id); err != nil {
 		t.Fatal(err)
 	}
-	err = g.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		n, err = g.tree.Edit(ctx, tx, g.account, id, e)
+	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = f.tree.Edit(ctx, tx, f.account, id, e)
 		return err
 	})
 	return n, err
 }
 
-func (g *garden) trash(t tb, id drive.NodeID) (n tree.Node, err error) {
+func (f *fixture) trash(t tb, id drive.NodeID) (n tree.Node, err error) {
 	t.Helper()
-	err = g.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		n, err = g.tree.Trash(ctx, tx, g.account, id, 0)
+	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = f.tree.Trash(ctx, tx, f.account, id, 0)
 		return err
 	})
 	return n, err
 }
 
-func (g *garden) restore(t tb, id drive.NodeID, r tree.Restore) (n tree.Node, err error) {
+func (f *fixture) restore(t tb, id drive.NodeID, r tree.Restore) (n tree.Node, err error) {
 	t.Helper()
-	err = g.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		n, err = g.tree.Restore(ctx, tx, g.account, id, r)
+	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = f.tree.Restore(ctx, tx, f.account, id, r)
 		return err
 	})
 	return n, err
 }
 
-// purge deletes for good, limit rows at a time, and returns what was dropped.
-func (g *garden) purge(t tb, id drive.NodeID, limit int) (dropped []tree.Version, err error) {
+// purge deletes a node permanently, limit rows at a time, and returns the dropped versions.
+func (f *fixture) purge(t tb, id drive.NodeID, limit int) (dropped []tree.Version, err error) {
 	t.Helper()
-	err = g.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := g.tree.Doom(ctx, tx, g.account, id, 0, drive.NewID[drive.OperationID]())
+	err = f.try(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := f.tree.Doom(ctx, tx, f.account, id, 0, drive.NewID[drive.OperationID]())
 		return err
 	})
 	for done := err != nil; !done; {
-		g.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			p, err := g.tree.PurgeStep(ctx, tx, g.account, id, limit)
+		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			p, err := f.tree.PurgeStep(ctx, tx, f.account, id, limit)
 			dropped, done = append(dropped, p.Versions...), p.Done
 			return err
 		})
@@ -150,9 +150,9 @@ func (g *garden) purge(t tb, id drive.NodeID, limit int) (dropped []tree.Version
 	return dropped, err
 }
 
-func (g *garden) path(t tb, id drive.NodeID) (string, bool) {
+func (f *fixture) path(t tb, id drive.NodeID) (string, bool) {
 	t.Helper()
-	p, live, err := g.tree.PathOf(t.Context(), g.db, id)
+	p, live, err := f.tree.PathOf(t.Context(), f.db, id)
 	if err != nil {
 		t.Fatal(err)
 	}

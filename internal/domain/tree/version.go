@@ -23,6 +23,7 @@ type Version struct {
 
 const selectVersions = `SELECT id, node_id, blob_id, size, mtime, mime, created_at, created_by FROM versions `
 
+// scanVersion reads a row of selectVersions into v.
 func scanVersion(v *Version, scan func(...any) error) error {
 	return scan(&v.ID, &v.Node, &v.Blob, &v.Size, &v.MTime, &v.Mime, &v.Created, &v.By)
 }
@@ -84,6 +85,7 @@ func versionRow(n Node, by drive.UserID) []any {
 	return []any{n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String()}
 }
 
+// insertVersion stores the current version of n, created by a user.
 func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
 	return wrap(tx.InsertRows(ctx, insertVersions, [][]any{versionRow(n, by)}), "insert version", n.Version)
 }

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBalancesHold does anything at all, in any order, and looks at Q1, Q4 and B2 after each step.
-func TestBalancesHold(t *testing.T) {
+// TestRandomOperationsKeepInvariants runs random operations and checks Q1, Q4 and B2 after each.
+func TestRandomOperationsKeepInvariants(t *testing.T) {
 	t.Parallel()
 	dbs := t.TempDir()
 	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
@@ -52,20 +52,20 @@ func TestBalancesHold(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		d := sitAt(rt, db, dir.Blobs, files.Options{Direct: 4, Batch: 3})
+		d := newFixtureAt(rt, db, dir.Blobs, files.Options{Direct: 4, Batch: 3})
 		const total = 60
 		d.limit(rt, total)
-		w := &hand{d}
+		w := &actor{d}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.put, "copy": w.copy, "version": w.version, "trash": w.trash, "restore": w.restore, "delete": w.delete,
 			"move": w.move, "run": w.run,
-			"empty": func(t *rapid.T) { w.ok(t, second(d.EmptyTrash(t.Context(), d.who, ""))) },
+			"empty": func(t *rapid.T) { w.checkError(t, errorOf(d.EmptyTrash(t.Context(), d.who, ""))) },
 			"expire": func(t *rapid.T) {
 				d.now = d.now.Add(25 * time.Hour)
-				w.ok(t, second(d.expiry.Purge(t.Context())))
+				w.checkError(t, errorOf(d.expiry.Purge(t.Context())))
 			},
 			"": func(t *rapid.T) {
-				d.balance(t)
+				d.checkInvariants(t)
 				var used int64
 				if err := db.QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", d.who.Account).Scan(&used); err != nil || used > total {
 					t.Fatalf("Q4: %d of %d bytes are used, %v", used, total, err)
@@ -75,21 +75,21 @@ func TestBalancesHold(t *testing.T) {
 	})
 }
 
-type hand struct{ *desk }
+type actor struct{ *fixture }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
-// ok takes success and every refusal that a person can cause; a failure of the program is Internal
-// or Unavailable.
-func (h *hand) ok(t *rapid.T, err error) {
+// checkError accepts success and every refusal that a user can cause; Internal and Unavailable are
+// failures of the server.
+func (h *actor) checkError(t *rapid.T, err error) {
 	t.Helper()
 	if drive.IsKind(err, drive.Internal, drive.Unavailable) {
 		t.Fatal(err)
 	}
 }
 
-// any picks a node: live, trashed or hidden.
-func (h *hand) any(t *rapid.T, label string) drive.NodeID {
+// pickNode picks a node: live, trashed or hidden.
+func (h *actor) pickNode(t *rapid.T, label string) drive.NodeID {
 	all, err := h.tree.Changes(t.Context(), h.db, h.who.Account, tree.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -106,55 +106,55 @@ func (h *hand) any(t *rapid.T, label string) drive.NodeID {
 
 var conflicts = rapid.SampledFrom([]drive.Conflict{drive.ConflictFail, drive.ConflictRename, drive.ConflictReplace})
 
-func (h *hand) put(t *rapid.T) {
+func (h *actor) put(t *rapid.T) {
 	at := fmt.Sprintf("/%d/%d", rapid.IntRange(0, 2).Draw(t, "folder"), rapid.IntRange(0, 3).Draw(t, "name"))
 	_, err := h.tryPut(t, at, fmt.Sprint("text ", rapid.IntRange(0, 5).Draw(t, "text")))
-	h.ok(t, err)
+	h.checkError(t, err)
 }
 
-func (h *hand) copy(t *rapid.T) {
-	_, err := h.Copies.Copy(t.Context(), h.who, h.any(t, "node"), files.Copy{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
-	h.ok(t, err)
+func (h *actor) copy(t *rapid.T) {
+	_, err := h.Copies.Copy(t.Context(), h.who, h.pickNode(t, "node"), files.Copy{Parent: h.pickNode(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
+	h.checkError(t, err)
 }
 
-func (h *hand) version(t *rapid.T) {
-	id := h.any(t, "node")
+func (h *actor) version(t *rapid.T) {
+	id := h.pickNode(t, "node")
 	page, err := h.Versions(t.Context(), h.who, id, "", 0)
-	h.ok(t, err)
+	h.checkError(t, err)
 	if len(page.Items) > 0 {
 		v := page.Items[rapid.IntRange(0, len(page.Items)-1).Draw(t, "version")]
-		h.ok(t, second(h.RestoreVersion(t.Context(), h.who, id, v.ID, nil)))
+		h.checkError(t, errorOf(h.RestoreVersion(t.Context(), h.who, id, v.ID, nil)))
 	}
 	if rapid.Bool().Draw(t, "later") {
 		h.now = h.now.AddDate(0, 0, 31)
 	}
 }
 
-func (h *hand) trash(t *rapid.T) {
-	h.ok(t, second(h.Trash(t.Context(), h.who, h.any(t, "node"), tree.Expect{})))
+func (h *actor) trash(t *rapid.T) {
+	h.checkError(t, errorOf(h.Trash(t.Context(), h.who, h.pickNode(t, "node"), tree.Expect{})))
 }
 
-func (h *hand) restore(t *rapid.T) {
-	h.ok(t, second(h.Restore(t.Context(), h.who, h.any(t, "node"), drive.NodeID{}, conflicts.Draw(t, "conflict"))))
+func (h *actor) restore(t *rapid.T) {
+	h.checkError(t, errorOf(h.Restore(t.Context(), h.who, h.pickNode(t, "node"), drive.NodeID{}, conflicts.Draw(t, "conflict"))))
 }
 
-func (h *hand) delete(t *rapid.T) {
-	h.ok(t, second(h.DeletePermanently(t.Context(), h.who, h.any(t, "node"), 0)))
+func (h *actor) delete(t *rapid.T) {
+	h.checkError(t, errorOf(h.DeletePermanently(t.Context(), h.who, h.pickNode(t, "node"), 0)))
 }
 
-func (h *hand) move(t *rapid.T) {
-	_, err := h.Patch(t.Context(), h.who, h.any(t, "node"), files.Patch{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
-	h.ok(t, err)
+func (h *actor) move(t *rapid.T) {
+	_, err := h.Patch(t.Context(), h.who, h.pickNode(t, "node"), files.Patch{Parent: h.pickNode(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
+	h.checkError(t, err)
 }
 
-// run lets the background do a little: the process may die in the middle.
-func (h *hand) run(t *rapid.T) {
+// run processes a few batches of background operations, as if the process died in the middle.
+func (h *actor) run(t *rapid.T) {
 	ids, err := h.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		err := h.Operations.Run(&dying{Context: t.Context(), left: rapid.IntRange(0, 12).Draw(t, "lives")}, id)
+		err := h.Operations.Run(&expiringContext{Context: t.Context(), left: rapid.IntRange(0, 12).Draw(t, "lives")}, id)
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}

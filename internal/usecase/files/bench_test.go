@@ -13,7 +13,7 @@ import (
 // BenchmarkBatches measures the longest transaction of a big copy and of its purge: the budget is
 // 50 ms.
 func BenchmarkBatches(b *testing.B) {
-	d := sit(b, files.Options{Direct: 1})
+	d := newFixture(b, files.Options{Direct: 1})
 	for i := range 2000 {
 		d.put(b, fmt.Sprintf("/src/%d/f%d", i%10, i), fmt.Sprint(i))
 	}
@@ -47,7 +47,7 @@ func BenchmarkBatches(b *testing.B) {
 
 // BenchmarkList measures a short and a full page with paths and digests.
 func BenchmarkList(b *testing.B) {
-	d := sit(b, files.Options{})
+	d := newFixture(b, files.Options{})
 	for i := range tree.MaxLimit {
 		d.put(b, fmt.Sprintf("/src/f%d", i), fmt.Sprint(i))
 	}

@@ -7,13 +7,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// After a restore the numbers of changes that were lost are given to others: whoever has a position
-// of before starts again, however far the feed has come since.
-func TestAPositionEndsWithARestore(t *testing.T) {
+// TestRestoreExpiresFeedPositions: a restore reuses lost change numbers, so a reader with an older
+// position must start over, however far the feed has come since.
+func TestRestoreExpiresFeedPositions(t *testing.T) {
 	t.Parallel()
-	before := sit(t, files.Options{})
-	restored := sit(t, files.Options{Fingerprint: "SECOND"})
-	next := func(d *desk, after string) string {
+	before := newFixture(t, files.Options{})
+	restored := newFixture(t, files.Options{Fingerprint: "SECOND"})
+	next := func(d *fixture, after string) string {
 		t.Helper()
 		page, err := d.Changes(t.Context(), d.who, "", after, 2)
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// What is in a folder all the time is listed once, though it is renamed from behind what was listed
-// to before it while the list is read; what leaves it is not listed any more.
-func TestEachChildIsListedOnce(t *testing.T) {
+// TestEachChildListsRenamedChildOnce renames a child from behind the listed part to before it while
+// the list is read. It must be listed once; a child that leaves the folder must not.
+func TestEachChildListsRenamedChildOnce(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	const all = tree.MaxLimit + 10
-	const atOnce = 50 // a transaction has 20 s, which all of them need on a busy server
+	const atOnce = 50 // a transaction has 20 s, which a busy server needs for more
 	for from := 0; from < all; from += atOnce {
 		d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			for i := from; i < min(from+atOnce, all); i++ {

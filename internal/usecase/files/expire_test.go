@@ -13,34 +13,33 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// keeps makes the account of a desk a space that keeps its trash and its old versions for days of
-// its own.
-func (d *desk) keeps(t *testing.T, trash, versions int) {
+// makeSpace turns the account into a space with its own retention periods, in days.
+func (f *fixture) makeSpace(t *testing.T, trash, versions int) {
 	t.Helper()
-	a := access.New(access.Options{DB: d.db})
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := a.CreateSpace(ctx, tx, access.Space{ID: d.who.Account, Root: d.root, Name: "Space " + d.who.Account.String()[28:], By: d.who.User}); err != nil {
+	a := access.New(access.Options{DB: f.db})
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := a.CreateSpace(ctx, tx, access.Space{ID: f.who.Account, Root: f.root, Name: "Space " + f.who.Account.String()[28:], By: f.who.User}); err != nil {
 			return err
 		}
-		_, err := a.ChangeSpace(ctx, tx, d.who.Account, access.SpaceChange{Settings: access.SettingsChange{TrashDays: &trash, VersionDays: &versions}})
+		_, err := a.ChangeSpace(ctx, tx, f.who.Account, access.SpaceChange{Settings: access.SettingsChange{TrashDays: &trash, VersionDays: &versions}})
 		return err
 	})
 }
 
-// A space keeps its trash and its old versions for days of its own, fewer or more than the server
-// does (a day, and 30 days); its neighbours do not notice.
-func TestASpaceKeepsThingsForDaysOfItsOwn(t *testing.T) {
+// TestSpaceHasOwnRetentionPeriods: a space keeps trash and old versions shorter or longer than the
+// server (a day and 30 days); other accounts are not affected.
+func TestSpaceHasOwnRetentionPeriods(t *testing.T) {
 	t.Parallel()
-	plain := sit(t, small)
-	long, short := sitAt(t, plain.db, plain.store, small), sitAt(t, plain.db, plain.store, small)
-	long.keeps(t, 10, 60)
-	short.keeps(t, 0, 2)
-	all := []*desk{plain, long, short}
+	plain := newFixture(t, small)
+	long, short := newFixtureAt(t, plain.db, plain.store, small), newFixtureAt(t, plain.db, plain.store, small)
+	long.makeSpace(t, 10, 60)
+	short.makeSpace(t, 0, 2)
+	all := []*fixture{plain, long, short}
 	for _, d := range all {
 		if _, err := d.Trash(t.Context(), d.who, d.put(t, "/gone", "x").ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
-		for v := range 4 { // of which two are among the last
+		for v := range 4 { // two are protected by KeepVersions
 			d.put(t, "/f", fmt.Sprint("version ", v))
 		}
 	}
@@ -61,7 +60,7 @@ func TestASpaceKeepsThingsForDaysOfItsOwn(t *testing.T) {
 	day := 0
 	for _, step := range []struct {
 		day  int
-		want [][2]int // trash, and versions of the file: of plain, long, short
+		want [][2]int // trash and versions per account: plain, long, short
 	}{
 		{0, [][2]int{{1, 4}, {1, 4}, {1, 4}}},
 		{3, [][2]int{{0, 4}, {1, 4}, {0, 2}}},
@@ -82,7 +81,7 @@ func TestASpaceKeepsThingsForDaysOfItsOwn(t *testing.T) {
 			t.Errorf("on day %d (-want +got):\n%s", day, diff)
 		}
 	}
-	// A replace drops what is older than the space keeps, and nothing else.
+	// Replacing a file only drops versions older than the space's period.
 	long.put(t, "/g", "first")
 	for v := range 2 {
 		long.put(t, "/g", fmt.Sprint("version ", v))
@@ -95,6 +94,6 @@ func TestASpaceKeepsThingsForDaysOfItsOwn(t *testing.T) {
 		t.Errorf("after 40 of 60 days the file has %d versions, %v", versions, err)
 	}
 	for _, d := range all {
-		d.balance(t)
+		d.checkInvariants(t)
 	}
 }

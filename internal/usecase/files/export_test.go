@@ -6,7 +6,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Abandon ends a copy for a cause that a run of it has met, before it was shown or after.
+// Abandon ends a copy with an error that a run met while the copy was visible (shown) or not.
 func (s *Copies) Abandon(ctx context.Context, id drive.OperationID, shown bool, cause error) error {
 	_, err := s.handler.abandon(ctx, id, func(now bool) bool { return now == shown }, cause)
 	return err

@@ -20,8 +20,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// desk is one person with a drive, on a real database and a real directory.
-type desk struct {
+// fixture is a user with a drive, on a real database and directory.
+type fixture struct {
 	*files.Files
 	expiry  *files.Expiry
 	links   *files.Links
@@ -43,30 +43,30 @@ type tb interface {
 	Errorf(string, ...any)
 }
 
-func sit(t testing.TB, opt files.Options) *desk {
+func newFixture(t testing.TB, opt files.Options) *fixture {
 	t.Helper()
-	return sitWith(t, tree.Options{}, opt)
+	return newFixtureWithLimits(t, tree.Options{}, opt)
 }
 
-// sitWith is sit with limits of the tree.
-func sitWith(t testing.TB, limits tree.Options, opt files.Options) *desk {
+// newFixtureWithLimits is newFixture with limits of the tree.
+func newFixtureWithLimits(t testing.TB, limits tree.Options, opt files.Options) *fixture {
 	t.Helper()
 	db := sqldbtest.Open(t)
-	d := sitIn(t, db, treetest.Store(t), limits, opt)
+	d := newFixtureIn(t, db, treetest.Store(t), limits, opt)
 	t.Cleanup(func() { activitytest.Check(t, db, d.who.Account) })
 	return d
 }
 
 var cheap = account.Options{Cost: treetest.Cheap}
 
-func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
+func newFixtureAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *fixture {
 	t.Helper()
-	return sitIn(t, db, store, tree.Options{}, opt)
+	return newFixtureIn(t, db, store, tree.Options{}, opt)
 }
 
-func sitIn(t tb, db *sqldb.DB, store blob.Store, limits tree.Options, opt files.Options) *desk {
+func newFixtureIn(t tb, db *sqldb.DB, store blob.Store, limits tree.Options, opt files.Options) *fixture {
 	t.Helper()
-	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
+	d := &fixture{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	now := func() time.Time { return d.now }
 	limits.Now, limits.KeepVersions, limits.Happened = now, 2, activity.New(activity.Options{DB: db, Now: now}).Node
 	d.tree = tree.New(limits)
@@ -81,70 +81,70 @@ func sitIn(t tb, db *sqldb.DB, store blob.Store, limits tree.Options, opt files.
 	return d
 }
 
-// drive is what the desk is about.
-func (d *desk) drive() treetest.Drive {
-	return treetest.Drive{DB: d.db, Tree: d.tree, Store: d.store, Who: d.who, Root: d.root}
+// drive returns the drive of the fixture.
+func (f *fixture) drive() treetest.Drive {
+	return treetest.Drive{DB: f.db, Tree: f.tree, Store: f.store, Who: f.who, Root: f.root}
 }
 
-func (d *desk) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
+func (f *fixture) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	treetest.Write(t, d.db, fn)
+	treetest.Write(t, f.db, fn)
 }
 
-func (d *desk) limit(t tb, total drive.ByteSize) {
+func (f *fixture) limit(t tb, total drive.ByteSize) {
 	t.Helper()
-	d.drive().Limit(t, total)
+	f.drive().Limit(t, total)
 }
 
-// tryPut stores a file as an upload would, folders included; replacing what is there.
-func (d *desk) tryPut(t tb, at, text string) (tree.Node, error) {
+// tryPut stores a file as an upload does, creates missing folders, and replaces an existing file.
+func (f *fixture) tryPut(t tb, at, text string) (tree.Node, error) {
 	t.Helper()
-	return d.drive().Put(t, at, text, tree.File{Conflict: drive.ConflictReplace, Mime: "text/plain"})
+	return f.drive().Put(t, at, text, tree.File{Conflict: drive.ConflictReplace, Mime: "text/plain"})
 }
 
-func (d *desk) put(t tb, at, text string) tree.Node {
+func (f *fixture) put(t tb, at, text string) tree.Node {
 	t.Helper()
-	n, err := d.tryPut(t, at, text)
+	n, err := f.tryPut(t, at, text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-func (d *desk) get(t tb, at string) files.NodeView {
+func (f *fixture) get(t tb, at string) files.NodeView {
 	t.Helper()
-	n, err := d.GetByPath(t.Context(), d.who, drive.Address{Path: treetest.Path(t, at)})
+	n, err := f.GetByPath(t.Context(), f.who, drive.Address{Path: treetest.Path(t, at)})
 	if err != nil {
 		t.Fatalf("get %s: %v", at, err)
 	}
 	return n
 }
 
-// ls lists the paths of all live nodes, sizes with files.
-func (d *desk) ls(t tb) []string {
+// ls lists the paths of all live nodes, with the sizes of files.
+func (f *fixture) ls(t tb) []string {
 	t.Helper()
-	return d.lsBelow(t, d.root)
+	return f.lsBelow(t, f.root)
 }
 
-func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
+func (f *fixture) lsBelow(t tb, id drive.NodeID) (all []string) {
 	t.Helper()
-	page, err := d.Children(t.Context(), d.who, id, tree.List{Limit: 1000})
+	page, err := f.Children(t.Context(), f.who, id, tree.List{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range page.Items {
 		all = append(all, n.Path)
 		if n.Type == tree.TypeFolder {
-			all = append(all, d.lsBelow(t, n.ID)...)
+			all = append(all, f.lsBelow(t, n.ID)...)
 		}
 	}
 	slices.Sort(all)
 	return all
 }
 
-func (d *desk) read(t tb, id drive.NodeID) string {
+func (f *fixture) read(t tb, id drive.NodeID) string {
 	t.Helper()
-	open, err := d.Contents.Open(t.Context(), d.who, id, drive.VersionID{})
+	open, err := f.Contents.Open(t.Context(), f.who, id, drive.VersionID{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,23 +155,23 @@ func (d *desk) read(t tb, id drive.NodeID) string {
 	return string(text)
 }
 
-// balance checks what must be true after every step: Q1, B2, and that each node is counted.
-func (d *desk) balance(t tb) {
+// checkInvariants checks Q1, B2 and the count of nodes.
+func (f *fixture) checkInvariants(t tb) {
 	t.Helper()
-	d.balanceOf(t, true)
+	f.checkInvariantsOf(t, true)
 }
 
-// balanceOf is balance of an account whose operations may have been called off.
-func (d *desk) balanceOf(t tb, owned bool) {
+// checkInvariantsOf is checkInvariants for an account whose operations may have been canceled.
+func (f *fixture) checkInvariantsOf(t tb, owned bool) {
 	t.Helper()
 	var finished, other, sum, count, nodes, wrongRefs, orphans int64
-	if err := d.db.QueryRow(t.Context(), `SELECT l.finished, l.unfinished + l.reserved, t.node_count,
+	if err := f.db.QueryRow(t.Context(), `SELECT l.finished, l.unfinished + l.reserved, t.node_count,
 		(SELECT COALESCE(SUM(size), 0) FROM versions WHERE account_id = l.account_id),
 		(SELECT COUNT(*) - 1 FROM nodes WHERE account_id = l.account_id),
 		(SELECT COUNT(*) FROM blobs b WHERE b.refs <> (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)),
 		(SELECT COUNT(*) FROM nodes n WHERE n.operation_id IS NOT NULL AND NOT EXISTS
 			(SELECT 1 FROM operations o WHERE o.id = n.operation_id AND o.state = 'running'))
-		FROM ledgers l JOIN trees t ON t.account_id = l.account_id WHERE l.account_id = ?`, d.who.Account).
+		FROM ledgers l JOIN trees t ON t.account_id = l.account_id WHERE l.account_id = ?`, f.who.Account).
 		Scan(&finished, &other, &count, &sum, &nodes, &wrongRefs, &orphans); err != nil {
 		t.Fatal(err)
 	}
@@ -187,25 +187,25 @@ func (d *desk) balanceOf(t tb, owned bool) {
 	if owned && orphans != 0 {
 		t.Errorf("%d nodes belong to an operation that does not run", orphans)
 	}
-	d.sums(t)
+	f.checkSums(t)
 }
 
-// sums compares the sum of each folder with what is in it and the sums of the folders there.
-func (d *desk) sums(t tb) {
+// checkSums compares the sum of each folder with its children and their sums.
+func (f *fixture) checkSums(t tb) {
 	t.Helper()
 	var wrong int
-	if err := d.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM (SELECT s.folder_id FROM folder_sums s JOIN nodes f ON f.id = s.folder_id
+	if err := f.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM (SELECT s.folder_id FROM folder_sums s JOIN nodes f ON f.id = s.folder_id
 		LEFT JOIN nodes n ON n.parent_id = s.folder_id AND n.trashed_at = 0 LEFT JOIN versions v ON v.id = n.version_id
 		LEFT JOIN folder_sums b ON b.folder_id = n.id WHERE f.account_id = ? GROUP BY s.folder_id, s.files, s.folders, s.size
 		HAVING s.files <> COALESCE(SUM(CASE n.type WHEN 'file' THEN 1 ELSE b.files END), 0)
 		OR s.folders <> COALESCE(SUM(CASE n.type WHEN 'folder' THEN 1 + b.folders ELSE 0 END), 0)
-		OR s.size <> COALESCE(SUM(CASE n.type WHEN 'file' THEN v.size ELSE b.size END), 0)) off`, d.who.Account).Scan(&wrong); err != nil || wrong != 0 {
+		OR s.size <> COALESCE(SUM(CASE n.type WHEN 'file' THEN v.size ELSE b.size END), 0)) off`, f.who.Account).Scan(&wrong); err != nil || wrong != 0 {
 		t.Errorf("N7: the sums of %d folders are wrong, %v", wrong, err)
 	}
 	var without int
-	if err := d.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM folder_sums s WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = s.folder_id))
+	if err := f.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM folder_sums s WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = s.folder_id))
 		+ (SELECT COUNT(*) FROM nodes n WHERE n.account_id = ? AND n.type = 'folder' AND NOT EXISTS (SELECT 1 FROM folder_sums s WHERE s.folder_id = n.id))`,
-		d.who.Account).Scan(&without); err != nil || without != 0 {
+		f.who.Account).Scan(&without); err != nil || without != 0 {
 		t.Errorf("N7: %d sums without a folder, or folders without one, %v", without, err)
 	}
 }

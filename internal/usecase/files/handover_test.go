@@ -21,40 +21,40 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// leaver is somebody whose drive goes to somebody else.
-func leaver(t *testing.T) (from, to *desk) {
+// newHandoverPair returns a drive to hand over and its receiver.
+func newHandoverPair(t *testing.T) (from, to *fixture) {
 	t.Helper()
-	from = sit(t, small)
-	to = sitAt(t, from.db, from.store, small)
+	from = newFixture(t, small)
+	to = newFixtureAt(t, from.db, from.store, small)
 	t.Cleanup(func() { activitytest.Check(t, to.db, to.who.Account) })
 	return from, to
 }
 
-// hand begins to give a drive away.
-func (d *desk) hand(t tb, to *desk) drive.OperationID {
+// beginHandover starts to hand the drive over.
+func (f *fixture) beginHandover(t tb, to *fixture) drive.OperationID {
 	t.Helper()
 	var o files.Operation
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if err := files.LockBoth(ctx, quota.Ledger{}, tx, d.who.Account, to.who.Account); err != nil {
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := files.LockBoth(ctx, quota.Ledger{}, tx, f.who.Account, to.who.Account); err != nil {
 			return err
 		}
-		tx.ActFor(d.who)
-		o, _, err = d.Handovers.Begin(ctx, tx, d.who, files.Handover{From: d.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
+		tx.ActFor(f.who)
+		o, _, err = f.Handovers.Begin(ctx, tx, f.who, files.Handover{From: f.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
 		return err
 	})
 	return o.ID
 }
 
-// all lists every row of a drive but the root: trash, ids and versions too. Folders are told by
-// their path alone.
-func (d *desk) all(t tb) (lines []string) {
+// allRows lists every node of the drive except the root, with trash, ids and versions; folders by
+// path only.
+func (f *fixture) allRows(t tb) (lines []string) {
 	t.Helper()
-	rows, err := d.db.Query(t.Context(), `WITH RECURSIVE down (id, path, trashed) AS (
+	rows, err := f.db.Query(t.Context(), `WITH RECURSIVE down (id, path, trashed) AS (
 			SELECT root_id, CAST('' AS CHAR(4000)), seq - seq FROM trees WHERE account_id = ?
 			UNION ALL
-			SELECT n.id, `+concat(d.db, "down.path", "'/'", "n.name")+`, n.trashed_at FROM down JOIN nodes n ON n.parent_id = down.id)
+			SELECT n.id, `+concat(f.db, "down.path", "'/'", "n.name")+`, n.trashed_at FROM down JOIN nodes n ON n.parent_id = down.id)
 		SELECT down.path, down.trashed, CASE WHEN n.type = 'file' THEN n.id ELSE '' END, (SELECT COUNT(*) FROM versions v WHERE v.node_id = n.id AND v.account_id = n.account_id)
-		FROM down JOIN nodes n ON n.id = down.id AND n.account_id = ? WHERE n.parent_id IS NOT NULL`, d.who.Account, d.who.Account)
+		FROM down JOIN nodes n ON n.id = down.id AND n.account_id = ? WHERE n.parent_id IS NOT NULL`, f.who.Account, f.who.Account)
 	lines, err = sqldb.Scan(rows, err, func(line *string, scan func(...any) error) error {
 		var path, id string
 		var trashed, versions int64
@@ -76,65 +76,65 @@ func concat(db *sqldb.DB, parts ...string) string {
 	return strings.Join(parts, " || ")
 }
 
-// plantAll makes a drive with folders in folders, versions, and trash of all kinds.
-func (d *desk) plantAll(t tb) {
+// fillDrive creates nested folders, versions, and trash of all kinds.
+func (f *fixture) fillDrive(t tb) {
 	t.Helper()
-	d.plantBig(t, "big")
-	for i := range 4 { // of which two are kept
-		d.put(t, "/many/versions", fmt.Sprint("version ", i))
+	f.makeBigFolder(t, "big")
+	for i := range 4 { // two are kept
+		f.put(t, "/many/versions", fmt.Sprint("version ", i))
 	}
-	d.folders(t, "/empty/er")
-	gone := d.put(t, "/gone", "alone in the trash")
-	inside := d.put(t, "/big/0/trashed", "in the trash of a folder that is live")
-	d.put(t, "/bin/a/b", "in a folder in the trash")
-	for _, id := range []drive.NodeID{gone.ID, inside.ID, d.get(t, "/bin").ID} {
-		if _, err := d.Trash(t.Context(), d.who, id, tree.Expect{}); err != nil {
+	f.folders(t, "/empty/er")
+	gone := f.put(t, "/gone", "alone in the trash")
+	inside := f.put(t, "/big/0/trashed", "in the trash of a folder that is live")
+	f.put(t, "/bin/a/b", "in a folder in the trash")
+	for _, id := range []drive.NodeID{gone.ID, inside.ID, f.get(t, "/bin").ID} {
+		if _, err := f.Trash(t.Context(), f.who, id, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Everything goes, however often the process dies on the way, and both ledgers are right after each
-// transaction.
-func TestADriveGoesToSomebodyElse(t *testing.T) {
+// TestHandoverMovesEverything interrupts a handover after every transaction and checks both ledgers
+// each time.
+func TestHandoverMovesEverything(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	d.plantAll(t)
+	d, to := newHandoverPair(t)
+	d.fillDrive(t)
 	to.put(t, "/mine", "was here before")
 	to.folders(t, "/Files of d") // the name is taken
 	to.now = to.now.Add(time.Hour)
 	if _, err := to.Trash(t.Context(), to.who, to.put(t, "/young", "younger trash").ID, tree.Expect{}); err != nil {
 		t.Fatal(err)
 	}
-	want := d.all(t)
+	want := d.allRows(t)
 	for i, line := range want {
 		want[i] = "/Files of d (2)" + line
 	}
-	mine := to.all(t)
-	if o := d.finish(t, d.hand(t, to)); o.State != files.Done || o.Done != int64(len(want)) || o.Total != o.Done || o.Error != "" {
+	mine := to.allRows(t)
+	if o := d.finish(t, d.beginHandover(t, to)); o.State != files.Done || o.Done != int64(len(want)) || o.Total != o.Done || o.Error != "" {
 		t.Errorf("%d nodes, and it ended as %+v", len(want), o)
 	}
-	to.balance(t)
-	d.counts(t)
-	to.counts(t)
+	to.checkInvariants(t)
+	d.checkCounts(t)
+	to.checkCounts(t)
 	want = append(want, mine...)
 	want = append(want, "/Files of d (2) 0  0")
 	slices.Sort(want)
-	if diff := cmp.Diff(want, to.all(t)); diff != "" {
+	if diff := cmp.Diff(want, to.allRows(t)); diff != "" {
 		t.Errorf("the receiver has (-want +got):\n%s", diff)
 	}
-	if left := d.all(t); len(left) > 0 {
+	if left := d.allRows(t); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	// And back, with the files that have a tombstone here.
-	back := to.all(t)
-	if o := to.finish(t, to.hand(t, d)); o.State != files.Done || o.Done != int64(len(back)) {
+	// And back, with files that have a tombstone in the first account.
+	back := to.allRows(t)
+	if o := to.finish(t, to.beginHandover(t, d)); o.State != files.Done || o.Done != int64(len(back)) {
 		t.Errorf("the way back ended as %+v", o)
 	}
-	d.balance(t)
-	d.counts(t)
-	to.counts(t)
-	if got := d.all(t); len(got) != len(back)+1 {
+	d.checkInvariants(t)
+	d.checkCounts(t)
+	to.checkCounts(t)
+	if got := d.allRows(t); len(got) != len(back)+1 {
 		t.Errorf("%d came back, want %d", len(got), len(back)+1)
 	}
 	var both int
@@ -143,8 +143,8 @@ func TestADriveGoesToSomebodyElse(t *testing.T) {
 	}
 }
 
-// counts checks what is counted and noted besides the ledger.
-func (d *desk) counts(t tb) {
+// checkCounts checks counters and due entries besides the ledger.
+func (f *fixture) checkCounts(t tb) {
 	t.Helper()
 	for what, query := range map[string]string{
 		"old versions": `SELECT COALESCE((SELECT n FROM old_versions WHERE account_id = ?), 0) - (SELECT COUNT(*) FROM versions v
@@ -156,22 +156,21 @@ func (d *desk) counts(t tb) {
 			WHERE d.account_id = ? AND d.account_id = ? AND d.kind = 'versions' AND n.id IS NULL`,
 	} {
 		var off int64
-		if err := d.db.QueryRow(t.Context(), query, d.who.Account, d.who.Account).Scan(&off); err != nil || off != 0 {
+		if err := f.db.QueryRow(t.Context(), query, f.who.Account, f.who.Account).Scan(&off); err != nil || off != 0 {
 			t.Errorf("%s: off by %d, %v", what, off, err)
 		}
 	}
 }
 
-// What others were given at a file or folder they keep. The receiver needs no role in their own
-// drive.
-func TestWhatIsSharedByNameStaysShared(t *testing.T) {
+// TestHandoverKeepsGrants: grants of others stay. The receiver needs no role in their own drive.
+func TestHandoverKeepsGrants(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	guest := sitAt(t, d.db, d.store, small)
+	d, to := newHandoverPair(t)
+	guest := newFixtureAt(t, d.db, d.store, small)
 	file := d.put(t, "/a/file", "x")
 	d.put(t, "/a/b/c", "x")
 	a := access.New(access.Options{DB: d.db})
-	give := func(node drive.NodeID, who *desk) {
+	give := func(node drive.NodeID, who *fixture) {
 		d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := a.Set(ctx, tx, access.Grant{Node: node, Account: d.who.Account, Principal: drive.PrincipalID(who.who.User), Kind: access.User, Role: access.Editor, By: d.who.User})
 			return err
@@ -181,7 +180,7 @@ func TestWhatIsSharedByNameStaysShared(t *testing.T) {
 	give(file.ID, guest)
 	give(folder, guest)
 	give(folder, to)
-	d.finish(t, d.hand(t, to))
+	d.finish(t, d.beginHandover(t, to))
 	moved := to.get(t, "/Files of d/a/b").ID
 	for _, node := range []drive.NodeID{file.ID, moved} {
 		p, err := a.Enter(t.Context(), d.db, guest.who, node, access.Put)
@@ -197,34 +196,35 @@ func TestWhatIsSharedByNameStaysShared(t *testing.T) {
 	}
 }
 
-// A receiver without room keeps what has come, and gets the rest when there is room.
-func TestAHandoverWaitsForRoom(t *testing.T) {
+// TestHandoverWaitsForQuota: a receiver without space keeps what has arrived and gets the rest
+// later.
+func TestHandoverWaitsForQuota(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
+	d, to := newHandoverPair(t)
 	for i := range 20 {
 		d.put(t, fmt.Sprintf("/f%02d", i), "1234567890")
 	}
 	to.limit(t, 100)
-	id := d.hand(t, to)
+	id := d.beginHandover(t, to)
 	err := d.Operations.Run(t.Context(), id)
 	o, _ := d.Operations.Find(t.Context(), d.who, id)
 	if !drive.IsKind(err, drive.Quota) || !files.Waits(err) || o.State != files.Running || o.Error != "quota" || o.Done == 0 || o.Done == o.Total {
 		t.Fatalf("without room: %v, %+v", err, o)
 	}
-	d.balance(t)
-	to.balance(t)
+	d.checkInvariants(t)
+	to.checkInvariants(t)
 	to.limit(t, 200)
 	if o := d.finish(t, id); o.State != files.Done || o.Error != "" || o.Done != 20 {
 		t.Errorf("with room it ended as %+v", o)
 	}
-	to.balance(t)
+	to.checkInvariants(t)
 }
 
-// Files with many versions go a few at a time, and those that the receiver may not have more old
-// versions of wait until there may be more.
-func TestAHandoverOfManyVersions(t *testing.T) {
+// TestHandoverMovesManyVersions: files with many versions move in small batches and wait while the
+// receiver is at its limit of old versions.
+func TestHandoverMovesManyVersions(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
+	d, to := newHandoverPair(t)
 	const each = 9
 	d.tree = tree.New(tree.Options{KeepVersions: each, Happened: activity.New(activity.Options{DB: d.db}).Node})
 	for i := range 6 {
@@ -237,12 +237,12 @@ func TestAHandoverOfManyVersions(t *testing.T) {
 		Tree: tree.New(tree.Options{MaxOldVersions: 40, Happened: activity.New(activity.Options{DB: d.db}).Node}),
 	})
 	d.Files = tight
-	id := d.hand(t, to)
+	id := d.beginHandover(t, to)
 	if o, err := tight.Operations.Step(t.Context(), id); err != nil || o.Done != 2 {
 		t.Fatalf("the first step handed %+v over, %v", o, err)
 	}
-	d.balance(t)
-	to.balance(t)
+	d.checkInvariants(t)
+	to.checkInvariants(t)
 	if err := tight.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.TooLarge) || !files.Waits(err) {
 		t.Fatalf("more old versions than there may be: %v", err)
 	}
@@ -258,24 +258,25 @@ func TestAHandoverOfManyVersions(t *testing.T) {
 	if o := d.finish(t, id); o.State != files.Done || o.Done != 6 {
 		t.Errorf("ended as %+v", o)
 	}
-	to.balance(t)
-	d.counts(t)
-	to.counts(t)
+	to.checkInvariants(t)
+	d.checkCounts(t)
+	to.checkCounts(t)
 }
 
-// The receiver deletes what has come while more comes: the rest comes all the same.
-func TestAHandoverToAFolderThatIsDeletedMeanwhile(t *testing.T) {
+// TestHandoverSurvivesDeletedTarget deletes the target folder during a handover; the rest must
+// still arrive.
+func TestHandoverSurvivesDeletedTarget(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	d.plantBig(t, "big")
-	total := len(d.all(t))
-	id := d.hand(t, to)
+	d, to := newHandoverPair(t)
+	d.makeBigFolder(t, "big")
+	total := len(d.allRows(t))
+	id := d.beginHandover(t, to)
 	for range 3 {
 		if _, err := d.Operations.Step(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := len(to.all(t)) - 1
+	before := len(to.allRows(t)) - 1
 	top := to.get(t, "/Files of d")
 	if op, err := to.DeletePermanently(t.Context(), to.who, top.ID, 0); err != nil {
 		t.Fatal(err)
@@ -285,25 +286,26 @@ func TestAHandoverToAFolderThatIsDeletedMeanwhile(t *testing.T) {
 	if o := d.finish(t, id); o.State != files.Done {
 		t.Errorf("ended as %+v", o)
 	}
-	to.balance(t)
-	if got := len(to.all(t)) - 1; got < total-before || len(d.all(t)) != 0 {
-		t.Errorf("%d came after %d of %d were deleted, %d are left", got, before, total, len(d.all(t)))
+	to.checkInvariants(t)
+	if got := len(to.allRows(t)) - 1; got < total-before || len(d.allRows(t)) != 0 {
+		t.Errorf("%d came after %d of %d were deleted, %d are left", got, before, total, len(d.allRows(t)))
 	}
 }
 
-// The receiver puts what has come into the trash while more comes: the rest is not lost in it.
-func TestAHandoverToAFolderThatIsTrashedMeanwhile(t *testing.T) {
+// TestHandoverSurvivesTrashedTarget trashes the target folder during a handover; the rest must not
+// arrive in the trash.
+func TestHandoverSurvivesTrashedTarget(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	d.plantBig(t, "big")
-	total := len(d.all(t))
-	id := d.hand(t, to)
+	d, to := newHandoverPair(t)
+	d.makeBigFolder(t, "big")
+	total := len(d.allRows(t))
+	id := d.beginHandover(t, to)
 	for range 3 {
 		if _, err := d.Operations.Step(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := len(to.all(t))
+	before := len(to.allRows(t))
 	top := to.get(t, "/Files of d")
 	if _, err := to.Patch(t.Context(), to.who, top.ID, files.Patch{Name: "Old"}); err != nil {
 		t.Fatal(err)
@@ -314,30 +316,30 @@ func TestAHandoverToAFolderThatIsTrashedMeanwhile(t *testing.T) {
 	if o := d.finish(t, id); o.State != files.Done {
 		t.Errorf("ended as %+v", o)
 	}
-	to.balance(t)
+	to.checkInvariants(t)
 	old := 0
-	for _, line := range to.all(t) {
+	for _, line := range to.allRows(t) {
 		if strings.HasPrefix(line, "/Old") {
 			old++
 		}
 	}
 	to.get(t, "/Files of d") // another one
-	if old > before || len(d.all(t)) != 0 {
-		t.Errorf("%d lie in what was trashed, %d had come of %d; %d are left", old, before, total, len(d.all(t)))
+	if old > before || len(d.allRows(t)) != 0 {
+		t.Errorf("%d lie in what was trashed, %d had come of %d; %d are left", old, before, total, len(d.allRows(t)))
 	}
 }
 
-// What is being deleted for good in the drive goes first, and is not given away half.
-func TestAHandoverWaitsForAPurge(t *testing.T) {
+// TestHandoverWaitsForPurge: nodes that are being purged are deleted and not handed over.
+func TestHandoverWaitsForPurge(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	big := d.plantBig(t, "big")
+	d, to := newHandoverPair(t)
+	big := d.makeBigFolder(t, "big")
 	d.put(t, "/kept", "x")
 	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
 	if err != nil || op == nil {
 		t.Fatal(op, err)
 	}
-	id := d.hand(t, to)
+	id := d.beginHandover(t, to)
 	if err := d.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.Waits(err) {
 		t.Fatalf("beside a purge: %v", err)
 	}
@@ -350,11 +352,11 @@ func TestAHandoverWaitsForAPurge(t *testing.T) {
 	}
 }
 
-// Two that run it at once do it once; what a feed tells on both sides is what there is.
-func TestAHandoverIsToldByTheFeeds(t *testing.T) {
+// TestHandoverAppearsInFeeds runs a handover twice at once and compares both feeds with the nodes.
+func TestHandoverAppearsInFeeds(t *testing.T) {
 	t.Parallel()
-	d, to := leaver(t)
-	d.plantAll(t)
+	d, to := newHandoverPair(t)
+	d.fillDrive(t)
 	seen, err := d.tree.Seq(t.Context(), d.db, d.who.Account)
 	if err != nil {
 		t.Fatal(err)
@@ -364,7 +366,7 @@ func TestAHandoverIsToldByTheFeeds(t *testing.T) {
 	if err != nil || len(ids) < 40 {
 		t.Fatalf("%d files, %v", len(ids), err)
 	}
-	id := d.hand(t, to)
+	id := d.beginHandover(t, to)
 	errs := make(chan error, 2)
 	for range 2 {
 		go func() { errs <- d.Operations.Run(t.Context(), id) }()
@@ -374,8 +376,8 @@ func TestAHandoverIsToldByTheFeeds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	d.balance(t)
-	to.balance(t)
+	d.checkInvariants(t)
+	to.checkInvariants(t)
 	gone, come := map[drive.NodeID]bool{}, map[drive.NodeID]bool{}
 	for _, c := range d.feedAfter(t, seen) {
 		gone[c.Deleted] = true
@@ -390,20 +392,20 @@ func TestAHandoverIsToldByTheFeeds(t *testing.T) {
 	}
 }
 
-func (d *desk) feedAfter(t tb, seq int64) []tree.Change {
+func (f *fixture) feedAfter(t tb, seq int64) []tree.Change {
 	t.Helper()
-	f, err := d.tree.Changes(t.Context(), d.db, d.who.Account, tree.Position{Seq: seq}, 1000)
-	if err != nil || f.More {
-		t.Fatal(f.More, err)
+	feed, err := f.tree.Changes(t.Context(), f.db, f.who.Account, tree.Position{Seq: seq}, 1000)
+	if err != nil || feed.More {
+		t.Fatal(feed.More, err)
 	}
-	return f.Items
+	return feed.Items
 }
 
-// folders makes folders.
-func (d *desk) folders(t tb, at string) {
+// folders creates the folders of a path.
+func (f *fixture) folders(t tb, at string) {
 	t.Helper()
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, treetest.Path(t, at))
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := f.tree.EnsureFolders(ctx, tx, f.who.Account, treetest.Path(t, at))
 		return err
 	})
 }

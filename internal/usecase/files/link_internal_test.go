@@ -27,8 +27,8 @@ func FuzzParseLink(f *testing.F) {
 	})
 }
 
-// A link of a version that knew no sessions is read until it expires.
-func TestLinksOfOlderVersionsAreRead(t *testing.T) {
+// TestParseLinkReadsOldTokens: links from before tokens had a session are valid until they expire.
+func TestParseLinkReadsOldTokens(t *testing.T) {
 	t.Parallel()
 	secret := []byte("the installation's secret")
 	want := link{node: drive.NodeID{7}, epoch: 3, expires: 4, disposition: Inline, session: drive.SessionID{9}}

@@ -15,7 +15,7 @@ import (
 
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	n := d.put(t, "/f", "text")
 	open := func(l files.Link, kind drive.Kind, reason string) {
 		t.Helper()

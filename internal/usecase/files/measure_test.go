@@ -14,21 +14,21 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// What housekeeping costs where nothing is due, and where 1,000 trashes are, with many accounts
-// beside them, each with a young trashed node and a file of ten versions. SMARTDRIVE_MEASURE says
-// how many accounts. It judges nothing.
+// TestMeasureHousekeeping measures housekeeping with nothing due, and with 1,000 trashes due, among
+// many accounts that each have a recently trashed node and a file with ten versions.
+// SMARTDRIVE_MEASURE is the number of accounts. It asserts nothing.
 func TestMeasureHousekeeping(t *testing.T) {
 	accounts, err := strconv.Atoi(os.Getenv("SMARTDRIVE_MEASURE"))
 	if err != nil {
 		t.Skip("SMARTDRIVE_MEASURE is no number of accounts")
 	}
 	db := sqldbtest.Open(t)
-	d := sitAt(t, db, nil, files.Options{})
+	d := newFixtureAt(t, db, nil, files.Options{})
 	young := d.now.UnixMilli()
 	begun := time.Now()
 	const chunk = 20_000
 	for first := 0; first < accounts; first += chunk {
-		populate(t, db, first, min(first+chunk, accounts), young)
+		insertAccounts(t, db, first, min(first+chunk, accounts), young)
 	}
 	t.Logf("%d accounts made in %s", accounts, time.Since(begun).Round(time.Second))
 
@@ -50,21 +50,21 @@ func TestMeasureHousekeeping(t *testing.T) {
 	}
 	purge("nothing is due")
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, "UPDATE nodes SET trashed_at = trashed_at - 172800000 WHERE trashed_at > 0 AND id < ?", generated(6, 1000)); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE nodes SET trashed_at = trashed_at - 172800000 WHERE trashed_at > 0 AND id < ?", generatedID(6, 1000)); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE due SET since = since - 172800000 WHERE kind = ? AND id < ?", tree.DueTrash, generated(1, 1000))
+		_, err := tx.Exec(ctx, "UPDATE due SET since = since - 172800000 WHERE kind = ? AND id < ?", tree.DueTrash, generatedID(1, 1000))
 		return err
 	})
 	purge("1,000 trashes are due")
 	purge("nothing is due again")
 }
 
-// generated is the id of the nth row of a kind.
-func generated(kind, n int) string { return fmt.Sprintf("00000000-000%d-7000-8000-%012x", kind, n) }
+// generatedID returns the id of the nth row of a kind.
+func generatedID(kind, n int) string { return fmt.Sprintf("00000000-000%d-7000-8000-%012x", kind, n) }
 
-// populate makes accounts with numbers from first to before.
-func populate(t *testing.T, db *sqldb.DB, first, before int, at int64) {
+// insertAccounts inserts the accounts numbered from first to before.
+func insertAccounts(t *testing.T, db *sqldb.DB, first, before int, at int64) {
 	t.Helper()
 	id := func(kind int, n string) string {
 		if db.Dialect() == sqldb.MySQL {

@@ -17,14 +17,15 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// dying is a context that ends after a number of looks at it: the process dies between two batches.
-type dying struct {
+// expiringContext is a context that ends after a number of calls of Err, as if the process died
+// between two batches.
+type expiringContext struct {
 	context.Context
 	mu   sync.Mutex
 	left int
 }
 
-func (d *dying) Err() error {
+func (d *expiringContext) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.left--; d.left < 0 {
@@ -33,24 +34,24 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// plantBig makes a folder of 61 nodes and returns it.
-func (d *desk) plantBig(t tb, name string) files.NodeView {
+// makeBigFolder creates a folder of 61 nodes.
+func (f *fixture) makeBigFolder(t tb, name string) files.NodeView {
 	t.Helper()
 	for i := range 40 {
-		d.put(t, fmt.Sprintf("/%s/%d/%d/f%d", name, i%4, i%20, i), fmt.Sprint("text ", i%7))
+		f.put(t, fmt.Sprintf("/%s/%d/%d/f%d", name, i%4, i%20, i), fmt.Sprint("text ", i%7))
 	}
-	return d.get(t, "/"+name)
+	return f.get(t, "/"+name)
 }
 
 var small = files.Options{Direct: 10, Batch: 7}
 
-// finish runs the operation to its end, dying again and again on the way, and says how it ended.
-func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
+// finish runs an operation to its end with many interruptions and returns its final state.
+func (f *fixture) finish(t tb, id drive.OperationID) files.Operation {
 	t.Helper()
 	last := files.Operation{}
 	for lives := 2; ; lives++ {
-		d.balance(t)
-		o, err := d.Operations.Find(t.Context(), d.who, id)
+		f.checkInvariants(t)
+		o, err := f.Operations.Find(t.Context(), f.who, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
 		if last = o; o.State != files.Running {
 			return o
 		}
-		err = d.Operations.Run(&dying{Context: t.Context(), left: lives % 9}, id)
+		err = f.Operations.Run(&expiringContext{Context: t.Context(), left: lives % 9}, id)
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}
@@ -69,8 +70,8 @@ func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
 
 func TestBigCopy(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	src := d.plantBig(t, "src")
+	d := newFixture(t, small)
+	src := d.makeBigFolder(t, "src")
 	before := d.ls(t)
 	var hooked files.Result
 	hook := func(_ context.Context, _ *sqldb.Tx, r files.Result) error { hooked = r; return nil }
@@ -91,11 +92,10 @@ func TestBigCopy(t *testing.T) {
 	d.sameBelow(t, "/src", "/dst")
 }
 
-// A folder that is to replace itself stays as it is. It does not go to the trash for a copy of
-// itself.
-func TestAFolderIsNotCopiedOntoItself(t *testing.T) {
+// TestCopyRefusesToReplaceItsSource: a folder must not be trashed to be replaced by its own copy.
+func TestCopyRefusesToReplaceItsSource(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
+	d := newFixture(t, small)
 	d.put(t, "/src/file", "text")
 	before := d.ls(t)
 	src := d.get(t, "/src")
@@ -113,25 +113,25 @@ func TestAFolderIsNotCopiedOntoItself(t *testing.T) {
 	}
 }
 
-// sameBelow compares two folders by the paths and the contents below them.
-func (d *desk) sameBelow(t tb, a, b string) {
+// sameBelow compares two folders by the paths and contents below them.
+func (f *fixture) sameBelow(t tb, a, b string) {
 	t.Helper()
-	want, got := d.lsBelow(t, d.get(t, a).ID), d.lsBelow(t, d.get(t, b).ID)
+	want, got := f.lsBelow(t, f.get(t, a).ID), f.lsBelow(t, f.get(t, b).ID)
 	if len(want) != len(got) || len(want) == 0 {
 		t.Fatalf("%s has %d nodes, %s has %d", a, len(want), b, len(got))
 	}
 	for i := range want {
-		x, y := d.get(t, want[i]), d.get(t, got[i])
+		x, y := f.get(t, want[i]), f.get(t, got[i])
 		if strings.TrimPrefix(x.Path, a) != strings.TrimPrefix(y.Path, b) || x.Digests["blake3"] != y.Digests["blake3"] || x.MTime != y.MTime {
 			t.Errorf("%s and %s differ", x.Path, y.Path)
 		}
 	}
 }
 
-func TestOperationRunByTwoAtOnce(t *testing.T) {
+func TestConcurrentRunsOfOneOperation(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	r, err := d.Copies.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"})
+	d := newFixture(t, small)
+	r, err := d.Copies.Copy(t.Context(), d.who, d.makeBigFolder(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,14 +144,14 @@ func TestOperationRunByTwoAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	d.balance(t)
+	d.checkInvariants(t)
 	d.sameBelow(t, "/src", "/dst")
 }
 
 func TestBigDelete(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	big := d.plantBig(t, "big")
+	d := newFixture(t, small)
+	big := d.makeBigFolder(t, "big")
 	kept := d.put(t, "/kept", "text 1") // shares content with some of what goes
 	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
 	if err != nil || op == nil {
@@ -175,9 +175,9 @@ func TestBigDelete(t *testing.T) {
 
 func TestEmptyBigTrash(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
+	d := newFixture(t, small)
 	for _, name := range []string{"one", "two"} {
-		inner := d.plantBig(t, name)
+		inner := d.makeBigFolder(t, name)
 		if _, err := d.Trash(t.Context(), d.who, d.get(t, "/"+name+"/1/1/f1").ID, tree.Expect{}); err != nil {
 			t.Fatal(err)
 		}
@@ -202,21 +202,21 @@ func TestEmptyBigTrash(t *testing.T) {
 	}
 }
 
-func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
+func TestFailedCopyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		direct int64
-		spoil  func(d *desk, t tb)
+		spoil  func(d *fixture, t tb)
 		kind   drive.Kind
 	}{
-		"quota, in the background": {10, func(d *desk, t tb) { d.limit(t, 300) }, drive.Quota},
-		"name taken meanwhile":     {10, func(d *desk, t tb) { d.put(t, "/to/dst", "x") }, drive.NameTaken},
-		"folder trashed meanwhile": {10, func(d *desk, t tb) {
+		"quota, in the background": {10, func(d *fixture, t tb) { d.limit(t, 300) }, drive.Quota},
+		"name taken meanwhile":     {10, func(d *fixture, t tb) { d.put(t, "/to/dst", "x") }, drive.NameTaken},
+		"folder trashed meanwhile": {10, func(d *fixture, t tb) {
 			if _, err := d.Trash(t.Context(), d.who, d.get(t, "/to").ID, tree.Expect{}); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.ParentGone},
-		"folder deleted meanwhile": {10, func(d *desk, t tb) {
+		"folder deleted meanwhile": {10, func(d *fixture, t tb) {
 			if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/to").ID, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -225,14 +225,14 @@ func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			d := sit(t, files.Options{Direct: c.direct, Batch: 7})
-			src := d.plantBig(t, "src")
+			d := newFixture(t, files.Options{Direct: c.direct, Batch: 7})
+			src := d.makeBigFolder(t, "src")
 			to, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Name: "to"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c.spoil == nil {
-				d.limit(t, 300) // 40 files of 6 bytes are there
+				d.limit(t, 300) // there are 40 files of 6 bytes
 			}
 			r, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: to.Node.ID, Name: "dst"})
 			if c.spoil == nil {
@@ -249,7 +249,7 @@ func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
 					t.Errorf("ended as %+v", o)
 				}
 			}
-			d.balance(t)
+			d.checkInvariants(t)
 			var hidden int
 			if err := d.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM nodes WHERE operation_id IS NOT NULL").Scan(&hidden); err != nil || hidden != 0 {
 				t.Errorf("%d hidden nodes are left, %v", hidden, err)
@@ -264,11 +264,11 @@ func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
 
 func TestPurgeAccount(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	other := sitAt(t, d.db, d.store, small)
+	d := newFixture(t, small)
+	other := newFixtureAt(t, d.db, d.store, small)
 	kept := other.put(t, "/kept", "text 1") // shares content with the account that goes
-	if _, err := d.Copies.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"}); err != nil {
-		t.Fatal(err) // a copy is under way
+	if _, err := d.Copies.Copy(t.Context(), d.who, d.makeBigFolder(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"}); err != nil {
+		t.Fatal(err) // a copy is in progress
 	}
 	for _, at := range []string{"/src/1", "/src/2/2/f2"} {
 		if _, err := d.Trash(t.Context(), d.who, d.get(t, at).ID, tree.Expect{}); err != nil {
@@ -280,8 +280,8 @@ func TestPurgeAccount(t *testing.T) {
 	}
 	var err error
 	for lives := 3; ; lives++ {
-		d.balanceOf(t, lives == 3)
-		if err = d.expiry.PurgeAccount(&dying{Context: t.Context(), left: lives}, d.who.Account); !drive.IsKind(err, drive.Unavailable) || lives > 100 {
+		d.checkInvariantsOf(t, lives == 3)
+		if err = d.expiry.PurgeAccount(&expiringContext{Context: t.Context(), left: lives}, d.who.Account); !drive.IsKind(err, drive.Unavailable) || lives > 100 {
 			break
 		}
 	}
@@ -297,18 +297,18 @@ func TestPurgeAccount(t *testing.T) {
 			t.Errorf("%d %s are left, %v", n, table, err)
 		}
 	}
-	other.balance(t)
+	other.checkInvariants(t)
 	if got := other.read(t, kept.ID); got != "text 1" {
 		t.Errorf("somebody else's file reads %q", got)
 	}
 }
 
-// Two runs of a copy meet: what one of them was refused at another step than the one that is next
-// ends nothing. What it was refused at this step does.
-func TestARefusalOfAnotherStepEndsNoCopy(t *testing.T) {
+// TestAbandonIgnoresErrorOfOtherStep: of two concurrent runs, an error of one only ends the copy if
+// the copy is still at that step.
+func TestAbandonIgnoresErrorOfOtherStep(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
-	src := d.plantBig(t, "src")
+	d := newFixture(t, small)
+	src := d.makeBigFolder(t, "src")
 	for _, c := range []struct {
 		name  drive.Name
 		shown bool
@@ -328,9 +328,9 @@ func TestARefusalOfAnotherStepEndsNoCopy(t *testing.T) {
 	d.sameBelow(t, "/src", "/a")
 }
 
-// A folder is not copied where there is no room for all of it: nothing is made, and no row is left.
-// What other copies have yet to make counts.
-func TestACopyWithoutRoomIsRefusedBefore(t *testing.T) {
+// TestCopyWithoutQuotaIsRefusedEarly: a folder that does not fit is refused before anything is
+// created. The rest of other running copies counts.
+func TestCopyWithoutQuotaIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		tree  tree.Options
@@ -347,8 +347,8 @@ func TestACopyWithoutRoomIsRefusedBefore(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			d := sitWith(t, c.tree, small)
-			src := d.plantBig(t, "src")
+			d := newFixtureWithLimits(t, c.tree, small)
+			src := d.makeBigFolder(t, "src")
 			if c.limit > 0 {
 				d.limit(t, c.limit)
 			}
@@ -365,7 +365,7 @@ func TestACopyWithoutRoomIsRefusedBefore(t *testing.T) {
 				return err
 			}
 			if two := strings.HasSuffix(what, "two") || c.want == 0; two {
-				if err := first(); err != nil { // it goes on in the background, and has made some of its nodes
+				if err := first(); err != nil { // continues in the background after creating some nodes
 					t.Fatal(err)
 				}
 			}
@@ -377,7 +377,7 @@ func TestACopyWithoutRoomIsRefusedBefore(t *testing.T) {
 			if after := rows(); c.want != 0 && after != before {
 				t.Errorf("%d rows are left by a copy that was refused", after-before)
 			}
-			d.balance(t)
+			d.checkInvariants(t)
 		})
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// However many searches somebody asks for at a time, readers of the database are left for
-// everything else.
-func TestSearchesLeaveReaders(t *testing.T) {
+// TestSearchesLeaveDatabaseReaders: many concurrent searches of one user leave database connections
+// for other requests.
+func TestSearchesLeaveDatabaseReaders(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "it has a fixed number of readers")
 	const searches = 16
@@ -31,14 +31,14 @@ func TestSearchesLeaveReaders(t *testing.T) {
 				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
 				}
 				begun.Wait()
-				for range 2000 { // the others come, if they may
+				for range 2000 { // give further searches time to start
 					runtime.Gosched()
 				}
 			}
 			return do()
 		})
 	}})
-	d := sitAt(t, db, nil, files.Options{})
+	d := newFixtureAt(t, db, nil, files.Options{})
 	on.Store(true)
 	begun.Add(searches)
 	var all sync.WaitGroup

@@ -19,16 +19,16 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-func TestADayAtTheDesk(t *testing.T) {
+func TestUseCasesEndToEnd(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	ctx := t.Context()
 	try := func(what string, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		d.balance(t)
+		d.checkInvariants(t)
 	}
 	want := func(paths ...string) {
 		t.Helper()
@@ -95,7 +95,7 @@ func TestADayAtTheDesk(t *testing.T) {
 	if back.Path != "/self" || back.TrashedAt != nil {
 		t.Errorf("restored to %+v", back)
 	}
-	for range 2 { // the second time there is nothing left to do
+	for range 2 { // the second run finds nothing to do
 		op, err := d.EmptyTrash(ctx, d.who, "")
 		if try("empty the trash", err); op != nil {
 			t.Errorf("a small trash became %+v", op)
@@ -115,7 +115,7 @@ func TestADayAtTheDesk(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	ctx := t.Context()
 	first := d.put(t, "/f", "one")
 	d.put(t, "/f", "two!")
@@ -123,16 +123,16 @@ func TestVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.balance(t)
+	d.checkInvariants(t)
 	if got := d.read(t, first.ID); got != "one" || r.Node.Size != 3 {
 		t.Errorf("the file reads %q, shown as %+v", got, r.Node)
 	}
 	rev := r.Node.Rev
-	r, err = d.RestoreVersion(ctx, d.who, first.ID, first.Version, nil) // the answer was lost
+	r, err = d.RestoreVersion(ctx, d.who, first.ID, first.Version, nil) // retry after a lost response
 	if err != nil || r.Node.Rev != rev {
 		t.Errorf("restoring the same version again gave %+v, %v", r, err)
 	}
-	d.balance(t)
+	d.checkInvariants(t)
 	r, err = d.RestoreVersion(ctx, d.who, first.ID, d.get(t, "/f").Version, nil)
 	if err != nil || r.Node.Rev != rev {
 		t.Errorf("restoring the current version gave %+v, %v", r, err)
@@ -163,12 +163,12 @@ func TestVersions(t *testing.T) {
 	if err != nil || out.Versions != 1 {
 		t.Errorf("purged %+v, %v; want one version", out, err)
 	}
-	d.balance(t)
+	d.checkInvariants(t)
 }
 
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	ctx := t.Context()
 	for i, at := range []string{"/old", "/young"} {
 		d.now = d.now.Add(time.Duration(i) * 20 * time.Hour)
@@ -181,7 +181,7 @@ func TestExpiry(t *testing.T) {
 	if err != nil || out.Trees != 1 {
 		t.Fatalf("purged %+v, %v", out, err)
 	}
-	d.balance(t)
+	d.checkInvariants(t)
 	trash, err := d.ListTrash(ctx, d.who, "", tree.List{})
 	if err != nil || len(trash.Items) != 1 || trash.Items[0].Path != "/young" {
 		t.Errorf("the trash holds %+v, %v", trash.Items, err)
@@ -194,9 +194,9 @@ func TestExpiry(t *testing.T) {
 	wantKind(t, err, drive.Gone)
 }
 
-func TestAHookThatFailsUndoesTheEffect(t *testing.T) {
+func TestFailingHookRollsBack(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	n := d.put(t, "/dir/f", "text")
 	taken := errors.New("another request has the key")
 	hook := func(context.Context, *sqldb.Tx, files.Result) error { return taken }
@@ -207,13 +207,13 @@ func TestAHookThatFailsUndoesTheEffect(t *testing.T) {
 	if !errors.Is(err, taken) || !errors.Is(err2, taken) || !errors.Is(err3, taken) || !slices.Equal(before, d.ls(t)) {
 		t.Errorf("got %v, %v, %v and %v", err, err2, err3, d.ls(t))
 	}
-	d.balance(t)
+	d.checkInvariants(t)
 }
 
-func TestOthersDriveIsNotThere(t *testing.T) {
+func TestOtherDrivesAreNotFound(t *testing.T) {
 	t.Parallel()
-	mine := sit(t, files.Options{})
-	theirs := sitAt(t, mine.db, mine.store, files.Options{})
+	mine := newFixture(t, files.Options{})
+	theirs := newFixtureAt(t, mine.db, mine.store, files.Options{})
 	n := theirs.put(t, "/secret", "x")
 	ctx, who := t.Context(), mine.who
 	errs := map[string]error{}
@@ -238,9 +238,9 @@ func TestOthersDriveIsNotThere(t *testing.T) {
 	}
 }
 
-func TestNodeViewIsTheContract(t *testing.T) {
+func TestNodeViewMatchesContract(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	d.put(t, "/dir/f", "abc")
 	shown := map[string]any{}
 	raw, err := json.Marshal(d.get(t, "/dir/f"))
@@ -266,7 +266,7 @@ func TestNodeViewIsTheContract(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	d := sit(t, small)
+	d := newFixture(t, small)
 	follow := func(after string) (shown map[string]string, next string) {
 		t.Helper()
 		shown = map[string]string{}
@@ -316,7 +316,7 @@ func TestChanges(t *testing.T) {
 	got, at = follow(at)
 	want(got, map[drive.NodeID]string{n.Parent: "deleted", n.ID: "deleted"})
 
-	big := d.plantBig(t, "big")
+	big := d.makeBigFolder(t, "big")
 	_, at = follow(at)
 	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
 	if err != nil || op == nil {
@@ -337,7 +337,7 @@ func TestChanges(t *testing.T) {
 
 func TestPathsStayWithinLimitsWhenFoldersMove(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	d.put(t, strings.Repeat("/d", drive.MaxDepth-2)+"/f", "x")
 	tall, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Path: treetest.Path(t, "/x/y"), Parents: true, Name: "z"})
 	if err != nil {

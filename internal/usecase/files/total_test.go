@@ -15,11 +15,11 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// A folder's totals are those of what can be seen below it, after each change at once, and nobody
-// else's.
+// TestTotals: the totals of a folder cover its visible descendants and are current after each
+// change.
 func TestTotals(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 
 	d.put(t, "/a/one", "12345")
 	d.put(t, "/a/b/two", "123")
@@ -27,7 +27,7 @@ func TestTotals(t *testing.T) {
 	d.put(t, "/beside", "1234567890")
 	wants := func(what, at string, want tree.Sum) {
 		t.Helper()
-		for range 2 { // the second time nothing is added up
+		for range 2 { // the second call reads stored sums
 			got, err := d.Total(t.Context(), d.who, d.get(t, at).ID)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: %v (-want +got)\n%s", what, err, diff)
@@ -50,16 +50,16 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// Folders from before sums were kept are read, too, while nothing can be written, with the marks
-// that they have afterwards.
+// TestTotalsOnAFullDisk: folders without stored sums are readable while the database refuses
+// writes, with the same marks as later.
 func TestTotalsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector})
-	d := sitAt(t, db, treetest.Store(t), files.Options{})
+	d := newFixtureAt(t, db, treetest.Store(t), files.Options{})
 	d.put(t, "/a/b/one", "12345")
 	d.put(t, "/a/two", "123")
-	d.forgetSums(t)
+	d.dropSums(t)
 	id := d.get(t, "/a").ID
 	tags := files.NewFolderTags(d.Files)
 	look := func(what string) map[drive.NodeID]tree.Mark {
@@ -82,13 +82,14 @@ func TestTotalsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A folder is added up although its account changes between each try and its transaction.
+// TestTotalsWhileTheAccountChanges: a folder is summed although its account changes between each
+// read and its transaction.
 func TestTotalsWhileTheAccountChanges(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{})
+	d := newFixture(t, files.Options{})
 	d.put(t, "/a/one", "12345")
 	d.put(t, "/b/0", "")
-	d.forgetSums(t)
+	d.dropSums(t)
 	gate := sqldbtest.NewGate(d.db)
 	id, n := d.get(t, "/a").ID, int64(0)
 	var change func()
@@ -105,10 +106,10 @@ func TestTotalsWhileTheAccountChanges(t *testing.T) {
 	}
 }
 
-// forgetSums takes away all sums, as before they were kept.
-func (d *desk) forgetSums(t *testing.T) {
+// dropSums deletes all stored sums, as before they existed.
+func (f *fixture) dropSums(t *testing.T) {
 	t.Helper()
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM folder_sums")
 		return err
 	})

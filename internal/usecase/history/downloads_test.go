@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// counted are the downloads that the log tells of: entries, and how often in all.
-func counted(t *testing.T, s *uploadtest.Site, who drive.Who) (entries, times, others int) {
+// downloadsOf returns the number of download entries of an account and of the downloads in them.
+func downloadsOf(t *testing.T, s *uploadtest.Site, who drive.Who) (entries, times, others int) {
 	t.Helper()
 	err := s.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM activity WHERE account_id = ? AND verb = ?", who.Account, string(activity.DownloadBegun)).Scan(&entries)
 	if err != nil {
@@ -44,9 +44,9 @@ func counted(t *testing.T, s *uploadtest.Site, who drive.Who) (entries, times, o
 	return entries, times, others
 }
 
-// What cannot be written is told later; what was written without an answer is told once more: none
-// is left out.
-func TestADownloadThatCannotBeWrittenIsToldLater(t *testing.T) {
+// TestFailedDownloadEntryIsRetried: entries that cannot be written are retried, and entries with a
+// lost reply are written again; none is lost.
+func TestFailedDownloadEntryIsRetried(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	s := uploadtest.New(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector, Log: slog.New(slog.DiscardHandler)}})
@@ -63,25 +63,25 @@ func TestADownloadThatCannotBeWrittenIsToldLater(t *testing.T) {
 	if err := d.Tell(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if entries, times, _ := counted(t, s, who); entries != 1 || times != 2 {
+	if entries, times, _ := downloadsOf(t, s, who); entries != 1 || times != 2 {
 		t.Errorf("%d entries tell of %d downloads, not one of two", entries, times)
 	}
 
 	s.Clock.Advance(2 * time.Hour)
 	d.File(who, node)
 	faults.LoseReply(sqldbtest.Commit, 1, nil)
-	_ = d.Tell(t.Context()) // whether it is known to have been written depends on the engine
+	_ = d.Tell(t.Context()) // whether the commit is known depends on the engine
 	faults.Clear()
 	if err := d.Tell(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, times, _ := counted(t, s, who); times < 3 || times > 4 {
+	if _, times, _ := downloadsOf(t, s, who); times < 3 || times > 4 {
 		t.Errorf("three downloads, the reply of the last one lost, are told as %d", times)
 	}
 }
 
-// What is still gathered when the process is stopped is told then.
-func TestDownloadsAreToldWhenTheProcessIsStopped(t *testing.T) {
+// TestDownloadsAreFlushedOnStop: unreported downloads are written when the process stops.
+func TestDownloadsAreFlushedOnStop(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, drive.GiB)
@@ -98,14 +98,14 @@ func TestDownloadsAreToldWhenTheProcessIsStopped(t *testing.T) {
 	if err := d.Run(stopped); err != nil {
 		t.Fatal(err)
 	}
-	if entries, times, _ := counted(t, s, who); entries != 2 || times != 3 {
+	if entries, times, _ := downloadsOf(t, s, who); entries != 2 || times != 3 {
 		t.Errorf("%d entries tell of %d downloads, not two of three", entries, times)
 	}
 }
 
-// So much is downloaded that it is not known file by file: none is left out of the number, and
-// there is an end to what is kept.
-func TestDownloadsOfManyFilesAreCountedTogether(t *testing.T) {
+// TestExcessDownloadsAreCombined: above the limit of tracked files, downloads are counted without
+// naming files, and memory is bounded.
+func TestExcessDownloadsAreCombined(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, drive.GiB)
@@ -117,22 +117,22 @@ func TestDownloadsOfManyFilesAreCountedTogether(t *testing.T) {
 	if err := d.Tell(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if entries, times, others := counted(t, s, who); entries != 10_001 || times != files || others != 2000 {
+	if entries, times, others := downloadsOf(t, s, who); entries != 10_001 || times != files || others != 2000 {
 		t.Errorf("%d entries tell of %d downloads, %d of them together", entries, times, others)
 	}
-	// What was told and has not happened since makes room.
+	// Reported keys without new downloads are evicted.
 	d.File(who, drive.NewID[drive.NodeID]())
 	s.Clock.Advance(time.Second)
 	if err := d.Tell(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if entries, times, _ := counted(t, s, who); entries != 10_002 || times != files+1 {
+	if entries, times, _ := downloadsOf(t, s, who); entries != 10_002 || times != files+1 {
 		t.Errorf("then %d entries tell of %d", entries, times)
 	}
 }
 
-// Thousands of files at once wake the writer once, and not with each that follows: neither when
-// they are told, nor when the database is away.
+// TestManyDownloadsWakeTheWriterOnce: thousands of downloads at once wake the writer once and not
+// each time, neither after they are reported nor while the database is unavailable.
 func TestManyDownloadsWakeTheWriterOnce(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults

@@ -2,11 +2,11 @@ package notify
 
 import "context"
 
-// TellOneByOne makes a teller tell that many members of groups of what one maker does in an hour.
+// TellOneByOne sets the number of group members that are notified individually per maker and hour.
 func TellOneByOne(t *Teller, most int) { t.limiter.limit = most }
 
-// MailDue mails once to those who are due.
+// MailDue sends the mails that are due.
 func MailDue(ctx context.Context, p *Postman) error { return p.runOnce(ctx) }
 
-// TellOfRoles makes a teller tell about that many people of roles that end in one call.
+// TellOfRoles sets the number of users that one call notifies of expiring roles.
 func TellOfRoles(t *Teller, most int) { t.roleScan.maxPeople = most }

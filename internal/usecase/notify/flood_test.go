@@ -11,11 +11,11 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// A role that goes to and fro is told once in an hour, and as it is: what is handled again after
-// that changes nothing. A notice that was read stays, and a new one is made.
-func TestARoleToAndFroIsOneNotice(t *testing.T) {
+// TestRepeatedRoleChangesAreOneNotice: repeated changes of a role within an hour are one notice
+// with the latest state; redelivery changes nothing. A read notice stays, and a new one is added.
+func TestRepeatedRoleChangesAreOneNotice(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	n := w.folder(t, "ann", "Plans")
 	w.share(t, n, "bob", 0)
 	var records []stream.Record
@@ -40,13 +40,13 @@ func TestARoleToAndFroIsOneNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	change("manager")
-	w.wants(t, "bob", "role.changed Plans", "role.changed Plans")
+	w.wantNotices(t, "bob", "role.changed Plans", "role.changed Plans")
 }
 
-// Who floods somebody pushes out their own notices, and nobody else's.
-func TestAFloodPushesOutItsOwn(t *testing.T) {
+// TestFloodEvictsItsOwnNotices: a user who floods another evicts only their own notices.
+func TestFloodEvictsItsOwnNotices(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	at := int64(1_800_000_000_000)
 	add := func(by drive.UserID) (made bool) {
 		t.Helper()
@@ -75,10 +75,11 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 	}
 }
 
-// A notice of the past that has no room is not made, as often as it is tried.
-func TestANoticeOfThePastHasNoRoom(t *testing.T) {
+// TestOldNoticeIsNotAdded: an old notice that would be evicted at once is not added, however often
+// it is tried.
+func TestOldNoticeIsNotAdded(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann")
+	w := newFixture(t, "ann")
 	for i := range notice.Most + 2 {
 		at := drive.Time(1_800_000_000_000 + int64(i))
 		if i >= notice.Most {

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// ledgers makes ledgers of accounts that nobody has, of which each tenth is nearly full.
-func (w *town) ledgers(t *testing.T, n int) {
+// insertLedgers inserts ledgers without users; every tenth is nearly full.
+func (f *fixture) insertLedgers(t *testing.T, n int) {
 	t.Helper()
 	const chunk = 1000
 	for done := 0; done < n; done += chunk {
@@ -25,7 +25,7 @@ func (w *town) ledgers(t *testing.T, n int) {
 			}
 			accounts, rows = append(accounts, []any{id, 1}), append(rows, []any{id, 1000, used, 0, 0, 1})
 		}
-		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := tx.InsertRows(ctx, "INSERT INTO accounts (id, created_at)", accounts); err != nil {
 				return err
 			}
@@ -34,12 +34,12 @@ func (w *town) ledgers(t *testing.T, n int) {
 	}
 }
 
-// A look over all ledgers reads them window by window, tells some of those that are full in each
-// call, and one that cannot be told keeps no other one back. How many there may be for a stopwatch
-// is for SMARTDRIVE_TEST_LEDGERS.
-func TestAllLedgersAreLookedAt(t *testing.T) {
+// TestLedgersScansAll: a scan reads all ledgers in ranges and notifies a bounded number per call;
+// one that fails delays no other. SMARTDRIVE_TEST_LEDGERS sets the number of ledgers for
+// measurements.
+func TestLedgersScansAll(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "cid")
+	w := newFixture(t, "ann", "bob", "cid")
 	many := 12_000
 	if text := os.Getenv("SMARTDRIVE_TEST_LEDGERS"); text != "" {
 		var err error
@@ -47,7 +47,7 @@ func TestAllLedgersAreLookedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.ledgers(t, many)
+	w.insertLedgers(t, many)
 	for _, name := range []string{"ann", "cid"} {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 			return quota.Ledger{}.Apply(ctx, tx, w.people[name].Account, quota.Move{Finished: 950})
@@ -68,12 +68,12 @@ func TestAllLedgersAreLookedAt(t *testing.T) {
 	if rounds := look(); rounds != many/10_000+1 {
 		t.Errorf("it takes %d rounds", rounds)
 	}
-	w.wants(t, "ann", "quota.full")
-	w.wants(t, "bob")
-	w.wants(t, "cid", "quota.full")
+	w.wantNotices(t, "ann", "quota.full")
+	w.wantNotices(t, "bob")
+	w.wantNotices(t, "cid", "quota.full")
 	w.advance(time.Hour)
 	look()
-	w.wants(t, "cid", "quota.full")
+	w.wantNotices(t, "cid", "quota.full")
 	if look() != 1 {
 		t.Error("it begins again within the hour")
 	}

@@ -29,18 +29,18 @@ import (
 	"smartdrive/test/process"
 )
 
-// workplace is where the process that is killed finds its broker and its database.
-type workplace struct {
+// childConfig tells the killed child process where its broker and database are.
+type childConfig struct {
 	Brokers []string
 	Path    string
 	MySQL   string
 }
 
-// workplaceVariable has a workplace as JSON in the process that is killed.
-const workplaceVariable = "SMARTDRIVE_TEST_NOTICES_AT"
+// childConfigVariable is the environment variable with the JSON of a childConfig.
+const childConfigVariable = "SMARTDRIVE_TEST_NOTICES_AT"
 
-// stream opens the stream as one more process does.
-func (p workplace) stream(t *testing.T, db *sqldb.DB) (*kafka.Stream, *outbox.Outbox) {
+// stream opens the stream as another process.
+func (p childConfig) stream(t *testing.T, db *sqldb.DB) (*kafka.Stream, *outbox.Outbox) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	box := outbox.New(db, outbox.Options{Source: "smartdrive/test", Log: log, Relayed: true})
@@ -62,8 +62,8 @@ func (p workplace) stream(t *testing.T, db *sqldb.DB) (*kafka.Stream, *outbox.Ou
 	return s, box
 }
 
-// consume has a teller told what the topic of notices says; after is called behind each record that
-// was handled, and before the broker learns of it.
+// consume passes the topic of notices to a teller. after is called after each handled record,
+// before it is acknowledged.
 func consume(t *testing.T, teller *notify.Teller, s *kafka.Stream, after func()) error {
 	t.Helper()
 	c := teller.Consumers()[0]
@@ -78,29 +78,29 @@ func consume(t *testing.T, teller *notify.Teller, s *kafka.Stream, after func())
 	return stream.NewRunner(s, c, stream.Options{Log: slog.New(slog.DiscardHandler)}).Run(t.Context())
 }
 
-// TestTheOneThatIsKilled is the process that is killed: it dies between what a record has caused
-// and the broker's learning of it. It is nothing of its own.
-func TestTheOneThatIsKilled(t *testing.T) {
+// TestKilledChild is the child process that is killed between the effect of a record and its
+// acknowledgement. It is skipped on its own.
+func TestKilledChild(t *testing.T) {
 	t.Parallel()
-	var at workplace
-	if text := os.Getenv(workplaceVariable); text == "" {
+	var at childConfig
+	if text := os.Getenv(childConfigVariable); text == "" {
 		return
 	} else if err := json.Unmarshal([]byte(text), &at); err != nil {
 		t.Fatal(err)
 	}
-	w := &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
-	w.settle(t, sqldbtest.OpenAt(t, sqldb.Options{Path: at.Path, MySQL: at.MySQL}, nil))
+	w := &fixture{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
+	w.addUsers(t, sqldbtest.OpenAt(t, sqldb.Options{Path: at.Path, MySQL: at.MySQL}, nil))
 	s, _ := at.stream(t, w.parts.DB)
 	err := consume(t, w.teller, s, func() {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // what it says nobody reads any more
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // the result does not matter
 		select {}
 	})
 	t.Fatalf("the process ends by itself: %v", err)
 }
 
-// A process that is killed after it has told somebody, and before the broker knows, leaves its
-// record to the next one: that is told once.
-func TestANoticeIsToldOnceByProcessesThatAreKilled(t *testing.T) {
+// TestKilledProcessesNotifyOnce: a process killed after it has notified and before it acknowledges
+// leaves the record to the next one, which must not notify twice.
+func TestKilledProcessesNotifyOnce(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))
 	if err != nil {
@@ -108,9 +108,9 @@ func TestANoticeIsToldOnceByProcessesThatAreKilled(t *testing.T) {
 	}
 	t.Cleanup(cluster.Close)
 	place := sqldbtest.At(t, sqldb.Options{})
-	at := workplace{Brokers: cluster.ListenAddrs(), Path: place.Path, MySQL: place.MySQL}
-	w := &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
-	w.settle(t, sqldbtest.OpenAt(t, place, nil), "bob")
+	at := childConfig{Brokers: cluster.ListenAddrs(), Path: place.Path, MySQL: place.MySQL}
+	w := &fixture{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
+	w.addUsers(t, sqldbtest.OpenAt(t, place, nil), "bob")
 
 	s, box := at.stream(t, w.parts.DB)
 	relay, stop := context.WithCancel(t.Context())
@@ -134,19 +134,19 @@ func TestANoticeIsToldOnceByProcessesThatAreKilled(t *testing.T) {
 	}
 	once := []string{"operation.failed"}
 	for i := range 2 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheOneThatIsKilled$") //nolint:gosec // this test
-		cmd.Env = append(os.Environ(), workplaceVariable+"="+string(text))
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledChild$") //nolint:gosec // this test
+		cmd.Env = append(os.Environ(), childConfigVariable+"="+string(text))
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() { //nolint:forcetypeassert // it is that on unix
 			t.Fatalf("process %d was not killed: %v\n%s", i, err, out)
 		}
-		if got := w.told(t, "bob"); !slices.Equal(got, once) {
+		if got := w.noticesOf(t, "bob"); !slices.Equal(got, once) {
 			t.Fatalf("after process %d bob is told %q", i, got)
 		}
 	}
 
-	// The one that is not killed gets the record, too, and ends it.
+	// The process that is not killed gets the record, too, and acknowledges it.
 	var handled atomic.Int64
 	ended := make(chan error, 1)
 	go func() { ended <- consume(t, w.teller, s, func() { handled.Add(1) }) }()
@@ -167,7 +167,7 @@ func TestANoticeIsToldOnceByProcessesThatAreKilled(t *testing.T) {
 		}
 		return err
 	})
-	if got := w.told(t, "bob"); !slices.Equal(got, once) || handled.Load() != 1 {
+	if got := w.noticesOf(t, "bob"); !slices.Equal(got, once) || handled.Load() != 1 {
 		t.Errorf("bob is told %q, by %d records", got, handled.Load())
 	}
 }

@@ -26,56 +26,56 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// town is some people with drives, and a clock.
-type town struct {
+// fixture is a set of users with drives, and a manual clock.
+type fixture struct {
 	parts  notify.Parts
 	teller *notify.Teller
 	inbox  *notify.Inbox
 	people map[string]drive.Who
 	roots  map[string]drive.NodeID
-	calls  sqldbtest.Counter // of the database
+	calls  sqldbtest.Counter // database calls
 
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (w *town) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
 }
 
-func (w *town) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
+func (f *fixture) advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
 }
 
-func newTown(t *testing.T, names ...string) *town {
+func newFixture(t *testing.T, names ...string) *fixture {
 	t.Helper()
-	w := emptyTown()
-	w.settle(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector}), names...)
+	w := newEmptyFixture()
+	w.addUsers(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector}), names...)
 	return w
 }
 
-func emptyTown() *town {
-	return &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
+func newEmptyFixture() *fixture {
+	return &fixture{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
 }
 
-// settle puts people with drives into a database.
-func (w *town) settle(t *testing.T, db *sqldb.DB, names ...string) {
+// addUsers creates users with drives in a database.
+func (f *fixture) addUsers(t *testing.T, db *sqldb.DB, names ...string) {
 	t.Helper()
-	log := activity.New(activity.Options{DB: db, Now: w.clock})
-	auth := account.NewAuth(db, account.Options{Now: w.clock})
-	w.parts = notify.Parts{
-		DB: db, Notices: notice.New(notice.Options{DB: db, Now: w.clock}), Access: access.New(access.Options{DB: db, Now: w.clock}),
-		Users: account.NewUsers(db, auth, account.Options{Now: w.clock}), Tree: tree.New(tree.Options{Now: w.clock, Happened: log.Node}), Log: log, Now: w.clock,
+	log := activity.New(activity.Options{DB: db, Now: f.clock})
+	auth := account.NewAuth(db, account.Options{Now: f.clock})
+	f.parts = notify.Parts{
+		DB: db, Notices: notice.New(notice.Options{DB: db, Now: f.clock}), Access: access.New(access.Options{DB: db, Now: f.clock}),
+		Users: account.NewUsers(db, auth, account.Options{Now: f.clock}), Tree: tree.New(tree.Options{Now: f.clock, Happened: log.Node}), Log: log, Now: f.clock,
 	}
-	w.teller, w.inbox = notify.NewTeller(w.parts, true), notify.NewInbox(w.parts, true)
+	f.teller, f.inbox = notify.NewTeller(f.parts, true), notify.NewInbox(f.parts, true)
 	for _, name := range names {
 		who := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
-		w.people[name] = who
-		w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		f.people[name] = who
+		f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", who.Account); err != nil {
 				return err
 			}
@@ -87,55 +87,55 @@ func (w *town) settle(t *testing.T, db *sqldb.DB, names ...string) {
 			if err := (quota.Ledger{}).Create(ctx, tx, who.Account, &total); err != nil {
 				return err
 			}
-			w.roots[name], err = w.parts.Tree.Create(ctx, tx, who.Account)
+			f.roots[name], err = f.parts.Tree.Create(ctx, tx, who.Account)
 			return err
 		})
 	}
 }
 
-func (w *town) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
+func (f *fixture) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := w.parts.DB.Write(t.Context(), fn); err != nil {
+	if err := f.parts.DB.Write(t.Context(), fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// folder makes a folder at the root of somebody's drive.
-func (w *town) folder(t *testing.T, owner, name string) (n tree.Node) {
+// folder creates a folder at the root of a user's drive.
+func (f *fixture) folder(t *testing.T, owner, name string) (n tree.Node) {
 	t.Helper()
-	who := w.people[owner]
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	who := f.people[owner]
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		tx.ActFor(who)
 		if err := (quota.Ledger{}).Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
-		n, err = w.parts.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: w.roots[owner], Name: drive.Name(name)})
+		n, err = f.parts.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: f.roots[owner], Name: drive.Name(name)})
 		return err
 	})
 	return n
 }
 
-// share gives somebody a role that ends after a while; zero: never.
-func (w *town) share(t *testing.T, n tree.Node, to string, life time.Duration) {
+// share gives a user a role that lasts for life; zero: it does not expire.
+func (f *fixture) share(t *testing.T, n tree.Node, to string, life time.Duration) {
 	t.Helper()
-	g := access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(w.people[to].User), Kind: access.User, Role: access.Viewer}
+	g := access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(f.people[to].User), Kind: access.User, Role: access.Viewer}
 	if life > 0 {
-		g.Expires = drive.TimeOf(w.clock()).Add(life)
+		g.Expires = drive.TimeOf(f.clock()).Add(life)
 	}
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.parts.Access.Set(ctx, tx, g)
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := f.parts.Access.Set(ctx, tx, g)
 		return err
 	})
 }
 
-// handle hands a record over to whoever reads its topic.
-func (w *town) handle(t *testing.T, r stream.Record, err error) {
+// handle passes a record to the consumer of its topic.
+func (f *fixture) handle(t *testing.T, r stream.Record, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Time = drive.TimeOf(w.clock())
-	for _, c := range w.teller.Consumers() {
+	r.Time = drive.TimeOf(f.clock())
+	for _, c := range f.teller.Consumers() {
 		if c.Topic == r.Topic {
 			if err := c.Handle(t.Context(), r); err != nil {
 				t.Fatal(err)
@@ -144,10 +144,10 @@ func (w *town) handle(t *testing.T, r stream.Record, err error) {
 	}
 }
 
-// told are somebody's notices, the oldest first: kind.what, and name or that it is gone.
-func (w *town) told(t *testing.T, name string) (all []string) {
+// noticesOf lists a user's notices, oldest first: kind.what, and the name or that it is gone.
+func (f *fixture) noticesOf(t *testing.T, name string) (all []string) {
 	t.Helper()
-	page, err := w.inbox.List(t.Context(), w.people[name], "", 500, false)
+	page, err := f.inbox.List(t.Context(), f.people[name], "", 500, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,64 +161,64 @@ func (w *town) told(t *testing.T, name string) (all []string) {
 	return all
 }
 
-func (w *town) wants(t *testing.T, name string, want ...string) {
+func (f *fixture) wantNotices(t *testing.T, name string, want ...string) {
 	t.Helper()
-	if d := cmp.Diff(want, w.told(t, name)); d != "" {
+	if d := cmp.Diff(want, f.noticesOf(t, name)); d != "" {
 		t.Errorf("%s is told (-want +got):\n%s", name, d)
 	}
 }
 
-// A cause that is handled again, in whatever way its process has died, tells nobody twice; and each
-// notice has one entry of the log, which wakes the page.
-func TestACauseIsToldOnce(t *testing.T) {
+// TestCauseIsNotifiedOnce: a redelivered cause notifies nobody twice, wherever the process died.
+// Each notice has one activity entry, which updates the page.
+func TestCauseIsNotifiedOnce(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	n := w.folder(t, "ann", "Plans")
 	w.share(t, n, "bob", 0)
 	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
 	for range 3 {
 		w.handle(t, r, err)
 	}
-	w.wants(t, "bob", "share.given Plans")
+	w.wantNotices(t, "bob", "share.given Plans")
 	entries, err := w.parts.Log.Of(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
 	if err != nil || len(entries) != 1 || entries[0].Verb != activity.NoticeTold || strings.Contains(string(entries[0].Data), "Plans") {
 		t.Errorf("the log has %v %v", entries, err)
 	}
-	// What is nothing to somebody is not told: it was taken back before it was handled.
+	// A share that was revoked before it was handled is not notified.
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, _, err := w.parts.Access.Take(ctx, tx, n.ID, drive.PrincipalID(w.people["bob"].User))
 		return err
 	})
 	r, err = notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
 	w.handle(t, r, err)
-	w.wants(t, "bob", "share.given (gone)")
+	w.wantNotices(t, "bob", "share.given (gone)")
 }
 
-// Roles that end are told before and after, once, whenever it is looked; a name that was given
-// after the end is not told.
-func TestRolesThatEnd(t *testing.T) {
+// TestExpiringRoles: expiring roles are notified before and after their end, once, however often
+// they are scanned. A name given after the end is not revealed.
+func TestExpiringRoles(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	look := func() {
 		t.Helper()
-		if err := errors.Join(w.lookAtRoles(t), w.lookAtRoles(t)); err != nil {
+		if err := errors.Join(w.scanRoles(t), w.scanRoles(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	look()
 	plan, draft := w.folder(t, "ann", "Plan"), w.folder(t, "ann", "Draft")
 	w.share(t, plan, "bob", 10*24*time.Hour)
-	w.advance(time.Second) // so that the one ends before the other
+	w.advance(time.Second) // so that one expires before the other
 	w.share(t, draft, "bob", 10*24*time.Hour)
 	w.share(t, w.folder(t, "ann", "Short"), "bob", time.Hour) // whoever was given it was told its end
 	look()
-	w.wants(t, "bob")
+	w.wantNotices(t, "bob")
 	w.advance(6 * 24 * time.Hour)
 	look()
-	w.wants(t, "bob", "role.ended Short")
+	w.wantNotices(t, "bob", "role.ended Short")
 	w.advance(2 * 24 * time.Hour)
 	look()
-	w.wants(t, "bob", "role.ended Short", "role.ending Plan", "role.ending Draft")
+	w.wantNotices(t, "bob", "role.ended Short", "role.ending Plan", "role.ending Draft")
 	w.advance(2*24*time.Hour + time.Minute)
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := (quota.Ledger{}).Lock(ctx, tx, draft.Account); err != nil {
@@ -228,16 +228,17 @@ func TestRolesThatEnd(t *testing.T) {
 		return err
 	})
 	look()
-	got := w.told(t, "bob")
+	got := w.noticesOf(t, "bob")
 	if len(got) != 5 || strings.Contains(fmt.Sprint(got), "Secret") || !strings.Contains(fmt.Sprint(got), "role.ended Plan") {
 		t.Errorf("bob is told %q", got)
 	}
 }
 
-// Whose drive is nearly full is told once a month, and again when it is another size.
+// TestNearlyFull: a nearly full drive is notified once per month, and again after its quota
+// changes.
 func TestNearlyFull(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	look := func() {
 		t.Helper()
 		for range 2 {
@@ -254,23 +255,24 @@ func TestNearlyFull(t *testing.T) {
 	}
 	use(899)
 	look()
-	w.wants(t, "ann")
+	w.wantNotices(t, "ann")
 	use(1)
 	look()
-	w.wants(t, "ann") // the next look over all is in an hour
+	w.wantNotices(t, "ann") // the next look over all is in an hour
 	w.advance(time.Hour)
 	look()
-	w.wants(t, "ann", "quota.full")
+	w.wantNotices(t, "ann", "quota.full")
 	w.advance(40 * 24 * time.Hour)
 	look()
-	w.wants(t, "ann", "quota.full", "quota.full")
-	w.wants(t, "bob")
+	w.wantNotices(t, "ann", "quota.full", "quota.full")
+	w.wantNotices(t, "bob")
 }
 
-// Files that come by a collect link are one notice an hour; an export is told to who asked for it.
-func TestRecordsOfOthersAreTold(t *testing.T) {
+// TestStreamRecordsAreNotified: files from one collect link are one notice per hour. An export
+// notifies the user who requested it.
+func TestStreamRecordsAreNotified(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	n, ann := w.folder(t, "ann", "Inbox"), w.people["ann"]
 	link, export := drive.NewID[drive.CollectID](), drive.NewID[drive.ExportID]()
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -291,22 +293,22 @@ func TestRecordsOfOthersAreTold(t *testing.T) {
 	}
 	arrives()
 	arrives()
-	w.wants(t, "ann", "collect.arrived Inbox")
+	w.wantNotices(t, "ann", "collect.arrived Inbox")
 	w.advance(time.Hour)
 	arrives()
-	w.wants(t, "ann", "collect.arrived Inbox", "collect.arrived Inbox")
+	w.wantNotices(t, "ann", "collect.arrived Inbox", "collect.arrived Inbox")
 	own, err := stream.New(stream.TopicUploads, stream.UploadDone, ann.Account, drive.NewID[drive.UploadID]().String(), nil)
-	w.handle(t, own, err) // not by a link
+	w.handle(t, own, err) // not by a collect link
 	gone, err := stream.New(stream.TopicExports, stream.ExportSealed, ann.Account, export.String(), map[string]any{"export": export, "name": "zip"})
-	w.handle(t, gone, err) // it is not there any more
-	w.wants(t, "ann", "collect.arrived Inbox", "collect.arrived Inbox")
-	w.wants(t, "bob")
+	w.handle(t, gone, err) // deleted meanwhile
+	w.wantNotices(t, "ann", "collect.arrived Inbox", "collect.arrived Inbox")
+	w.wantNotices(t, "bob")
 }
 
-// Nobody's notices become too many: the oldest go.
-func TestTheOldestNoticesGo(t *testing.T) {
+// TestOldestNoticesAreEvicted: the number of a user's notices is bounded; the oldest are deleted.
+func TestOldestNoticesAreEvicted(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann")
+	w := newFixture(t, "ann")
 	var last notice.ID
 	for i := range notice.Most + 3 {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -325,16 +327,16 @@ func TestTheOldestNoticesGo(t *testing.T) {
 	if err := w.parts.Notices.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.wants(t, "ann")
+	w.wantNotices(t, "ann")
 }
 
-// post is a server of mail: what it took, and what it answers.
-type post struct {
+// fakeServer is a mail server that records mails and responds as configured.
+type fakeServer struct {
 	took   []mail.Message
 	answer func(m mail.Message) error
 }
 
-func (p *post) send(_ context.Context, m mail.Message) error {
+func (p *fakeServer) send(_ context.Context, m mail.Message) error {
 	if p.answer != nil {
 		if err := p.answer(m); err != nil {
 			return err
@@ -344,85 +346,85 @@ func (p *post) send(_ context.Context, m mail.Message) error {
 	return nil
 }
 
-// mailing is a town in which bob has a confirmed address.
-func mailing(t *testing.T) (w *town, p *post, postman *notify.Postman) {
+// newMailFixture returns a fixture in which bob has a confirmed address.
+func newMailFixture(t *testing.T) (w *fixture, p *fakeServer, postman *notify.Postman) {
 	t.Helper()
-	w = newTown(t, "ann", "bob")
-	p, postman = w.mailing(t)
+	w = newFixture(t, "ann", "bob")
+	p, postman = w.enableMail(t)
 	return w, p, postman
 }
 
-func (w *town) mailing(t *testing.T) (p *post, postman *notify.Postman) {
+func (f *fixture) enableMail(t *testing.T) (p *fakeServer, postman *notify.Postman) {
 	t.Helper()
-	p = &post{}
-	postman = notify.NewPostman(w.parts, notify.PostOptions{Send: p.send, BaseURL: "https://drive.example.org", Log: slog.New(slog.DiscardHandler)})
+	p = &fakeServer{}
+	postman = notify.NewPostman(f.parts, notify.PostOptions{Send: p.send, BaseURL: "https://drive.example.org", Log: slog.New(slog.DiscardHandler)})
 	address, language := "bob@example.org", "zh-CN"
-	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address, Language: &language}); err != nil {
+	if _, err := f.inbox.Change(t.Context(), f.people["bob"], notify.Change{Address: &address, Language: &language}); err != nil {
 		t.Fatal(err)
 	}
-	w.mail(t, postman)
-	w.mail(t, postman)
+	f.mailDue(t, postman)
+	f.mailDue(t, postman)
 	if len(p.took) != 1 || p.took[0].To != address {
 		t.Fatalf("the code was sent as %v", p.took)
 	}
 	code := strings.TrimPrefix(p.took[0].Subject, "SmartDrive 邮件验证码：")
-	if s, err := w.inbox.Confirm(t.Context(), w.people["bob"], code); err != nil || s.State != notice.Confirmed {
+	if s, err := f.inbox.Confirm(t.Context(), f.people["bob"], code); err != nil || s.State != notice.Confirmed {
 		t.Fatal(s, err)
 	}
 	p.took = nil
 	return p, postman
 }
 
-func (w *town) mail(t *testing.T, p *notify.Postman) {
+func (f *fixture) mailDue(t *testing.T, p *notify.Postman) {
 	t.Helper()
 	if err := notify.MailDue(t.Context(), p); err != nil && !drive.IsKind(err, drive.Unavailable) {
 		t.Fatal(err)
 	}
 }
 
-// shares makes folders of ann's, and tells bob of them.
-func (w *town) shares(t *testing.T, names ...string) {
+// shareFolders creates folders of ann and shares them with bob.
+func (f *fixture) shareFolders(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		n := w.folder(t, "ann", name)
-		w.share(t, n, "bob", 0)
+		n := f.folder(t, "ann", name)
+		f.share(t, n, "bob", 0)
 		r, err := notice.Due(notice.Cause{
-			Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User,
-			User: w.people["bob"].User, Data: notice.Data{Role: "viewer"},
+			Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: f.people["ann"].User,
+			User: f.people["bob"].User, Data: notice.Data{Role: "viewer"},
 		})
-		w.handle(t, r, err)
+		f.handle(t, r, err)
 	}
 }
 
-// What happens within minutes is one mail, and there is a pause between two. What was read needs
-// none.
+// TestMailsAreDigests: notices within minutes are one mail, and there is a minimum interval between
+// mails. Read notices are not mailed.
 func TestMailsAreDigests(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a", "b", "c\r\nBcc: eve@example.org"[:1])
-	w.mail(t, postman)
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a", "b", "c\r\nBcc: eve@example.org"[:1])
+	w.mailDue(t, postman)
 	if len(p.took) != 0 {
 		t.Errorf("mailed at once: %v", p.took)
 	}
 	w.advance(2 * time.Minute)
-	w.mail(t, postman)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 1 || strings.Count(p.took[0].Text, "\n- ")+1 != 3 || !strings.Contains(p.took[0].Text, "ann 与您共享了“a”：查看者") ||
 		!strings.Contains(p.took[0].Text, "https://drive.example.org/notices") {
 		t.Fatalf("mailed %+v", p.took)
 	}
-	w.shares(t, "d\u202e\u061c")
+	w.shareFolders(t, "d\u202e\u061c")
 	w.advance(5 * time.Minute)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 1 {
 		t.Errorf("no pause before %+v", p.took[1])
 	}
 	w.advance(10 * time.Minute)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 2 || p.took[1].Subject != "SmartDrive：ann 与您共享了“d\ufffd\ufffd”：查看者" { // what turns text around is not mailed
 		t.Errorf("then %+v", p.took)
 	}
-	w.shares(t, "e")
+	w.shareFolders(t, "e")
 	page, err := w.inbox.List(t.Context(), w.people["bob"], "", 1, false)
 	if err != nil {
 		t.Fatal(err)
@@ -431,24 +433,24 @@ func TestMailsAreDigests(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.advance(time.Hour)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 2 {
 		t.Errorf("what was read is mailed: %+v", p.took[2])
 	}
 }
 
-// A server that is away loses nothing; a process that dies once the server has the mail sends it
-// again under the same id; an address that refuses is given up.
-func TestMailsThatFail(t *testing.T) {
+// TestRejectedMails: an unavailable server loses nothing. A crash after the server accepted a mail
+// sends it again with the same id. An address that keeps rejecting is given up.
+func TestRejectedMails(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a")
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a")
 	w.advance(2 * time.Minute)
 	away := drive.Fail(drive.Unavailable)
 	tries := 0
 	p.answer = func(mail.Message) error { tries++; return away }
 	for range 3 {
-		w.mail(t, postman)
+		w.mailDue(t, postman)
 	}
 	if tries != 1 {
 		t.Errorf("a server that is away was asked %d times at once", tries)
@@ -461,36 +463,36 @@ func TestMailsThatFail(t *testing.T) {
 		t.Error("a process that has died has written something")
 	}
 	p.answer = nil
-	w.mail(t, notify.NewPostman(w.parts, notify.PostOptions{Send: p.send}))
+	w.mailDue(t, notify.NewPostman(w.parts, notify.PostOptions{Send: p.send}))
 	if len(p.took) != 2 || p.took[0].ID != p.took[1].ID {
 		t.Errorf("after a death mailed %+v", p.took)
 	}
 
 	p.took = nil
-	w.shares(t, "b")
+	w.shareFolders(t, "b")
 	p.answer = func(mail.Message) error { return &mail.RefusedError{Code: 550, Err: errors.New("no such user")} }
 	for range 10 {
 		w.advance(2 * time.Hour)
-		w.mail(t, postman)
+		w.mailDue(t, postman)
 	}
 	s, err := w.inbox.Settings(t.Context(), w.people["bob"])
 	if err != nil || s.State != notice.Refused {
 		t.Errorf("after ten refusals %+v %v", s, err)
 	}
 	p.answer = nil
-	w.shares(t, "c")
+	w.shareFolders(t, "c")
 	w.advance(time.Hour)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 0 {
 		t.Errorf("mailed to an address that refuses: %+v", p.took)
 	}
-	w.wants(t, "bob", "share.given a", "share.given b", "share.given c")
+	w.wantNotices(t, "bob", "share.given a", "share.given b", "share.given c")
 }
 
-// One person whose mail cannot be made keeps nobody else's.
-func TestAMailThatCannotBeMadeHoldsNobodyUp(t *testing.T) {
+// TestFailingMailDelaysNoOthers: a user whose mail cannot be composed delays no other.
+func TestFailingMailDelaysNoOthers(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
+	w, p, postman := newMailFixture(t)
 	ann := w.people["ann"]
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := w.parts.Notices.ChangePerson(ctx, tx, ann.User, func(one *notice.Person) error {
@@ -504,7 +506,7 @@ func TestAMailThatCannotBeMadeHoldsNobodyUp(t *testing.T) {
 			VALUES (?, ?, 'quota', 'full', ?, '', '', '[]', 1, 0, 1)`, ann.User, drive.NewID[notice.ID](), ann.Account)
 		return err
 	})
-	w.shares(t, "a")
+	w.shareFolders(t, "a")
 	w.advance(2 * time.Minute)
 	if err := notify.MailDue(t.Context(), postman); err == nil {
 		t.Error("a notice that cannot be read was mailed")

@@ -18,41 +18,41 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// group makes a group of some people.
-func (w *town) group(t *testing.T, name string, people ...string) drive.GroupID {
+// group creates a group of users.
+func (f *fixture) group(t *testing.T, name string, people ...string) drive.GroupID {
 	t.Helper()
 	var g access.Team
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if g, err = w.parts.Access.CreateGroup(ctx, tx, name); err != nil {
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if g, err = f.parts.Access.CreateGroup(ctx, tx, name); err != nil {
 			return err
 		}
 		for _, p := range people {
-			err = errors.Join(err, w.parts.Access.AddMember(ctx, tx, g.ID, w.people[p].User))
+			err = errors.Join(err, f.parts.Access.AddMember(ctx, tx, g.ID, f.people[p].User))
 		}
 		return err
 	})
 	return g.ID
 }
 
-// shareWith shares a new folder of ann's with a group, and has its members told.
-func (w *town) shareWith(t *testing.T, group drive.GroupID, name string) {
+// shareWith shares a new folder of ann with a group and notifies its members.
+func (f *fixture) shareWith(t *testing.T, group drive.GroupID, name string) {
 	t.Helper()
-	n := w.folder(t, "ann", name)
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.parts.Access.Set(ctx, tx, access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(group), Kind: access.Group, Role: access.Viewer})
+	n := f.folder(t, "ann", name)
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := f.parts.Access.Set(ctx, tx, access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(group), Kind: access.Group, Role: access.Viewer})
 		return err
 	})
-	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, Group: group})
-	w.handle(t, r, err)
-	w.handle(t, r, nil) // it comes again
+	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: f.people["ann"].User, Group: group})
+	f.handle(t, r, err)
+	f.handle(t, r, nil) // redelivery
 }
 
-// What one maker causes in an hour by roles for groups has a bound: what is above it is one notice
-// for each person, and costs nothing after that.
-func TestWhatOneMakerCausesHasABound(t *testing.T) {
+// TestNoticesPerMakerAreLimited: changes of roles of groups by one maker within an hour are
+// limited: further ones are one summary per user and cost nothing after that.
+func TestNoticesPerMakerAreLimited(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "cid", "eve")
-	notify.TellOneByOne(w.teller, 7) // with ann, and each cause twice: it is passed by the second one
+	w := newFixture(t, "ann", "bob", "cid", "eve")
+	notify.TellOneByOne(w.teller, 7) // counting ann, and each cause twice: the second cause exceeds it
 	all, few := w.group(t, "all", "ann", "bob", "cid"), w.group(t, "few", "bob", "eve")
 	for i := range 5 {
 		w.shareWith(t, all, fmt.Sprint("A", i))
@@ -61,10 +61,10 @@ func TestWhatOneMakerCausesHasABound(t *testing.T) {
 	before := w.calls.Total()
 	w.shareWith(t, all, "C")
 	quiet := w.calls.Total() - before
-	w.wants(t, "bob", "share.given A0", "share.given A1", "share.more")
-	w.wants(t, "cid", "share.given A0", "share.given A1", "share.more")
-	w.wants(t, "eve", "share.more")
-	w.wants(t, "ann")
+	w.wantNotices(t, "bob", "share.given A0", "share.given A1", "share.more")
+	w.wantNotices(t, "cid", "share.given A0", "share.given A1", "share.more")
+	w.wantNotices(t, "eve", "share.more")
+	w.wantNotices(t, "ann")
 	entries, err := w.parts.Log.Of(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
 	if err != nil || len(entries) != 3 || entries[0].Verb != activity.NoticeTold {
 		t.Errorf("the log has %v %v", entries, err)
@@ -75,7 +75,7 @@ func TestWhatOneMakerCausesHasABound(t *testing.T) {
 		t.Errorf("what is told to nobody takes %d calls, a folder %d", quiet, folder)
 	}
 
-	// What somebody does for one person is told, and everything again in the next hour.
+	// Shares with a single user are notified, and all changes again in the next hour.
 	n := w.folder(t, "ann", "For bob")
 	w.share(t, n, "bob", 0)
 	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
@@ -83,7 +83,7 @@ func TestWhatOneMakerCausesHasABound(t *testing.T) {
 	w.advance(time.Hour)
 	w.shareWith(t, few, "E")
 	for who, want := range map[string]string{"bob": "share.given A0,share.given A1,share.given E,share.given For bob,share.more", "eve": "share.given E,share.more"} {
-		told := w.told(t, who)
+		told := w.noticesOf(t, who)
 		slices.Sort(told)
 		if got := strings.Join(told, ","); got != want {
 			t.Errorf("%s is told %s, want %s", who, got, want)
@@ -91,13 +91,14 @@ func TestWhatOneMakerCausesHasABound(t *testing.T) {
 	}
 }
 
-// The members of a group that was deleted are told by their ids, up to what a record holds.
-func TestMembersOfADeletedGroupAreTold(t *testing.T) {
+// TestDeletedGroupNotifiesMembers: members of a deleted group are notified by their ids, as many
+// per record as fit.
+func TestDeletedGroupNotifiesMembers(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "cid")
+	w := newFixture(t, "ann", "bob", "cid")
 	c := notice.Cause{Kind: notice.Group, What: notice.Taken, Account: w.people["ann"].Account, By: w.people["ann"].User, Data: notice.Data{Name: strings.Repeat("长", 80)}}
 	for range notice.MostUsers - 3 {
-		c.Users = append(c.Users, drive.NewID[drive.UserID]()) // who are gone by then
+		c.Users = append(c.Users, drive.NewID[drive.UserID]()) // deleted by then
 	}
 	c.Users = append(c.Users, w.people["bob"].User, w.people["ann"].User, w.people["cid"].User)
 	r, err := notice.Due(c)
@@ -106,23 +107,23 @@ func TestMembersOfADeletedGroupAreTold(t *testing.T) {
 	}
 	w.handle(t, r, err)
 	w.handle(t, r, nil)
-	w.wants(t, "bob", "group.taken "+c.Data.Name)
-	w.wants(t, "cid", "group.taken "+c.Data.Name)
-	w.wants(t, "ann")
+	w.wantNotices(t, "bob", "group.taken "+c.Data.Name)
+	w.wantNotices(t, "cid", "group.taken "+c.Data.Name)
+	w.wantNotices(t, "ann")
 
 	c.Account, c.By, c.Data.Name = drive.AccountID{}, drive.UserID{}, "Crew" // by a command on the machine itself
 	c.Users = []drive.UserID{w.people["ann"].User}
 	r, err = notice.Due(c)
 	w.handle(t, r, err)
-	w.wants(t, "ann", "group.taken Crew")
+	w.wantNotices(t, "ann", "group.taken Crew")
 }
 
-// That roles will end is counted for the hour in which it is told, not for that of their end: what
-// happens in the days between is told one by one.
-func TestRolesThatWillEndHoldNothingBack(t *testing.T) {
+// TestExpiringRolesDoNotUseUpLaterHours: the announcement of an expiry counts for the hour of the
+// announcement, not of the expiry, so later changes are notified individually.
+func TestExpiringRolesDoNotUseUpLaterHours(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
-	if err := w.lookAtRoles(t); err != nil {
+	w := newFixture(t, "ann", "bob")
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	notify.TellOneByOne(w.teller, 1)
@@ -137,11 +138,11 @@ func TestRolesThatWillEndHoldNothingBack(t *testing.T) {
 			return err
 		})
 	}
-	for _, d := range []time.Duration{2*24*time.Hour + 2*time.Hour, 2 * time.Hour} { // Long will end within days; then Short has ended
+	for _, d := range []time.Duration{2*24*time.Hour + 2*time.Hour, 2 * time.Hour} { // Long expires within days; later Short has expired
 		w.advance(d)
-		if err := w.lookAtRoles(t); err != nil {
+		if err := w.scanRoles(t); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.wants(t, "bob", "role.ended Short", "role.ending Long")
+	w.wantNotices(t, "bob", "role.ended Short", "role.ending Long")
 }

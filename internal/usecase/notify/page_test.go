@@ -7,10 +7,11 @@ import (
 	"smartdrive/internal/domain/notice"
 )
 
-// A page asks the database as often for many notices as for a few.
-func TestAPageIsAHandfulOfStatements(t *testing.T) {
+// TestListCostsFewStatements: a page costs the same number of statements for many notices as for a
+// few.
+func TestListCostsFewStatements(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	page := func() (calls int) {
 		t.Helper()
 		before := w.calls.Total()
@@ -37,7 +38,7 @@ func TestAPageIsAHandfulOfStatements(t *testing.T) {
 		}
 	}
 	tell(2)
-	page() // what is prepared once
+	page() // prepares statements
 	few := page()
 	tell(60)
 	page()

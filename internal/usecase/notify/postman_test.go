@@ -16,43 +16,44 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// person changes what is kept of somebody.
-func (w *town) person(t *testing.T, name string, change func(*notice.Person)) (p notice.Person) {
+// changePerson changes the stored settings of a user.
+func (f *fixture) changePerson(t *testing.T, name string, change func(*notice.Person)) (p notice.Person) {
 	t.Helper()
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		p, err = w.parts.Notices.ChangePerson(ctx, tx, w.people[name].User, func(one *notice.Person) error { change(one); return nil })
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		p, err = f.parts.Notices.ChangePerson(ctx, tx, f.people[name].User, func(one *notice.Person) error { change(one); return nil })
 		return err
 	})
 	return p
 }
 
-func later() error { return &mail.RefusedError{Code: 451, Err: errors.New("come later")} }
+func errRetryLater() error { return &mail.RefusedError{Code: 451, Err: errors.New("come later")} }
 
-// A clock that jumps makes no three days of two attempts.
-func TestAClockThatJumpsGivesNoAddressUp(t *testing.T) {
+// TestClockJumpKeepsAddress: a clock jump must not turn two attempts into three days of failures.
+func TestClockJumpKeepsAddress(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a")
-	p.answer = func(mail.Message) error { return later() }
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a")
+	p.answer = func(mail.Message) error { return errRetryLater() }
 	for range 4 {
 		w.advance(30 * 24 * time.Hour)
-		w.mail(t, postman)
+		w.mailDue(t, postman)
 	}
-	if one := w.person(t, "bob", func(*notice.Person) {}); one.State != notice.Confirmed || one.Failures != 4 {
+	if one := w.changePerson(t, "bob", func(*notice.Person) {}); one.State != notice.Confirmed || one.Failures != 4 {
 		t.Errorf("after 4 attempts %+v", one)
 	}
 	w.advance(time.Hour)
-	w.mail(t, postman)
-	if one := w.person(t, "bob", func(*notice.Person) {}); one.State != notice.Refused {
+	w.mailDue(t, postman)
+	if one := w.changePerson(t, "bob", func(*notice.Person) {}); one.State != notice.Refused {
 		t.Errorf("after 5 attempts %+v", one)
 	}
 }
 
-// What somebody is told while a mail goes out is mailed, too, whichever of the two commits first.
-func TestWhatIsToldMeanwhileIsMailed(t *testing.T) {
+// TestNoticeDuringMailIsMailedNext: a notice added while a mail is sent is mailed, whichever
+// commits first.
+func TestNoticeDuringMailIsMailedNext(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a")
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a")
 	w.advance(2 * time.Minute)
 	bob := w.people["bob"]
 	planned, noted, told := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -66,7 +67,7 @@ func TestWhatIsToldMeanwhileIsMailed(t *testing.T) {
 					err = w.parts.Notices.MailSoon(ctx, tx, bob.User, time.Minute, time.Minute)
 				}
 				close(planned)
-				select { // the postman waits for this one, or is done
+				select { // the postman waits for this transaction or is done
 				case <-noted:
 				case <-time.After(200 * time.Millisecond):
 				}
@@ -76,49 +77,50 @@ func TestWhatIsToldMeanwhileIsMailed(t *testing.T) {
 		<-planned
 		return nil
 	}
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	close(noted)
 	if err := <-told; err != nil {
 		t.Fatal(err)
 	}
 	p.answer = nil
 	w.advance(time.Hour)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 2 {
 		t.Errorf("mailed %+v", p.took)
 	}
 }
 
-// What waits when an address is confirmed is mailed to it.
-func TestWhatWaitsGoesToTheNewAddress(t *testing.T) {
+// TestPendingNoticesGoToNewAddress: notices that wait when an address is confirmed are mailed to
+// it.
+func TestPendingNoticesGoToNewAddress(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a")
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a")
 	address := "robert@example.org"
 	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
 		t.Fatal(err)
 	}
-	w.mail(t, postman)
-	code := w.person(t, "bob", func(*notice.Person) {}).Code
+	w.mailDue(t, postman)
+	code := w.changePerson(t, "bob", func(*notice.Person) {}).Code
 	if _, err := w.inbox.Confirm(t.Context(), w.people["bob"], code); err != nil {
 		t.Fatal(err)
 	}
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 2 || p.took[1].To != address || p.took[1].Subject != "SmartDrive：ann 与您共享了“a”：查看者" {
 		t.Errorf("mailed %+v", p.took)
 	}
 }
 
-// A mail that was handed over and cannot be noted, because the disk is full or the database is only
-// read, is noted when it can be and not sent again every five seconds.
-func TestAMailThatCannotBeNotedIsNotRepeated(t *testing.T) {
+// TestUnrecordedMailIsNotResent: a sent mail that cannot be recorded, because the disk is full or
+// the database is read-only, is recorded later and not sent again every five seconds.
+func TestUnrecordedMailIsNotResent(t *testing.T) {
 	t.Parallel()
 	for _, why := range []error{errors.New("the disk is full"), drive.Fail(drive.Unavailable)} {
 		var faults sqldbtest.Faults
-		w := emptyTown()
-		w.settle(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), "ann", "bob")
-		p, postman := w.mailing(t)
-		w.shares(t, "a")
+		w := newEmptyFixture()
+		w.addUsers(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), "ann", "bob")
+		p, postman := w.enableMail(t)
+		w.shareFolders(t, "a")
 		w.advance(2 * time.Minute)
 		faults.FailAll(sqldbtest.Commit, why)
 		looks := 0
@@ -134,23 +136,23 @@ func TestAMailThatCannotBeNotedIsNotRepeated(t *testing.T) {
 		faults.Clear()
 		for range 2 {
 			w.advance(time.Hour)
-			w.mail(t, postman)
+			w.mailDue(t, postman)
 		}
-		w.shares(t, "b")
+		w.shareFolders(t, "b")
 		w.advance(time.Hour)
-		w.mail(t, postman)
+		w.mailDue(t, postman)
 		if len(p.took) != 2 || strings.Contains(p.took[1].Text, "“a”") {
 			t.Errorf("%v: in the end mailed %+v", why, p.took)
 		}
 	}
 }
 
-// Each code is a mail of its own, which goes before the notices of others; one that is too late is
-// not sent.
-func TestCodesGoFirst(t *testing.T) {
+// TestCodesAreMailedFirst: each code is its own mail and precedes the notices of others; an expired
+// one is not sent.
+func TestCodesAreMailedFirst(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
-	w.shares(t, "a")
+	w, p, postman := newMailFixture(t)
+	w.shareFolders(t, "a")
 	w.advance(3 * time.Minute)
 	address := "ann@example.org"
 	ask := func() {
@@ -160,9 +162,9 @@ func TestCodesGoFirst(t *testing.T) {
 		}
 	}
 	ask()
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	ask() // within the same millisecond
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 3 || p.took[0].To != address || p.took[1].To != "bob@example.org" || p.took[2].To != address {
 		t.Fatalf("mailed %+v", p.took)
 	}
@@ -176,42 +178,43 @@ func TestCodesGoFirst(t *testing.T) {
 	}
 	ask()
 	w.advance(31 * time.Minute)
-	w.mail(t, postman)
-	if one := w.person(t, "ann", func(*notice.Person) {}); len(p.took) != 3 || one.Due != 0 {
+	w.mailDue(t, postman)
+	if one := w.changePerson(t, "ann", func(*notice.Person) {}); len(p.took) != 3 || one.Due != 0 {
 		t.Errorf("a code that is too late is mailed: %+v, %+v", p.took[3:], one)
 	}
 }
 
-// A clock that was ahead and is right again stops neither mails nor codes.
-func TestAClockThatWasAheadStopsNothing(t *testing.T) {
+// TestTimesOfFastClockDelayNoMail: times stored by a clock that was ahead delay neither mails nor
+// codes.
+func TestTimesOfFastClockDelayNoMail(t *testing.T) {
 	t.Parallel()
-	w, p, postman := mailing(t)
+	w, p, postman := newMailFixture(t)
 	p.answer = func(mail.Message) error { return drive.Fail(drive.Unavailable) }
 	ahead := 1000 * 24 * time.Hour
-	w.shares(t, "a")
+	w.shareFolders(t, "a")
 	w.advance(ahead)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	p.answer = nil
 	w.advance(2*time.Minute - ahead)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 1 {
 		t.Fatalf("mailed %+v", p.took)
 	}
-	w.person(t, "bob", func(one *notice.Person) { one.Sent = one.Sent.Add(ahead) })
-	w.shares(t, "b")
+	w.changePerson(t, "bob", func(one *notice.Person) { one.Sent = one.Sent.Add(ahead) })
+	w.shareFolders(t, "b")
 	w.advance(time.Hour)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 2 {
 		t.Errorf("then mailed %+v", p.took)
 	}
 	w.advance(ahead)
-	w.shares(t, "c")
+	w.shareFolders(t, "c")
 	w.advance(-ahead)
-	w.mail(t, postman)
+	w.mailDue(t, postman)
 	if len(p.took) != 3 {
 		t.Errorf("in the end mailed %+v", p.took)
 	}
-	w.person(t, "bob", func(one *notice.Person) { one.Codes, one.Since = 5, one.Since.Add(ahead) })
+	w.changePerson(t, "bob", func(one *notice.Person) { one.Codes, one.Since = 5, one.Since.Add(ahead) })
 	address := "robert@example.org"
 	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
 		t.Error(err)

@@ -12,22 +12,22 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// lookAtRoles looks at roles that end until it is through.
-func (w *town) lookAtRoles(t *testing.T) error {
+// scanRoles runs a scan for expiring roles to its end.
+func (f *fixture) scanRoles(t *testing.T) error {
 	t.Helper()
 	for {
-		if more, err := w.teller.Roles(t.Context()); err != nil || !more {
+		if more, err := f.teller.Roles(t.Context()); err != nil || !more {
 			return err
 		}
 	}
 }
 
-// However many roles end, one call tells some of it, for housekeeping has more to do: the next call
-// goes on there, also in another process, and nobody is told twice or of nothing.
-func TestManyRolesThatEnd(t *testing.T) {
+// TestManyExpiringRoles: one call notifies a bounded number of users. The next one continues, also
+// in another process, and nobody is notified twice or skipped.
+func TestManyExpiringRoles(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "cid", "dan")
-	if err := w.lookAtRoles(t); err != nil {
+	w := newFixture(t, "ann", "bob", "cid", "dan")
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	people := []string{"bob", "cid", "dan"}
@@ -39,7 +39,7 @@ func TestManyRolesThatEnd(t *testing.T) {
 	notify.TellOfRoles(w.teller, 1)
 	told := func() (n int) {
 		for _, name := range people {
-			n += len(w.told(t, name))
+			n += len(w.noticesOf(t, name))
 		}
 		return n
 	}
@@ -53,23 +53,24 @@ func TestManyRolesThatEnd(t *testing.T) {
 	}
 	w.teller = notify.NewTeller(w.parts, true) // the process has died
 	notify.TellOfRoles(w.teller, 2)
-	if err := w.lookAtRoles(t); err != nil {
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range people {
-		w.wants(t, name, "role.ended Ends for "+name, "role.ending Will end for "+name)
+		w.wantNotices(t, name, "role.ended Ends for "+name, "role.ending Will end for "+name)
 	}
 	if ended, err := w.teller.Ended(t.Context(), w.clock()); err != nil || !ended.Equal(w.clock()) {
 		t.Errorf("roles that have ended before %v may be deleted, and all of them were told: %v", ended, err)
 	}
 }
 
-// A worker whose clock was ahead for one look keeps no end from being told.
-func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
+// TestFastClockDelaysNoExpiry: a scan by a process with a fast clock does not suppress later
+// notices.
+func TestFastClockDelaysNoExpiry(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	w.advance(365 * 24 * time.Hour)
-	if err := w.lookAtRoles(t); err != nil {
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(-365 * 24 * time.Hour)
@@ -77,18 +78,19 @@ func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
 	w.share(t, w.folder(t, "ann", "Short"), "bob", time.Hour)
 	for range 2 {
 		w.advance(2 * time.Hour)
-		if err := w.lookAtRoles(t); err != nil {
+		if err := w.scanRoles(t); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.wants(t, "bob", "role.ended Short", "role.ending Plan")
+	w.wantNotices(t, "bob", "role.ended Short", "role.ending Plan")
 }
 
-// The name of a node is not told when a role ends there that gave nothing.
-func TestARoleThatGaveNothingEndsWithoutAName(t *testing.T) {
+// TestIneffectiveRoleExpiresWithoutName: the expiry of an ineffective role does not reveal the
+// node's name.
+func TestIneffectiveRoleExpiresWithoutName(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
-	if err := w.lookAtRoles(t); err != nil {
+	w := newFixture(t, "ann", "bob")
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	n := w.folder(t, "ann", "Layoffs") // in a drive that is a space from now on
@@ -103,16 +105,16 @@ func TestARoleThatGaveNothingEndsWithoutAName(t *testing.T) {
 		return err
 	})
 	w.advance(2 * time.Hour)
-	if err := w.lookAtRoles(t); err != nil {
+	if err := w.scanRoles(t); err != nil {
 		t.Fatal(err)
 	}
-	w.wants(t, "bob", "role.ended")
+	w.wantNotices(t, "bob", "role.ended")
 }
 
-// Who may only add files is told of the folder that was given to them.
-func TestUploadersAreTold(t *testing.T) {
+// TestUploadersAreNotified: a user who may only add files is notified of the shared folder.
+func TestUploadersAreNotified(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob")
+	w := newFixture(t, "ann", "bob")
 	n := w.folder(t, "ann", "Inbox")
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := w.parts.Access.Set(ctx, tx, access.Grant{
@@ -122,13 +124,14 @@ func TestUploadersAreTold(t *testing.T) {
 	})
 	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
 	w.handle(t, r, err)
-	w.wants(t, "bob", "share.given Inbox")
+	w.wantNotices(t, "bob", "share.given Inbox")
 }
 
-// Who is shut out of a folder by a role of their own is not told that their group has lost one.
-func TestWhoIsShutOutMissesNothing(t *testing.T) {
+// TestDeniedUserIsNotNotified: a user denied by their own role is not notified when their group
+// loses a role.
+func TestDeniedUserIsNotNotified(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "eve")
+	w := newFixture(t, "ann", "bob", "eve")
 	n := w.folder(t, "ann", "Layoffs")
 	var crew access.Team
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -147,16 +150,16 @@ func TestWhoIsShutOutMissesNothing(t *testing.T) {
 	})
 	r, err := notice.Due(notice.Cause{Kind: notice.Role, What: notice.Taken, Account: n.Account, Node: n.ID, Group: crew.ID, Data: notice.Data{Name: "Layoffs"}})
 	w.handle(t, r, err)
-	w.wants(t, "bob")
-	w.wants(t, "eve", "role.taken Layoffs")
+	w.wantNotices(t, "bob")
+	w.wantNotices(t, "eve", "role.taken Layoffs")
 }
 
-// A role that has ended is kept until its end was told, also if that fails at first; what cannot be
-// told keeps no other end back, and nothing for longer than a week.
-func TestARoleIsKeptUntilItsEndIsTold(t *testing.T) {
+// TestExpiredRoleIsKeptUntilNotified: an expired role is kept until its expiry was notified, even
+// after failures. One that cannot be notified delays no other, and is kept for at most a week.
+func TestExpiredRoleIsKeptUntilNotified(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "ann", "bob", "cid")
-	look := func() error { return w.lookAtRoles(t) }
+	w := newFixture(t, "ann", "bob", "cid")
+	look := func() error { return w.scanRoles(t) }
 	purge := func() {
 		t.Helper()
 		ended, err := w.teller.Ended(t.Context(), w.clock())
@@ -174,11 +177,11 @@ func TestARoleIsKeptUntilItsEndIsTold(t *testing.T) {
 			t.Errorf("%d roles are left, want %d: %v", n, want, err)
 		}
 	}
-	purge() // before the first look
+	purge() // before the first scan
 	if err := look(); err != nil {
 		t.Fatal(err)
 	}
-	// bob's channels cannot be read for a while.
+	// bob's channels are unreadable for a while.
 	spoil := func(text string) {
 		t.Helper()
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -200,15 +203,15 @@ func TestARoleIsKeptUntilItsEndIsTold(t *testing.T) {
 	}
 	purge()
 	left(2)
-	w.wants(t, "cid", "role.ended Draft")
+	w.wantNotices(t, "cid", "role.ended Draft")
 	spoil("{}")
-	if err := look(); err != nil { // the process has died and started between the two
+	if err := look(); err != nil { // a process restarted between the two
 		t.Fatal(err)
 	}
 	purge()
 	left(0)
-	w.wants(t, "bob", "role.ended Plan")
-	w.wants(t, "cid", "role.ended Draft")
+	w.wantNotices(t, "bob", "role.ended Plan")
+	w.wantNotices(t, "cid", "role.ended Draft")
 
 	w.share(t, w.folder(t, "ann", "Late"), "bob", time.Hour)
 	spoil("{")

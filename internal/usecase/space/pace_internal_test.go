@@ -7,9 +7,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// TestSearchesTakeTheirTime asks as fast as it is let: some at once, then one every so often, and
-// nobody waits for somebody else.
-func TestSearchesTakeTheirTime(t *testing.T) {
+// TestSearchesAreRateLimited searches as fast as allowed: a burst, then one per interval,
+// independently of other users.
+func TestSearchesAreRateLimited(t *testing.T) {
 	t.Parallel()
 	p, now := newRateLimiter(3, 2*time.Second), time.UnixMilli(1_800_000_000_000)
 	ann, bob := drive.NewID[drive.UserID](), drive.NewID[drive.UserID]()
@@ -20,7 +20,7 @@ func TestSearchesTakeTheirTime(t *testing.T) {
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
-	if asked != 3+4 { // ten seconds, of which the last one begins before it ends
+	if asked != 3+4 { // ten seconds; the last interval is not over
 		t.Errorf("ann has asked %d times in ten seconds", asked)
 	}
 	if err := p.allow(bob, now); err != nil {

@@ -231,6 +231,7 @@ func (s *Spaces) Find(ctx context.Context, who drive.Who, id drive.AccountID) (V
 	return s.find(ctx, s.parts.DB, who, id)
 }
 
+// find is Find with a given database or transaction.
 func (s *Spaces) find(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.AccountID) (View, error) {
 	one, err := s.parts.Access.FindSpace(ctx, q, id)
 	if err != nil {

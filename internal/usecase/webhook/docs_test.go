@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// What docs/events.md shows receivers takes what is signed, and nothing else.
+// TestDocumentedChecks: the verification code in docs/events.md accepts correctly signed requests
+// and nothing else.
 func TestDocumentedChecks(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/events.md")
@@ -60,8 +61,8 @@ for await (const line of createInterface({ input: process.stdin })) {
 	}
 }
 
-// deliveries are one that is signed, one that is signed with two secrets, and four that are not by
-// whoever has the secret, just now.
+// deliveries returns test requests: one signed, one signed with two secrets, and four that are not
+// signed correctly and recently.
 func deliveries(t *testing.T) string {
 	t.Helper()
 	const secret, other, body = "whsec_c2VjcmV0IG9mIHRoZSByZWNlaXZlcg==", "whsec_YW5vdGhlciBzZWNyZXQ=", `{"name":"文件.txt"}`
@@ -75,7 +76,7 @@ func deliveries(t *testing.T) string {
 		{secret, stamp(0), "1-b", body},
 		{secret, stamp(0), "1-a", body + " "},
 	} {
-		headers := map[string]string{"webhook-id": "1-a", "webhook-timestamp": d.stamp, "webhook-signature": signs(d.secret, d.id, d.stamp, []byte(d.body))}
+		headers := map[string]string{"webhook-id": "1-a", "webhook-timestamp": d.stamp, "webhook-signature": signAll(d.secret, d.id, d.stamp, []byte(d.body))}
 		line, err := json.Marshal([]any{secret, headers, body})
 		if err != nil {
 			t.Fatal(err)
@@ -85,8 +86,8 @@ func deliveries(t *testing.T) string {
 	return b.String()
 }
 
-// signs signs with each of several secrets.
-func signs(secrets, id, stamp string, body []byte) string {
+// signAll signs with each of several secrets.
+func signAll(secrets, id, stamp string, body []byte) string {
 	var all []string
 	for s := range strings.FieldsSeq(secrets) {
 		all = append(all, sign(s, id, stamp, body))

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// SendDue sends once to all that something waits for.
+// SendDue delivers once to all webhooks that are due.
 func SendDue(ctx context.Context, w *Webhooks) error {
 	all, err := w.listDue(ctx, dueHook{})
 	for _, d := range all {
@@ -17,20 +17,20 @@ func SendDue(ctx context.Context, w *Webhooks) error {
 	return err
 }
 
-// Look is one look of Run, and waits for what it has begun.
+// Look runs one poll and waits for the turns it started.
 func Look(ctx context.Context, w *Webhooks) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	return w.poll(ctx, &all, make(chan struct{}, 1))
 }
 
-// SendDueAndDie is SendDue of a process that writes nothing more once ctx is done.
+// SendDueAndDie is SendDue of a process that writes nothing after ctx has ended.
 func SendDueAndDie(ctx context.Context, w *Webhooks) error {
 	w.contextAfterCancel = func(context.Context) context.Context { return ctx }
 	return SendDue(ctx, w)
 }
 
-// Due are the webhooks that one look finds.
+// Due returns the webhooks that one poll finds.
 func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
 	all, err := w.listDue(ctx, dueHook{})
 	for _, d := range all {
@@ -39,7 +39,8 @@ func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
 	return ids, err
 }
 
-// TakeTurns begins to send to as many webhooks of an account as may be, and returns how many.
+// TakeTurns acquires turns for as many of an account's webhooks as possible and returns their
+// number.
 func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
 	for _, id := range ids {
 		if w.limiter.acquire(id, account, w.now()) {
@@ -49,10 +50,10 @@ func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
 	return n
 }
 
-// DueOfALook is how many webhooks one look finds.
+// DueOfALook is how many webhooks one poll finds.
 const DueOfALook = duePage * pagesPerPoll
 
-// Slow counts accounts among those with slow receivers.
+// Slow marks accounts as having slow receivers.
 func Slow(w *Webhooks, accounts ...drive.AccountID) {
 	w.limiter.mu.Lock()
 	defer w.limiter.mu.Unlock()

@@ -14,24 +14,25 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
-// brittle is a transport with a defect.
-type brittle struct {
+// faultyTransport is a transport that panics.
+type faultyTransport struct {
 	broken atomic.Bool
 	at     string // what it cannot reach
 }
 
-func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.broken.Load() && strings.HasPrefix(r.URL.String(), b.at) {
 		panic("a defect")
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A panic while one webhook is sent to ends that try, and not the process or what others are sent.
-func TestAPanicEndsATry(t *testing.T) {
+// TestPanicEndsOneDelivery: a panic while sending to one webhook ends that delivery and nothing
+// else.
+func TestPanicEndsOneDelivery(t *testing.T) {
 	t.Parallel()
-	y, bad, good := newYard(t), newReceiver(t), newReceiver(t)
-	way := &brittle{at: bad.URL}
+	y, bad, good := newFixture(t), newReceiver(t), newReceiver(t)
+	way := &faultyTransport{at: bad.URL}
 	w := webhook.New(y.parts, webhook.Options{Source: "smartdrive/test", Now: y.clock, Transport: way, Log: slog.New(slog.DiscardHandler)})
 	y.hook(t, w, bad.URL, "node")
 	y.hook(t, w, good.URL, "node")
@@ -42,20 +43,20 @@ func TestAPanicEndsATry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same(t, []string{"a"}, good.names())
-	same(t, nil, bad.names())
+	wantNames(t, []string{"a"}, good.names())
+	wantNames(t, nil, bad.names())
 	way.broken.Store(false)
 	sendAll(t, w)
-	same(t, []string{"a"}, good.names())
-	same(t, []string{"a"}, bad.names())
+	wantNames(t, []string{"a"}, good.names())
+	wantNames(t, []string{"a"}, bad.names())
 }
 
-// While what was sent cannot be noted, because the disk is full, a receiver gets it again after
-// pauses that grow, and not with each look.
-func TestWhatCannotBeNotedIsNotSentWithEachLook(t *testing.T) {
+// TestUnsettledDeliveryIsPaused: while progress cannot be stored because the disk is full, a
+// receiver gets duplicates with growing pauses, not at each poll.
+func TestUnsettledDeliveryIsPaused(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
-	y, r := newYardIn(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector})), newReceiver(t)
+	y, r := newFixtureIn(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector})), newReceiver(t)
 	w := y.hooks()
 	y.hook(t, w, r.URL, "node")
 	y.mkdir(t, "a")

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// However often something is committed, it is looked at twenty times a second; what stands still
-// otherwise is looked at once.
-func TestLooksArePaced(t *testing.T) {
+// TestPollsArePaced: however often entries commit, there are at most twenty polls per second; a
+// single entry causes one poll.
+func TestPollsArePaced(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		wake func(ready, again chan struct{}, cancel func()) // before await
+		wake func(ready, again chan struct{}, cancel func()) // before waitForWork
 		want time.Duration
 	}{
 		{"new entries", func(ready, _ chan struct{}, _ func()) { ready <- struct{}{} }, minPollPause},

@@ -11,16 +11,16 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
-// How an attempt ended is noted without the lock that changes wait for. A change writes back what
-// it has read, and undoes none of that.
-func TestAChangeDoesNotUndoWhatAnAttemptHasNoted(t *testing.T) {
+// TestChangeKeepsAttemptResults: results of attempts are stored without the lock that changes hold.
+// A change that writes back what it read must not undo them.
+func TestChangeKeepsAttemptResults(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
 	at := sqldbtest.At(t, sqldb.Options{})
-	y := newYardIn(t, sqldbtest.OpenAt(t, at, sqldb.NewConnector))
+	y := newFixtureIn(t, sqldbtest.OpenAt(t, at, sqldb.NewConnector))
 	w := webhook.New(y.parts, webhook.Options{Now: y.clock})
 	h := y.hook(t, w, "https://example.org/hook")
-	ends := func(lock string) error { // an attempt that failed
+	ends := func(lock string) error { // a failed attempt
 		return y.db.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqldb.Tx) error {
 			var id webhook.ID
 			if err := tx.QueryRow(ctx, "SELECT id FROM webhooks WHERE id = ?"+lock, h.ID).Scan(&id); err != nil {
@@ -31,7 +31,7 @@ func TestAChangeDoesNotUndoWhatAnAttemptHasNoted(t *testing.T) {
 		})
 	}
 
-	// It ends between what the change reads and what it writes, or has to wait for the change.
+	// The attempt ends between the change's read and write, or waits for the change.
 	var began atomic.Bool
 	var waits error
 	parts := y.parts

@@ -6,9 +6,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Webhooks of other accounts get a turn although nine accounts have four slow receivers each; the
-// slow ones have places of their own, and no more than those.
-func TestSlowReceiversTakeTheirOwnTurns(t *testing.T) {
+// TestSlowReceiversHaveOwnSlots: webhooks of other accounts get a turn although nine accounts have
+// four slow receivers each, which share a bounded number of slots.
+func TestSlowReceiversHaveOwnSlots(t *testing.T) {
 	t.Parallel()
 	turns, now := newLimiter(), drive.Time(1_800_000_000_000)
 	take := func(account drive.AccountID) bool { return turns.acquire(drive.NewID[ID](), account, now) }
@@ -30,7 +30,7 @@ func TestSlowReceiversTakeTheirOwnTurns(t *testing.T) {
 	if !take(other) {
 		t.Error("another account waits for slow receivers")
 	}
-	if !take(slow[8]) { // none of its receivers was asked yet
+	if !take(slow[8]) { // none of its receivers was sent to yet
 		t.Error("an account of which nothing is known waits for slow receivers")
 	}
 	if take(slow[0]) {

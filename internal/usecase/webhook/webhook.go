@@ -81,6 +81,7 @@ func (w *Webhooks) now() drive.Time { return drive.TimeOf(w.opt.Now()) }
 // ID identifies a webhook.
 type ID = drive.ID[idTag]
 
+// idTag makes ID a distinct type.
 type idTag struct{}
 
 // State is the state of a webhook.

@@ -29,8 +29,8 @@ import (
 	"smartdrive/internal/usecase/webhook"
 )
 
-// yard is an account with things that happen, and a clock.
-type yard struct {
+// fixture is an account with activity and a manual clock.
+type fixture struct {
 	db    *sqldb.DB
 	parts webhook.Parts
 	who   drive.Who
@@ -40,26 +40,26 @@ type yard struct {
 	now time.Time
 }
 
-func (y *yard) clock() time.Time {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.now
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
 }
 
-func (y *yard) advance(d time.Duration) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.now = y.now.Add(d)
+func (f *fixture) advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
 }
 
-func newYard(t *testing.T) *yard {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newYardIn(t, sqldbtest.Open(t))
+	return newFixtureIn(t, sqldbtest.Open(t))
 }
 
-func newYardIn(t *testing.T, db *sqldb.DB) *yard {
+func newFixtureIn(t *testing.T, db *sqldb.DB) *fixture {
 	t.Helper()
-	y := &yard{db: db, now: time.UnixMilli(1_800_000_000_000)}
+	y := &fixture{db: db, now: time.UnixMilli(1_800_000_000_000)}
 	log := activity.New(activity.Options{DB: y.db, Now: y.clock})
 	secrets := vault.New(vault.Options{DB: y.db, Keys: []vault.Key{vault.NewKey()}, Now: y.clock})
 	if err := secrets.Prepare(t.Context()); err != nil {
@@ -87,50 +87,50 @@ func newYardIn(t *testing.T, db *sqldb.DB) *yard {
 	return y
 }
 
-func (y *yard) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
+func (f *fixture) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := y.db.Write(t.Context(), fn); err != nil {
+	if err := f.db.Write(t.Context(), fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// mkdir makes folders, each in a transaction of its own.
-func (y *yard) mkdir(t *testing.T, names ...string) {
+// mkdir creates folders, each in its own transaction.
+func (f *fixture) mkdir(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-			tx.ActFor(y.who)
-			if err := (quota.Ledger{}).Lock(ctx, tx, y.who.Account); err != nil {
+		f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			tx.ActFor(f.who)
+			if err := (quota.Ledger{}).Lock(ctx, tx, f.who.Account); err != nil {
 				return err
 			}
-			_, err := y.parts.Tree.CreateFolder(ctx, tx, y.who.Account, tree.Place{Parent: y.root, Name: drive.Name(name)})
+			_, err := f.parts.Tree.CreateFolder(ctx, tx, f.who.Account, tree.Place{Parent: f.root, Name: drive.Name(name)})
 			return err
 		})
 	}
 }
 
-func (y *yard) hooks() *webhook.Webhooks {
-	return webhook.New(y.parts, webhook.Options{Source: "smartdrive/test", Now: y.clock, Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler)})
+func (f *fixture) hooks() *webhook.Webhooks {
+	return webhook.New(f.parts, webhook.Options{Source: "smartdrive/test", Now: f.clock, Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler)})
 }
 
-func (y *yard) hook(t *testing.T, w *webhook.Webhooks, url string, types ...string) webhook.Hook {
+func (f *fixture) hook(t *testing.T, w *webhook.Webhooks, url string, types ...string) webhook.Hook {
 	t.Helper()
-	h, err := w.Create(t.Context(), y.who, webhook.Wish{URL: &url, Types: &types}, nil)
+	h, err := w.Create(t.Context(), f.who, webhook.Wish{URL: &url, Types: &types}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// got is one request that a receiver was sent.
-type got struct{ id, name string }
+// request is one request that a receiver got.
+type request struct{ id, name string }
 
-// receiver keeps what it is sent, and answers what answer says.
+// receiver records requests and responds as answer says.
 type receiver struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	all    []got
+	all    []request
 	answer func(n int, name string) int
 	secret string
 }
@@ -156,14 +156,14 @@ func newReceiver(t *testing.T) *receiver {
 		if want := sign(r.secret, id, req.Header.Get("Webhook-Timestamp"), body); r.secret != "" && want != req.Header.Get("Webhook-Signature") || ev.ID != id {
 			t.Errorf("the signature is %s, want %s; the event is %s", req.Header.Get("Webhook-Signature"), want, body)
 		}
-		r.all = append(r.all, got{id, ev.Data.Name})
+		r.all = append(r.all, request{id, ev.Data.Name})
 		res.WriteHeader(r.answer(len(r.all), ev.Data.Name))
 	}))
 	t.Cleanup(r.Close)
 	return r
 }
 
-// sign is what the specification says, once more.
+// sign is an independent implementation of the signature.
 func sign(secret, id, timestamp string, body []byte) string {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *receiver) names() (all []string) {
 	return all
 }
 
-func same(t *testing.T, want, got []string) {
+func wantNames(t *testing.T, want, got []string) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatal(d)
@@ -197,11 +197,11 @@ func sendAll(t *testing.T, w *webhook.Webhooks) {
 	}
 }
 
-// A receiver is sent what it asks for, in order, signed, and again under the same id until it
-// takes it; what comes behind waits.
+// TestEventsAreSentInOrder: a receiver gets the requested events in order and signed. A refused
+// event is sent again with the same id, and later events wait.
 func TestEventsAreSentInOrder(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	y.mkdir(t, "before")
 	r.secret = y.hook(t, w, r.URL, "node").Secret
@@ -213,25 +213,26 @@ func TestEventsAreSentInOrder(t *testing.T) {
 		return http.StatusOK
 	}
 	sendAll(t, w)
-	same(t, []string{"a", "b"}, r.names())
-	sendAll(t, w) // it is not due yet
-	same(t, []string{"a", "b"}, r.names())
+	wantNames(t, []string{"a", "b"}, r.names())
+	sendAll(t, w) // not due yet
+	wantNames(t, []string{"a", "b"}, r.names())
 	y.advance(5 * time.Second)
 	sendAll(t, w)
 	y.advance(time.Minute)
 	sendAll(t, w)
-	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
+	wantNames(t, []string{"a", "b", "b", "b", "c"}, r.names())
 	if r.all[1].id != r.all[2].id || r.all[2].id != r.all[3].id || r.all[0].id == r.all[1].id {
 		t.Errorf("the ids are %v", r.all)
 	}
 	sendAll(t, w)
-	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
+	wantNames(t, []string{"a", "b", "b", "b", "c"}, r.names())
 }
 
-// A receiver that is slow has its turn, and then others have theirs: nothing is lost or repeated.
-func TestATurnEnds(t *testing.T) {
+// TestTurnEndsForOthers: a slow receiver's turn ends so that others get theirs, without loss or
+// duplicates.
+func TestTurnEndsForOthers(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	y.hook(t, w, r.URL, "node")
 	y.mkdir(t, "a", "b", "c", "d", "e")
@@ -240,23 +241,23 @@ func TestATurnEnds(t *testing.T) {
 		return http.StatusOK
 	}
 	sendAll(t, w)
-	same(t, []string{"a", "b"}, r.names())
+	wantNames(t, []string{"a", "b"}, r.names())
 	sendAll(t, w)
-	same(t, []string{"a", "b", "c", "d"}, r.names())
+	wantNames(t, []string{"a", "b", "c", "d"}, r.names())
 	sendAll(t, w)
 	sendAll(t, w)
-	same(t, []string{"a", "b", "c", "d", "e"}, r.names())
+	wantNames(t, []string{"a", "b", "c", "d", "e"}, r.names())
 }
 
-// However many webhooks an account has, they hide nobody else's while they wait for a turn.
-func TestACrowdHidesNobody(t *testing.T) {
+// TestManyWebhooksHideNoOthers: many waiting webhooks of one account do not hide those of others.
+func TestManyWebhooksHideNoOthers(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := newFixture(t)
 	w := y.hooks()
 	mine := y.hook(t, w, "http://127.0.0.1:1", "node")
 	y.mkdir(t, "a")
 	crowd := []drive.AccountID{drive.NewID[drive.AccountID]()}
-	ids := y.crowd(t, mine.ID, crowd, 300)
+	ids := y.addCompetitors(t, mine.ID, crowd, 300)
 	if n := webhook.TakeTurns(w, crowd[0], ids...); n == 0 || n == len(ids) {
 		t.Fatalf("%d of %d have a turn", n, len(ids))
 	}
@@ -265,11 +266,11 @@ func TestACrowdHidesNobody(t *testing.T) {
 	}
 }
 
-// More accounts with slow receivers than a look reads wait for their turn, and have waited for
-// longer: the next look goes on behind them.
-func TestSlowAccountsHideNobody(t *testing.T) {
+// TestSlowAccountsHideNoOthers: with more slow accounts waiting than one poll reads, the next poll
+// continues behind them.
+func TestSlowAccountsHideNoOthers(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	mine := y.hook(t, w, r.URL, "node")
 	y.mkdir(t, "a")
@@ -277,8 +278,8 @@ func TestSlowAccountsHideNobody(t *testing.T) {
 	for i := range slow {
 		slow[i] = drive.NewID[drive.AccountID]()
 	}
-	ids := y.crowd(t, mine.ID, slow, 1)
-	for i, id := range ids[:16] { // as many as may be sent to at a time
+	ids := y.addCompetitors(t, mine.ID, slow, 1)
+	for i, id := range ids[:16] { // as many as may run at a time
 		webhook.TakeTurns(w, slow[i], id)
 	}
 	webhook.Slow(w, slow...)
@@ -287,14 +288,14 @@ func TestSlowAccountsHideNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same(t, []string{"a"}, r.names())
+	wantNames(t, []string{"a"}, r.names())
 }
 
-// crowd gives each of some new accounts n copies of a webhook, and an entry that is to be sent. The
-// webhook has waited for less long than they have.
-func (y *yard) crowd(t *testing.T, of webhook.ID, accounts []drive.AccountID, n int) (ids []webhook.ID) {
+// addCompetitors gives each of some new accounts n copies of a webhook, and an entry to send. They
+// have waited longer than the webhook.
+func (f *fixture) addCompetitors(t *testing.T, of webhook.ID, accounts []drive.AccountID, n int) (ids []webhook.ID) {
 	t.Helper()
-	y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+	f.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, account := range accounts {
 			if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", account); err != nil {
 				return err
@@ -321,11 +322,11 @@ func (y *yard) crowd(t *testing.T, of webhook.ID, accounts []drive.AccountID, n 
 	return ids
 }
 
-// A secret that was replaced signs beside the new one until its time is over, and not a moment
-// longer; the new one is shown once.
+// TestRotation: a replaced secret signs beside the new one until its end and no longer. The new one
+// is shown once.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := newFixture(t)
 	w := y.hooks()
 	var mu sync.Mutex
 	var signed []string
@@ -385,10 +386,11 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A process that dies while it sends leaves nothing out, and what it repeats has the same id.
-func TestNothingIsLostWhenASenderDies(t *testing.T) {
+// TestCrashedSenderLosesNothing: a crash while sending loses no event, and duplicates have the same
+// id.
+func TestCrashedSenderLosesNothing(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	r.secret = y.hook(t, w, r.URL, "node").Secret
 	var want []string
@@ -427,17 +429,17 @@ func TestNothingIsLostWhenASenderDies(t *testing.T) {
 		}
 		ids[g.name] = g.id
 	}
-	same(t, want, first)
+	wantNames(t, want, first)
 	if len(r.all) == len(want) {
 		t.Error("no process has died in the middle")
 	}
 }
 
-// What a receiver refuses again and again is passed over; a webhook that fails for three days is
-// disabled, and goes on where it stopped when it is made active again.
-func TestRefusedAndFailing(t *testing.T) {
+// TestRejectedAndFailingWebhooks: a repeatedly rejected event is skipped. A webhook that fails for
+// three days is disabled and continues at its position when activated.
+func TestRejectedAndFailingWebhooks(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	h := y.hook(t, w, r.URL, "node.created")
 	r.answer = func(_ int, name string) int {
@@ -451,7 +453,7 @@ func TestRefusedAndFailing(t *testing.T) {
 		sendAll(t, w)
 		y.advance(time.Hour)
 	}
-	same(t, []string{"bad", "bad", "bad", "bad", "bad", "good"}, r.names())
+	wantNames(t, []string{"bad", "bad", "bad", "bad", "bad", "good"}, r.names())
 	r.answer = func(int, string) int { return http.StatusInternalServerError }
 	y.mkdir(t, "late")
 	for range 75 {
@@ -473,15 +475,15 @@ func TestRefusedAndFailing(t *testing.T) {
 		t.Fatal(err)
 	}
 	sendAll(t, w)
-	same(t, []string{"late"}, r.names())
+	wantNames(t, []string{"late"}, r.names())
 
-	// All of it once more, and one alone.
+	// Replay everything, then a single event.
 	r.all = nil
 	if _, err := w.ReplaySince(t.Context(), y.who, h.ID, time.UnixMilli(1_800_000_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	sendAll(t, w)
-	same(t, []string{"bad", "good", "late"}, r.names())
+	wantNames(t, []string{"bad", "good", "late"}, r.names())
 	if status, err := w.SendOnce(t.Context(), y.who, h.ID, r.all[1].id); err != nil || status != http.StatusOK || r.all[3] != r.all[1] {
 		t.Errorf("%d %v, %v", status, err, r.all)
 	}
@@ -490,11 +492,11 @@ func TestRefusedAndFailing(t *testing.T) {
 	}
 }
 
-// A webhook that fails before a server stands still for days, and at once after it, is not given up
-// for that; nor does a clock that was ahead put it off for longer than it is.
-func TestAClockThatJumps(t *testing.T) {
+// TestClockJumpDisablesNoWebhook: a webhook that fails before and after the server stood still for
+// days is not disabled, and a clock that was ahead delays it no longer than it was ahead.
+func TestClockJumpDisablesNoWebhook(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	h := y.hook(t, w, r.URL, "node")
 	r.answer = func(int, string) int { return http.StatusBadGateway }
@@ -508,13 +510,13 @@ func TestAClockThatJumps(t *testing.T) {
 	y.advance(-100 * 24 * time.Hour)
 	r.answer = func(int, string) int { return http.StatusOK }
 	sendAll(t, w)
-	same(t, []string{"a", "a", "a"}, r.names())
+	wantNames(t, []string{"a", "a", "a"}, r.names())
 }
 
-// A receiver that hangs holds up no other.
-func TestASlowReceiverHoldsUpNobody(t *testing.T) {
+// TestSlowReceiverDelaysNoOthers: a hanging receiver delays no other.
+func TestSlowReceiverDelaysNoOthers(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	hold, entered := make(chan struct{}), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(entered); <-hold }))
@@ -539,10 +541,11 @@ func TestASlowReceiverHoldsUpNobody(t *testing.T) {
 	running.Wait()
 }
 
-// Others may not know of a webhook, and whoever loses the right to it is sent nothing more.
-func TestWhoMayKeepWebhooks(t *testing.T) {
+// TestWebhookAuthorization: others cannot see a webhook, and nothing is sent after its user loses
+// the right.
+func TestWebhookAuthorization(t *testing.T) {
 	t.Parallel()
-	y, r := newYard(t), newReceiver(t)
+	y, r := newFixture(t), newReceiver(t)
 	w := y.hooks()
 	h := y.hook(t, w, r.URL)
 	other := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
