@@ -75,7 +75,7 @@ func TestTheFileOfAnExportGoesOn(t *testing.T) {
 		t.Errorf("there is\n%s", raw)
 	}
 
-	for _, other := range []string{"a letter\n", "no line", `{"x":1}` + "\n", strings.Repeat("x", 2*lastLine)} {
+	for _, other := range []string{"a letter\n", "no line", `{"x":1}` + "\n", strings.Repeat("x", 2*maxLastLine)} {
 		if err := os.WriteFile(name, []byte(other), 0o600); err != nil {
 			t.Fatal(err)
 		}

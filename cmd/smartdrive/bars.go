@@ -14,32 +14,34 @@ import (
 	"smartdrive/client"
 )
 
-// barFrom is the size in bytes from which a file has a bar of its own; smaller ones share a line
-// that counts.
-const barFrom = 4 << 20
+// minBarBytes is the least size of a file with a progress bar of its own. Smaller files share one
+// line.
+const minBarBytes = 4 << 20
 
-// barWidth is the most columns that the bar itself takes; on a narrow terminal it gives way to the
-// words.
+// barWidth is the maximum width of a bar in columns; on a narrow terminal the bar shrinks before
+// the text does.
 const barWidth = 30
 
-// bars draws what moves. It is a Writer whose lines appear above the bars.
+// bars draws the progress of transfers on a terminal. Lines written to it appear above the bars.
 type bars struct {
 	p *mpb.Progress
 
-	mu    sync.Mutex // never taken while a bar is drawn: a bar's own goroutine draws it, and setters wait for that
+	mu    sync.Mutex // must not be locked by drawing callbacks: the setters wait for the goroutine that draws
 	files map[string]*fileBar
 	small *mpb.Bar
 	done  int64
 	bytes int64
-	line  atomic.Pointer[string] // what stands for the small files, or for all of a tree
-	tree  bool                   // it stands for a tree
+	line  atomic.Pointer[string] // text of the shared line: small files, or the whole tree
+	tree  bool                   // whether line describes a tree
 }
 
+// fileBar is the bar of one file and its last event.
 type fileBar struct {
 	bar  *mpb.Bar
 	last atomic.Pointer[client.Event]
 }
 
+// newBars returns bars that draw on w. The caller closes them.
 func newBars(w io.Writer) *bars {
 	return &bars{p: mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh()), files: map[string]*fileBar{}}
 }
@@ -47,7 +49,7 @@ func newBars(w io.Writer) *bars {
 // Write implements io.Writer.
 func (b *bars) Write(p []byte) (int, error) { return b.p.Write(p) }
 
-// close removes what is left of the bars and waits for the last drawing.
+// close removes the bars and waits for the last drawing.
 func (b *bars) close() {
 	b.mu.Lock()
 	for _, f := range b.files {
@@ -60,12 +62,12 @@ func (b *bars) close() {
 	b.p.Wait()
 }
 
-// event is a client.Progress.
+// event draws the event of one file; it is a client.Progress.
 func (b *bars) event(ev client.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ev.Total < barFrom {
-		b.count(ev)
+	if ev.Total < minBarBytes {
+		b.countSmall(ev)
 		return
 	}
 	key := ev.Path + "\x00" + ev.Local
@@ -87,8 +89,8 @@ func (b *bars) event(ev client.Event) {
 	}
 }
 
-// count shows small files together.
-func (b *bars) count(ev client.Event) {
+// countSmall adds a finished small file to the shared line.
+func (b *bars) countSmall(ev client.Event) {
 	if !ev.State.Final() {
 		return
 	}
@@ -97,20 +99,20 @@ func (b *bars) count(ev client.Event) {
 	}
 	b.done++
 	b.bytes += ev.Total
-	b.say(fmt.Sprintf("%d small files, %s", b.done, sizeText(b.bytes)))
+	b.setLine(fmt.Sprintf("%d small files, %s", b.done, sizeText(b.bytes)))
 }
 
-// whole shows how far a tree is.
-func (b *bars) whole(w client.Whole) {
+// treeProgress shows the progress of a tree in the shared line.
+func (b *bars) treeProgress(w client.Whole) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tree = true
 	b.done = w.Files
-	b.say(wholeText(w))
+	b.setLine(treeText(w))
 }
 
-// wholeText is the line of a tree.
-func wholeText(w client.Whole) string {
+// treeText returns the progress of a tree as text.
+func treeText(w client.Whole) string {
 	of := "at least "
 	if w.Counted {
 		of = ""
@@ -125,8 +127,8 @@ func wholeText(w client.Whole) string {
 	return text
 }
 
-// say shows the line of small files, or of a tree.
-func (b *bars) say(line string) {
+// setLine shows the shared line.
+func (b *bars) setLine(line string) {
 	b.line.Store(&line)
 	if b.small == nil {
 		b.small = b.p.MustAdd(0, nil, mpb.BarPriority(1<<20), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
@@ -136,16 +138,17 @@ func (b *bars) say(line string) {
 	b.small.SetCurrent(b.done)
 }
 
-// add makes a bar that does not complete by itself: all bytes may be there long before the file is.
+// add creates a bar that never completes by itself, because a file may not be finished when all its
+// bytes are sent.
 func (b *bars) add(text func() string, total int64, name string) *mpb.Bar {
 	bar := b.p.New(0, mpb.BarStyle(), mpb.BarWidth(barWidth),
-		mpb.PrependDecorators(decor.Name(shorten(visible(name), 28), decor.WC{C: decor.DSyncWidthR | decor.DextraSpace})),
+		mpb.PrependDecorators(decor.Name(shorten(escapeInvisible(name), 28), decor.WC{C: decor.DSyncWidthR | decor.DextraSpace})),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + text() })))
 	bar.SetTotal(total, false)
 	return bar
 }
 
-// eventText is what stands beside a file's bar.
+// eventText returns the text beside a file's bar.
 func eventText(ev *client.Event) string {
 	text := fmt.Sprintf("%s / %s", sizeText(ev.Bytes), sizeText(ev.Total))
 	if ev.Rate > 0 && (ev.State == client.StateSending || ev.State == client.StateReceiving) {
@@ -153,11 +156,12 @@ func eventText(ev *client.Event) string {
 	}
 	text += "  " + string(ev.State)
 	if ev.Err != nil {
-		text += ": " + shorten(visible(ev.Err.Error()), 60)
+		text += ": " + shorten(escapeInvisible(ev.Err.Error()), 60)
 	}
 	return text
 }
 
+// shorten cuts s to at most that many characters, with "…" at the end.
 func shorten(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"

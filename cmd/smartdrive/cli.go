@@ -18,28 +18,27 @@ import (
 	"smartdrive/client"
 )
 
-// cli is what the client commands share: streams, the flags that all of them have, and the way
-// results are shown.
+// cli holds the streams and common flags of the client commands, and writes their results.
 type cli struct {
 	streams
 	server string
 	token  string
 	json   bool
 
-	giveUp  time.Duration // how long a call goes on trying
-	waiting atomic.Bool   // it was said that the server does not answer
+	retryFor     time.Duration // how long a call retries; 0: callRetryFor
+	retryNoticed atomic.Bool   // the user was told that calls are being retried
 }
 
-// callGiveUp is how long a command waits for a server that does not answer; one that restarts is
-// back in a second.
-const callGiveUp = 15 * time.Second
+// callRetryFor is how long a command retries while the server does not answer. A restarting server
+// is back in a second.
+const callRetryFor = 15 * time.Second
 
 var (
 	errNoServer = errors.New("no server: give --server, set SMARTDRIVE_SERVER or run: smartdrive login URL")
 	errNoToken  = errors.New("not logged in: give --token, set SMARTDRIVE_TOKEN or run: smartdrive login")
 )
 
-// flags adds the flags that every client command has.
+// flags adds the common flags to a client command.
 func (c *cli) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.server, "server", "", "address of the server, such as https://drive.example.org")
@@ -47,29 +46,29 @@ func (c *cli) flags(cmd *cobra.Command) {
 	f.BoolVar(&c.json, "json", false, "print results as JSON, one object per line")
 }
 
-// connect returns the client for the server and token that flags, environment and configuration
-// name.
+// connect returns a client for the server and token from flags, environment or configuration, in
+// that order. It fails with errNoServer or errNoToken if one is missing.
 func (c *cli) connect() (*client.Client, error) {
 	kept, err := loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	server := firstOf(c.server, os.Getenv("SMARTDRIVE_SERVER"), kept.Server)
+	server := firstNonEmpty(c.server, os.Getenv("SMARTDRIVE_SERVER"), kept.Server)
 	if server == "" {
 		return nil, errNoServer
 	}
-	token := firstOf(c.token, os.Getenv("SMARTDRIVE_TOKEN"))
+	token := firstNonEmpty(c.token, os.Getenv("SMARTDRIVE_TOKEN"))
 	if token == "" && server == kept.Server {
-		token = kept.Token // a token goes only to the server that gave it
+		token = kept.Token // send a saved token only to the server that issued it
 	}
 	if token == "" {
 		return nil, errNoToken
 	}
-	return c.dial(server, token)
+	return c.newClient(server, token)
 }
 
-// at is connect for a command that means a node: the one at a path.
-func (c *cli) at(ctx context.Context, path string) (*client.Client, client.Node, error) {
+// nodeAt connects and returns the node at a path.
+func (c *cli) nodeAt(ctx context.Context, path string) (*client.Client, client.Node, error) {
 	api, err := c.connect()
 	if err != nil {
 		return nil, client.Node{}, err
@@ -82,14 +81,16 @@ func (c *cli) at(ctx context.Context, path string) (*client.Client, client.Node,
 	return api, n, nil
 }
 
-func (c *cli) dial(server, token string) (*client.Client, error) {
+// newClient returns a client for a server address, which may omit "http://". An invalid address is
+// a usage error.
+func (c *cli) newClient(server, token string) (*client.Client, error) {
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
-	c.giveUp = cmp.Or(c.giveUp, callGiveUp)
+	c.retryFor = cmp.Or(c.retryFor, callRetryFor)
 	api, err := client.New(client.Options{
-		BaseURL: server, Token: token, UserAgent: "smartdrive/" + buildVersion(), GiveUp: c.giveUp,
-		Waiting: func(err error, _ time.Duration) { c.waitingFor(err) },
+		BaseURL: server, Token: token, UserAgent: "smartdrive/" + buildVersion(), GiveUp: c.retryFor,
+		Waiting: func(err error, _ time.Duration) { c.noticeRetry(err) },
 	})
 	if err != nil {
 		return nil, withCode(exitUsage, err)
@@ -97,14 +98,15 @@ func (c *cli) dial(server, token string) (*client.Client, error) {
 	return api, nil
 }
 
-// waitingFor says, once, what a command waits for.
-func (c *cli) waitingFor(err error) {
-	if !c.waiting.Swap(true) {
-		c.say("smartdrive: %v; trying again for up to %s\n", err, c.giveUp)
+// noticeRetry tells the user, once per command, that calls are being retried.
+func (c *cli) noticeRetry(err error) {
+	if !c.retryNoticed.Swap(true) {
+		c.printError("smartdrive: %v; trying again for up to %s\n", err, c.retryFor)
 	}
 }
 
-func firstOf(values ...string) string {
+// firstNonEmpty returns the first value that is not empty, "" if there is none.
+func firstNonEmpty(values ...string) string {
 	for _, v := range values {
 		if v != "" {
 			return v
@@ -113,9 +115,9 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// object writes one result as JSON. Its form is part of the interface: members are added, never
-// changed.
-func (c *cli) object(v any) error {
+// writeJSON writes one result as a line of JSON. The format is an interface for scripts: members
+// may be added, but never changed.
+func (c *cli) writeJSON(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -124,40 +126,41 @@ func (c *cli) object(v any) error {
 	return err
 }
 
-// show writes one result: v as JSON, or the line.
+// show writes one result: v with --json, otherwise the formatted line.
 func (c *cli) show(v any, line string, args ...any) error {
 	if c.json {
-		return c.object(v)
+		return c.writeJSON(v)
 	}
 	return printVisible(c.out, line+"\n", args...)
 }
 
-// printVisible writes for people: see visible.
+// printVisible writes formatted text, with invisible characters escaped.
 func printVisible(to io.Writer, format string, args ...any) error {
-	_, err := io.WriteString(to, visible(fmt.Sprintf(format, args...)))
+	_, err := io.WriteString(to, escapeInvisible(fmt.Sprintf(format, args...)))
 	return err
 }
 
-// say writes to standard error; when that fails there is no one else to tell.
-func (c *cli) say(format string, args ...any) { _ = printVisible(c.err, format, args...) }
+// printError writes to standard error and ignores write errors.
+func (c *cli) printError(format string, args ...any) { _ = printVisible(c.err, format, args...) }
 
-// failure is how an error looks in JSON.
-type failure struct {
-	Code   string `json:"code,omitempty"` // of the problem
+// errorJSON is the JSON form of an error.
+type errorJSON struct {
+	Code   string `json:"code,omitempty"` // code of the problem
 	Status int    `json:"status,omitempty"`
 	Detail string `json:"detail"`
 	Exit   int    `json:"exit"`
 }
 
-func newFailure(err error, exit int) *failure {
-	f := &failure{Detail: err.Error(), Exit: exit}
+// newErrorJSON returns the JSON form of err with its exit code.
+func newErrorJSON(err error, exit int) *errorJSON {
+	f := &errorJSON{Detail: err.Error(), Exit: exit}
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		f.Code, f.Status = string(p.Code), p.Status
 	}
 	return f
 }
 
-// report tells why the command failed.
+// report prints why the command failed.
 func (c *cli) report(err error, code int) {
 	text := err.Error()
 	switch {
@@ -167,23 +170,24 @@ func (c *cli) report(err error, code int) {
 		text += "; log in with: smartdrive login"
 	}
 	if c.json && code != exitUsage {
-		_ = c.object(map[string]*failure{"error": newFailure(err, code)}) // there is no one else to tell
+		_ = c.writeJSON(map[string]*errorJSON{"error": newErrorJSON(err, code)}) // write errors cannot be reported
 	}
-	c.say("smartdrive: %s\n", text)
+	c.printError("smartdrive: %s\n", text)
 }
 
-// terminal reports whether w is one, and so whether a person reads it.
-func terminal(w any) bool {
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// remotePath makes an absolute path of an argument; folder says that it ended in a slash.
+// remotePath returns an argument as an absolute remote path. folder reports that it ends in a
+// slash.
 func remotePath(arg string) (p string, folder bool) {
 	return client.CleanPath(arg), arg == "" || strings.HasSuffix(arg, "/")
 }
 
-// sizeText shows bytes to people.
+// sizeText formats a number of bytes, such as 1.5 MiB.
 func sizeText(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -196,7 +200,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
 }
 
-// timeText shows a moment to people, in their time zone.
+// timeText formats a time in the local time zone; "-" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return "-"

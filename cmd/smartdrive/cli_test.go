@@ -80,10 +80,10 @@ func TestExitCodes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := codeOf(ctx, asServer(errors.New("the database does not answer"))); got != exitFailed {
+	if got := codeOf(ctx, serverError(errors.New("the database does not answer"))); got != exitFailed {
 		t.Errorf("a server that has failed to stop ends with %d", got)
 	}
-	if got := codeOf(ctx, asServer(fmt.Errorf("open the database: %w", context.Canceled))); got != exitInterrupted {
+	if got := codeOf(ctx, serverError(fmt.Errorf("open the database: %w", context.Canceled))); got != exitInterrupted {
 		t.Errorf("a server that was stopped before it was ready ends with %d", got)
 	}
 	if got := codeOf(ctx, problem(client.CodeNotFound)); got != exitInterrupted {

@@ -10,11 +10,11 @@ import (
 	"smartdrive/client"
 )
 
-// maxTakeBack is how many entries are looked through for one that shall be taken back.
+// maxTakeBack is how many entries "activity restore" searches for the one to undo.
 const maxTakeBack = 10_000
 
 func newActivityCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	var types string
 	var follow bool
 	var after string
@@ -34,7 +34,7 @@ ID goes on after an entry that was shown before.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, in, err := c.whereHappened(cmd.Context(), args)
+			api, in, err := c.activityQuery(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ ID goes on after an entry that was shown before.`,
 				if err != nil {
 					return err
 				}
-				if err := c.showHappened(h); err != nil {
+				if err := c.showEntry(h); err != nil {
 					return err
 				}
 				if left--; left == 0 {
@@ -61,25 +61,26 @@ ID goes on after an entry that was shown before.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what happens from now on, until interrupted")
 	cmd.Flags().StringVar(&after, "after", "", "follow from after the entry with this id")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many entries at most; 0 = all")
-	c.join(cmd, c.activityRestore(), c.activityExport())
+	c.addCommands(cmd, c.activityRestore(), c.activityExport())
 	return cmd
 }
 
-// followActivity shows what happens until it is interrupted, which is not an error.
-func (c people) followActivity(all iter.Seq2[client.Happened, error]) error {
+// followActivity prints entries until interrupted; interruption is not an error.
+func (c peopleCommands) followActivity(all iter.Seq2[client.Happened, error]) error {
 	for h, err := range all {
 		if err != nil {
 			return err
 		}
-		if err := c.showHappened(h); err != nil {
+		if err := c.showEntry(h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// whereHappened says what of the activity arguments ask for.
-func (c people) whereHappened(ctx context.Context, args []string) (*client.Client, client.ActivityQuery, error) {
+// activityQuery connects and returns the query for a command's arguments: a space, a file or
+// folder, or the user's own drive.
+func (c peopleCommands) activityQuery(ctx context.Context, args []string) (*client.Client, client.ActivityQuery, error) {
 	if len(args) == 0 {
 		api, err := c.connect()
 		return api, client.ActivityQuery{}, err
@@ -88,11 +89,12 @@ func (c people) whereHappened(ctx context.Context, args []string) (*client.Clien
 		api, err := c.connect()
 		return api, client.ActivityQuery{Space: strings.TrimSuffix(space, "/")}, err
 	}
-	api, n, err := c.at(ctx, args[0])
+	api, n, err := c.nodeAt(ctx, args[0])
 	return api, client.ActivityQuery{Node: n.ID}, err
 }
 
-func (c people) showHappened(h client.Happened) error {
+// showEntry prints one activity entry.
+func (c peopleCommands) showEntry(h client.Happened) error {
 	who := "-"
 	if h.By != nil {
 		who = h.By.Name
@@ -108,13 +110,13 @@ func (c people) showHappened(h client.Happened) error {
 	return c.show(h, "%s  %-13s  %s  %s  %s%s", timeText(h.At), h.Type, who, at, h.ID, can)
 }
 
-func (c people) activityRestore() *cobra.Command {
+func (c peopleCommands) activityRestore() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore ID [PATH]",
 		Short: "Undo an activity entry: restore an item or an older version, or move an item back",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, in, err := c.whereHappened(cmd.Context(), args[1:])
+			api, in, err := c.activityQuery(cmd.Context(), args[1:])
 			if err != nil {
 				return err
 			}

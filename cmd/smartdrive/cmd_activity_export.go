@@ -15,18 +15,20 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// activityFile is the file that an export is written to, a whole line after the other.
+// activityFile is the output file of an activity export. Only whole lines are written.
 type activityFile struct {
 	to   io.Writer
-	file *os.File // nil: the standard output
-	last string   // id of the last entry that is there
+	file *os.File // nil: standard output
+	last string   // id of the last entry in the file; empty: none
 }
 
-// lastLine is how far from its end the last line of an export begins at most.
-const lastLine = 1 << 20
+// maxLastLine bounds the length of the last line in bytes.
+const maxLastLine = 1 << 20
 
-// openActivityFile opens the file of an export to go on with it: after its last whole line. What of
-// another line follows, of a command that was killed, is cut off. No name: the standard output.
+// openActivityFile opens and locks the output file of an export, positioned after its last whole
+// line; a truncated line of a killed command is removed. An empty name means standard output. It
+// fails with errNoExport if the file is not an export, and with errTwoExports if another command
+// has locked it.
 func openActivityFile(name string, out io.Writer) (*activityFile, error) {
 	if name == "" {
 		return &activityFile{to: out}, nil
@@ -54,12 +56,13 @@ var (
 	errTwoExports = errors.New("another command is writing to it")
 )
 
+// seekEnd reads the last entry's id and truncates the file after the last whole line.
 func (a *activityFile) seekEnd() error {
 	info, err := a.file.Stat()
 	if err != nil {
 		return err
 	}
-	begin := max(0, info.Size()-lastLine)
+	begin := max(0, info.Size()-maxLastLine)
 	tail := make([]byte, info.Size()-begin)
 	if _, err := io.ReadFull(io.NewSectionReader(a.file, begin, int64(len(tail))), tail); err != nil {
 		return err
@@ -85,7 +88,7 @@ func (a *activityFile) seekEnd() error {
 	return err
 }
 
-// write copies an export, and closes the file.
+// write writes all entries, closes the file, and returns the number of entries.
 func (a *activityFile) write(all iter.Seq2[client.HappenedLine, error]) (n int, err error) {
 	for h, failed := range all {
 		if err = failed; err == nil {
@@ -105,7 +108,7 @@ func (a *activityFile) write(all iter.Seq2[client.HappenedLine, error]) (n int, 
 const exportActivityLong = `Each line is an entry as JSON, the oldest first. A connection that breaks is made again. With --output FILE the entries go to the end of the file; where
 it has some already, only those that came after its last one are fetched: run the command again whenever you like. --after ID goes on after an entry.`
 
-func (c people) activityExport() *cobra.Command {
+func (c peopleCommands) activityExport() *cobra.Command {
 	var types, after, output string
 	cmd := &cobra.Command{
 		Use:   "export [PATH]",
@@ -118,9 +121,9 @@ func (c people) activityExport() *cobra.Command {
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if after != "" && output != "" {
-				return usage(cmd, errors.New("--after says where to go on, and so does the file of --output"))
+				return usageError(cmd, errors.New("--after says where to go on, and so does the file of --output"))
 			}
-			api, in, err := c.whereHappened(cmd.Context(), args)
+			api, in, err := c.activityQuery(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -158,7 +161,7 @@ users do with files is not among it. With MySQL the last minute is not, either. 
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if after != "" && output != "" {
-				return usage(cmd, errors.New("--after says where to go on, and so does the file of --output"))
+				return usageError(cmd, errors.New("--after says where to go on, and so does the file of --output"))
 			}
 			run := func(c *connection, user string) error {
 				api, err := client.New(client.Options{BaseURL: "http://localhost", HTTPClient: c.http})
@@ -176,9 +179,9 @@ users do with files is not among it. With MySQL the last minute is not, either. 
 				return err
 			}
 			if len(args) == 0 {
-				return a.with(cmd.Context(), func(c *connection) error { return run(c, "") })
+				return a.withConnection(cmd.Context(), func(c *connection) error { return run(c, "") })
 			}
-			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error { return run(c, u.ID) })
+			return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error { return run(c, u.ID) })
 		},
 	}
 	activityExportFlags(cmd, &types, &after, &output)

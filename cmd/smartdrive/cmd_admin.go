@@ -26,7 +26,7 @@ for no password: whoever can open the socket is the administrator.
 
 To reset a lost password: smartdrive admin user set admin --password -`
 
-// adminCLI is what the admin commands share.
+// adminCLI holds the streams and flags of the admin commands.
 type adminCLI struct {
 	streams
 	json bool
@@ -41,7 +41,7 @@ func newAdminCommand() *cobra.Command {
 		Short: "Administer the installation on this machine",
 		Long:  adminLong,
 		Args:  usageArgs(cobra.NoArgs),
-		RunE:  help,
+		RunE:  showHelp,
 	}
 	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "secret-key", "config"} {
 		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
@@ -52,12 +52,13 @@ func newAdminCommand() *cobra.Command {
 	return cmd
 }
 
-// connection is an open control socket.
+// connection is an HTTP connection to the server's control socket.
 type connection struct {
-	http *http.Client
-	done func() error
+	http  *http.Client
+	close func() error
 }
 
+// config returns the server's configuration from flags and environment. An error is a usage error.
 func (a *adminCLI) config() (config.Config, error) {
 	cfg, err := config.Load(a.cfg, os.Environ(), os.ReadFile)
 	if err != nil {
@@ -66,8 +67,8 @@ func (a *adminCLI) config() (config.Config, error) {
 	return cfg, nil
 }
 
-// with opens the control socket for as long as act runs.
-func (a *adminCLI) with(ctx context.Context, act func(*connection) error) error {
+// withConnection opens the control socket, runs act, and closes the socket.
+func (a *adminCLI) withConnection(ctx context.Context, act func(*connection) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -77,16 +78,17 @@ func (a *adminCLI) with(ctx context.Context, act func(*connection) error) error 
 		return err
 	}
 	conn := new(connection)
-	if conn.http, conn.done, err = app.Reach(ctx, cfg, log); err != nil {
-		return withCode(exitFailed, err) // whatever is missing, it is not what the command asked for
+	if conn.http, conn.close, err = app.Reach(ctx, cfg, log); err != nil {
+		return withCode(exitFailed, err) // always a failure, even if err is a missing file
 	}
-	return errors.Join(act(conn), conn.done())
+	return errors.Join(act(conn), conn.close())
 }
 
-// apiPath is where the native API is on the socket.
+// apiPath is the path prefix of the native API on the control socket.
 const apiPath = "/api/v1"
 
-// call sends in (nil: no body) as JSON and decodes the answer into out (nil: there is none).
+// call sends a request with in as JSON body (nil: none) and decodes the reply into out (nil:
+// ignored).
 func (c *connection) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -124,19 +126,19 @@ func (c *connection) call(ctx context.Context, method, path string, in, out any)
 	return json.Unmarshal(raw, out)
 }
 
-// page is a list as the API gives it.
+// page is one page of a list of the API.
 type page struct {
 	Items      []json.RawMessage `json:"items"`
 	NextCursor *string           `json:"next_cursor"`
 }
 
-// all calls each for every item of a list, page after page. path has its query already.
-func (c *connection) all(ctx context.Context, path string, each func(json.RawMessage) error) error {
-	return c.some(ctx, path, 0, each)
+// eachItem calls each for every item of a list, over all pages. path must contain a query.
+func (c *connection) eachItem(ctx context.Context, path string, each func(json.RawMessage) error) error {
+	return c.eachItemUpTo(ctx, path, 0, each)
 }
 
-// some is all for no more than so many items; zero: for all of them.
-func (c *connection) some(ctx context.Context, path string, limit int, each func(json.RawMessage) error) error {
+// eachItemUpTo is eachItem for at most limit items; 0: all.
+func (c *connection) eachItemUpTo(ctx context.Context, path string, limit int, each func(json.RawMessage) error) error {
 	seen := 0
 	for next := path; ; {
 		var p page
@@ -158,7 +160,7 @@ func (c *connection) some(ctx context.Context, path string, limit int, each func
 	}
 }
 
-// show writes one result: the JSON as it came, or a line made of it.
+// show writes one result: the JSON as received with --json, otherwise the line made of it.
 func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
 	if a.json {
 		_, err := fmt.Fprintf(a.out, "%s\n", raw)
@@ -171,8 +173,8 @@ func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
 	return printVisible(a.out, "%s\n", line(v))
 }
 
-// done says in words that something was done; as JSON, what was.
-func (a *adminCLI) done(v any, line string, args ...any) error {
+// printDone reports a success: v with --json, otherwise the formatted line.
+func (a *adminCLI) printDone(v any, line string, args ...any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -39,16 +39,16 @@ made all the same, the command names them and exits with 7. Files that DIR has f
 			} else if cfg.Mode() != config.Embedded {
 				return app.ErrServerDatabase
 			}
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var out backup.Result
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteBackup, in, &out); err != nil {
 					return err
 				}
-				if err := a.done(out, "backed up to %s: %d files linked, %d copied (%s)",
+				if err := a.printDone(out, "backed up to %s: %d files linked, %d copied (%s)",
 					dir, out.Moved.Linked, out.Moved.Copied, sizeText(int64(out.Moved.Bytes))); err != nil {
 					return err
 				}
-				return unsound("the installation", out.Missing, out.Damaged)
+				return contentError("the installation", out.Missing, out.Damaged)
 			})
 		},
 	}
@@ -57,21 +57,21 @@ made all the same, the command names them and exits with 7. Files that DIR has f
 	return cmd
 }
 
-// mostNamed is how many files an error names; the result in JSON has them all.
-const mostNamed = 10
+// maxNamed is how many files an error message names. The JSON result names all of them.
+const maxNamed = 10
 
-// unsound tells that contents are missing or damaged, though the rest is done.
-func unsound(where string, missing, damaged []string) error {
+// contentError returns an error that names missing and damaged contents, nil if there are none.
+func contentError(where string, missing, damaged []string) error {
 	if len(missing)+len(damaged) == 0 {
 		return nil
 	}
 	names := slices.Concat(missing, damaged)
 	more := ""
-	if len(names) > mostNamed {
-		more = fmt.Sprintf(" and %d more", len(names)-mostNamed)
+	if len(names) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 	}
-	return withCode(exitSome, fmt.Errorf(`%s lacks %d contents and has %d damaged ones: %s%s; "smartdrive admin fsck --deep" names the files of people that they belong to`,
-		where, len(missing), len(damaged), strings.Join(names[:min(mostNamed, len(names))], ", "), more))
+	return withCode(exitPartial, fmt.Errorf(`%s lacks %d contents and has %d damaged ones: %s%s; "smartdrive admin fsck --deep" names the files of people that they belong to`,
+		where, len(missing), len(damaged), strings.Join(names[:min(maxNamed, len(names))], ", "), more))
 }
 
 const restoreLong = `Restore the backup in DIR to the data directory; the server must not be running. A data directory that is not empty is refused.
@@ -110,16 +110,16 @@ func (a *adminCLI) restoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.done(map[string]int64{"uploads": uploads}, "accepted the database; %d open uploads ended", uploads)
+			return a.printDone(map[string]int64{"uploads": uploads}, "accepted the database; %d open uploads ended", uploads)
 		}
 		out, err := app.Restore(cmd.Context(), cfg, args[0], force, log)
 		if err != nil {
 			return err
 		}
-		if err := a.done(out, "restored to %s; %d open uploads ended", cfg.Data, out.Uploads); err != nil {
+		if err := a.printDone(out, "restored to %s; %d open uploads ended", cfg.Data, out.Uploads); err != nil {
 			return err
 		}
-		return unsound("the restored installation", out.Missing, out.Damaged)
+		return contentError("the restored installation", out.Missing, out.Damaged)
 	}
 	return cmd
 }

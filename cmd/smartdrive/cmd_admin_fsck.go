@@ -25,7 +25,7 @@ func (a *adminCLI) fsckCommand() *cobra.Command {
 		Example: "  smartdrive admin fsck\n  smartdrive admin fsck --repair --deep",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				if purge {
 					return a.purge(cmd, c)
 				}
@@ -75,7 +75,7 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 		fmt.Fprintf(a.out, "%d leftovers of processes that died, %s: %s\n", n, sizeText(int64(out.Leftovers.Bytes)), then)
 	}
 	k := out.Checked
-	return a.done(out, "%d findings, %d repaired; looked at %d accounts, %d nodes, %d blobs, %d uploads, %d files; %s in quarantine",
+	return a.printDone(out, "%d findings, %d repaired; looked at %d accounts, %d nodes, %d blobs, %d uploads, %d files; %s in quarantine",
 		out.Total, out.Repaired, k.Accounts, k.Nodes, k.Blobs, k.Uploads, k.Files, sizeText(int64(out.Quarantine.Bytes)))
 }
 
@@ -84,5 +84,5 @@ func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
 	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {
 		return err
 	}
-	return a.done(gone, "%d things deleted from the quarantine, %s", gone.Count, sizeText(int64(gone.Bytes)))
+	return a.printDone(gone, "%d things deleted from the quarantine, %s", gone.Count, sizeText(int64(gone.Bytes)))
 }

@@ -14,10 +14,10 @@ import (
 	"smartdrive/client"
 )
 
-// lookEvery is how often a command that waits looks how far a handover is.
-const lookEvery = time.Second
+// handoverPoll is the polling interval of a command that waits for a handover.
+const handoverPoll = time.Second
 
-// handoverFlags say what becomes of the files of a user who leaves.
+// handoverFlags are the flags of "admin user handover".
 type handoverFlags struct {
 	to, space, folder string
 	wait, remove      bool
@@ -44,9 +44,9 @@ deletes the user then.`,
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "wait for the end, and delete the user then")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.to != "" && f.space != "" {
-			return usage(cmd, errors.New("--to and --to-space: one of them"))
+			return usageError(cmd, errors.New("--to and --to-space: one of them"))
 		}
-		return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+		return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 			return a.handOver(cmd.Context(), c, u, f)
 		})
 	}
@@ -80,10 +80,10 @@ func (a *adminCLI) handOver(ctx context.Context, c *connection, u client.User, f
 	if err := c.call(ctx, http.MethodDelete, userPath(u), nil, nil); err != nil {
 		return err
 	}
-	return a.done(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
+	return a.printDone(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
 }
 
-// receiver finds out who is meant.
+// receiver looks up the receiving user or space.
 func (f *handoverFlags) receiver(ctx context.Context, c *connection) (client.NewHandover, error) {
 	in := client.NewHandover{Folder: f.folder}
 	if f.to != "" {
@@ -98,7 +98,7 @@ func (f *handoverFlags) receiver(ctx context.Context, c *connection) (client.New
 		return in, nil
 	}
 	name := strings.TrimPrefix(f.space, "//")
-	err := c.all(ctx, apiPath+"/admin/spaces", func(raw json.RawMessage) error {
+	err := c.eachItem(ctx, apiPath+"/admin/spaces", func(raw json.RawMessage) error {
 		var s client.Space
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return err
@@ -114,9 +114,9 @@ func (f *handoverFlags) receiver(ctx context.Context, c *connection) (client.New
 	return in, err
 }
 
-// awaitHandover looks until it has ended.
+// awaitHandover polls a handover until it has ended.
 func (a *adminCLI) awaitHandover(ctx context.Context, c *connection, u client.User, raw json.RawMessage) (json.RawMessage, error) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(handoverPoll)
 	defer tick.Stop()
 	said := ""
 	for {

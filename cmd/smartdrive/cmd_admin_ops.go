@@ -25,16 +25,16 @@ func (a *adminCLI) uploadsCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := func(c *connection, path string) error {
-				return c.all(cmd.Context(), path, func(raw json.RawMessage) error {
+				return c.eachItem(cmd.Context(), path, func(raw json.RawMessage) error {
 					return show(a, raw, func(u client.Upload) string {
 						return fmt.Sprintf("%s  %-8s until %s  %s", u.ID, u.State, timeText(u.ExpiresAt), u.Path)
 					})
 				})
 			}
 			if user == "" {
-				return a.with(cmd.Context(), func(c *connection) error { return list(c, apiPath+"/admin/uploads") })
+				return a.withConnection(cmd.Context(), func(c *connection) error { return list(c, apiPath+"/admin/uploads") })
 			}
-			return a.onUser(cmd.Context(), user, func(c *connection, u client.User) error {
+			return a.withUser(cmd.Context(), user, func(c *connection, u client.User) error {
 				return list(c, withQuery(apiPath+"/admin/uploads", "account", u.AccountID))
 			})
 		},
@@ -53,14 +53,14 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (user == "") == !all {
-				return usage(cmd, errors.New("give either --user or --all"))
+				return usageError(cmd, errors.New("give either --user or --all"))
 			}
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var out app.ResetAnswer
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteReset, app.ResetRequest{User: user}, &out); err != nil {
 					return err
 				}
-				return a.done(out, "%d uploads given up", out.Reclaimed)
+				return a.printDone(out, "%d uploads given up", out.Reclaimed)
 			})
 		},
 	}
@@ -70,14 +70,14 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 }
 
 func (a *adminCLI) timersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks", Args: usageArgs(cobra.NoArgs), RunE: help}
+	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks", Args: usageArgs(cobra.NoArgs), RunE: showHelp}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show one timer: its purpose, its due time, and its trace after it has fired",
 		Example: "  smartdrive admin timers show park/0198c0de-0000-7000-8000-000000000000",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/timers/"+args[0], nil, &raw); err != nil {
 					return err
@@ -89,7 +89,7 @@ func (a *adminCLI) timersCommand() *cobra.Command {
 	return cmd
 }
 
-// timerText shows what the queue knows of a timer, and then its way, a step in a line.
+// timerText formats a timer and its trace, one step per line.
 func timerText(raw json.RawMessage) string {
 	var way struct {
 		Pending bool
@@ -126,7 +126,7 @@ func timerText(raw json.RawMessage) string {
 	return strings.Join(lines, "\n")
 }
 
-// finding is what the auditor says.
+// finding is an inconsistency reported by an audit.
 type finding struct {
 	Invariant string `json:"invariant"`
 	Subject   string `json:"subject"`
@@ -149,8 +149,8 @@ func (a *adminCLI) auditCommand() *cobra.Command {
 		Short: "List audit findings, the newest first",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
-				return c.all(cmd.Context(), apiPath+"/admin/findings", func(raw json.RawMessage) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
+				return c.eachItem(cmd.Context(), apiPath+"/admin/findings", func(raw json.RawMessage) error {
 					return show(a, raw, finding.String)
 				})
 			})
@@ -160,11 +160,11 @@ func (a *adminCLI) auditCommand() *cobra.Command {
 
 func (a *adminCLI) dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them", Args: usageArgs(cobra.NoArgs), RunE: help,
+		Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them", Args: usageArgs(cobra.NoArgs), RunE: showHelp,
 	}
 	cmd.AddCommand(
 		a.letterCommand("ls", "List dead letters", cobra.NoArgs, func(cmd *cobra.Command, c *connection, _ string) error {
-			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error { return show(a, raw, deadLetter.String) })
+			return c.eachItem(cmd.Context(), lettersPath, func(raw json.RawMessage) error { return show(a, raw, deadLetter.String) })
 		}),
 		a.letterCommand("show ID", "Show one dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
 			var raw json.RawMessage
@@ -184,7 +184,7 @@ func (a *adminCLI) dlqCommand() *cobra.Command {
 // deadLetter is a message whose handler failed for good.
 type deadLetter struct {
 	ID       string          `json:"id"`
-	Consumer string          `json:"consumer"` // failed, and gets the message when it is replayed
+	Consumer string          `json:"consumer"` // the failed consumer, which gets a replayed message
 	Topic    string          `json:"topic"`
 	Failures int             `json:"failures"`
 	Code     string          `json:"code"`
@@ -202,25 +202,25 @@ func (d deadLetter) full() string { return d.String() + "\n" + string(d.Event) }
 // replayPage is how many dead letters one request replays.
 const replayPage = 1000
 
-// letterFilter chooses dead letters; an empty member matches all.
-type letterFilter struct{ code, consumer string }
+// deadLetterFilter selects dead letters. Empty fields match all.
+type deadLetterFilter struct{ code, consumer string }
 
-func (f letterFilter) matches(d deadLetter) bool {
+func (f deadLetterFilter) matches(d deadLetter) bool {
 	return (f.code == "" || d.Code == f.code) && (f.consumer == "" || d.Consumer == f.consumer)
 }
 
 func (a *adminCLI) replayCommand() *cobra.Command {
-	var filter letterFilter
+	var filter deadLetterFilter
 	cmd := &cobra.Command{
 		Use:     "replay [ID...]",
 		Short:   "Pass dead letters to their handlers again",
 		Long:    "Pass dead letters to their handlers again: those with these ids, or all that failed for one reason or at one consumer.",
 		Example: "  smartdrive admin dlq replay 17 18\n  smartdrive admin dlq replay --reason unavailable --consumer ingest",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if (len(ids) == 0) == (filter == letterFilter{}) {
-				return usage(cmd, errors.New("give either ids, or --reason or --consumer"))
+			if (len(ids) == 0) == (filter == deadLetterFilter{}) {
+				return usageError(cmd, errors.New("give either ids, or --reason or --consumer"))
 			}
-			return a.with(cmd.Context(), func(c *connection) error { return a.replay(cmd, c, ids, filter) })
+			return a.withConnection(cmd.Context(), func(c *connection) error { return a.replay(cmd, c, ids, filter) })
 		},
 	}
 	cmd.Flags().StringVar(&filter.code, "reason", "", "all with this code, as \"dlq ls\" shows it")
@@ -228,11 +228,11 @@ func (a *adminCLI) replayCommand() *cobra.Command {
 	return cmd
 }
 
-// replay lists the letters that the filter chooses before it replays the first, so that one that
-// fails again meanwhile is not replayed for ever.
-func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filter letterFilter) error {
+// replay replays the given or selected dead letters. It lists them all first, so that a letter that
+// fails again is not replayed forever.
+func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filter deadLetterFilter) error {
 	if len(ids) == 0 {
-		err := c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
+		err := c.eachItem(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
 			var d deadLetter
 			if err := json.Unmarshal(raw, &d); err != nil {
 				return err
@@ -261,7 +261,7 @@ func (a *adminCLI) replay(cmd *cobra.Command, c *connection, ids []string, filte
 	if len(ids) == 1 && sum.Replayed == 0 {
 		return withCode(exitNotFound, fmt.Errorf("there is no dead letter %s", ids[0]))
 	}
-	return a.done(sum, "%d of %d dead letters replayed", sum.Replayed, sum.Asked)
+	return a.printDone(sum, "%d of %d dead letters replayed", sum.Replayed, sum.Asked)
 }
 
 const lettersPath = apiPath + "/admin/dead-letters"
@@ -276,7 +276,7 @@ func (a *adminCLI) letterCommand(use, short string, args cobra.PositionalArgs,
 			if len(args) > 0 {
 				path += "/" + url.PathEscape(args[0])
 			}
-			return a.with(cmd.Context(), func(c *connection) error { return act(cmd, c, path) })
+			return a.withConnection(cmd.Context(), func(c *connection) error { return act(cmd, c, path) })
 		},
 	}
 }

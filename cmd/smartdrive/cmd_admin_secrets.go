@@ -13,7 +13,7 @@ func (a *adminCLI) secretsCommand() *cobra.Command {
 		Use:   "secrets",
 		Short: "Manage the secrets that links are signed with",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE:  help,
+		RunE:  showHelp,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "rotate",
@@ -25,12 +25,12 @@ encrypted with a new secret. Every link is read once; other instances follow wit
 Do this if somebody may have seen the database and its key, or a database of an older version.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var out app.RotateAnswer
 				if err := c.call(cmd.Context(), http.MethodPost, app.RouteRotate, app.RotateRequest{}, &out); err != nil {
 					return err
 				}
-				return a.done(out, "a new secret; all signed links are void")
+				return a.printDone(out, "a new secret; all signed links are void")
 			})
 		},
 	})

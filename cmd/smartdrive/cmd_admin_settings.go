@@ -21,7 +21,7 @@ func (a *adminCLI) settingsCommand() *cobra.Command {
 		Example: "  smartdrive admin settings\n  smartdrive admin settings set default-quota 50GiB\n  smartdrive admin settings reset default-quota",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var all struct{ Items []json.RawMessage }
 				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/settings", nil, &all); err != nil {
 					return err
@@ -57,7 +57,7 @@ func (a *adminCLI) settingsCommand() *cobra.Command {
 }
 
 func (a *adminCLI) changeSetting(ctx context.Context, method, name string, in any) error {
-	return a.with(ctx, func(c *connection) error {
+	return a.withConnection(ctx, func(c *connection) error {
 		var one json.RawMessage
 		if err := c.call(ctx, method, apiPath+"/admin/settings/"+url.PathEscape(name), in, &one); err != nil {
 			return err

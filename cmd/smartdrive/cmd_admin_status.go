@@ -22,7 +22,7 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 		Short: "Show instances, leases, pending timers, and consumers that are behind",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/status", nil, &raw); err != nil {
 					return err
@@ -33,7 +33,7 @@ func (a *adminCLI) statusCommand() *cobra.Command {
 	}
 }
 
-// statusText is the status for people, a line for each thing.
+// statusText formats the server's status, one line per topic.
 func statusText(s rest.Status) string {
 	lines := []string{fmt.Sprintf("installation %s, %s", s.Installation, s.Mode)}
 	if s.Restored {
@@ -83,7 +83,7 @@ func (a *adminCLI) growthCommand() *cobra.Command {
 		Example: "  smartdrive admin growth --days 365",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var growth struct{ Days []json.RawMessage }
 				if err := c.call(cmd.Context(), http.MethodGet, withQuery(apiPath+"/admin/growth", "days", strconv.Itoa(days)), nil, &growth); err != nil {
 					return err

@@ -20,13 +20,13 @@ import (
 
 func (a *adminCLI) userCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "user", Short: "Manage users and transfer their files", Args: usageArgs(cobra.NoArgs), RunE: help,
+		Use: "user", Short: "Manage users and transfer their files", Args: usageArgs(cobra.NoArgs), RunE: showHelp,
 	}
 	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userDisconnect(), a.userRm(), a.userLs(), a.userActivity())
 	return cmd
 }
 
-// userFlags are the settings of a user.
+// userFlags are the flags that set properties of a user.
 type userFlags struct {
 	password, quota, state string
 	mustChange             bool
@@ -38,7 +38,7 @@ func (f *userFlags) add(cmd *cobra.Command, passwordHelp string) {
 	cmd.Flags().BoolVar(&f.mustChange, "must-change", false, "whoever logs in with the password has to set another one first")
 }
 
-// body is what of the flags was given, as the API takes it.
+// body returns the flags that were given as a request body.
 func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error) {
 	body := map[string]any{}
 	switch {
@@ -47,7 +47,7 @@ func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error
 	case f.quota != "":
 		size, err := drive.ParseByteSize(f.quota)
 		if err != nil {
-			return nil, usage(cmd, fmt.Errorf("--quota: %w", err))
+			return nil, usageError(cmd, fmt.Errorf("--quota: %w", err))
 		}
 		body["total"] = size
 	}
@@ -67,8 +67,8 @@ func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error
 	return body, nil
 }
 
-// readPassword returns the flag's value; "-" asks for it, or reads a line when standard input is no
-// terminal.
+// readPassword returns the value of a password flag. For "-" it prompts on a terminal, or reads a
+// line of standard input.
 func (a *adminCLI) readPassword(flag string) (string, error) {
 	if flag != "-" {
 		return flag, nil
@@ -105,7 +105,7 @@ func (a *adminCLI) userAdd() *cobra.Command {
 			return err
 		}
 		body["name"], body["admin"] = args[0], admin
-		return a.with(cmd.Context(), func(c *connection) error {
+		return a.withConnection(cmd.Context(), func(c *connection) error {
 			var made json.RawMessage
 			if err := c.call(cmd.Context(), http.MethodPost, apiPath+"/admin/users", body, &made); err != nil {
 				return err
@@ -129,12 +129,12 @@ func (a *adminCLI) userSet() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		body, err := f.body(a, cmd)
 		if err == nil && len(body) == 0 {
-			err = usage(cmd, errors.New("nothing to change: give --password, --quota or --state"))
+			err = usageError(cmd, errors.New("nothing to change: give --password, --quota or --state"))
 		}
 		if err != nil {
 			return err
 		}
-		return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+		return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 			var changed json.RawMessage
 			if err := c.call(cmd.Context(), http.MethodPatch, userPath(u), body, &changed); err != nil {
 				return err
@@ -151,11 +151,11 @@ func (a *adminCLI) userRm() *cobra.Command {
 		Short: "Delete a user; their files are purged after 30 days",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+			return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 				if err := c.call(cmd.Context(), http.MethodDelete, userPath(u), nil, nil); err != nil {
 					return err
 				}
-				return a.done(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
+				return a.printDone(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
 			})
 		},
 	}
@@ -169,11 +169,11 @@ func (a *adminCLI) userDisconnect() *cobra.Command {
 (smartdrive admin user set). Where whoever comes gets a user, the person gets a new one when they come again.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+			return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 				if err := c.call(cmd.Context(), http.MethodDelete, userPath(u)+"/sign-on", nil, nil); err != nil {
 					return err
 				}
-				return a.done(map[string]string{"disconnected": u.ID}, "disconnected %s", u.Name)
+				return a.printDone(map[string]string{"disconnected": u.ID}, "disconnected %s", u.Name)
 			})
 		},
 	}
@@ -185,8 +185,8 @@ func (a *adminCLI) userLs() *cobra.Command {
 		Short: "List users",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
-				return c.all(cmd.Context(), apiPath+"/admin/users", func(raw json.RawMessage) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
+				return c.eachItem(cmd.Context(), apiPath+"/admin/users", func(raw json.RawMessage) error {
 					return show(a, raw, func(u client.User) string {
 						return fmt.Sprintf("%-20s %-9s %-6s quota %s, %s", u.Name, u.State, role(u), totalText(u.Total), lastLogin(u))
 					})
@@ -206,12 +206,12 @@ server that the user has changed, the newest first. Failed logins of an hour are
 		Example: "  smartdrive admin user activity wang --type login.failed",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+			return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 				path := userPath(u) + "/activity"
 				if types != "" {
 					path = withQuery(path, "type", types)
 				}
-				return c.some(cmd.Context(), path, limit, func(raw json.RawMessage) error { return show(a, raw, accountLine) })
+				return c.eachItemUpTo(cmd.Context(), path, limit, func(raw json.RawMessage) error { return show(a, raw, accountLine) })
 			})
 		},
 	}
@@ -220,13 +220,13 @@ server that the user has changed, the newest first. Failed logins of an hour are
 	return cmd
 }
 
-// accountLine tells what happened to an account.
+// accountLine formats an activity entry about an account.
 func accountLine(h client.Happened) string {
 	var d struct {
 		Times int      `json:"times"`
 		From  []string `json:"from"`
 	}
-	_ = json.Unmarshal(h.Data, &d) //nolint:errcheck // another version's: it is left out
+	_ = json.Unmarshal(h.Data, &d) //nolint:errcheck // data of another version is left out
 	who, from := "-", h.Address
 	if h.By != nil {
 		who = h.By.Name
@@ -273,7 +273,7 @@ func (a *adminCLI) ledgerCommand() *cobra.Command {
 		Short: "Show the ledger of a user: finished, unfinished and reserved bytes, and deleted bytes still on disk",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+			return a.withUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
 				var ledger json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodGet, userPath(u)+"/ledger", nil, &ledger); err != nil {
 					return err
@@ -287,9 +287,9 @@ func (a *adminCLI) ledgerCommand() *cobra.Command {
 	}
 }
 
-// onUser finds a user by name.
-func (a *adminCLI) onUser(ctx context.Context, name string, act func(*connection, client.User) error) error {
-	return a.with(ctx, func(c *connection) error {
+// withUser looks up a user by name and calls act.
+func (a *adminCLI) withUser(ctx context.Context, name string, act func(*connection, client.User) error) error {
+	return a.withConnection(ctx, func(c *connection) error {
 		var found struct {
 			Items []client.User `json:"items"`
 		}

@@ -12,6 +12,7 @@ import (
 	"smartdrive/client/agent"
 )
 
+// agentFlags are the flags of the agent command.
 type agentFlags struct {
 	opt     agent.Options
 	maxSize string
@@ -48,23 +49,23 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	flags.BoolVar(&f.once, "once", false, "send what is there and exit, for cron")
 	flags.DurationVar(&f.opt.Outcomes, "outcomes", 5*time.Minute, "with --once: how long to wait for what became of the documents; 0: not at all")
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
-	c.join(cmd, c.agentStatus(), newAgentBucketCommand(c))
+	c.addCommands(cmd, c.agentStatus(), newAgentBucketCommand(c))
 	return cmd
 }
 
-// agentGiveUp is how long a single call of the agent goes on trying: short, for it is the agent
-// that waits and tells of it.
-const agentGiveUp = 3 * time.Second
+// agentRetryFor is how long a single call of the agent retries; short, because the agent itself
+// waits and reports.
+const agentRetryFor = 3 * time.Second
 
 func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
 	if f.opt.Dir == "" {
-		return usage(cmd, errors.New("--watch DIR is missing"))
+		return usageError(cmd, errors.New("--watch DIR is missing"))
 	}
 	if f.opt.MaxSize, err = parseSize(f.maxSize); err != nil {
-		return usage(cmd, fmt.Errorf("--max-size: %w", err))
+		return usageError(cmd, fmt.Errorf("--max-size: %w", err))
 	}
 	if err := f.opt.Check(); err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
 	switch f.format {
 	case "text":
@@ -72,10 +73,10 @@ func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
 	case "json":
 		f.opt.Log = slog.New(slog.NewJSONHandler(c.err, nil))
 	default:
-		return usage(cmd, fmt.Errorf("--log-format: %q is neither text nor json", f.format))
+		return usageError(cmd, fmt.Errorf("--log-format: %q is neither text nor json", f.format))
 	}
-	c.giveUp = agentGiveUp
-	c.waiting.Store(true) // the agent says itself what it waits for
+	c.retryFor = agentRetryFor
+	c.retryNoticed.Store(true) // the agent reports retries itself
 	if f.opt.Client, err = c.connect(); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
 		err = errors.Join(err, c.showAgent(s))
 	}
 	if errors.Is(err, agent.ErrSome) || errors.Is(err, agent.ErrRejected) || errors.Is(err, agent.ErrUnknown) {
-		return withCode(exitSome, err)
+		return withCode(exitPartial, err)
 	}
 	return err
 }
@@ -124,7 +125,7 @@ progress, files are not taken or are in failed/, or the server has not accepted 
 			if err != nil {
 				return err
 			}
-			askOutcomes(cmd.Context(), c, &s)
+			loadVerdicts(cmd.Context(), c, &s)
 			if err := c.showAgent(s); err != nil {
 				return err
 			}
@@ -138,20 +139,21 @@ progress, files are not taken or are in failed/, or the server has not accepted 
 	return cmd
 }
 
+// errAgent reports that an agent needs a person.
 var errAgent = errors.New("the agent needs somebody to look at it")
 
-// askOutcomes completes a status where it can: the user may have no login here, or be offline.
-func askOutcomes(ctx context.Context, c *cli, s *agent.Status) {
-	c.giveUp = agentGiveUp
-	c.waiting.Store(true) // what it waits for is of no use to whoever asks
+// loadVerdicts adds verdicts from the server to a status if the user is logged in and online.
+func loadVerdicts(ctx context.Context, c *cli, s *agent.Status) {
+	c.retryFor = agentRetryFor
+	c.retryNoticed.Store(true) // do not report retries
 	api, err := c.connect()
 	if err != nil || api.BaseURL() != s.Server {
 		return
 	}
-	_ = s.Ask(ctx, api) // what is not known stays open
+	_ = s.Ask(ctx, api) // unknown verdicts stay open
 }
 
-// concerns says what needs somebody.
+// concerns prints what needs a person and returns errAgent if there is anything.
 func concerns(c *cli, s agent.Status) error {
 	all := s.Concerns()
 	if len(all) == 0 {
@@ -162,15 +164,15 @@ func concerns(c *cli, s agent.Status) error {
 			return err
 		}
 	}
-	return withCode(exitSome, errAgent)
+	return withCode(exitPartial, errAgent)
 }
 
 func (c *cli) showAgent(s agent.Status) error {
 	if c.json {
-		return c.object(s)
+		return c.writeJSON(s)
 	}
 	line := func(name, format string, args ...any) {
-		_ = printVisible(c.out, "%-13s %s\n", name, fmt.Sprintf(format, args...)) // what follows fails, too
+		_ = printVisible(c.out, "%-13s %s\n", name, fmt.Sprintf(format, args...)) // a write error recurs in the next line
 	}
 	line("directory", "%s", s.Dir)
 	if s.To != "" {
@@ -205,11 +207,11 @@ func (c *cli) showAgent(s agent.Status) error {
 	return c.showEnded(s.Bundles)
 }
 
-// mostShown is how many ended bundles a person sees; --json has all that are remembered.
-const mostShown = 10
+// maxShown is how many ended bundles are printed; --json prints all.
+const maxShown = 10
 
 func (c *cli) showEnded(all []agent.Ended) error {
-	for _, e := range all[:min(len(all), mostShown)] {
+	for _, e := range all[:min(len(all), maxShown)] {
 		text := fmt.Sprintf("%s  %-8s  %s  %d files, %d documents, %s", timeText(e.At), e.Outcome, e.ID, e.Files, e.Documents, sizeText(e.Size))
 		if e.Reason != "" {
 			text += "; " + e.Reason

@@ -34,13 +34,13 @@ delays a bundle until the next listing. The key can also come from AWS_ACCESS_KE
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := config.ParseS3(args[0], os.Environ())
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			opt := bucket.Options{Bucket: *at, Every: every, Log: slog.New(slog.NewTextHandler(c.err, nil))}
 			if events != "" {
 				hosts, topic, ok := strings.Cut(events, "/")
 				if !ok || hosts == "" || topic == "" {
-					return usage(cmd, errors.New("--events: write it as HOST:PORT[,HOST:PORT]/TOPIC"))
+					return usageError(cmd, errors.New("--events: write it as HOST:PORT[,HOST:PORT]/TOPIC"))
 				}
 				opt.Brokers, opt.Topic = strings.Split(hosts, ","), topic
 			}
@@ -59,7 +59,7 @@ delays a bundle until the next listing. The key can also come from AWS_ACCESS_KE
 				err = c.show(counts, "%d forwarded, %d waiting for members, %d failed", counts.Forwarded, counts.Waiting, counts.Failed)
 			}
 			if err == nil && counts.Failed > 0 {
-				err = withCode(exitSome, fmt.Errorf("%d bundles could not be forwarded", counts.Failed))
+				err = withCode(exitPartial, fmt.Errorf("%d bundles could not be forwarded", counts.Failed))
 			}
 			return err
 		},

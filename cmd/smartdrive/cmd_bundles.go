@@ -20,18 +20,18 @@ func newBundlesCommand(c *cli) *cobra.Command {
 		Long: `List and show the bundles of documents that others sent into /intake, and the result for each document. A rejected bundle can be
 tried again when the cause is gone.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
 	b := bundleCommands{c}
-	c.join(cmd, b.ls(), b.show(), b.retry(), b.rejected(), b.accept(), b.strays())
+	c.addCommands(cmd, b.ls(), b.show(), b.retry(), b.rejected(), b.accept(), b.strays())
 	return cmd
 }
 
-// bundleCommands are those of bundles.
+// bundleCommands are the commands about bundles.
 type bundleCommands struct{ *cli }
 
-// given returns the flags that are not empty, under their names in the API.
-func given(flags map[string]*string) url.Values {
+// nonEmptyFlags returns the flags that are not empty as query parameters.
+func nonEmptyFlags(flags map[string]*string) url.Values {
 	query := url.Values{}
 	for name, value := range flags {
 		if *value != "" {
@@ -66,8 +66,8 @@ func (c bundleCommands) ls() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List bundles, the newest first", Args: cobra.NoArgs,
 		Example: `  smartdrive bundles ls --state rejected`,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
-			for b, err := range api.AllBundles(ctx, given(map[string]*string{"source": &source, "state": &state})) {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			for b, err := range api.AllBundles(ctx, nonEmptyFlags(map[string]*string{"source": &source, "state": &state})) {
 				if err == nil {
 					err = c.showBundle(b, b)
 				}
@@ -87,7 +87,7 @@ func (c bundleCommands) show() *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a bundle, its members, and what was not accepted", Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			b, err := api.Bundle(ctx, args[0])
 			if err != nil {
 				return err
@@ -97,7 +97,7 @@ func (c bundleCommands) show() *cobra.Command {
 			}
 			for _, m := range b.Members {
 				if c.json {
-					break // they are in the object
+					break // the JSON object contains them
 				}
 				if err := c.cli.show(m, "  %-8s  %s  %d bytes, %d documents  %s", m.State, m.Name, m.Size, m.Documents, m.Reason); err != nil {
 					return err
@@ -143,7 +143,7 @@ func findingText(f client.Finding) string {
 	}
 	if f.Place != "" {
 		text += "\n        " + f.Place
-		if f.Line > 0 { // where there is no place, the text says the line
+		if f.Line > 0 { // without a place, print the line
 			text += fmt.Sprintf(", line %d", f.Line)
 		}
 	}
@@ -159,16 +159,16 @@ func (c bundleCommands) rejected() *cobra.Command {
   smartdrive bundles rejected --reason invalid --lang de --format csv > rejected.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "" && format != "csv" {
-				return usage(cmd, errors.New("--format is csv"))
+				return usageError(cmd, errors.New("--format is csv"))
 			}
 			api, err := c.connect()
 			if err != nil {
 				return err
 			}
 			if format != "" {
-				return api.WriteRejections(cmd.Context(), c.out, given(flags))
+				return api.WriteRejections(cmd.Context(), c.out, nonEmptyFlags(flags))
 			}
-			return showAll(api.AllRejections(cmd.Context(), given(flags)), func(r client.Rejection) error {
+			return showAll(api.AllRejections(cmd.Context(), nonEmptyFlags(flags)), func(r client.Rejection) error {
 				if c.json {
 					return c.cli.show(r, "")
 				}
@@ -195,7 +195,7 @@ func (c bundleCommands) accept() *cobra.Command {
 		Example: `  smartdrive bundles accept 01a1fde0-0684-7632-9c57-826c40f6dcdf 1.3 --reason "the seller was asked"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usage(cmd, errors.New("--reason is missing"))
+				return usageError(cmd, errors.New("--reason is missing"))
 			}
 			api, err := c.connect()
 			if err != nil {
@@ -212,7 +212,7 @@ func (c bundleCommands) accept() *cobra.Command {
 	return cmd
 }
 
-// strayAdvice says what each stray is, and what to do.
+// strayAdvice maps the reason of a stray to an explanation and advice.
 var strayAdvice = map[string]string{
 	"loose-file":  "a file outside of a bundle's folder: send it with \"smartdrive agent\", or let the source take in files without a manifest",
 	"no-manifest": "a folder without meta.json: send meta.json last, or let the source take in files without a manifest",
@@ -224,7 +224,7 @@ var strayAdvice = map[string]string{
 func (c bundleCommands) strays() *cobra.Command {
 	return &cobra.Command{
 		Use: "strays", Short: "List files below /intake that are not processed, and what to do", Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllStrays(ctx), func(s client.Stray) error {
 				return c.cli.show(s, "%s  files: %d, changed %s\n      %s", s.Path, s.Files, s.ChangedAt.Local().Format("2006-01-02 15:04"), cmp.Or(strayAdvice[s.Reason], s.Reason))
 			})
@@ -235,7 +235,7 @@ func (c bundleCommands) strays() *cobra.Command {
 func (c bundleCommands) retry() *cobra.Command {
 	return &cobra.Command{
 		Use: "retry ID...", Short: "Try rejected bundles again", Args: cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				b, err := api.RetryBundle(ctx, arg)
 				if err != nil {

@@ -16,15 +16,15 @@ func newCollectCommand(c *cli) *cobra.Command {
 		Short: "Create links for uploading files into a folder",
 		Long:  "Create, list and delete links by which anybody can send files into a folder. The files count towards your quota; senders do not see\nwhat is in the folder.",
 		Args:  cobra.NoArgs,
-		RunE:  help,
+		RunE:  showHelp,
 	}
-	c.join(cmd, c.collectCreate(), c.collectLs(), c.collectRm())
+	c.addCommands(cmd, c.collectCreate(), c.collectLs(), c.collectRm())
 	return cmd
 }
 
 func (c *cli) collectCreate() *cobra.Command {
 	var in client.NewCollect
-	var expires days
+	var expires durationFlag
 	var most, file string
 	cmd := &cobra.Command{
 		Use:               "create FOLDER",
@@ -39,7 +39,7 @@ func (c *cli) collectCreate() *cobra.Command {
 			if in.MaxFile, err = bytesFlag(cmd, "max-file", file); err != nil {
 				return err
 			}
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (c *cli) collectCreate() *cobra.Command {
 	return cmd
 }
 
-// bytesFlag reads a flag that is a size; empty is 0.
+// bytesFlag parses a flag that is a size in bytes; "" is 0.
 func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -69,9 +69,9 @@ func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
 	size, err := drive.ParseByteSize(text)
 	switch {
 	case err != nil:
-		return 0, usage(cmd, fmt.Errorf("--%s: %w", name, err))
-	case size == 0: // the API would take it for no limit
-		return 0, usage(cmd, fmt.Errorf("--%s: at least 1B", name))
+		return 0, usageError(cmd, fmt.Errorf("--%s: %w", name, err))
+	case size == 0: // the API treats 0 as no limit
+		return 0, usageError(cmd, fmt.Errorf("--%s: at least 1B", name))
 	}
 	return int64(size), nil
 }
@@ -81,7 +81,7 @@ func (c *cli) collectLs() *cobra.Command {
 		Use:   "ls",
 		Short: "List links and how much was received through them",
 		Args:  cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllCollects(ctx), func(l client.Collect) error {
 				return c.show(l, "%s  %-7s  %s  %d files, %s  %s%s", l.ID, l.State, l.Title, l.Files, sizeText(l.Received), l.URL, ending(l.ExpiresAt))
 			})
@@ -94,9 +94,9 @@ func (c *cli) collectRm() *cobra.Command {
 		Use:   "rm LINK...",
 		Short: "Delete links by id or URL; received files stay",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
-				id, err := idOf(arg, api.AllCollects(ctx), func(l client.Collect) (id, token string) { return l.ID, l.Token })
+				id, err := linkID(arg, api.AllCollects(ctx), func(l client.Collect) (id, token string) { return l.ID, l.Token })
 				if err == nil {
 					err = api.DeleteCollect(ctx, id)
 				}

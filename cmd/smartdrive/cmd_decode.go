@@ -9,12 +9,13 @@ import (
 	"smartdrive/internal/usecase/thumb"
 )
 
+// decodeCommand is the name of the hidden command that decodes an image.
 const decodeCommand = "decode-image"
 
 var errNotDecoded = errors.New("not decoded")
 
-// newDecodeCommand is what the server starts this binary with to decode one image; nobody else
-// needs it.
+// newDecodeCommand returns the hidden command with which the server runs this binary to decode one
+// image in a separate process.
 func newDecodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: decodeCommand, Hidden: true, DisableFlagParsing: true, Short: "Decode an image for the server",
@@ -27,8 +28,8 @@ func newDecodeCommand() *cobra.Command {
 	}
 }
 
-// decoder is the command line that runs newDecodeCommand. The name that Linux has for the program
-// that runs stays right when the file was replaced by a newer one.
+// decoder returns the command line that runs newDecodeCommand. On Linux it names the running
+// program by /proc, so that it stays right after the file was replaced by a newer one.
 func decoder() []string {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {

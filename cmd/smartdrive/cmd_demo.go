@@ -55,10 +55,10 @@ func newDemoCommand() *cobra.Command {
 		{&services.Kafka, "kafka", "KAFKA", "brokers of Kafka"},
 		{&services.Blobs, "blobs", "S3", "bucket in S3"},
 	} {
-		url := firstOf(os.Getenv("SMARTDRIVE_"+strings.ToUpper(service.name)), os.Getenv("SMARTDRIVE_TEST_"+service.test))
+		url := firstNonEmpty(os.Getenv("SMARTDRIVE_"+strings.ToUpper(service.name)), os.Getenv("SMARTDRIVE_TEST_"+service.test))
 		flags.StringVar(service.url, service.name, "", "with --cluster: "+service.help+", as serve takes it; default SMARTDRIVE_"+strings.ToUpper(service.name)+", then SMARTDRIVE_TEST_"+service.test)
 		*service.url = url
 	}
-	flags.StringVar(&lang, "lang", firstOf(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG")), "language of the text: en or zh-CN; default is the locale's")
+	flags.StringVar(&lang, "lang", firstNonEmpty(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG")), "language of the text: en or zh-CN; default is the locale's")
 	return cmd
 }

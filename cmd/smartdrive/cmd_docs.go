@@ -20,14 +20,14 @@ func newDocsCommand(c *cli) *cobra.Command {
 		Long: `List, show and export the invoices that others sent into /intake. If two documents with the same seller, number and date
 differ, somebody has to decide which one is true.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
 	d := documentCommands{c}
-	c.join(cmd, d.ls(), d.totals(), d.show(), d.conflicts(), d.settle())
+	c.addCommands(cmd, d.ls(), d.totals(), d.show(), d.conflicts(), d.settle())
 	return cmd
 }
 
-// documentCommands are those of documents.
+// documentCommands are the commands about documents.
 type documentCommands struct{ *cli }
 
 func (c documentCommands) showDocument(d client.Document) error {
@@ -47,16 +47,16 @@ func (c documentCommands) ls() *cobra.Command {
   smartdrive docs ls --seller DE123456789 --min 1000 --format csv > documents.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "" && format != "csv" && format != "ndjson" {
-				return usage(cmd, errors.New("--format is csv or ndjson"))
+				return usageError(cmd, errors.New("--format is csv or ndjson"))
 			}
 			api, err := c.connect()
 			if err != nil {
 				return err
 			}
 			if format != "" {
-				return api.WriteDocuments(cmd.Context(), c.out, format, given(flags))
+				return api.WriteDocuments(cmd.Context(), c.out, format, nonEmptyFlags(flags))
 			}
-			for d, err := range api.AllDocuments(cmd.Context(), given(flags)) {
+			for d, err := range api.AllDocuments(cmd.Context(), nonEmptyFlags(flags)) {
 				if err == nil {
 					err = c.showDocument(d)
 				}
@@ -72,7 +72,7 @@ func (c documentCommands) ls() *cobra.Command {
 	return cmd
 }
 
-// documentFlags are what documents are filtered by.
+// documentFlags adds the flags that filter documents.
 func documentFlags(cmd *cobra.Command, flags map[string]*string) {
 	for _, f := range []struct{ name, help string }{
 		{"month", "of the documents' own date, such as 2026-10"},
@@ -100,16 +100,16 @@ func (c documentCommands) totals() *cobra.Command {
   smartdrive docs totals --by seller --format csv > sellers.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"currency", "seller", "month", "vat"}, by) {
-				return usage(cmd, errors.New("--by is currency, seller, month or vat"))
+				return usageError(cmd, errors.New("--by is currency, seller, month or vat"))
 			}
 			if format != "" && format != "csv" {
-				return usage(cmd, errors.New("--format is csv"))
+				return usageError(cmd, errors.New("--format is csv"))
 			}
 			api, err := c.connect()
 			if err != nil {
 				return err
 			}
-			filter := given(flags)
+			filter := nonEmptyFlags(flags)
 			if format != "" {
 				filter.Set("by", by)
 				return api.WriteTotals(cmd.Context(), c.out, filter)
@@ -132,13 +132,13 @@ func (c documentCommands) totals() *cobra.Command {
 func (c documentCommands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a document in full", Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			d, err := api.Document(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if c.json {
-				return c.object(d)
+				return c.writeJSON(d)
 			}
 			return c.showWhole(d)
 		}),
@@ -164,7 +164,7 @@ func (c documentCommands) showWhole(d client.DocumentFull) error {
 func (c documentCommands) conflicts() *cobra.Command {
 	return &cobra.Command{
 		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllConflicts(ctx), func(x client.Dispute) error {
 				d := x.Document
 				return c.cli.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle)
@@ -182,10 +182,10 @@ func (c documentCommands) settle() *cobra.Command {
   smartdrive docs settle --all --source acme --keep new`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep != "old" && keep != "new" {
-				return usage(cmd, errors.New("--keep is old or new"))
+				return usageError(cmd, errors.New("--keep is old or new"))
 			}
 			if everything != (len(args) == 0) {
-				return usage(cmd, errors.New("ID or --all is missing, or both are there"))
+				return usageError(cmd, errors.New("ID or --all is missing, or both are there"))
 			}
 			if everything {
 				return c.settleAll(cmd.Context(), source, keep)

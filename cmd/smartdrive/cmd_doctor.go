@@ -30,7 +30,7 @@ server for mail would take one; none is sent.`,
 		Example: `  smartdrive doctor
   smartdrive doctor --base-url https://drive.example.org --wait 0s`,
 		Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			if base == "" {
 				base = api.BaseURL()
 			}

@@ -20,9 +20,9 @@ func newExportCommand(c *cli) *cobra.Command {
 		Long: `Request a zip of folders, files or a list of documents, follow its progress, and download it. The server collects it in the
 background. Documents that could not be collected are listed in err.txt in the zip, and can be added by a supplement.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.exportCreate(), c.exportLs(), c.exportShow(), c.exportGet(), c.exportSave(), c.exportCancel(), c.exportSupplement(),
+	c.addCommands(cmd, c.exportCreate(), c.exportLs(), c.exportShow(), c.exportGet(), c.exportSave(), c.exportCancel(), c.exportSupplement(),
 		c.exportSchedule())
 	return cmd
 }
@@ -41,7 +41,7 @@ func (c *cli) exportCreate() *cobra.Command {
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (list == "") == (len(args) == 0) {
-				return usage(cmd, errors.New("either paths or --list"))
+				return usageError(cmd, errors.New("either paths or --list"))
 			}
 			api, err := c.connect()
 			if err != nil {
@@ -50,7 +50,7 @@ func (c *cli) exportCreate() *cobra.Command {
 			if list != "" {
 				return c.exportList(cmd.Context(), api, in, list)
 			}
-			if err := aimExport(cmd.Context(), api, &in, args); err != nil {
+			if err := selectNodes(cmd.Context(), api, &in, args); err != nil {
 				return err
 			}
 			x, err := api.CreateExport(cmd.Context(), in)
@@ -96,8 +96,9 @@ func exportNameFlags(cmd *cobra.Command, names *string, index *bool) {
 	cmd.Flags().BoolVar(index, "index", false, "put a list of all entries, index.csv, into the zip")
 }
 
-// aimExport says which nodes are meant: one folder gives the directory its name.
-func aimExport(ctx context.Context, api *client.Client, in *client.NewExport, args []string) error {
+// selectNodes sets the folder or nodes of an export from the arguments. A single folder names the
+// directory in the zip.
+func selectNodes(ctx context.Context, api *client.Client, in *client.NewExport, args []string) error {
 	for _, arg := range args {
 		p, _ := remotePath(arg)
 		n, err := api.NodeAt(ctx, p)
@@ -125,7 +126,7 @@ func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewE
 	return c.showSet(ctx, api, x)
 }
 
-// showSet shows all parts of what was made.
+// showSet prints all parts of an export.
 func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) error {
 	if x.Parts < 2 {
 		return c.showExport(x)
@@ -145,7 +146,7 @@ func (c *cli) readList(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.in)
 	}
-	return os.ReadFile(name) //nolint:gosec // the user names it
+	return os.ReadFile(name) //nolint:gosec // the user chose the path
 }
 
 func (c *cli) showExport(x client.Export) error {
@@ -171,7 +172,7 @@ func (c *cli) showExport(x client.Export) error {
 func (c *cli) exportLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List exports", Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllExports(ctx), c.showExport)
 		}),
 	}
@@ -180,7 +181,7 @@ func (c *cli) exportLs() *cobra.Command {
 func (c *cli) exportShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show the progress of an export, and what could not be collected", Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			x, err := api.Export(ctx, args[0])
 			if err != nil {
 				return err
@@ -201,7 +202,7 @@ func (c *cli) exportGet() *cobra.Command {
 		Use:   "get ID [FILE]",
 		Short: "Download a zip; a second run resumes where the first one stopped",
 		Args:  cobra.RangeArgs(1, 2),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			x, err := c.sealedExport(ctx, api, args[0], wait)
 			if err != nil {
 				return err
@@ -215,7 +216,7 @@ func (c *cli) exportGet() *cobra.Command {
 			}
 			show := c.newTransfers()
 			err = api.GetExport(ctx, x, name, show.progress())
-			show.close() // before the line that says how it ended
+			show.close() // before the final line
 			if err != nil {
 				return err
 			}
@@ -226,7 +227,7 @@ func (c *cli) exportGet() *cobra.Command {
 	return cmd
 }
 
-// exportPoll is how long --wait waits between two looks.
+// exportPoll is the polling interval of --wait.
 const exportPoll = 2 * time.Second
 
 func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, wait bool) (client.Export, error) {
@@ -249,7 +250,7 @@ func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, w
 func (c *cli) exportCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel exports and release what they hold", Args: cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error { return api.CancelExport(ctx, arg) })
 		}),
 	}
@@ -267,7 +268,7 @@ func (c *cli) exportSupplement() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given, err := exportSources(sources)
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			api, err := c.connect()
 			if err != nil {

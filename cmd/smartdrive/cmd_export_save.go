@@ -25,7 +25,7 @@ zips, where it stays until the export ends. The server does the work; with --buc
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if bucket == (len(args) == 2) || bucket && name != "" {
-				return usage(cmd, errors.New("either a folder or --bucket, which takes no --name"))
+				return usageError(cmd, errors.New("either a folder or --bucket, which takes no --name"))
 			}
 			api, err := c.connect()
 			if err != nil {
@@ -47,7 +47,7 @@ zips, where it stays until the export ends. The server does the work; with --buc
 	return cmd
 }
 
-// saveExport begins to save: with a folder in args there, else in the bucket.
+// saveExport starts writing a zip to the folder in args, or to the bucket if args has no folder.
 func saveExport(ctx context.Context, api *client.Client, args []string, name string) (client.ExportJob, error) {
 	if len(args) == 1 {
 		return api.PublishExport(ctx, args[0])
@@ -97,9 +97,9 @@ func (c *cli) exportSchedule() *cobra.Command {
 		Long: `Export a folder on the 1st of each month at 02:00: the files that were last modified in the month before. "smartdrive export ls"
 lists the exports.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.exportScheduleCreate(), c.exportScheduleLs(), c.exportScheduleRm())
+	c.addCommands(cmd, c.exportScheduleCreate(), c.exportScheduleLs(), c.exportScheduleRm())
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 func (c *cli) exportScheduleLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List schedules", Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllExportSchedules(ctx), func(s client.ExportSchedule) error {
 				return c.showSchedule(s)
 			})
@@ -154,7 +154,7 @@ func (c *cli) showSchedule(s client.ExportSchedule) error {
 func (c *cli) exportScheduleRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Delete schedules; their exports stay", Args: cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error { return api.DeleteExportSchedule(ctx, arg) })
 		}),
 	}

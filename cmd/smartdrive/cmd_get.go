@@ -12,6 +12,7 @@ import (
 	"smartdrive/client"
 )
 
+// getFlags are the flags of the get command.
 type getFlags struct {
 	recursive bool
 	keep      bool
@@ -62,18 +63,18 @@ second of two files that end in the same name. Folders that do become one. Names
 	return cmd
 }
 
-// getZip fetches files and folders as one zip.
+// getZip downloads files and folders as one zip.
 func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
 	into, err := localTarget(local, false)
 	if err != nil {
 		return err
 	}
-	c.giveUp = f.tune.giveUp
+	c.retryFor = f.tune.retryFor
 	api, err := c.connect()
 	if err != nil {
 		return err
 	}
-	in, err := aimArchive(cmd.Context(), api, remotes)
+	in, err := selectArchive(cmd.Context(), api, remotes)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local str
 	}
 	show := c.newTransfers()
 	err = api.GetArchive(cmd.Context(), a, local, show.progress())
-	show.close() // before the line that says how it ended
+	show.close() // before the final line
 	if err != nil {
 		return err
 	}
@@ -104,8 +105,9 @@ func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local str
 	return c.show(a, "%s  %d files, %d bytes%s", local, a.Total, a.Size, missing)
 }
 
-// aimArchive finds what is meant: one folder gives the directory in the zip its name.
-func aimArchive(ctx context.Context, api *client.Client, remotes []string) (in client.NewArchive, err error) {
+// selectArchive returns the archive request for remote paths. A single folder names the directory
+// in the zip.
+func selectArchive(ctx context.Context, api *client.Client, remotes []string) (in client.NewArchive, err error) {
 	for _, arg := range remotes {
 		p, _ := remotePath(arg)
 		n, err := api.NodeAt(ctx, p)
@@ -122,7 +124,7 @@ func aimArchive(ctx context.Context, api *client.Client, remotes []string) (in c
 }
 
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
-	api, down, err := transfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
+	api, down, err := connectTransfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
 		return api.Downloader(client.DownloadOptions{
 			Parallel: o.Parallel, PartSize: o.PartSize, GiveUp: o.GiveUp, Files: o.Files, Single: o.Single, NoSync: f.noSync,
 		})
@@ -136,13 +138,13 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.whole()}
-	g := getting{api: api, down: down, local: local, into: into, recursive: f.recursive, taken: places{}, opt: opt}
-	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) { return g.one(cmd.Context(), arg) })
+	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.treeProgress()}
+	g := download{api: api, down: down, local: local, intoFolder: into, recursive: f.recursive, taken: usedTargets{}, opt: opt}
+	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) { return g.get(cmd.Context(), arg) })
 }
 
-// localTarget reports whether things go into local as a folder, which is made if it ends in a
-// slash.
+// localTarget reports whether local is a directory to download into. A path that ends in a slash is
+// created.
 func localTarget(local string, several bool) (into bool, err error) {
 	if strings.HasSuffix(local, "/") || strings.HasSuffix(local, string(filepath.Separator)) {
 		return true, os.MkdirAll(local, 0o777) //nolint:gosec // the umask decides, as for cp
@@ -157,19 +159,19 @@ func localTarget(local string, several bool) (into bool, err error) {
 	return false, nil
 }
 
-// getting is a get of one or several things.
-type getting struct {
-	api       *client.Client
-	down      *client.Downloader
-	local     string
-	into      bool // into local as a folder
-	recursive bool
-	taken     places
-	opt       client.TreeOptions
+// download is one get command.
+type download struct {
+	api        *client.Client
+	down       *client.Downloader
+	local      string
+	intoFolder bool // local is a directory to download into
+	recursive  bool
+	taken      usedTargets
+	opt        client.TreeOptions
 }
 
-// one fetches a file, or a folder with all that is in it.
-func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
+// get downloads one file, or a folder recursively.
+func (g download) get(ctx context.Context, arg string) (client.Summary, error) {
 	remote, _ := remotePath(arg)
 	n, err := g.api.NodeAt(ctx, remote)
 	if err != nil {
@@ -179,8 +181,8 @@ func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
 		return client.Summary{}, fmt.Errorf("%s %w", remote, errIsFolder)
 	}
 	to := g.local
-	within := n.Type == client.Folder && strings.HasSuffix(arg, "/.") // what is in it
-	if g.into && remote != "/" && !within {
+	within := n.Type == client.Folder && strings.HasSuffix(arg, "/.") // "folder/.": its contents only
+	if g.intoFolder && remote != "/" && !within {
 		name, err := client.LocalName(n.Name)
 		if err != nil {
 			return client.Summary{}, err
@@ -190,12 +192,12 @@ func (g getting) one(ctx context.Context, arg string) (client.Summary, error) {
 	if n.Type == client.Folder {
 		return g.down.GetTree(ctx, remote, to, g.opt)
 	}
-	if err := g.taken.take(to, remote); err != nil {
+	if err := g.taken.claim(to, remote); err != nil {
 		return client.Summary{}, err
 	}
 	res, err := g.down.Get(ctx, remote, to, client.GetOptions{SkipSame: g.opt.SkipSame, Keep: g.opt.Keep, Progress: g.opt.Progress})
 	if err != nil {
 		return client.Summary{}, err
 	}
-	return single(g.opt, client.Item{Local: to, Path: remote, Result: res}), nil
+	return singleSummary(g.opt, client.Item{Local: to, Path: remote, Result: res}), nil
 }

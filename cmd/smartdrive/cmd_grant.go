@@ -11,30 +11,30 @@ import (
 )
 
 func newGrantCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	cmd := &cobra.Command{
 		Use:   "grant",
 		Short: "Share folders and files with people by name",
 		Long: `Give users and groups roles at folders and files, list them and take them away. The roles are viewer, uploader, editor, manager, and none, which
 shuts out. Of a folder and those above it the nearest one that has a role for somebody decides. Roles at //SPACE are the members of a space.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.grantSet(), c.grantLs(), c.grantRm(), c.grantShared())
+	c.addCommands(cmd, c.grantSet(), c.grantLs(), c.grantRm(), c.grantShared())
 	return cmd
 }
 
-// whom is who a grant is for: a user, or with --group a group.
-func whom(group bool) string {
+// principalKind returns "group" with --group, otherwise "user".
+func principalKind(group bool) string {
 	if group {
 		return "group"
 	}
 	return "user"
 }
 
-func (c people) grantSet() *cobra.Command {
+func (c peopleCommands) grantSet() *cobra.Command {
 	var in client.NewGrant
-	var expires days
+	var expires durationFlag
 	var group bool
 	cmd := &cobra.Command{
 		Use:   "set PATH NAME ROLE",
@@ -44,11 +44,11 @@ func (c people) grantSet() *cobra.Command {
 		Args:              cobra.ExactArgs(3),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			in.Kind, in.Principal, in.Role, in.ExpiresIn = whom(group), args[1], args[2], expires.seconds()
+			in.Kind, in.Principal, in.Role, in.ExpiresIn = principalKind(group), args[1], args[2], expires.seconds()
 			g, err := client.NewSharing(api).Grant(cmd.Context(), n.ID, in)
 			if err != nil {
 				return err
@@ -62,7 +62,7 @@ func (c people) grantSet() *cobra.Command {
 	return cmd
 }
 
-func (c people) showGrant(g client.Grant, from string) error {
+func (c peopleCommands) showGrant(g client.Grant, from string) error {
 	kind := ""
 	if g.Kind == "group" {
 		kind = " (group)"
@@ -70,14 +70,14 @@ func (c people) showGrant(g client.Grant, from string) error {
 	return c.show(g, "%-8s  %s%s%s%s", g.Role, g.Name, kind, from, ending(g.ExpiresAt))
 }
 
-func (c people) grantLs() *cobra.Command {
+func (c peopleCommands) grantLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls PATH",
 		Short:             "List who has access, and from which folder",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (c people) grantLs() *cobra.Command {
 			for _, g := range a.Grants {
 				from := ""
 				if g.Level > 0 {
-					from = "  from " + above(p, g.Level)
+					from = "  from " + ancestor(p, g.Level)
 				}
 				if err := c.showGrant(g.Grant, from); err != nil {
 					return err
@@ -105,15 +105,15 @@ func (c people) grantLs() *cobra.Command {
 	}
 }
 
-// above is the folder some levels above a path.
-func above(p string, level int) string {
+// ancestor returns the folder that many levels above a path.
+func ancestor(p string, level int) string {
 	for range level {
 		p = client.DirPath(p)
 	}
 	return p
 }
 
-func (c people) grantRm() *cobra.Command {
+func (c peopleCommands) grantRm() *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
 		Use:               "rm PATH NAME",
@@ -121,11 +121,11 @@ func (c people) grantRm() *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			id, err := grantee(cmd.Context(), api, n.ID, whom(group), args[1])
+			id, err := grantedPrincipal(cmd.Context(), api, n.ID, principalKind(group), args[1])
 			if err == nil {
 				err = client.NewSharing(api).Ungrant(cmd.Context(), n.ID, id)
 			}
@@ -139,8 +139,8 @@ func (c people) grantRm() *cobra.Command {
 	return cmd
 }
 
-// grantee finds who has a role at a node by name or id.
-func grantee(ctx context.Context, api *client.Client, node, kind, name string) (string, error) {
+// grantedPrincipal returns the id of the principal that has a role at a node, given its name or id.
+func grantedPrincipal(ctx context.Context, api *client.Client, node, kind, name string) (string, error) {
 	for g, err := range client.NewSharing(api).AllGrants(ctx, node) {
 		if err != nil {
 			return "", err
@@ -152,19 +152,19 @@ func grantee(ctx context.Context, api *client.Client, node, kind, name string) (
 	return "", withCode(exitNotFound, fmt.Errorf("%s has no role here", name))
 }
 
-func (c people) grantShared() *cobra.Command {
+func (c peopleCommands) grantShared() *cobra.Command {
 	var mine bool
 	cmd := &cobra.Command{
 		Use:   "shared",
 		Short: "List what is shared with you by name",
 		Args:  cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			list := client.NewSharing(api).AllSharedWithMe(ctx)
 			if mine {
 				list = client.NewSharing(api).AllSharedByMe(ctx)
 			}
 			return showAll(list, func(s client.SharedByName) error {
-				if s.Node.Name == "" { // in the trash, or gone
+				if s.Node.Name == "" { // in the trash or deleted
 					return nil
 				}
 				to := ""

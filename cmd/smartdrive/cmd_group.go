@@ -11,24 +11,24 @@ import (
 )
 
 func newGroupCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	cmd := &cobra.Command{
 		Use:   "group",
 		Short: "Manage groups of users (administrators)",
 		Long:  `Make, list and delete groups, and put users into them. A group gets roles as a user does: "smartdrive grant set PATH NAME ROLE --group".`,
 		Args:  cobra.NoArgs,
-		RunE:  help,
+		RunE:  showHelp,
 	}
-	c.join(cmd, c.groupLs(), c.groupCreate(), c.groupRm(), c.groupMember("add"), c.groupMember("remove"))
+	c.addCommands(cmd, c.groupLs(), c.groupCreate(), c.groupRm(), c.groupMember("add"), c.groupMember("remove"))
 	return cmd
 }
 
-func (c people) groupLs() *cobra.Command {
+func (c peopleCommands) groupLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [NAME]",
 		Short: "List the groups, or the members of one",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 0 {
 				return showAll(client.NewSharing(api).AllGroups(ctx), func(g client.Group) error { return c.show(g, "%s", g.Name) })
 			}
@@ -41,7 +41,7 @@ func (c people) groupLs() *cobra.Command {
 	}
 }
 
-// findGroup finds a group by name or id.
+// findGroup returns the group with a name or id.
 func findGroup(ctx context.Context, api *client.Client, name string) (client.Group, error) {
 	for g, err := range client.NewSharing(api).AllGroups(ctx) {
 		if err != nil {
@@ -54,12 +54,12 @@ func findGroup(ctx context.Context, api *client.Client, name string) (client.Gro
 	return client.Group{}, withCode(exitNotFound, fmt.Errorf("there is no group %s", name))
 }
 
-func (c people) groupCreate() *cobra.Command {
+func (c peopleCommands) groupCreate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a group",
 		Args:  cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			g, err := client.NewSharing(api).CreateGroup(ctx, args[0])
 			if err != nil {
 				return err
@@ -69,12 +69,12 @@ func (c people) groupCreate() *cobra.Command {
 	}
 }
 
-func (c people) groupRm() *cobra.Command {
+func (c peopleCommands) groupRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete groups; their members lose the access granted to the group",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				g, err := findGroup(ctx, api, arg)
 				if err == nil {
@@ -89,8 +89,8 @@ func (c people) groupRm() *cobra.Command {
 	}
 }
 
-// groupMember makes add and remove.
-func (c people) groupMember(verb string) *cobra.Command {
+// groupMember returns the command "add" or "remove".
+func (c peopleCommands) groupMember(verb string) *cobra.Command {
 	short := "Put users into a group"
 	if verb == "remove" {
 		short = "Take users out of a group"
@@ -100,7 +100,7 @@ func (c people) groupMember(verb string) *cobra.Command {
 		Short:   short,
 		Example: "  smartdrive group " + verb + " Staff wang li",
 		Args:    cobra.MinimumNArgs(2),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			g, err := findGroup(ctx, api, args[0])
 			if err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// defaultServer is where "serve" listens without flags.
+// defaultServer is the address where "serve" listens by default.
 const defaultServer = "http://127.0.0.1:8320"
 
 func newLoginCommand(c *cli) *cobra.Command {
@@ -33,7 +33,7 @@ read. The password is prompted for without echo, or read from standard input wit
 			if err != nil {
 				return err
 			}
-			server := firstOf(c.server, os.Getenv("SMARTDRIVE_SERVER"), kept.Server, defaultServer)
+			server := firstNonEmpty(c.server, os.Getenv("SMARTDRIVE_SERVER"), kept.Server, defaultServer)
 			if len(args) == 1 {
 				server = args[0]
 			}
@@ -46,16 +46,16 @@ read. The password is prompted for without echo, or read from standard input wit
 }
 
 func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
-	api, err := c.dial(server, "")
+	api, err := c.newClient(server, "")
 	if err != nil {
 		return err
 	}
 	in := bufio.NewReader(c.in)
 	if name == "" {
 		if stdin {
-			return usage(cmd, errors.New("--password-stdin needs --user"))
+			return usageError(cmd, errors.New("--password-stdin needs --user"))
 		}
-		if name, err = c.ask(in, "User: "); err != nil {
+		if name, err = c.prompt(in, "User: "); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
 		return err
 	}
 	if session.MustChange {
-		if err := c.mustChange(cmd, api.WithToken(session.Token), stdin, password); err != nil {
+		if err := c.changeInitialPassword(cmd, api.WithToken(session.Token), stdin, password); err != nil {
 			return err
 		}
 	}
@@ -80,8 +80,9 @@ func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
 		"Logged in to %s as %s; kept in %s", api.BaseURL(), name, file)
 }
 
-func (c *cli) ask(in *bufio.Reader, prompt string) (string, error) {
-	c.say("%s", prompt)
+// prompt prints a prompt and reads a line.
+func (c *cli) prompt(in *bufio.Reader, prompt string) (string, error) {
+	c.printError("%s", prompt)
 	line, err := in.ReadString('\n')
 	if err != nil && (err != io.EOF || line == "") {
 		return "", fmt.Errorf("read the answer to %q: %w", strings.TrimSpace(prompt), err)
@@ -94,11 +95,11 @@ func (c *cli) password(cmd *cobra.Command, in *bufio.Reader, stdin bool) (string
 		raw, err := io.ReadAll(io.LimitReader(in, 64<<10))
 		return strings.TrimRight(string(raw), "\r\n"), err
 	}
-	if !terminal(c.in) {
-		return "", usage(cmd, errors.New("standard input is not a terminal: give the password with --password-stdin"))
+	if !isTerminal(c.in) {
+		return "", usageError(cmd, errors.New("standard input is not a terminal: give the password with --password-stdin"))
 	}
-	c.say("Password: ")
+	c.printError("Password: ")
 	raw, err := term.ReadPassword(int(c.in.(*os.File).Fd()))
-	c.say("\n")
+	c.printError("\n")
 	return string(raw), err
 }

@@ -32,19 +32,19 @@ func newLsCommand(c *cli) *cobra.Command {
 			if trash {
 				space, err := spaceOf(args)
 				if err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 				return c.printAll(client.NewSharing(api).AllTrash(cmd.Context(), space), long, func(n client.Node) string { return n.Path })
 			}
 			if starred || recent {
 				if len(args) > 0 || starred && recent {
-					return usage(cmd, errors.New("give --starred or --recent alone"))
+					return usageError(cmd, errors.New("give --starred or --recent alone"))
 				}
 				list := client.NewShelf(api).AllStarred
 				if recent {
 					list = client.NewShelf(api).AllRecent
 				}
-				return c.printAll(first(list(cmd.Context()), most), long, func(n client.Node) string { return n.Path })
+				return c.printAll(limitItems(list(cmd.Context()), most), long, func(n client.Node) string { return n.Path })
 			}
 			if len(args) == 0 {
 				args = []string{"/"}
@@ -60,8 +60,8 @@ func newLsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// first yields at most n of a list.
-func first[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, error] {
+// limitItems yields at most n items.
+func limitItems[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for item, err := range items {
 			if n--; n < 0 || !yield(item, err) {

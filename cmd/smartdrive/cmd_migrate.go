@@ -30,7 +30,7 @@ back from each.
   4  write new, then old      all accounts read from the new side
   5  new only                 the old side refuses every write`
 
-// migrationRoute is where the API has it.
+// migrationRoute is the path of the migration API.
 const migrationRoute = apiPath + "/admin/migration"
 
 func newMigrateCommand() *cobra.Command {
@@ -68,10 +68,10 @@ It is kept in the database until the migration is dropped.`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.ToDB == "" && in.ToBlobs == "" {
-				return usage(cmd, errors.New("give --to-db, --to-blobs or both"))
+				return usageError(cmd, errors.New("give --to-db, --to-blobs or both"))
 			}
 			for _, where := range []*string{&in.ToDB, &in.ToBlobs, &in.ToRedis} {
-				if err := fromFile(where); err != nil {
+				if err := expandFile(where); err != nil {
 					return err
 				}
 			}
@@ -80,12 +80,12 @@ It is kept in the database until the migration is dropped.`,
 					return err
 				}
 			}
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodPost, migrationRoute, in, &raw); err != nil {
 					return err
 				}
-				return a.reported(raw, in.DryRun)
+				return a.printReport(raw, in.DryRun)
 			})
 		},
 	}
@@ -98,9 +98,9 @@ It is kept in the database until the migration is dropped.`,
 	return cmd
 }
 
-// fromFile replaces @FILE by what stands in the file: arguments are seen by everybody on the
-// machine.
-func fromFile(value *string) error {
+// expandFile replaces a value @FILE by the file's content, because all users of the machine can see
+// arguments.
+func expandFile(value *string) error {
 	name, is := strings.CutPrefix(*value, "@")
 	if !is {
 		return nil
@@ -110,7 +110,8 @@ func fromFile(value *string) error {
 	return err
 }
 
-// makeAbsolute makes a directory absolute: the server's working directory is not the caller's.
+// makeAbsolute makes a path absolute, because the server's working directory differs from the
+// caller's.
 func makeAbsolute(where *string) (err error) {
 	if *where != "" && !strings.Contains(*where, "://") {
 		*where, err = filepath.Abs(*where)
@@ -118,8 +119,9 @@ func makeAbsolute(where *string) (err error) {
 	return err
 }
 
-// reported shows what start has found out, and fails where it has not begun though it was to.
-func (a *adminCLI) reported(raw json.RawMessage, dry bool) error {
+// printReport prints the report of a migration start. It fails if the migration did not start
+// although dry is false.
+func (a *adminCLI) printReport(raw json.RawMessage, dry bool) error {
 	var r migrate.Report
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (a *adminCLI) migrateStatusCommand() *cobra.Command {
 		Short: "Show the phase, the progress, and what the next phase waits for",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodGet, migrationRoute, nil, &raw); err != nil {
 					return err
@@ -176,7 +178,7 @@ func (a *adminCLI) migrateStatusCommand() *cobra.Command {
 	}
 }
 
-// migrationText is where a migration stands, for people.
+// migrationText formats the state of a migration.
 func migrationText(s migrate.Status) string {
 	if s.State != "running" {
 		return "nothing moves"
@@ -220,7 +222,7 @@ func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
 		Short: "Start a full comparison of both sides; status shows the result",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.stepTo(cmd, rest.MigrationVerify, rest.MigrationBody{Percent: percent})
+			return a.runStep(cmd, rest.MigrationVerify, rest.MigrationBody{Percent: percent})
 		},
 	}
 	cmd.Flags().IntVar(&percent, "contents", 0, "percentage of contents to read and verify on the new side; the existence of all is checked in any case")
@@ -237,14 +239,14 @@ func (a *adminCLI) migratePercentCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
 			if err != nil {
-				return usage(cmd, fmt.Errorf("%q is not a number", args[0]))
+				return usageError(cmd, fmt.Errorf("%q is not a number", args[0]))
 			}
 			in := rest.MigrationBody{Percent: n}
 			if cmd.Flags().Changed("user") {
 				named := slices.DeleteFunc(users, func(name string) bool { return name == "" })
 				in.Users = &named
 			}
-			return a.stepTo(cmd, rest.MigrationPercent, in)
+			return a.runStep(cmd, rest.MigrationPercent, in)
 		},
 	}
 	cmd.Flags().StringArrayVar(&users, "user", nil, "a user whose account reads from the new side whatever the percentage; may be repeated, replaces those named before, and '' names nobody")
@@ -256,16 +258,16 @@ func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *co
 		Use:   string(step),
 		Short: short,
 		Args:  usageArgs(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, step, rest.MigrationBody{}) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runStep(cmd, step, rest.MigrationBody{}) },
 	}
 }
 
-// stepTo takes a step and shows where the migration stands then.
-func (a *adminCLI) stepTo(cmd *cobra.Command, step rest.MigrationStep, in rest.MigrationBody) error {
-	return a.with(cmd.Context(), func(c *connection) error {
+// runStep executes a migration step and prints the resulting state.
+func (a *adminCLI) runStep(cmd *cobra.Command, step rest.MigrationStep, in rest.MigrationBody) error {
+	return a.withConnection(cmd.Context(), func(c *connection) error {
 		var raw json.RawMessage
-		// Should the reply be lost and the request be sent again, it is the phase of now that is
-		// left, not the next one as well.
+		// If the reply is lost and the request sent again, it names the phase to leave, so
+		// that the next phase is not left as well.
 		if step == rest.MigrationAdvance || step == rest.MigrationRollback {
 			var now migrate.Status
 			if err := c.call(cmd.Context(), http.MethodGet, migrationRoute, nil, &now); err != nil {
@@ -287,8 +289,8 @@ func (a *adminCLI) migrateMismatchesCommand() *cobra.Command {
 		Short: "List differences between the two sides, the latest first",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *connection) error {
-				return c.all(cmd.Context(), migrationRoute+"/mismatches", func(raw json.RawMessage) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
+				return c.eachItem(cmd.Context(), migrationRoute+"/mismatches", func(raw json.RawMessage) error {
 					return show(a, raw, func(m migrate.Mismatch) string {
 						return mismatchText(m)
 					})

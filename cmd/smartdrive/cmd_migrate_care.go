@@ -32,9 +32,9 @@ func (a *adminCLI) migrateRateCommand() *cobra.Command {
 				in.Bytes = &bytes
 			}
 			if in.Rows == nil && in.Bytes == nil {
-				return usage(cmd, errors.New("give --rows, --bytes or both"))
+				return usageError(cmd, errors.New("give --rows, --bytes or both"))
 			}
-			return a.stepTo(cmd, rest.MigrationRate, in)
+			return a.runStep(cmd, rest.MigrationRate, in)
 		},
 	}
 	cmd.Flags().Int64Var(&rows, "rows", 0, "rows per second; 0: no limit")
@@ -50,9 +50,9 @@ func (a *adminCLI) migrateExplainCommand() *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := strconv.ParseInt(args[0], 10, 64); err != nil {
-				return usage(cmd, fmt.Errorf("%q is not an id of a mismatch", args[0]))
+				return usageError(cmd, fmt.Errorf("%q is not an id of a mismatch", args[0]))
 			}
-			return a.with(cmd.Context(), func(c *connection) error {
+			return a.withConnection(cmd.Context(), func(c *connection) error {
 				in := map[string]string{"reason": args[1]}
 				return c.call(cmd.Context(), http.MethodPost, migrationRoute+"/mismatches/"+args[0]+"/explain", in, nil)
 			})
@@ -70,7 +70,7 @@ old side has been kept for --migration-keep. The work continues in the backgroun
 that the new place does not have as their rows say are kept and listed. Run it before "smartdrive migrate drop", which forgets
 where the old side is.`,
 		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, rest.MigrationDropOld, in) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStep(cmd, rest.MigrationDropOld, in) },
 	}
 	cmd.Flags().BoolVar(&in.Early, "early", false, "delete it before its time")
 	cmd.Flags().IntVar(&in.Percent, "contents", 0, "percentage of contents to read and verify at the new place before they are deleted; of the others only the size is compared")
@@ -80,12 +80,12 @@ where the old side is.`,
 func (a *adminCLI) migrateDropCommand() *cobra.Command {
 	var in rest.MigrationBody
 	cmd := a.migrateStepCommand(rest.MigrationDrop, "Delete the records of a finished migration, after a start with the new settings")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, rest.MigrationDrop, in) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.runStep(cmd, rest.MigrationDrop, in) }
 	cmd.Flags().BoolVar(&in.Early, "early", false, "do not wait until \"drop-old\" has ended; what it has not deleted stays, and no command finds it any more")
 	return cmd
 }
 
-// byteRate is a flag for bytes a second.
+// byteRate is a flag value in bytes per second.
 type byteRate int64
 
 // String implements pflag.Value.

@@ -16,7 +16,7 @@ func newMkdirCommand(c *cli) *cobra.Command {
 		Example:           "  smartdrive mkdir -p /photos/2026/summer",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				p, _ := remotePath(arg)
 				var n client.Node

@@ -21,9 +21,10 @@ func newMvCommand(c *cli) *cobra.Command {
 	})
 }
 
+// relocation moves or copies a node.
 type relocation func(ctx context.Context, api *client.Client, n client.Node, parent, name string, conflict client.Conflict) (client.Node, error)
 
-// relocateCommand makes mv and cp, which differ in one call.
+// relocateCommand returns the command mv or cp.
 func (c *cli) relocateCommand(kind client.OperationKind, cmd cobra.Command, do relocation) *cobra.Command {
 	var conflict string
 	cmd.Args = cobra.MinimumNArgs(2)
@@ -69,19 +70,19 @@ func relocate(ctx context.Context, api *client.Client, from string, to target, p
 		return n, fmt.Errorf("%s: %w", client.DirPath(dest), err)
 	}
 	moved, err := do(ctx, api, n, parent.ID, path.Base(dest), policy)
-	if err == nil && moved.ID == "" { // it was an operation of its own, which says no node
+	if err == nil && moved.ID == "" { // finished in the background, without a node in the reply
 		return api.NodeAt(ctx, dest)
 	}
 	return moved, err
 }
 
-// moveMany moves several things into one folder by one operation of the server.
+// moveMany moves several nodes into one folder by an operation of the server.
 func (c *cli) moveMany(ctx context.Context, api *client.Client, sources []string, to target, policy client.Conflict) error {
 	parent, err := api.NodeAt(ctx, to.path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", to.path, err)
 	}
-	found, lost, err := c.find(ctx, sources, func(arg string) (client.Node, error) {
+	found, lost, err := c.findNodes(ctx, sources, func(arg string) (client.Node, error) {
 		from, _ := remotePath(arg)
 		n, err := api.NodeAt(ctx, from)
 		if err != nil {
@@ -93,7 +94,7 @@ func (c *cli) moveMany(ctx context.Context, api *client.Client, sources []string
 		return err
 	}
 	what := client.NewOperation{Kind: client.OperationMove, Parent: parent.ID, Conflict: policy}
-	return c.many(ctx, api, what, found, lost, func(it named) error {
+	return c.applyToMany(ctx, api, what, found, lost, func(it namedNode) error {
 		n, err := api.Node(ctx, it.node.ID)
 		if err != nil {
 			return err

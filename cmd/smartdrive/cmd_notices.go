@@ -14,7 +14,7 @@ import (
 )
 
 func newNoticesCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	var unread bool
 	limit := 50
 	cmd := &cobra.Command{
@@ -27,7 +27,7 @@ Unread notifications begin with a *.`,
   smartdrive notifications read --all
   smartdrive notifications settings --mail ann@example.org --channel collect=page`,
 		Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			left := limit
 			for n, err := range client.NewNotices(api).List(ctx, unread) {
 				if err != nil {
@@ -45,11 +45,11 @@ Unread notifications begin with a *.`,
 	}
 	cmd.Flags().BoolVar(&unread, "unread", false, "only unread notifications")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many at most; 0 = all")
-	c.join(cmd, c.noticesRead(), c.noticesSettings(), c.noticesConfirm())
+	c.addCommands(cmd, c.noticesRead(), c.noticesSettings(), c.noticesConfirm())
 	return cmd
 }
 
-func (c people) showNotice(n client.Notice) error {
+func (c peopleCommands) showNotice(n client.Notice) error {
 	mark, who, about := "*", n.By, n.Path
 	if n.Read != nil {
 		mark = " "
@@ -72,11 +72,11 @@ func (c people) showNotice(n client.Notice) error {
 	return c.show(n, "%s %s  %-16s  %s  %s  %s", mark, timeText(n.At), n.Kind+"."+n.What, who, about, n.ID)
 }
 
-func (c people) noticesRead() *cobra.Command {
+func (c peopleCommands) noticesRead() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "read [ID...]", Short: "Mark notifications as read",
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			notices := client.NewNotices(api)
 			if len(args) > 0 && !all {
 				return notices.Read(ctx, args...)
@@ -97,7 +97,7 @@ func (c people) noticesRead() *cobra.Command {
 	return cmd
 }
 
-func (c people) showNoticeSettings(s client.NoticeSettings) error {
+func (c peopleCommands) showNoticeSettings(s client.NoticeSettings) error {
 	var channels []string
 	for _, kind := range slices.Sorted(maps.Keys(s.Channels)) {
 		channels = append(channels, kind+"="+s.Channels[kind])
@@ -112,7 +112,7 @@ func (c people) showNoticeSettings(s client.NoticeSettings) error {
 	return c.show(s, "mail: %s  %s  %s\n%s", address, s.State, s.Language, strings.Join(channels, "  "))
 }
 
-func (c people) noticesSettings() *cobra.Command {
+func (c peopleCommands) noticesSettings() *cobra.Command {
 	var address, language string
 	var channels map[string]string
 	cmd := &cobra.Command{
@@ -122,7 +122,7 @@ func (c people) noticesSettings() *cobra.Command {
 "smartdrive notifications confirm CODE".`,
 		Args: cobra.NoArgs,
 	}
-	cmd.RunE = c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+	cmd.RunE = c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 		notices, in := client.NewNotices(api), client.NoticeChange{Channels: channels}
 		if cmd.Flags().Changed("mail") {
 			in.Address = &address
@@ -152,10 +152,10 @@ func (c people) noticesSettings() *cobra.Command {
 	return cmd
 }
 
-func (c people) noticesConfirm() *cobra.Command {
+func (c peopleCommands) noticesConfirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm CODE", Short: "Confirm your address with the code that was sent there", Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			s, err := client.NewNotices(api).Confirm(ctx, args[0])
 			if err != nil {
 				return err

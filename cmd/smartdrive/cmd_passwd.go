@@ -25,7 +25,7 @@ standard input with --password-stdin: the current one on the first line, the new
 			if err != nil {
 				return err
 			}
-			current, next, err := c.twoPasswords(cmd, stdin)
+			current, next, err := c.readPasswords(cmd, stdin)
 			if err != nil {
 				return err
 			}
@@ -43,54 +43,56 @@ func (c *cli) setPassword(cmd *cobra.Command, api *client.Client, current, next 
 	return c.show(map[string]bool{"changed": true}, "The password is changed.")
 }
 
-func (c *cli) twoPasswords(cmd *cobra.Command, stdin bool) (current, next string, err error) {
+func (c *cli) readPasswords(cmd *cobra.Command, stdin bool) (current, next string, err error) {
 	if stdin {
 		lines := bufio.NewScanner(c.in)
 		for _, p := range []*string{&current, &next} {
 			if !lines.Scan() {
-				return "", "", usage(cmd, errors.New("--password-stdin needs two lines: the current password and the new one"))
+				return "", "", usageError(cmd, errors.New("--password-stdin needs two lines: the current password and the new one"))
 			}
 			*p = strings.TrimRight(lines.Text(), "\r")
 		}
 		return current, next, nil
 	}
-	if current, err = c.hidden(cmd, "Current password: "); err == nil {
+	if current, err = c.readHidden(cmd, "Current password: "); err == nil {
 		next, err = c.newPassword(cmd)
 	}
 	return current, next, err
 }
 
-// newPassword asks for one twice.
+// newPassword asks for a new password twice.
 func (c *cli) newPassword(cmd *cobra.Command) (string, error) {
-	next, err := c.hidden(cmd, "New password: ")
+	next, err := c.readHidden(cmd, "New password: ")
 	if err != nil {
 		return "", err
 	}
-	again, err := c.hidden(cmd, "New password again: ")
+	again, err := c.readHidden(cmd, "New password again: ")
 	if err == nil && again != next {
 		err = errors.New("the two new passwords differ")
 	}
 	return next, err
 }
 
-func (c *cli) hidden(cmd *cobra.Command, prompt string) (string, error) {
-	if !terminal(c.in) {
-		return "", usage(cmd, errors.New("standard input is not a terminal: give the passwords with --password-stdin"))
+// readHidden prompts for a password without echoing it.
+func (c *cli) readHidden(cmd *cobra.Command, prompt string) (string, error) {
+	if !isTerminal(c.in) {
+		return "", usageError(cmd, errors.New("standard input is not a terminal: give the passwords with --password-stdin"))
 	}
-	c.say("%s", prompt)
+	c.printError("%s", prompt)
 	raw, err := term.ReadPassword(int(c.in.(*os.File).Fd()))
-	c.say("\n")
+	c.printError("\n")
 	return string(raw), err
 }
 
-// mustChange has whoever logged in with a password of an administrator's choice set another one:
-// nothing else works before. Who gave it on standard input is told.
-func (c *cli) mustChange(cmd *cobra.Command, api *client.Client, stdin bool, current string) error {
+// changeInitialPassword makes a user who logged in with a password set by an administrator choose a
+// new one, before which the server permits nothing else. If the password came from standard input,
+// it only says so.
+func (c *cli) changeInitialPassword(cmd *cobra.Command, api *client.Client, stdin bool, current string) error {
 	if stdin {
-		c.say("An administrator chose this password: nothing works before \"smartdrive passwd\" has set another one.\n")
+		c.printError("An administrator chose this password: nothing works before \"smartdrive passwd\" has set another one.\n")
 		return nil
 	}
-	c.say("An administrator chose this password. Set one of your own.\n")
+	c.printError("An administrator chose this password. Set one of your own.\n")
 	next, err := c.newPassword(cmd)
 	if err != nil {
 		return err

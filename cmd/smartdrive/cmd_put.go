@@ -14,6 +14,7 @@ import (
 
 var errIsFolder = errors.New("is a folder: give -r")
 
+// putFlags are the flags of the put command.
 type putFlags struct {
 	recursive bool
 	conflict  string
@@ -57,7 +58,7 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	if err != nil {
 		return err
 	}
-	api, up, err := transfer(c, cmd, f.tune, (*client.Client).Uploader)
+	api, up, err := connectTransfer(c, cmd, f.tune, (*client.Client).Uploader)
 	if err != nil {
 		return err
 	}
@@ -67,12 +68,12 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.whole()}
-	taken := places{}
+	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.treeProgress()}
+	taken := usedTargets{}
 	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
 		dest := target.join(nameIn(local))
 		if info, err := os.Stat(local); err == nil && !info.IsDir() && conflict != client.Rename {
-			if err := taken.take(dest, local); err != nil {
+			if err := taken.claim(dest, local); err != nil {
 				return client.Summary{}, err
 			}
 		}
@@ -80,7 +81,7 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	})
 }
 
-// putOne sends a file, or a folder with all that is in it.
+// putOne uploads a file, or a directory if recursive is set.
 func putOne(ctx context.Context, up *client.Uploader, local, dest string, recursive bool, o client.TreeOptions) (client.Summary, error) {
 	info, err := os.Stat(local)
 	if err != nil {
@@ -102,16 +103,17 @@ func putOne(ctx context.Context, up *client.Uploader, local, dest string, recurs
 	if err != nil {
 		return client.Summary{}, err
 	}
-	return single(o, client.Item{Local: local, Path: res.Node.Path, Result: res}), nil
+	return singleSummary(o, client.Item{Local: local, Path: res.Node.Path, Result: res}), nil
 }
 
-// target is where things go: into a folder, or under a name of their own.
+// target is a remote destination: a folder to put things into, or a path.
 type target struct {
-	path string
-	into bool
+	path     string
+	isFolder bool
 }
 
-// remoteTarget decides as cp does.
+// remoteTarget interprets a destination argument as cp does: an existing folder, or a path that
+// ends in a slash, is a folder to put things into. Several sources require a folder.
 func remoteTarget(ctx context.Context, api *client.Client, arg string, several bool) (target, error) {
 	p, slash := remotePath(arg)
 	if slash || client.DirPath(p) == p {
@@ -132,8 +134,8 @@ func remoteTarget(ctx context.Context, api *client.Client, arg string, several b
 	return target{p, n.Type == client.Folder}, nil
 }
 
-// nameIn is the name that a local path gets in a folder; empty for a path that ends in "." or "..":
-// what is in it goes there.
+// nameIn returns the name of a local path in a remote folder, "" for a path that ends in "." or
+// "..", whose contents go into the folder.
 func nameIn(local string) string {
 	if name := filepath.Base(local); name != "." && name != ".." {
 		return name
@@ -141,8 +143,9 @@ func nameIn(local string) string {
 	return ""
 }
 
+// join returns the remote path of a thing with that name.
 func (t target) join(name string) string {
-	if t.into {
+	if t.isFolder {
 		return client.JoinPath(t.path, name)
 	}
 	return t.path

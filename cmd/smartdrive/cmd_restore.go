@@ -34,7 +34,7 @@ path, the one that was deleted last is restored.`,
 	return cmd
 }
 
-// restore brings back what the arguments name: one thing by itself, several by one operation of the
+// restore restores the arguments from the trash: one node directly, several by an operation of the
 // server.
 func (c *cli) restore(ctx context.Context, api *client.Client, args []string, policy client.Conflict) error {
 	var trash []client.Node
@@ -46,11 +46,11 @@ func (c *cli) restore(ctx context.Context, api *client.Client, args []string, po
 			trash = append(trash, n)
 		}
 	}
-	found, lost, err := c.find(ctx, args, func(arg string) (client.Node, error) { return findTrashed(trash, arg) })
+	found, lost, err := c.findNodes(ctx, args, func(arg string) (client.Node, error) { return findTrashed(trash, arg) })
 	if err != nil {
 		return err
 	}
-	tell := func(it named) error {
+	tell := func(it namedNode) error {
 		n, err := api.Node(ctx, it.node.ID)
 		if err != nil {
 			return err
@@ -63,10 +63,10 @@ func (c *cli) restore(ctx context.Context, api *client.Client, args []string, po
 		}
 		return tell(found[0])
 	}
-	return c.many(ctx, api, client.NewOperation{Kind: client.OperationRestore, Conflict: policy}, found, lost, tell)
+	return c.applyToMany(ctx, api, client.NewOperation{Kind: client.OperationRestore, Conflict: policy}, found, lost, tell)
 }
 
-// findTrashed returns what was last deleted of the things that arg may mean.
+// findTrashed returns the most recently deleted node that arg matches.
 func findTrashed(trash []client.Node, arg string) (found client.Node, err error) {
 	p, _ := remotePath(arg)
 	for _, n := range trash {

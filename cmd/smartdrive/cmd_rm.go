@@ -24,7 +24,7 @@ func newRmCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !empty && len(args) == 0 || empty && len(args) > 1 {
-				return usage(cmd, errors.New("name what to delete, or give --empty-trash, alone or with a space"))
+				return usageError(cmd, errors.New("name what to delete, or give --empty-trash, alone or with a space"))
 			}
 			api, err := c.connect()
 			if err != nil {
@@ -33,7 +33,7 @@ func newRmCommand(c *cli) *cobra.Command {
 			if empty {
 				space, err := spaceOf(args)
 				if err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 				if err := client.NewSharing(api).EmptyTrash(cmd.Context(), space); err != nil {
 					return err
@@ -49,10 +49,9 @@ func newRmCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// remove deletes what the arguments name: one thing by itself, several by one operation of the
-// server.
+// remove deletes the arguments: one node directly, several by an operation of the server.
 func (c *cli) remove(ctx context.Context, api *client.Client, args []string, recursive, permanent bool) error {
-	found, lost, err := c.find(ctx, args, func(arg string) (client.Node, error) {
+	found, lost, err := c.findNodes(ctx, args, func(arg string) (client.Node, error) {
 		p, _ := remotePath(arg)
 		n, err := api.NodeAt(ctx, p)
 		if err != nil {
@@ -70,7 +69,7 @@ func (c *cli) remove(ctx context.Context, api *client.Client, args []string, rec
 	if permanent {
 		kind, what = client.OperationDelete, "deleted"
 	}
-	tell := func(it named) error {
+	tell := func(it namedNode) error {
 		p, _ := remotePath(it.arg)
 		return c.show(map[string]any{"id": it.node.ID, "path": p, "permanent": permanent}, "%s: %s", p, what)
 	}
@@ -80,5 +79,5 @@ func (c *cli) remove(ctx context.Context, api *client.Client, args []string, rec
 		}
 		return tell(found[0])
 	}
-	return c.many(ctx, api, client.NewOperation{Kind: kind}, found, lost, tell)
+	return c.applyToMany(ctx, api, client.NewOperation{Kind: kind}, found, lost, tell)
 }

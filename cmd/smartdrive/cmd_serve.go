@@ -35,14 +35,15 @@ func newServeCommand() *cobra.Command {
 	}
 	config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return asServer(serve(cmd))
+		return serverError(serve(cmd))
 	}
 	return cmd
 }
 
-// asServer gives what ended a server its exit code. A missing file or a full disk is the server's
-// here, not what a client asked for; and who is stopped may fail at that, but not because of it.
-func asServer(err error) error {
+// serverError sets the exit code of an error that ended the server. Every such error is a failure,
+// even a missing file or a full disk, and counts even if the server was told to stop, unless it
+// only reports the stop.
+func serverError(err error) error {
 	var coded *exitError
 	if err == nil || errors.As(err, &coded) {
 		return err
@@ -53,7 +54,7 @@ func asServer(err error) error {
 func serve(cmd *cobra.Command) error {
 	cfg, err := config.Load(cmd.Flags(), os.Environ(), os.ReadFile)
 	if err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
 	cfg.Level = &slog.LevelVar{}
 	cfg.Level.Set(cfg.LogLevel)
@@ -62,12 +63,12 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range cfg.Notes {
-		log.Warn("a variable that is not a setting", "note", note)
+		log.Warn("ignoring an environment variable that is not a setting; remove it or correct its name", "note", note)
 	}
 	cfg.Decoder = decoder()
-	limitMemory()
-	collectLater()
-	raiseProcs()
+	setMemoryLimit()
+	delayCollection()
+	raiseMaxProcs()
 	ctx := cmd.Context()
 	a, err := app.Open(ctx, cfg, log)
 	if failed, ok := errors.AsType[*app.StartError](err); ok && failed.Configuration() {
@@ -76,7 +77,7 @@ func serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	err = a.Run(ctx, buildVersion(), reloads(ctx), func(url string) {
+	err = a.Run(ctx, buildVersion(), notifyReloads(ctx), func(url string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "SmartDrive is ready at %s\n", strings.TrimSuffix(url, "/"))
 	})
 	if closeErr := a.Close(); err == nil {
@@ -85,29 +86,28 @@ func serve(cmd *cobra.Command) error {
 	return err
 }
 
-// softMemory is where the collector of garbage begins to run more often, in bytes, unless
-// GOMEMLIMIT says something else. What the server holds is bounded by budgets; without this it lets
-// as much garbage pile up beside it.
-const softMemory = 256 << 20
+// softMemoryLimit is the Go memory limit in bytes unless GOMEMLIMIT is set. Budgets bound the live
+// heap; the limit makes the collector run before as much garbage accumulates.
+const softMemoryLimit = 256 << 20
 
-func limitMemory() {
+// setMemoryLimit sets softMemoryLimit unless GOMEMLIMIT is set.
+func setMemoryLimit() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softMemory)
+		debug.SetMemoryLimit(softMemoryLimit)
 	}
 }
 
-// raiseProcs makes twice as many places for goroutines as there are processors, unless GOMAXPROCS
-// says something else. A goroutine that waits for the disk keeps its place until the runtime takes
-// that away, 20 µs later at the earliest. If there were no more places than processors, one of
-// these would have nothing to do meanwhile (decision 146).
-func raiseProcs() {
+// raiseMaxProcs doubles GOMAXPROCS unless the environment sets it. A goroutine in a disk system
+// call keeps its P for at least 20 µs; with one P per processor, the processor would be idle
+// meanwhile (decision 146).
+func raiseMaxProcs() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 }
 
-// reloads passes on SIGHUP.
-func reloads(ctx context.Context) <-chan struct{} {
+// notifyReloads returns a channel that receives a value for each SIGHUP.
+func notifyReloads(ctx context.Context) <-chan struct{} {
 	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, reloadSignals...)
 	go func() {

@@ -20,15 +20,15 @@ func newShareCommand(c *cli) *cobra.Command {
 		Short: "Share files and folders by links",
 		Long:  "Create, list and delete links by which anybody can list and download a file or folder, with an optional extraction code.",
 		Args:  cobra.NoArgs,
-		RunE:  help,
+		RunE:  showHelp,
 	}
-	c.join(cmd, c.shareCreate(), c.shareLs(), c.shareRm())
+	c.addCommands(cmd, c.shareCreate(), c.shareLs(), c.shareRm())
 	return cmd
 }
 
 func (c *cli) shareCreate() *cobra.Command {
 	var in client.NewShare
-	var expires days
+	var expires durationFlag
 	cmd := &cobra.Command{
 		Use:   "create PATH",
 		Short: "Create a link to a file or folder",
@@ -37,10 +37,10 @@ func (c *cli) shareCreate() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("max-downloads") && in.MaxDownloads < 1 { // the API would take 0 for no limit
-				return usage(cmd, errors.New("--max-downloads: at least 1"))
+			if cmd.Flags().Changed("max-downloads") && in.MaxDownloads < 1 { // the API treats 0 as no limit
+				return usageError(cmd, errors.New("--max-downloads: at least 1"))
 			}
-			api, n, err := c.at(cmd.Context(), args[0])
+			api, n, err := c.nodeAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (c *cli) shareLs() *cobra.Command {
 		Short:             "List links, all or those to one file or folder",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			node := ""
 			if len(args) == 1 {
 				p, _ := remotePath(args[0])
@@ -107,9 +107,9 @@ func (c *cli) shareRm() *cobra.Command {
 		Short:   "Delete links by id or URL",
 		Example: "  smartdrive share rm https://drive.example.org/s/3nV9cK2uQyS1m0aZb7xTfw",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
-				id, err := idOf(arg, api.AllShares(ctx, ""), func(s client.Share) (id, token string) { return s.ID, s.Token })
+				id, err := linkID(arg, api.AllShares(ctx, ""), func(s client.Share) (id, token string) { return s.ID, s.Token })
 				if err == nil {
 					err = api.DeleteShare(ctx, id)
 				}
@@ -122,8 +122,8 @@ func (c *cli) shareRm() *cobra.Command {
 	}
 }
 
-// idOf finds a link that is named by its URL; what is no URL is its id.
-func idOf[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token string)) (string, error) {
+// linkID returns the id of the link that arg names by URL or id.
+func linkID[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token string)) (string, error) {
 	if !strings.Contains(arg, "/") {
 		return arg, nil
 	}
@@ -139,16 +139,16 @@ func idOf[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token
 	return "", withCode(exitNotFound, fmt.Errorf("%s is not a link of yours", arg))
 }
 
-// days is a duration that may be given in days: "7d", "12h".
-type days struct{ time.Duration }
+// durationFlag is a duration flag that also accepts days: "7d", "12h".
+type durationFlag struct{ time.Duration }
 
-func (d *days) seconds() int64 { return int64(d.Duration / time.Second) }
+func (d *durationFlag) seconds() int64 { return int64(d.Duration / time.Second) }
 
-// String, Set and Type implement pflag.Value.
-func (d *days) String() string { return d.Duration.String() }
+// String implements pflag.Value.
+func (d *durationFlag) String() string { return d.Duration.String() }
 
-// Set reads one.
-func (d *days) Set(text string) (err error) {
+// Set implements pflag.Value.
+func (d *durationFlag) Set(text string) (err error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		var count uint64
 		count, err = strconv.ParseUint(n, 10, 16)
@@ -162,5 +162,5 @@ func (d *days) Set(text string) (err error) {
 	return err
 }
 
-// Type names it in the help.
-func (d *days) Type() string { return "duration" }
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }

@@ -13,24 +13,25 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// people has the commands about what people share.
-type people struct{ *cli }
+// peopleCommands are the commands about spaces, groups, roles, activity, webhooks and
+// notifications.
+type peopleCommands struct{ *cli }
 
 func newSpaceCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	cmd := &cobra.Command{
 		Use:   "space",
 		Short: "Manage spaces: drives shared by several people",
 		Long: `List spaces, and make, change and delete them. Files in a space have paths such as //SPACE/folder/file, which all commands take. The members
 of a space are who has a role at its top folder: see "smartdrive grant".`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.spaceLs(), c.spaceCreate(), c.spaceSet(), c.spaceRm())
+	c.addCommands(cmd, c.spaceLs(), c.spaceCreate(), c.spaceSet(), c.spaceRm())
 	return cmd
 }
 
-// spaceOf is the space that the only argument names, which may be absent: //SPACE.
+// spaceOf returns the space named by the only argument, //SPACE, or "" without arguments.
 func spaceOf(args []string) (string, error) {
 	if len(args) == 0 {
 		return "", nil
@@ -42,7 +43,7 @@ func spaceOf(args []string) (string, error) {
 	return strings.TrimPrefix(place, "//"), nil
 }
 
-// spacesOf are the places that paths are in, each once.
+// spacesOf returns the distinct spaces of the paths in args; "" is the user's own drive.
 func spacesOf(args []string) (spaces []string) {
 	for _, arg := range args {
 		place, _ := client.SplitPlace(client.CleanPath(arg))
@@ -53,7 +54,7 @@ func spacesOf(args []string) (spaces []string) {
 	return spaces
 }
 
-func (c people) showSpace(s client.Space) error {
+func (c peopleCommands) showSpace(s client.Space) error {
 	total := "no limit"
 	if s.Usage.Total != nil {
 		total = "of " + sizeText(*s.Usage.Total)
@@ -61,13 +62,13 @@ func (c people) showSpace(s client.Space) error {
 	return c.show(s, "//%s  %s  %s  %s %s", s.Name, s.Role, s.State, sizeText(s.Usage.Used), total)
 }
 
-func (c people) spaceLs() *cobra.Command {
+func (c peopleCommands) spaceLs() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the spaces that you are a member of",
 		Args:  cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			if all {
 				return showAll(client.NewSharing(api).AllSpaces(ctx), c.showSpace)
 			}
@@ -87,7 +88,7 @@ func (c people) spaceLs() *cobra.Command {
 	return cmd
 }
 
-func (c people) spaceCreate() *cobra.Command {
+func (c peopleCommands) spaceCreate() *cobra.Command {
 	var quota, manager string
 	cmd := &cobra.Command{
 		Use:     "create NAME",
@@ -121,20 +122,20 @@ func (c people) spaceCreate() *cobra.Command {
 	return cmd
 }
 
-// quotaFlag reads bytes; empty is nil.
+// quotaFlag parses a number of bytes; nil if text is empty.
 func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // it is not given
+		return nil, nil //nolint:nilnil // not given
 	}
 	size, err := drive.ParseByteSize(text)
 	if err != nil {
-		return nil, usage(cmd, fmt.Errorf("--quota: %w", err))
+		return nil, usageError(cmd, fmt.Errorf("--quota: %w", err))
 	}
 	n := int64(size)
 	return &n, nil
 }
 
-// principalID finds a user or a group by name.
+// principalID returns the id of the user or group with that name.
 func principalID(ctx context.Context, api *client.Client, kind, name string) (string, error) {
 	found, err := client.NewSharing(api).FindPeople(ctx, name)
 	if err != nil {
@@ -145,7 +146,7 @@ func principalID(ctx context.Context, api *client.Client, kind, name string) (st
 			return f.ID, nil
 		}
 	}
-	if kind == "user" { // whoever asks is not found among those to share with
+	if kind == "user" { // FindPeople does not return the caller
 		if me, err := api.Me(ctx); err == nil && strings.EqualFold(me.User.Name, name) {
 			return me.User.ID, nil
 		}
@@ -153,7 +154,8 @@ func principalID(ctx context.Context, api *client.Client, kind, name string) (st
 	return "", withCode(exitNotFound, fmt.Errorf("there is no %s %s", kind, name))
 }
 
-// findSpace finds a space by name: among one's own, and for administrators among all.
+// findSpace returns the space with that name, among the caller's spaces and, for administrators,
+// among all.
 func findSpace(ctx context.Context, api *client.Client, name string) (client.Space, error) {
 	name = strings.TrimPrefix(name, "//")
 	named := func(s client.Space) bool { return s.ID == name || strings.EqualFold(s.Name, name) }
@@ -166,7 +168,7 @@ func findSpace(ctx context.Context, api *client.Client, name string) (client.Spa
 	}
 	for s, err := range client.NewSharing(api).AllSpaces(ctx) {
 		if err != nil {
-			break // no administrator
+			break // not an administrator
 		}
 		if named(s) {
 			return s, nil
@@ -175,7 +177,7 @@ func findSpace(ctx context.Context, api *client.Client, name string) (client.Spa
 	return client.Space{}, withCode(exitNotFound, fmt.Errorf("there is no space %s", name))
 }
 
-func (c people) spaceSet() *cobra.Command {
+func (c peopleCommands) spaceSet() *cobra.Command {
 	var quota, rename, state string
 	var rules client.SpaceChange
 	var trash, versions int
@@ -232,12 +234,12 @@ and --state active, are for administrators; --state active with the id of a spac
 	return cmd
 }
 
-func (c people) spaceRm() *cobra.Command {
+func (c peopleCommands) spaceRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete spaces; they can be brought back for 30 days (administrators)",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				s, err := findSpace(ctx, api, arg)
 				if err == nil {

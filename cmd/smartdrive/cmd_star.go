@@ -23,7 +23,7 @@ func (c *cli) starCommand(name, short string, do func(client.Shelf, context.Cont
 		Short:             short,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				p, _ := remotePath(arg)
 				n, err := api.NodeAt(ctx, p)

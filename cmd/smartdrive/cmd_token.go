@@ -10,41 +10,41 @@ import (
 	"smartdrive/client"
 )
 
-// tokens has the commands about access tokens and app passwords.
-type tokens struct{ *cli }
+// tokenCommands are the commands about access tokens and app passwords.
+type tokenCommands struct{ *cli }
 
 func newTokenCommand(of *cli) *cobra.Command {
-	c := tokens{of}
+	c := tokenCommands{of}
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Work with access tokens and app passwords",
 		Long: `List, make and revoke access tokens. A token for the protocols dav or nextcloud is an app password: a program
 that only knows a name and a password sends it as the password, with your user name.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.ls(), c.create(), c.rm())
+	c.addCommands(cmd, c.ls(), c.create(), c.rm())
 	return cmd
 }
 
-func (c tokens) line(t client.AccessToken) error {
+func (c tokenCommands) line(t client.AccessToken) error {
 	return c.show(t, "%s  %s  %s  %s  last used %s", t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Heads, ","),
 		t.SeenAt.Local().Format("2006-01-02 15:04"))
 }
 
-func (c tokens) ls() *cobra.Command {
+func (c tokenCommands) ls() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List your tokens, the newest first",
 		Args:  cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
-			return c.all(ctx, api, c.line)
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			return c.each(ctx, api, c.line)
 		}),
 	}
 }
 
-// all calls act for every token.
-func (c tokens) all(ctx context.Context, api *client.Client, act func(client.AccessToken) error) error {
+// each calls act for every access token.
+func (c tokenCommands) each(ctx context.Context, api *client.Client, act func(client.AccessToken) error) error {
 	for page := (client.Page{}); ; {
 		list, err := api.Tokens(ctx, page)
 		if err != nil {
@@ -62,16 +62,16 @@ func (c tokens) all(ctx context.Context, api *client.Client, act func(client.Acc
 	}
 }
 
-func (c tokens) create() *cobra.Command {
+func (c tokenCommands) create() *cobra.Command {
 	var scopes, heads []string
-	var life days
+	var life durationFlag
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print it once",
 		Example: `  smartdrive token create "my phone" --heads nextcloud
   smartdrive token create backup --scopes read --expires 90d`,
 		Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := api.CreateToken(ctx, client.NewToken{
 				Name: args[0], Scopes: scopes, Heads: heads, ExpiresIn: life.seconds(),
 			})
@@ -87,12 +87,12 @@ func (c tokens) create() *cobra.Command {
 	return cmd
 }
 
-func (c tokens) rm() *cobra.Command {
+func (c tokenCommands) rm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID...",
 		Short: "Revoke tokens",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			for _, id := range slices.Compact(args) {
 				if err := api.DeleteToken(ctx, id); err != nil {
 					return err

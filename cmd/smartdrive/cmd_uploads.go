@@ -17,12 +17,12 @@ func newUploadsCommand(c *cli) *cobra.Command {
 		Example: `  smartdrive uploads
   smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057`,
 		Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllUploads(ctx), func(u client.Upload) error {
-				if full, err := api.Upload(ctx, u.ID); err == nil { // the list does not say what has arrived
+				if full, err := api.Upload(ctx, u.ID); err == nil { // the list does not contain the received parts
 					u = full
 				}
-				return c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, arrived(u), u.Path, timeText(u.ExpiresAt))
+				return c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, receivedText(u), u.Path, timeText(u.ExpiresAt))
 			})
 		}),
 	}
@@ -31,7 +31,7 @@ func newUploadsCommand(c *cli) *cobra.Command {
 		Short:   "Cancel uploads and delete what has arrived",
 		Example: "  smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(id string) error {
 				if err := api.CancelUpload(ctx, id); err != nil {
 					return err
@@ -40,12 +40,12 @@ func newUploadsCommand(c *cli) *cobra.Command {
 			})
 		}),
 	}
-	c.join(cmd, cancel)
+	c.addCommands(cmd, cancel)
 	return cmd
 }
 
-// arrived says how much of an upload is there.
-func arrived(u client.Upload) string {
+// receivedText formats how much of an upload has been received.
+func receivedText(u client.Upload) string {
 	var parts int64
 	for _, s := range u.Received {
 		parts += s[1] - s[0] + 1

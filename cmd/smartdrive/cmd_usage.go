@@ -15,7 +15,7 @@ func newUsageCommand(c *cli) *cobra.Command {
 		Short:   "Show who you are and how much space is used",
 		Example: "  smartdrive usage --json",
 		Args:    cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			me, err := api.Me(ctx)
 			if err != nil {
 				return err
@@ -28,7 +28,7 @@ func newUsageCommand(c *cli) *cobra.Command {
 				return c.show(me, "%s: %s used, no limit%s", me.User.Name, sizeText(used), owed)
 			}
 			total := *me.Usage.Total
-			free := max(0, total-used-max(0, me.Usage.Owed-total)) // what is deleted and there still may be as much as the total
+			free := max(0, total-used-max(0, me.Usage.Owed-total)) // deleted bytes still on disk may add up to the total without reducing the free space
 			return c.show(me, "%s: %s of %s used, %s free%s", me.User.Name, sizeText(used), sizeText(total), sizeText(free), owed)
 		}),
 	}

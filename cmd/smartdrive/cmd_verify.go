@@ -23,7 +23,7 @@ recursively: "missing" means only here, "extra" only on the server. The command 
 		Example: `  smartdrive verify disk.img /images/disk.img
   smartdrive verify ~/photos /photos`,
 		Args: cobra.ExactArgs(2),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			p, _ := remotePath(args[1])
 			n, err := api.NodeAt(ctx, p)
 			if err != nil {
@@ -33,12 +33,12 @@ recursively: "missing" means only here, "extra" only on the server. The command 
 			if err := v.compare(ctx, args[0], n); err != nil {
 				return err
 			}
-			return v.end()
+			return v.result()
 		}),
 	}
 }
 
-// verification counts what was compared.
+// verification compares local files with the server and counts the results.
 type verification struct {
 	c            *cli
 	api          *client.Client
@@ -47,7 +47,8 @@ type verification struct {
 
 var errDiffers = errors.New("differs")
 
-func (v *verification) note(state, local, remote string) error {
+// record counts and prints the result of one file.
+func (v *verification) record(state, local, remote string) error {
 	if state == "same" {
 		v.same++
 	} else {
@@ -56,16 +57,18 @@ func (v *verification) note(state, local, remote string) error {
 	return v.c.show(map[string]string{"state": state, "local": local, "path": remote}, "%-7s  %s", state, remote)
 }
 
-func (v *verification) end() error {
+// result returns the error of the command, nil if everything is the same.
+func (v *verification) result() error {
 	switch {
 	case v.differ == 0:
 		return nil
 	case v.same == 0 && v.differ == 1:
 		return errDiffers
 	}
-	return withCode(exitSome, fmt.Errorf("%d of %d differ", v.differ, v.same+v.differ))
+	return withCode(exitPartial, fmt.Errorf("%d of %d differ", v.differ, v.same+v.differ))
 }
 
+// compare compares a local file or directory with a node.
 func (v *verification) compare(ctx context.Context, local string, n client.Node) error {
 	info, err := os.Stat(local)
 	if err != nil {
@@ -73,11 +76,11 @@ func (v *verification) compare(ctx context.Context, local string, n client.Node)
 	}
 	switch {
 	case info.IsDir() != (n.Type == client.Folder):
-		return v.note("differs", local, n.Path)
+		return v.record("differs", local, n.Path)
 	case info.IsDir():
-		return v.folder(ctx, local, n)
+		return v.compareFolder(ctx, local, n)
 	case info.Size() != n.Size:
-		return v.note("differs", local, n.Path)
+		return v.record("differs", local, n.Path)
 	}
 	sum, err := client.Sum(local)
 	if err != nil {
@@ -87,12 +90,13 @@ func (v *verification) compare(ctx context.Context, local string, n client.Node)
 		return ctx.Err()
 	}
 	if sum != n.Digest() {
-		return v.note("differs", local, n.Path)
+		return v.record("differs", local, n.Path)
 	}
-	return v.note("same", local, n.Path)
+	return v.record("same", local, n.Path)
 }
 
-func (v *verification) folder(ctx context.Context, local string, folder client.Node) error {
+// compareFolder compares a local directory with a folder, recursively.
+func (v *verification) compareFolder(ctx context.Context, local string, folder client.Node) error {
 	entries, err := os.ReadDir(local)
 	if err != nil {
 		return err
@@ -110,13 +114,13 @@ func (v *verification) folder(ctx context.Context, local string, folder client.N
 	}
 	for _, entry := range entries {
 		if !entry.IsDir() && !entry.Type().IsRegular() {
-			continue // put leaves it out too
+			continue // put skips it, too
 		}
 		n, ok := there[entry.Name()]
 		delete(there, entry.Name())
 		from := filepath.Join(local, entry.Name())
 		if !ok {
-			err = v.note("missing", from, client.JoinPath(folder.Path, entry.Name()))
+			err = v.record("missing", from, client.JoinPath(folder.Path, entry.Name()))
 		} else {
 			err = v.compare(ctx, from, n)
 		}
@@ -125,7 +129,7 @@ func (v *verification) folder(ctx context.Context, local string, folder client.N
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		if err := v.note("extra", filepath.Join(local, name), there[name].Path); err != nil {
+		if err := v.record("extra", filepath.Join(local, name), there[name].Path); err != nil {
 			return err
 		}
 	}

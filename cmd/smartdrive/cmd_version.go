@@ -20,7 +20,7 @@ func buildVersion() string {
 	return "dev"
 }
 
-// buildCommit returns the commit the binary was built from, with "+" when files had been changed.
+// buildCommit returns the commit of the binary, with "+" if files were modified.
 func buildCommit() string {
 	commit, changed := "unknown", ""
 	info, _ := debug.ReadBuildInfo()

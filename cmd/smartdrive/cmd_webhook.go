@@ -13,20 +13,20 @@ import (
 )
 
 func newWebhookCommand(of *cli) *cobra.Command {
-	c := people{of}
+	c := peopleCommands{of}
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Manage webhooks",
 		Long: `Make, list and delete webhooks: addresses that are sent what happens in your drive, or in a space that you manage. Requests are signed as Standard
 Webhooks 1.0 says, with the secret that "smartdrive webhook create" shows once.`,
 		Args: cobra.NoArgs,
-		RunE: help,
+		RunE: showHelp,
 	}
-	c.join(cmd, c.webhookLs(), c.webhookCreate(), c.webhookEnable(true), c.webhookEnable(false), c.webhookReplay(), c.webhookRotate(), c.webhookRm())
+	c.addCommands(cmd, c.webhookLs(), c.webhookCreate(), c.webhookEnable(true), c.webhookEnable(false), c.webhookReplay(), c.webhookRotate(), c.webhookRm())
 	return cmd
 }
 
-func (c people) showWebhook(h client.Webhook) error {
+func (c peopleCommands) showWebhook(h client.Webhook) error {
 	state := h.State
 	if h.Reason != "" {
 		state += " (" + h.Reason + ")"
@@ -38,11 +38,11 @@ func (c people) showWebhook(h client.Webhook) error {
 	return c.show(h, "%s  %s  %s  %s  %s", h.ID, state, h.URL, strings.Join(h.Types, ","), strings.TrimSpace(last))
 }
 
-func (c people) webhookLs() *cobra.Command {
+func (c peopleCommands) webhookLs() *cobra.Command {
 	var space string
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List webhooks, and how the last attempt of each went", Args: cobra.NoArgs,
-		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			all, err := client.NewWebhooks(api).List(ctx, space)
 			for _, h := range all {
 				if err := c.showWebhook(h); err != nil {
@@ -56,14 +56,14 @@ func (c people) webhookLs() *cobra.Command {
 	return cmd
 }
 
-func (c people) webhookCreate() *cobra.Command {
+func (c peopleCommands) webhookCreate() *cobra.Command {
 	var in client.NewWebhook
 	cmd := &cobra.Command{
 		Use:     "create URL",
 		Short:   "Create a webhook",
 		Example: "  smartdrive webhook create https://example.org/hook --type node,grant --space Design",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			in.URL = args[0]
 			h, err := client.NewWebhooks(api).Create(ctx, in)
 			if err != nil {
@@ -78,15 +78,15 @@ func (c people) webhookCreate() *cobra.Command {
 	return cmd
 }
 
-// webhookEnable makes enable and disable.
-func (c people) webhookEnable(active bool) *cobra.Command {
+// webhookEnable returns the command "enable" or "disable".
+func (c peopleCommands) webhookEnable(active bool) *cobra.Command {
 	use, short := "disable ID...", "Stop sending to webhooks"
 	if active {
 		use, short = "enable ID...", "Send to webhooks again, from where they stopped"
 	}
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				h, err := client.NewWebhooks(api).Enable(ctx, arg, active)
 				if err != nil {
@@ -98,15 +98,15 @@ func (c people) webhookEnable(active bool) *cobra.Command {
 	}
 }
 
-func (c people) webhookRotate() *cobra.Command {
-	keep := days{24 * time.Hour}
+func (c peopleCommands) webhookRotate() *cobra.Command {
+	keep := durationFlag{24 * time.Hour}
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
 		Short: "Rotate the secret of a webhook",
 		Long: `Rotate the secret of a webhook, which is shown once. For as long as --keep says, requests are signed with the old one, too, so that the receiver can
 change over.`,
 		Args: cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			h, err := client.NewWebhooks(api).Rotate(ctx, args[0], keep.Duration)
 			if err != nil {
 				return err
@@ -122,13 +122,13 @@ change over.`,
 	return cmd
 }
 
-func (c people) webhookReplay() *cobra.Command {
+func (c peopleCommands) webhookReplay() *cobra.Command {
 	var since, event string
 	cmd := &cobra.Command{
 		Use:   "replay ID",
 		Short: "Redeliver one event, or all events since a time",
 		Args:  cobra.ExactArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			hooks := client.NewWebhooks(api)
 			if event != "" {
 				status, err := hooks.SendAgain(ctx, args[0], event)
@@ -160,10 +160,10 @@ func parseMoment(text string) (time.Time, error) {
 	return moment, nil
 }
 
-func (c people) webhookRm() *cobra.Command {
+func (c peopleCommands) webhookRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Delete webhooks", Args: cobra.MinimumNArgs(1),
-		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: c.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			return c.each(ctx, args, func(arg string) error {
 				if err := client.NewWebhooks(api).Delete(ctx, arg); err != nil {
 					return err

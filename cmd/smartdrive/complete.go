@@ -11,10 +11,10 @@ import (
 	"smartdrive/client"
 )
 
-// completeTime is how long a person waits for a completion.
+// completeTime bounds the time of a shell completion.
 const completeTime = 2 * time.Second
 
-// completeRemote completes a remote path with one request for its folder.
+// completeRemote completes a remote path by listing its folder.
 func (c *cli) completeRemote(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(contextOf(cmd), completeTime)
 	defer cancel()

@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// clientConfig is what login keeps.
+// clientConfig is the server and token saved by login.
 type clientConfig struct {
 	Server string `json:"server"`
 	Token  string `json:"token"`
 }
 
-// configPath returns where it is kept: $XDG_CONFIG_HOME/smartdrive/config.json, ~/.config where
-// that is not set.
+// configPath returns $XDG_CONFIG_HOME/smartdrive/config.json, or below ~/.config if the variable is
+// unset or relative.
 func configPath() (string, error) {
 	base := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // XDG Base Directory: a relative one is to be ignored
+	if !filepath.IsAbs(base) { // XDG Base Directory: ignore a relative path
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -29,11 +29,11 @@ func configPath() (string, error) {
 	return filepath.Join(base, "smartdrive", "config.json"), nil
 }
 
-// loadConfig reads what was kept; nothing kept is not an error.
+// loadConfig reads the saved configuration. A missing file is the zero value, not an error.
 func loadConfig() (cfg clientConfig, err error) {
 	name, err := configPath()
 	if err != nil {
-		return cfg, nil //nolint:nilerr // no home: flags and environment must do
+		return cfg, nil //nolint:nilerr // without a home directory, only flags and environment apply
 	}
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,8 @@ func loadConfig() (cfg clientConfig, err error) {
 	return cfg, nil
 }
 
-// save keeps cfg where only this user can read it, whole or not at all.
+// save writes the configuration atomically, readable only by this user, and returns the file's
+// path.
 func (cfg clientConfig) save() (string, error) {
 	name, err := configPath()
 	if err != nil {
@@ -70,7 +71,7 @@ func (cfg clientConfig) save() (string, error) {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // of no use to anybody
+		_ = os.Remove(f.Name()) // remove the incomplete file
 		return "", err
 	}
 	return name, nil

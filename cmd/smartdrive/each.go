@@ -10,8 +10,8 @@ import (
 	"smartdrive/client"
 )
 
-// calls makes the run of a command that asks the server.
-func (c *cli) calls(do func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+// withClient returns a cobra RunE that connects and calls do.
+func (c *cli) withClient(do func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		api, err := c.connect()
 		if err != nil {
@@ -21,7 +21,7 @@ func (c *cli) calls(do func(ctx context.Context, api *client.Client, args []stri
 	}
 }
 
-// showAll shows a list as it comes.
+// showAll calls show for each item and stops at the first error.
 func showAll[Item any](items iter.Seq2[Item, error], show func(Item) error) error {
 	for item, err := range items {
 		if err != nil {
@@ -34,8 +34,9 @@ func showAll[Item any](items iter.Seq2[Item, error], show func(Item) error) erro
 	return nil
 }
 
-// each does the same for several arguments. One failure alone is the command's; of several
-// arguments the others go on, and the command ends with exitSome.
+// each calls do for each argument. With one argument it returns its error. With several, a failure
+// is printed and the others continue; the result is then exitPartial. It stops at once if the user
+// is not logged in.
 func (c *cli) each(ctx context.Context, args []string, do func(arg string) error) error {
 	failed := 0
 	for _, arg := range args {
@@ -52,18 +53,18 @@ func (c *cli) each(ctx context.Context, args []string, do func(arg string) error
 	return someFailed(failed, len(args))
 }
 
-// someFailed is the error of a command of which some items failed.
+// someFailed returns an error with exitPartial if failed is not 0.
 func someFailed(failed, of int) error {
 	if failed == 0 {
 		return nil
 	}
-	return withCode(exitSome, fmt.Errorf("%d of %d failed", failed, of))
+	return withCode(exitPartial, fmt.Errorf("%d of %d failed", failed, of))
 }
 
-// itemFailed tells of one item that failed while others go on.
+// itemFailed prints the failure of one item; the command continues.
 func (c *cli) itemFailed(name string, err error) {
 	if c.json {
-		_ = c.object(map[string]any{"path": name, "state": client.StateFailed, "error": newFailure(err, codeOf(context.Background(), err))})
+		_ = c.writeJSON(map[string]any{"path": name, "state": client.StateFailed, "error": newErrorJSON(err, codeOf(context.Background(), err))})
 	}
-	c.say("smartdrive: %s: %v\n", name, err)
+	c.printError("smartdrive: %s: %v\n", name, err)
 }

@@ -9,7 +9,7 @@ import (
 	"smartdrive/client"
 )
 
-// The exit codes that scripts may rely on.
+// Exit codes. Scripts rely on them.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -18,29 +18,30 @@ const (
 	exitNotFound    = 4
 	exitConflict    = 5
 	exitNoSpace     = 6
-	exitSome        = 7 // some items failed, the others are done
-	exitFindings    = 8 // fsck found something
+	exitPartial     = 7 // some items failed, the others succeeded
+	exitFindings    = 8 // fsck found inconsistencies
 	exitInterrupted = 130
 )
 
-// exitError is an error that says how the process ends.
+// exitError is an error with an exit code.
 type exitError struct {
-	code    int
-	err     error
-	stopped bool // it counts also when the process was told to stop: that is how a server ends
+	code          int
+	err           error
+	evenIfStopped bool // the code applies even after an interrupt, as for a server
 }
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// withCode gives err an exit code.
+// withCode adds an exit code to an error.
 func withCode(code int, err error) error { return &exitError{code: code, err: err} }
 
-// codeOf returns the exit code for err.
+// codeOf returns the exit code for an error: exitInterrupted if ctx has ended, the code of an
+// exitError, or one derived from the kind of the error.
 func codeOf(ctx context.Context, err error) int {
 	var exit *exitError
 	switch {
-	case ctx.Err() != nil && !(errors.As(err, &exit) && exit.stopped):
+	case ctx.Err() != nil && !(errors.As(err, &exit) && exit.evenIfStopped):
 		return exitInterrupted
 	case errors.As(err, &exit):
 		return exit.code
@@ -48,7 +49,7 @@ func codeOf(ctx context.Context, err error) int {
 		return exitNotFound
 	case errors.Is(err, errNoServer), errors.Is(err, errNoToken):
 		return exitAuth
-	case strings.HasPrefix(err.Error(), "unknown command"): // cobra has no type for it
+	case strings.HasPrefix(err.Error(), "unknown command"): // cobra has no error type for this
 		return exitUsage
 	}
 	switch client.CodeOf(err) {

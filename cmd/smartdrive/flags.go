@@ -11,12 +11,12 @@ import (
 	"smartdrive/client"
 )
 
-// transferFlags tune uploads and downloads.
+// transferFlags are the flags that tune uploads and downloads.
 type transferFlags struct {
 	parallel    int
 	connections int
 	partSize    string
-	giveUp      time.Duration
+	retryFor    time.Duration
 }
 
 func (t *transferFlags) add(cmd *cobra.Command) {
@@ -24,44 +24,45 @@ func (t *transferFlags) add(cmd *cobra.Command) {
 	f.IntVar(&t.parallel, "parallel", 4, "parts of one file to transfer in parallel")
 	f.IntVar(&t.connections, "connections", 16, "connections to use when there are many files")
 	f.StringVar(&t.partSize, "part-size", "8MiB", "part size; choose a smaller one if a proxy limits request bodies")
-	f.DurationVar(&t.giveUp, "give-up", 15*time.Minute, "how long to keep retrying while nothing succeeds")
+	f.DurationVar(&t.retryFor, "give-up", 15*time.Minute, "how long to keep retrying while nothing succeeds")
 }
 
-func (t *transferFlags) upload(cmd *cobra.Command) (client.UploadOptions, error) {
+// uploadOptions returns the upload options of the flags. An invalid part size is a usage error.
+func (t *transferFlags) uploadOptions(cmd *cobra.Command) (client.UploadOptions, error) {
 	size, err := parseSize(t.partSize)
 	if err != nil {
-		return client.UploadOptions{}, usage(cmd, fmt.Errorf("--part-size: %w", err))
+		return client.UploadOptions{}, usageError(cmd, fmt.Errorf("--part-size: %w", err))
 	}
-	return client.UploadOptions{Parallel: t.parallel, PartSize: size, GiveUp: t.giveUp, Files: t.connections}, nil
+	return client.UploadOptions{Parallel: t.parallel, PartSize: size, GiveUp: t.retryFor, Files: t.connections}, nil
 }
 
-// transfer connects, and makes what moves files as the flags say.
-func transfer[T any](
+// connectTransfer connects and creates an uploader or downloader with the flags' options.
+func connectTransfer[T any](
 	c *cli, cmd *cobra.Command, t transferFlags, makes func(*client.Client, client.UploadOptions) (T, error),
 ) (api *client.Client, mover T, err error) {
-	tune, err := t.upload(cmd)
+	tune, err := t.uploadOptions(cmd)
 	if err != nil {
 		return nil, mover, err
 	}
-	c.giveUp = t.giveUp
+	c.retryFor = t.retryFor
 	if api, err = c.connect(); err != nil {
 		return nil, mover, err
 	}
 	if mover, err = makes(api, tune); err != nil {
-		err = usage(cmd, err)
+		err = usageError(cmd, err)
 	}
 	return api, mover, err
 }
 
-// single is what came of one file, which o.Item is told.
-func single(o client.TreeOptions, item client.Item) (sum client.Summary) {
+// singleSummary reports the result of a single file to o.Item and returns its summary.
+func singleSummary(o client.TreeOptions, item client.Item) (sum client.Summary) {
 	o.Item(item)
 	sum.Count(item)
 	return sum
 }
 
-// parseSize reads bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB; K, M and G mean the
-// same.
+// parseSize parses a positive number of bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB.
+// K, M, G and T mean KiB, MiB, GiB and TiB.
 func parseSize(s string) (int64, error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(s), "B"), "i")
 	shift := 0
@@ -75,6 +76,7 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
+// lastByte returns the last byte of s, "-" if s is empty.
 func lastByte(s string) string {
 	if s == "" {
 		return "-"
@@ -82,16 +84,18 @@ func lastByte(s string) string {
 	return s[len(s)-1:]
 }
 
+// conflictFlag adds the flag --conflict.
 func conflictFlag(cmd *cobra.Command, to *string, def string) {
 	cmd.Flags().StringVar(to, "conflict", def, "when the name is taken: fail, rename or replace")
 	_ = cmd.RegisterFlagCompletionFunc("conflict", cobra.FixedCompletions( // fails only for an unknown flag
 		[]cobra.Completion{"fail", "rename", "replace"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// conflictOf parses a conflict policy. An unknown one is a usage error.
 func conflictOf(cmd *cobra.Command, s string) (client.Conflict, error) {
 	switch c := client.Conflict(s); c {
 	case client.Fail, client.Rename, client.Replace:
 		return c, nil
 	}
-	return "", usage(cmd, fmt.Errorf("--conflict: %q is none of fail, rename, replace", s))
+	return "", usageError(cmd, fmt.Errorf("--conflict: %q is none of fail, rename, replace", s))
 }

@@ -7,39 +7,39 @@ import (
 	"runtime/metrics"
 )
 
-// leastHeap is how large the heap may get before garbage is collected, in bytes, unless GOGC says
-// something else. By itself the runtime collects when the heap has doubled since the last time.
-// While only small requests come the server holds some MiB, and would collect after each few more:
-// 25 to 45 times a second while it stores small files (decision 150). Once it holds more than half
-// of leastHeap, nothing differs.
-const leastHeap = 24 << 20
+// minHeap is the least heap size in bytes before garbage is collected, unless GOGC is set. By
+// default Go collects when the heap has doubled; a server with few MiB of live heap would collect
+// 25 to 45 times a second while storing small files (decision 150). With a live heap of more than
+// half of minHeap, minHeap has no effect.
+const minHeap = 24 << 20
 
-// mostGrowth bounds how much the heap may grow, in percent. The runtime applies the last percentage
-// to whatever the next collection finds, before adjustCollector runs: without a bound, much that is
-// held suddenly would let the heap grow to many times that.
-const mostGrowth = 300
+// maxGrowth bounds the heap growth in percent. The runtime applies the current percentage to the
+// next collection's live heap, before adjustGC runs; without a bound, a suddenly large heap could
+// grow to many times its size.
+const maxGrowth = 300
 
-// collectLater has garbage collected when the heap has doubled, and not before it has leastHeap.
-func collectLater() {
+// delayCollection makes the collector run when the heap has doubled, but not before it reaches
+// minHeap.
+func delayCollection() {
 	if os.Getenv("GOGC") == "" {
-		adjustCollector()
+		adjustGC()
 	}
 }
 
-// adjustCollector says when the next collection is due, and does so again after that one: then the
-// object that it leaves behind is found to be garbage.
-func adjustCollector() {
+// adjustGC sets the percentage for the next collection, and registers a cleanup that calls it again
+// after that collection.
+func adjustGC() {
 	held := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(held)
-	debug.SetGCPercent(mayGrow(held[0].Value.Uint64()))
-	runtime.AddCleanup(new([64]byte), func(struct{}) { adjustCollector() }, struct{}{})
+	debug.SetGCPercent(gcPercent(held[0].Value.Uint64()))
+	runtime.AddCleanup(new([64]byte), func(struct{}) { adjustGC() }, struct{}{})
 }
 
-// mayGrow is by how much the heap may grow until garbage is collected, in percent of what was held
-// after the last time.
-func mayGrow(held uint64) int {
-	if held == 0 || held >= leastHeap/2 {
+// gcPercent returns the heap growth in percent until the next collection, given the live heap in
+// bytes.
+func gcPercent(held uint64) int {
+	if held == 0 || held >= minHeap/2 {
 		return 100
 	}
-	return min(mostGrowth, int(leastHeap*100/held)-100) //nolint:gosec // at most leastHeap*100
+	return min(maxGrowth, int(minHeap*100/held)-100) //nolint:gosec // at most leastHeap*100
 }

@@ -15,13 +15,13 @@ func TestMayGrow(t *testing.T) {
 		want int
 	}{
 		{0, 100}, // nothing was collected yet
-		{leastHeap / 100, mostGrowth},
-		{leastHeap / 3, 200},
-		{leastHeap / 2, 100},
-		{leastHeap, 100},
+		{minHeap / 100, maxGrowth},
+		{minHeap / 3, 200},
+		{minHeap / 2, 100},
+		{minHeap, 100},
 		{1 << 40, 100},
 	} {
-		if got := mayGrow(c.held); got != c.want {
+		if got := gcPercent(c.held); got != c.want {
 			t.Errorf("with %d bytes held it may grow by %d %%, want %d", c.held, got, c.want)
 		}
 	}
@@ -32,13 +32,13 @@ func TestTheCollectorIsAdjustedAgainAndAgain(t *testing.T) { //nolint:parallelte
 	before := debug.SetGCPercent(50)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("GOGC", "50")
-	collectLater()
+	delayCollection()
 	if got := percent(); got != 50 {
 		t.Errorf("with GOGC=50 it is %d", got)
 	}
 	t.Setenv("GOGC", "")
-	collectLater()
-	large := make([]byte, 4*leastHeap)
+	delayCollection()
+	large := make([]byte, 4*minHeap)
 	await(t, "100 while much is held", func(percent uint64) bool { return percent == 100 })
 	runtime.KeepAlive(large)
 	await(t, "more when it has gone", func(percent uint64) bool { return percent > 100 })

@@ -17,7 +17,7 @@ func main() {
 	os.Exit(code)
 }
 
-// streams are what a command reads and writes: results on out, everything else on err.
+// streams are the standard streams of a command: results go to out, everything else to err.
 type streams struct {
 	in  io.Reader
 	out io.Writer

@@ -7,19 +7,19 @@ import (
 	"smartdrive/client"
 )
 
-// named is a thing on the server, and the argument that named it.
-type named struct {
+// namedNode is a node and the argument that named it.
+type namedNode struct {
 	arg  string
 	node client.Node
 }
 
-// find looks for the things that several arguments name. Those that are not found are told of; lost
-// says how many. One argument alone is not many: its error is the command's.
-func (c *cli) find(ctx context.Context, args []string, look func(arg string) (client.Node, error)) (found []named, lost int, err error) {
+// findNodes looks up the nodes that arguments name. lost counts the arguments that failed, which
+// are printed. A single argument's error is returned instead.
+func (c *cli) findNodes(ctx context.Context, args []string, look func(arg string) (client.Node, error)) (found []namedNode, lost int, err error) {
 	err = c.each(ctx, args, func(arg string) error {
 		n, err := look(arg)
 		if err == nil {
-			found = append(found, named{arg, n})
+			found = append(found, namedNode{arg, n})
 		}
 		return err
 	})
@@ -29,14 +29,15 @@ func (c *cli) find(ctx context.Context, args []string, look func(arg string) (cl
 	return found, len(args) - len(found), nil
 }
 
-// many does the same to many things by operations of the server, which go on if this process does
-// not, and tells what became of each.
-func (c *cli) many(ctx context.Context, api *client.Client, what client.NewOperation, all []named, lost int, tell func(named) error) error {
+// applyToMany applies an operation to many nodes and reports each result: by tell on success,
+// otherwise as a failed item. lost is added to the failures. The server finishes a running
+// operation even if this process dies.
+func (c *cli) applyToMany(ctx context.Context, api *client.Client, what client.NewOperation, all []namedNode, lost int, tell func(namedNode) error) error {
 	failed, of := lost, lost+len(all)
 	for len(all) > 0 {
 		some := all[:min(len(all), client.MaxOperationItems)]
 		all = all[len(some):]
-		refused, err := c.operate(ctx, api, what, some)
+		refused, err := c.runOperation(ctx, api, what, some)
 		if err != nil {
 			return err
 		}
@@ -52,13 +53,14 @@ func (c *cli) many(ctx context.Context, api *client.Client, what client.NewOpera
 	return someFailed(failed, of)
 }
 
-// operate runs one operation to its end and returns what was refused, by id.
-func (c *cli) operate(ctx context.Context, api *client.Client, what client.NewOperation, items []named) (map[string]error, error) {
+// runOperation runs one operation to its end and returns the refused nodes, by id. Nodes outside
+// the user's own drive are processed one by one.
+func (c *cli) runOperation(ctx context.Context, api *client.Client, what client.NewOperation, items []namedNode) (map[string]error, error) {
 	refused := map[string]error{}
 	for _, it := range items {
 		if place, _ := client.SplitPlace(it.arg); place == "" {
 			what.Nodes = append(what.Nodes, it.node.ID)
-		} else if err := one(ctx, api, what, it.node.ID); err != nil {
+		} else if err := applyToNode(ctx, api, what, it.node.ID); err != nil {
 			refused[it.node.ID] = err
 		}
 	}
@@ -87,8 +89,9 @@ func (c *cli) operate(ctx context.Context, api *client.Client, what client.NewOp
 	return refused, nil
 }
 
-// one does to one thing what an operation does to many: operations are on one's own drive.
-func one(ctx context.Context, api *client.Client, what client.NewOperation, id string) (err error) {
+// applyToNode does to one node what an operation does to many. It is used outside the user's own
+// drive, where operations do not work.
+func applyToNode(ctx context.Context, api *client.Client, what client.NewOperation, id string) (err error) {
 	switch what.Kind {
 	case client.OperationTrash, client.OperationDelete:
 		return api.DeleteNode(ctx, id, what.Kind == client.OperationDelete)

@@ -9,10 +9,10 @@ import (
 func TestTheLimitOfMemoryIsThatOfTheEnvironment(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
-	for value, want := range map[string]int64{"": softMemory, "1GiB": math.MaxInt64} {
+	for value, want := range map[string]int64{"": softMemoryLimit, "1GiB": math.MaxInt64} {
 		t.Setenv("GOMEMLIMIT", value)
 		debug.SetMemoryLimit(math.MaxInt64) // the runtime reads the variable when it starts
-		limitMemory()
+		setMemoryLimit()
 		if got := debug.SetMemoryLimit(-1); got != want {
 			t.Errorf("with %q the limit is %d, want %d", value, got, want)
 		}

@@ -6,13 +6,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// places are those that files of one command have got, each with what it was. As for cp, none
-// replaces what the same command has just made.
-type places map[string]string
+// usedTargets maps each target path of a command to the source that was put there. As with cp, a
+// command does not replace what it has just created.
+type usedTargets map[string]string
 
-// take gives a place to what, unless something else has it: two patterns may name the same file.
-func (p places) take(name, what string) error {
-	name = norm.NFC.String(name) // as the server keeps it
+// claim assigns a target to a source. It fails if another source has the target; the same source
+// may claim it again, because two patterns may match one file.
+func (p usedTargets) claim(name, what string) error {
+	name = norm.NFC.String(name) // the server normalizes names
 	if first, ok := p[name]; ok && first != what {
 		return fmt.Errorf("%s has got its place: give it another one by a command of its own", first)
 	}

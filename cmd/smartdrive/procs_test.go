@@ -11,7 +11,7 @@ func TestTwiceAsManyProcsAsProcessors(t *testing.T) { //nolint:paralleltest // c
 	for value, want := range map[string]int{"": 6, "3": 3} {
 		t.Setenv("GOMAXPROCS", value)
 		runtime.GOMAXPROCS(3)
-		raiseProcs()
+		raiseMaxProcs()
 		if got := runtime.GOMAXPROCS(0); got != want {
 			t.Errorf("with %q there are %d, want %d", value, got, want)
 		}

@@ -7,12 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serverCommands are the commands that open the data directory or speak to a running server's
-// socket.
+// serverCommands are the commands that open the data directory or use the control socket.
 var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, newMigrateCommand, newDemoCommand}
 
-// clientCommands are the commands that speak the native API. Each has a file of its own,
-// cmd_<name>.go.
+// clientCommands are the commands that use the native API, each in its own file cmd_<name>.go.
 var clientCommands = []func(*cli) *cobra.Command{
 	newLoginCommand, newPasswdCommand, newPutCommand, newGetCommand, newLsCommand, newStarCommand, newUnstarCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
 	newRestoreCommand, newShareCommand, newCollectCommand, newSpaceCommand, newGroupCommand, newGrantCommand, newActivityCommand, newWebhookCommand, newNoticesCommand, newExportCommand, newUsageCommand, newTokenCommand, newUploadsCommand, newVerifyCommand, newDoctorCommand, newVersionCommand,
@@ -27,7 +25,7 @@ The client takes its server and token from --server and --token, then from SMART
 Exit codes: 0 success, 1 failure, 2 usage error, 3 not logged in or not allowed, 4 not found, 5 conflict, 6 no space, 7 some
 items failed, 8 fsck findings, 130 interrupted.`
 
-// run runs one command line and returns the exit code.
+// run executes a command line, prints its error, and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
 	c := &cli{streams: std}
 	root := newRootCommand(c)
@@ -47,9 +45,9 @@ func newRootCommand(c *cli) *cobra.Command {
 		Short:         "A self-hosted cloud drive: server and client",
 		Long:          rootLong,
 		Args:          cobra.NoArgs,
-		SilenceErrors: true, // run reports
+		SilenceErrors: true, // run prints errors
 		SilenceUsage:  true,
-		RunE:          help,
+		RunE:          showHelp,
 	}
 	root.SetIn(c.in)
 	root.SetOut(c.out)
@@ -63,15 +61,15 @@ func newRootCommand(c *cli) *cobra.Command {
 	for _, construct := range clientCommands {
 		cmd := construct(c)
 		cmd.GroupID = "client"
-		c.join(root, cmd)
+		c.addCommands(root, cmd)
 	}
 	root.AddCommand(newDecodeCommand())
-	root.SetFlagErrorFunc(usage)
+	root.SetFlagErrorFunc(usageError)
 	return root
 }
 
-// join puts commands of the client below another one.
-func (c *cli) join(to *cobra.Command, subs ...*cobra.Command) {
+// addCommands adds client commands below another command.
+func (c *cli) addCommands(to *cobra.Command, subs ...*cobra.Command) {
 	for _, sub := range subs {
 		sub.Args = usageArgs(sub.Args)
 		c.flags(sub)
@@ -79,19 +77,20 @@ func (c *cli) join(to *cobra.Command, subs ...*cobra.Command) {
 	}
 }
 
-// help is what a command does that only has others below it.
-func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+// showHelp is the RunE of a command that only has subcommands.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// usageArgs makes an argument check a usage error.
+// usageArgs turns the errors of an argument check into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usage(cmd, err)
+			return usageError(cmd, err)
 		}
 		return nil
 	}
 }
 
-func usage(cmd *cobra.Command, err error) error {
+// usageError adds the usage line and exitUsage to an error.
+func usageError(cmd *cobra.Command, err error) error {
 	return withCode(exitUsage, fmt.Errorf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath()))
 }

@@ -7,4 +7,5 @@ import (
 	"syscall"
 )
 
+// reloadSignals are the signals that make the server reload its configuration.
 var reloadSignals = []os.Signal{syscall.SIGHUP}

@@ -2,5 +2,6 @@ package main
 
 import "os"
 
-// reloadSignals has a signal that is never sent: Notify with an empty list would take all of them.
+// reloadSignals holds a signal that is never delivered, because Notify with an empty list would
+// subscribe to all signals.
 var reloadSignals = []os.Signal{os.Kill}

@@ -9,22 +9,22 @@ import (
 	"smartdrive/client"
 )
 
-// transfers shows how files are transferred: a line for each that ended, bars while they move, a
-// summary.
+// transfers prints the progress and results of file transfers: bars while they run, a line per
+// finished file, and a summary.
 type transfers struct {
 	c     *cli
 	out   io.Writer
 	bars  *bars
 	items int
 	trees bool
-	err   error // of the first line that could not be written
+	err   error // first error of writing a result
 }
 
 func (c *cli) newTransfers() *transfers {
 	t := &transfers{c: c, out: c.out}
-	if terminal(c.err) {
+	if isTerminal(c.err) {
 		t.bars = newBars(c.err)
-		if terminal(c.out) {
+		if isTerminal(c.out) {
 			t.out = t.bars // lines go above the bars
 		}
 	}
@@ -37,30 +37,31 @@ func (t *transfers) close() {
 	}
 }
 
+// progress returns the client.Progress of a transfer.
 func (t *transfers) progress() client.Progress {
 	if t.bars == nil {
-		return t.c.sayWaiting
+		return t.c.noticeWaiting
 	}
 	return t.bars.event
 }
 
-// whole is what shows how far a tree is; nil: nothing does.
-func (t *transfers) whole() func(client.Whole) {
+// treeProgress returns the receiver of a tree's progress; nil without bars.
+func (t *transfers) treeProgress() func(client.Whole) {
 	if t.bars == nil {
 		return nil
 	}
-	return t.bars.whole
+	return t.bars.treeProgress
 }
 
-// sayWaiting tells, where there are no bars, that a transfer has stopped for a while.
-func (c *cli) sayWaiting(ev client.Event) {
+// noticeWaiting tells the user that a transfer is being retried, if there are no bars.
+func (c *cli) noticeWaiting(ev client.Event) {
 	if ev.State == client.StateWaiting {
-		c.waitingFor(ev.Err)
+		c.noticeRetry(ev.Err)
 	}
 }
 
-// transferred is the JSON form of a file that was transferred.
-type transferred struct {
+// transferJSON is the JSON form of a transferred file.
+type transferJSON struct {
 	Local  string       `json:"local"`
 	Path   string       `json:"path"`
 	State  client.State `json:"state"`
@@ -68,21 +69,21 @@ type transferred struct {
 	Moved  int64        `json:"moved"`
 	Digest string       `json:"blake3,omitempty"`
 	Note   string       `json:"note,omitempty"`
-	Error  *failure     `json:"error,omitempty"`
+	Error  *errorJSON   `json:"error,omitempty"`
 }
 
-// item shows how one file ended.
+// item prints the result of one file.
 func (t *transfers) item(i client.Item) {
 	t.items++
-	view := transferred{
+	view := transferJSON{
 		Local: i.Local, Path: i.Path, State: i.Result.State, Size: i.Result.Node.Size, Moved: i.Result.Moved,
 		Digest: i.Result.Node.Digest(), Note: i.Result.Note,
 	}
 	if i.Err != nil {
-		view.State, view.Error = client.StateFailed, newFailure(i.Err, codeOf(context.Background(), i.Err))
+		view.State, view.Error = client.StateFailed, newErrorJSON(i.Err, codeOf(context.Background(), i.Err))
 	}
 	if t.c.json {
-		t.wrote(t.c.object(view))
+		t.keepError(t.c.writeJSON(view))
 		return
 	}
 	if i.Err != nil {
@@ -90,24 +91,24 @@ func (t *transfers) item(i client.Item) {
 		if t.bars != nil {
 			to = t.bars
 		}
-		_ = printVisible(to, "smartdrive: %s: %v\n", i.Local, i.Err) // as say
+		_ = printVisible(to, "smartdrive: %s: %v\n", i.Local, i.Err) // write errors are ignored, as by printError
 		return
 	}
 	note := sizeText(view.Size)
 	if view.Note != "" {
 		note += ", " + view.Note
 	}
-	t.wrote(printVisible(t.out, "%-8s  %s  (%s)\n", view.State, i.Path, note))
+	t.keepError(printVisible(t.out, "%-8s  %s  (%s)\n", view.State, i.Path, note))
 }
 
-// wrote keeps the first error of writing results, which the command ends with.
-func (t *transfers) wrote(err error) {
+// keepError records the first error of writing results, which becomes the command's error.
+func (t *transfers) keepError(err error) {
 	if t.err == nil {
 		t.err = err
 	}
 }
 
-// run transfers each argument and ends with the summary and the error that the command ends with.
+// run transfers each argument, prints the summary, and returns the command's error.
 func (t *transfers) run(ctx context.Context, args []string, do func(arg string) (client.Summary, error)) error {
 	var total client.Summary
 	for _, arg := range args {
@@ -129,12 +130,14 @@ func (t *transfers) run(ctx context.Context, args []string, do func(arg string) 
 	return someFailed(total.Failed, total.Failed+total.Sent+total.Received+total.Instant+total.Skipped)
 }
 
+// summary prints the summary unless a single file was transferred. It returns the first write
+// error.
 func (t *transfers) summary(s client.Summary) error {
 	if t.err != nil {
 		return t.err
 	}
 	if t.c.json {
-		return t.c.object(map[string]client.Summary{"summary": s})
+		return t.c.writeJSON(map[string]client.Summary{"summary": s})
 	}
 	if t.items == 1 && !t.trees && s.Failed == 0 {
 		return nil

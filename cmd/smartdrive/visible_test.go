@@ -31,7 +31,7 @@ func TestVisible(t *testing.T) {
 		`a\b`:                 `a\b`,
 		"":                    "",
 	} {
-		if got := visible(text); got != want {
+		if got := escapeInvisible(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

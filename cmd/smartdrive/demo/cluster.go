@@ -32,20 +32,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Services are what the instances of a cluster share, in the words of "serve". The demo creates a
-// database of its own on the server of DB, and keeps to a namespace and to a prefix of the bucket
-// of its own.
+// Services are the URLs of the services shared by the instances of a cluster, in the format of
+// "serve". The demo creates its own database on the server of DB (the database name in the URL is
+// ignored), and uses its own key namespace and bucket prefix.
 type Services struct {
-	DB, Redis, Kafka, Blobs string // URLs; the name of the database in DB does not count
+	DB, Redis, Kafka, Blobs string
 }
 
-// cluster is what two instances share, and how the demo reads it beside them.
+// cluster is the shared state of two instances, and the demo's connections to it.
 type cluster struct {
-	name  string   // begins all keys, topics and objects, and is the name of the database
-	env   []string // settings of an instance
+	name  string   // name of the database and prefix of all keys, topics and objects
+	env   []string // environment of an instance
 	cfg   config.Config
-	admin *sql.DB // of the database server
-	rows  *sqldb.DB
+	admin *sql.DB // connection to the database server
+	db    *sqldb.DB
 	redis redis.UniversalClient
 	kafka *kgo.Client
 	s3    *minio.Client
@@ -62,11 +62,11 @@ func newCluster(ctx context.Context, s Services) (*cluster, error) {
 	return c, c.connect(ctx)
 }
 
-// configure reads the URLs as "serve" does.
+// configure parses the URLs as "serve" does.
 func (c *cluster) configure(s Services) error {
 	db, dbErr := url.Parse(s.DB)
 	blobs, blobsErr := url.Parse(s.Blobs)
-	if dbErr != nil || blobsErr != nil { // their texts repeat the passwords
+	if dbErr != nil || blobsErr != nil { // hide the errors, which contain passwords
 		return errors.New("--db or --blobs is not a URL")
 	}
 	db.Path = "/" + c.name
@@ -116,18 +116,18 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// remove deletes all that the cluster has left in the services.
+// remove deletes everything that the cluster has created in the services.
 func (c *cluster) remove(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if c.rows != nil {
-		err = c.rows.Close()
+	if c.db != nil {
+		err = c.db.Close()
 	}
 	if c.admin != nil {
-		// InnoDB may remove the file of a dropped table later than the table, and then refuses to
-		// drop the database: it is tried again.
+		// InnoDB may delete the file of a dropped table late and then refuses to drop the
+		// database; retry.
 		var last error
-		err = errors.Join(err, until(ctx, "the database to be dropped", func() (bool, error) {
+		err = errors.Join(err, waitUntil(ctx, "the database to be dropped", func() (bool, error) {
 			_, last = c.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+c.name)
 			return last == nil, nil
 		}), last, c.admin.Close())
@@ -175,8 +175,7 @@ func (c *cluster) deleteObjects(ctx context.Context) (err error) {
 	return err
 }
 
-// emptyRedis deletes every key of this cluster, as FLUSHALL does on a Redis of its own, and returns
-// how many there were.
+// emptyRedis deletes all keys of this cluster and returns their number.
 func (c *cluster) emptyRedis(ctx context.Context) (keys int, err error) {
 	empty := func(ctx context.Context, one redis.UniversalClient) error {
 		for scan := one.Scan(ctx, 0, "*"+c.name+":*", 1000).Iterator(); ; keys++ {
@@ -195,9 +194,9 @@ func (c *cluster) emptyRedis(ctx context.Context) (keys int, err error) {
 	return keys, empty(ctx, c.redis)
 }
 
-// entry finds the ZSET in which the park timer of an upload stands, and its score: when it comes up
-// to be looked at. The key is empty when it stands in none.
-func (c *cluster) entry(ctx context.Context, t timerView, id uuid.UUID) (key string, at time.Time, err error) {
+// timerEntry returns the ZSET that contains the park timer of an upload and the time of its score.
+// key is "" if no ZSET contains it.
+func (c *cluster) timerEntry(ctx context.Context, t timerView, id uuid.UUID) (key string, at time.Time, err error) {
 	number, _, _ := strings.Cut(t.Shard, "/")
 	prefix := fmt.Sprintf("{%s:t%s}:park:", c.name, number)
 	slices, err := c.redis.ZRange(ctx, prefix+"dir", 0, -1).Result()
@@ -216,7 +215,7 @@ func (c *cluster) entry(ctx context.Context, t timerView, id uuid.UUID) (key str
 	return "", at, nil
 }
 
-// journal lists the parts that the journal of an upload has accepted.
+// journal returns the key of an upload's journal and the parts it has accepted.
 func (c *cluster) journal(ctx context.Context, upload string) (key string, parts []int, err error) {
 	key = c.name + ":{u:" + upload + "}:j"
 	fields, err := c.redis.HKeys(ctx, key).Result()
@@ -229,8 +228,8 @@ func (c *cluster) journal(ctx context.Context, upload string) (key string, parts
 	return key, parts, err
 }
 
-// stored counts the parts of an upload in the bucket. Its key ends with the upload's id.
-func (c *cluster) stored(ctx context.Context, upload string) (string, error) {
+// storedParts describes the parts of an upload in the bucket; "–" if there are none.
+func (c *cluster) storedParts(ctx context.Context, upload string) (string, error) {
 	core, bucket := minio.Core{Client: c.s3}, c.cfg.S3.Bucket
 	for open := range c.s3.ListIncompleteUploads(ctx, bucket, c.cfg.S3.Prefix+"/", true) {
 		if open.Err != nil {
@@ -249,8 +248,8 @@ func (c *cluster) stored(ctx context.Context, upload string) (string, error) {
 	return "–", nil
 }
 
-// record finds the fired timer of an upload on its way through Kafka; empty: there is none.
-func (c *cluster) record(ctx context.Context, upload string) (string, error) {
+// firedRecord describes the Kafka record of an upload's fired park timer; "" if there is none.
+func (c *cluster) firedRecord(ctx context.Context, upload string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	topic := c.name + ".park"
@@ -291,11 +290,11 @@ func (c *cluster) record(ctx context.Context, upload string) (string, error) {
 	return "", nil
 }
 
-// startCluster starts two instances, each with a directory of its own.
-func (st *stage) startCluster(ctx context.Context) (err error) {
-	c := st.cluster
-	for i, into := range []**server{&st.server, &st.second} {
-		if *into, err = newServer(ctx, st.o.Binary, filepath.Join(st.dir, fmt.Sprintf("instance-%d", i+1)), st.idle()); err != nil {
+// startCluster starts two instances, each with its own data directory.
+func (h *harness) startCluster(ctx context.Context) (err error) {
+	c := h.cluster
+	for i, into := range []**server{&h.server, &h.second} {
+		if *into, err = newServer(ctx, h.o.Binary, filepath.Join(h.dir, fmt.Sprintf("instance-%d", i+1)), h.idle()); err != nil {
 			return err
 		}
 		(*into).env = c.env
@@ -304,13 +303,13 @@ func (st *stage) startCluster(ctx context.Context) (err error) {
 		}
 	}
 	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.cfg.MySQL.User, string(c.cfg.MySQL.Password)), Host: c.cfg.MySQL.Addr, Path: "/" + c.name}
-	c.rows, err = sqldb.Open(ctx, sqldb.Options{MySQL: u.String(), Look: true, Log: slog.New(slog.DiscardHandler)})
+	c.db, err = sqldb.Open(ctx, sqldb.Options{MySQL: u.String(), Look: true, Log: slog.New(slog.DiscardHandler)})
 	return err
 }
 
-// revive starts the instances that a story has killed.
-func (st *stage) revive(ctx context.Context) error {
-	for _, s := range []*server{st.server, st.second} {
+// restartKilled restarts the instances that a story has killed.
+func (h *harness) restartKilled(ctx context.Context) error {
+	for _, s := range []*server{h.server, h.second} {
 		select {
 		case <-s.ended:
 			if err := s.start(ctx); err != nil {
@@ -322,7 +321,7 @@ func (st *stage) revive(ctx context.Context) error {
 	return nil
 }
 
-// freeAddress returns an address of loopback that nobody listens at.
+// freeAddress returns an unused loopback address.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

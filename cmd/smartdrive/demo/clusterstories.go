@@ -14,42 +14,42 @@ import (
 	"smartdrive/client"
 )
 
-// shared is an upload to a cluster: its owner, and a client of them at each instance.
-type shared struct {
+// sharedUpload is an upload to a cluster, its owner, and the owner's client at each instance.
+type sharedUpload struct {
 	user   client.User
 	apis   [2]*client.Client
 	upload client.Upload
 	file   []byte
 }
 
-// begin creates a user and begins an upload at the first instance.
-func (st *stage) begin(ctx context.Context, name string, seed uint64) (up shared, err error) {
-	sh := st.shape()
+// beginShared creates a user and begins an upload at the first instance.
+func (h *harness) beginShared(ctx context.Context, name string, seed uint64) (up sharedUpload, err error) {
+	sh := h.shape()
 	up.file = randomFile(seed, sh.file)
-	if up.user, up.apis[0], err = st.addUser(ctx, name, sh.quota); err != nil {
+	if up.user, up.apis[0], err = h.addUser(ctx, name, sh.quota); err != nil {
 		return up, err
 	}
-	if up.apis[1], err = st.second.as(up.apis[0].Token()); err != nil {
+	if up.apis[1], err = h.second.withToken(up.apis[0].Token()); err != nil {
 		return up, err
 	}
 	up.upload, err = up.apis[0].BeginUpload(ctx, client.Begin{Path: "/report.bin", Size: &sh.file, PartSize: sh.part})
 	return up, err
 }
 
-// standing is where an upload to a cluster stands, as it was shown.
-type standing struct {
+// sharedState is the state of an upload to a cluster as printed.
+type sharedState struct {
 	row    uploadRow
 	ledger client.Ledger
 	timer  timerView
-	key    string // of the ZSET that the timer stands in
-	parts  []int  // that the journal has accepted
-	record string // in Kafka
+	key    string // ZSET that contains the timer
+	parts  []int  // parts in the journal
+	record string // Kafka record of the fired timer
 }
 
-// showShared reads and prints what S3, Redis, Kafka and MySQL hold of an upload.
-func (st *stage) showShared(ctx context.Context, up shared) (now standing, err error) {
-	c, id := st.cluster, up.upload.ID
-	timer, err := st.timer(ctx, "park", id)
+// showShared reads and prints the state of an upload in S3, Redis, Kafka and MySQL.
+func (h *harness) showShared(ctx context.Context, up sharedUpload) (now sharedState, err error) {
+	c, id := h.cluster, up.upload.ID
+	timer, err := h.timer(ctx, "park", id)
 	if err != nil {
 		return now, err
 	}
@@ -60,7 +60,7 @@ func (st *stage) showShared(ctx context.Context, up shared) (now standing, err e
 		if err != nil {
 			return now, err
 		}
-		key, at, err := c.entry(ctx, timer, number)
+		key, at, err := c.timerEntry(ctx, timer, number)
 		if err != nil {
 			return now, err
 		}
@@ -73,21 +73,21 @@ func (st *stage) showShared(ctx context.Context, up shared) (now standing, err e
 		return now, err
 	}
 	now.parts = parts
-	stored, err := c.stored(ctx, id)
+	stored, err := c.storedParts(ctx, id)
 	if err != nil {
 		return now, err
 	}
-	if now.record, err = c.record(ctx, id); err != nil {
+	if now.record, err = c.firedRecord(ctx, id); err != nil {
 		return now, err
 	}
-	behind, err := st.behind(ctx)
+	behind, err := h.consumerLag(ctx)
 	if err != nil {
 		return now, err
 	}
-	if now.row, err = st.readRow(ctx, id); err != nil {
+	if now.row, err = h.readRow(ctx, id); err != nil {
 		return now, err
 	}
-	ledger, balances, err := st.ledgerText(ctx, up.user.ID)
+	ledger, balances, err := h.ledgerText(ctx, up.user.ID)
 	if err != nil {
 		return now, err
 	}
@@ -96,22 +96,23 @@ func (st *stage) showShared(ctx context.Context, up shared) (now standing, err e
 	if record == "" {
 		record = "–"
 	}
-	st.facts([]fact{
-		{text{"S3: parts, bytes", "S3：分片数、字节数"}, stored},
-		{text{"Redis: journal of parts", "Redis：分片日志"}, fmt.Sprintf("%s  HASH, parts %v", journal, parts)},
-		{text{"Redis: delayed task", "Redis：延时任务"}, entry},
-		{text{"  shard, slice, push-backs", "  分桶、时间片、推后次数"}, timer.place()},
-		{text{"  way of the task", "  任务轨迹"}, timer.way()},
-		{text{"Kafka: record", "Kafka：消息"}, record},
-		{text{"Kafka: consumer", "Kafka：消费者"}, behind},
-		{text{"MySQL: row in uploads", "MySQL：uploads 表"}, now.row.String()},
-		{text{"MySQL: ledger", "MySQL：账本"}, balances},
+	h.printTable([]tableRow{
+		{bilingual{"S3: parts, bytes", "S3：分片数、字节数"}, stored},
+		{bilingual{"Redis: journal of parts", "Redis：分片日志"}, fmt.Sprintf("%s  HASH, parts %v", journal, parts)},
+		{bilingual{"Redis: delayed task", "Redis：延时任务"}, entry},
+		{bilingual{"  shard, slice, push-backs", "  分桶、时间片、推后次数"}, timer.positionText()},
+		{bilingual{"  way of the task", "  任务轨迹"}, timer.stepsText()},
+		{bilingual{"Kafka: record", "Kafka：消息"}, record},
+		{bilingual{"Kafka: consumer", "Kafka：消费者"}, behind},
+		{bilingual{"MySQL: row in uploads", "MySQL：uploads 表"}, now.row.String()},
+		{bilingual{"MySQL: ledger", "MySQL：账本"}, balances},
 	})
 	return now, nil
 }
 
-// place shows where a timer stands in the queue, or where it stood when it fired.
-func (t timerView) place() string {
+// positionText formats the shard and time slice of a timer, or of its last firing, and how often
+// the timer was pushed back.
+func (t timerView) positionText() string {
 	if t.Pending {
 		return fmt.Sprintf("%s, %s, %d", t.Shard, t.Slice, t.PushBacks)
 	}
@@ -121,7 +122,7 @@ func (t timerView) place() string {
 	return "–"
 }
 
-// fired returns the last firing of a timer.
+// fired returns the last "fired" step, the zero value if there is none.
 func (t timerView) fired() (last timerStep) {
 	for _, s := range t.Trace {
 		if s.Step == "fired" {
@@ -131,8 +132,8 @@ func (t timerView) fired() (last timerStep) {
 	return last
 }
 
-// way shows the steps of a timer, and which instance did each.
-func (t timerView) way() string {
+// stepsText formats the steps of a timer with the instance of each.
+func (t timerView) stepsText() string {
 	var steps []string
 	for _, s := range t.Trace {
 		steps = append(steps, s.Step+" (#"+s.Instance+")")
@@ -143,7 +144,7 @@ func (t timerView) way() string {
 	return strings.Join(steps, " → ")
 }
 
-// clusterStatus is what the cluster says of itself.
+// clusterStatus is the status of the cluster from the admin API.
 type clusterStatus struct {
 	Instances []struct {
 		Generation int64
@@ -159,7 +160,7 @@ type clusterStatus struct {
 	}
 }
 
-// alive lists the generations of the instances that live.
+// alive returns the generations of the live instances.
 func (s clusterStatus) alive() (all []int64) {
 	for _, i := range s.Instances {
 		if i.Alive {
@@ -169,8 +170,9 @@ func (s clusterStatus) alive() (all []int64) {
 	return all
 }
 
-func (st *stage) status(ctx context.Context, at *server) (clusterStatus, error) {
-	code, body, err := send(ctx, http.MethodGet, at.url()+"/api/v1/admin/status", "", http.Header{"Authorization": {"Bearer " + st.admin.Token()}})
+// status returns the cluster's status as one instance reports it.
+func (h *harness) status(ctx context.Context, at *server) (clusterStatus, error) {
+	code, body, err := request(ctx, http.MethodGet, at.url()+"/api/v1/admin/status", "", http.Header{"Authorization": {"Bearer " + h.admin.Token()}})
 	if err != nil {
 		return clusterStatus{}, err
 	}
@@ -180,9 +182,9 @@ func (st *stage) status(ctx context.Context, at *server) (clusterStatus, error) 
 	return decode[clusterStatus]([]byte(body))
 }
 
-// behind shows the consumer of fired park timers, and how many records it has not handled.
-func (st *stage) behind(ctx context.Context) (string, error) {
-	s, err := st.status(ctx, st.second)
+// consumerLag describes the consumer of fired park timers and its number of unprocessed records.
+func (h *harness) consumerLag(ctx context.Context) (string, error) {
+	s, err := h.status(ctx, h.second)
 	for _, c := range s.Consumers {
 		if strings.HasSuffix(c.Topic, ".park") {
 			return fmt.Sprintf("%s, %d behind", c.Consumer, c.Behind), err
@@ -191,14 +193,14 @@ func (st *stage) behind(ctx context.Context) (string, error) {
 	return "–", err
 }
 
-// applied waits until an upload is parked and the trace has the whole way of the task: each
-// instance writes its own steps, some time later.
-func (st *stage) applied(ctx context.Context, upload string) error {
-	if err := st.untilState(ctx, upload, "parked"); err != nil {
+// waitApplied waits until an upload is parked and its timer's trace is complete. Each instance
+// writes its own steps with a delay.
+func (h *harness) waitApplied(ctx context.Context, upload string) error {
+	if err := h.untilState(ctx, upload, "parked"); err != nil {
 		return err
 	}
-	return until(ctx, "the trace of the task", func() (bool, error) {
-		t, err := st.timer(ctx, "park", upload)
+	return waitUntil(ctx, "the trace of the task", func() (bool, error) {
+		t, err := h.timer(ctx, "park", upload)
 		for _, step := range []string{"armed", "fired", "published", "consumed", "applied"} {
 			if !slices.ContainsFunc(t.Trace, func(s timerStep) bool { return s.Step == step }) {
 				return false, err
@@ -208,9 +210,9 @@ func (st *stage) applied(ctx context.Context, upload string) error {
 	})
 }
 
-// finish sends the parts from first on through an instance, completes there, and compares the
-// download with what was sent.
-func (st *stage) finish(ctx context.Context, up shared, api *client.Client, first int64) error {
+// finishShared sends the parts from first on through an instance, completes the upload there, and
+// compares the download with the file.
+func (h *harness) finishShared(ctx context.Context, up sharedUpload, api *client.Client, first int64) error {
 	if err := putParts(ctx, api, up.upload, up.file, first, int64(up.upload.Parts)); err != nil {
 		return err
 	}
@@ -218,23 +220,24 @@ func (st *stage) finish(ctx context.Context, up shared, api *client.Client, firs
 	if err != nil {
 		return err
 	}
-	now, err := st.showShared(ctx, up)
+	now, err := h.showShared(ctx, up)
 	if err != nil {
 		return err
 	}
-	if err := want(now.row.state == "done" && now.ledger.Finished == int64(len(up.file)) && now.ledger.Reserved == 0 && now.ledger.Unfinished == 0, "after complete %v, %+v", now.row, now.ledger); err != nil {
+	if err := expect(now.row.state == "done" && now.ledger.Finished == int64(len(up.file)) && now.ledger.Reserved == 0 && now.ledger.Unfinished == 0, "after complete %v, %+v", now.row, now.ledger); err != nil {
 		return err
 	}
-	return st.same(ctx, api, done.Node, up.file)
+	return h.checkDownload(ctx, api, done.Node, up.file)
 }
 
-func playSharedUpload(ctx context.Context, st *stage) error {
+// playSharedUpload plays an upload to a cluster that stops and is parked.
+func playSharedUpload(ctx context.Context, st *harness) error {
 	sh := st.shape()
-	st.say(text{
+	st.narrate(bilingual{
 		"Two instances over MySQL, Redis, Kafka and S3. ann begins an upload of %s in parts of %s at the first one; the idle limit is %s.",
 		"两个实例共用 MySQL、Redis、Kafka 和 S3。ann 在第一个实例上开始上传 %s 的文件，每片 %s，静默上限 %s。",
 	}, size(sh.file), size(sh.part), st.idle())
-	up, err := st.begin(ctx, "ann", 21)
+	up, err := st.beginShared(ctx, "ann", 21)
 	if err != nil {
 		return err
 	}
@@ -242,11 +245,11 @@ func playSharedUpload(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(begun.row.state == "active" && begun.key != "" && begun.record == "" && begun.ledger.Reserved == sh.file, "after begin %+v", begun); err != nil {
+	if err := expect(begun.row.state == "active" && begun.key != "" && begun.record == "" && begun.ledger.Reserved == sh.file, "after begin %+v", begun); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"Part 1 goes to the first instance, part 2 to the second, part 3 to the first. Each pushes the task back in Redis; MySQL is not written.",
 		"第 1、3 个分片发给第一个实例，第 2 个发给第二个实例。每个分片都在 Redis 中把任务向后推；不写 MySQL。",
 	})
@@ -259,33 +262,34 @@ func playSharedUpload(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(pushed.row == begun.row && pushed.timer.PushBacks > 0 && slices.Equal(pushed.parts, []int{0, 1, 2}) && pushed.ledger.Reserved == sh.file, "after three parts %+v", pushed); err != nil {
+	if err := expect(pushed.row == begun.row && pushed.timer.PushBacks > 0 && slices.Equal(pushed.parts, []int{0, 1, 2}) && pushed.ledger.Reserved == sh.file, "after three parts %+v", pushed); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"The client stops. After %s the scheduler that owns the shard fires the task, Kafka carries it to a consumer, and the consumer parks the upload in one transaction.",
 		"客户端停止发送。%s 之后，负责该分桶的调度器触发任务，经 Kafka 送到消费者，消费者用一个事务把上传转为暂停（parked）。",
 	}, st.idle())
-	if err := st.applied(ctx, up.upload.ID); err != nil {
+	if err := st.waitApplied(ctx, up.upload.ID); err != nil {
 		return err
 	}
 	parked, err := st.showShared(ctx, up)
 	if err != nil {
 		return err
 	}
-	if err := want(parked.row.gen == 2 && parked.row.held >= 3*sh.part && parked.ledger.Unfinished == parked.row.held && parked.ledger.Reserved == 0 && parked.record != "" && parked.timer.fired().PushBacks > 0, "after park %+v", parked); err != nil {
+	if err := expect(parked.row.gen == 2 && parked.row.held >= 3*sh.part && parked.ledger.Unfinished == parked.row.held && parked.ledger.Reserved == 0 && parked.record != "" && parked.timer.fired().PushBacks > 0, "after park %+v", parked); err != nil {
 		return err
 	}
 
-	st.say(text{"The client comes back at the second instance, sends the rest and completes there.", "客户端回到第二个实例，发送其余分片并在那里完成。"})
-	return st.finish(ctx, up, up.apis[1], 3)
+	st.narrate(bilingual{"The client comes back at the second instance, sends the rest and completes there.", "客户端回到第二个实例，发送其余分片并在那里完成。"})
+	return st.finishShared(ctx, up, up.apis[1], 3)
 }
 
-func playEmptiedRedis(ctx context.Context, st *stage) error {
+// playEmptiedRedis plays the loss of all Redis data during an upload.
+func playEmptiedRedis(ctx context.Context, st *harness) error {
 	sh := st.shape()
-	st.say(text{"carol begins an upload of %s and sends two parts.", "carol 开始上传 %s 的文件，发送两个分片。"}, size(sh.file))
-	up, err := st.begin(ctx, "carol", 22)
+	st.narrate(bilingual{"carol begins an upload of %s and sends two parts.", "carol 开始上传 %s 的文件，发送两个分片。"}, size(sh.file))
+	up, err := st.beginShared(ctx, "carol", 22)
 	if err != nil {
 		return err
 	}
@@ -296,7 +300,7 @@ func playEmptiedRedis(ctx context.Context, st *stage) error {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"Every key of the cluster is deleted from Redis: timers, slices, journals. An instance notices it and arms the timers again from the rows in MySQL.",
 		"删除集群在 Redis 中的全部键：延时任务、时间片、分片日志。某个实例会发现，并根据 MySQL 中的行重新装入延时任务。",
 	})
@@ -305,21 +309,21 @@ func playEmptiedRedis(ctx context.Context, st *stage) error {
 		return err
 	}
 	began := time.Now()
-	if err := until(ctx, "the timer to be armed again", func() (bool, error) {
+	if err := waitUntil(ctx, "the timer to be armed again", func() (bool, error) {
 		t, err := st.timer(ctx, "park", up.upload.ID)
 		return t.Pending || len(t.Trace) > 0, err
 	}); err != nil {
 		return err
 	}
-	st.facts([]fact{
-		{text{"keys deleted", "删除的键"}, strconv.Itoa(keys)},
-		{text{"armed again after", "重新装入用时"}, time.Since(began).Round(100 * time.Millisecond).String()},
+	st.printTable([]tableRow{
+		{bilingual{"keys deleted", "删除的键"}, strconv.Itoa(keys)},
+		{bilingual{"armed again after", "重新装入用时"}, time.Since(began).Round(100 * time.Millisecond).String()},
 	})
 	if _, err := st.showShared(ctx, up); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"Part 3 goes to the second instance: it finds parts 1 and 2 in S3 and makes the journal again.",
 		"第 3 个分片发给第二个实例：它在 S3 中找到第 1、2 个分片，重建分片日志。",
 	})
@@ -330,30 +334,31 @@ func playEmptiedRedis(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(slices.Equal(again.parts, []int{0, 1, 2}), "the journal has parts %v", again.parts); err != nil {
+	if err := expect(slices.Equal(again.parts, []int{0, 1, 2}), "the journal has parts %v", again.parts); err != nil {
 		return err
 	}
 
-	st.say(text{"The client stops; the task fires as if nothing had been lost.", "客户端停止发送；任务照常触发，如同什么都没有丢失。"})
-	if err := st.applied(ctx, up.upload.ID); err != nil {
+	st.narrate(bilingual{"The client stops; the task fires as if nothing had been lost.", "客户端停止发送；任务照常触发，如同什么都没有丢失。"})
+	if err := st.waitApplied(ctx, up.upload.ID); err != nil {
 		return err
 	}
 	parked, err := st.showShared(ctx, up)
 	if err != nil {
 		return err
 	}
-	if err := want(parked.row.held >= 3*sh.part && parked.ledger.Unfinished == parked.row.held && parked.ledger.Reserved == 0, "after park %+v", parked); err != nil {
+	if err := expect(parked.row.held >= 3*sh.part && parked.ledger.Unfinished == parked.row.held && parked.ledger.Reserved == 0, "after park %+v", parked); err != nil {
 		return err
 	}
 
-	st.say(text{"The rest is sent, and the file is whole.", "发送其余分片，文件完整。"})
-	return st.finish(ctx, up, up.apis[0], 3)
+	st.narrate(bilingual{"The rest is sent, and the file is whole.", "发送其余分片，文件完整。"})
+	return st.finishShared(ctx, up, up.apis[0], 3)
 }
 
-func playDeadInstance(ctx context.Context, st *stage) error {
+// playDeadInstance plays the death of an instance during an upload.
+func playDeadInstance(ctx context.Context, st *harness) error {
 	sh := st.shape()
-	st.say(text{"dave begins an upload of %s at the first instance and sends two parts.", "dave 在第一个实例上开始上传 %s 的文件，发送两个分片。"}, size(sh.file))
-	up, err := st.begin(ctx, "dave", 23)
+	st.narrate(bilingual{"dave begins an upload of %s at the first instance and sends two parts.", "dave 在第一个实例上开始上传 %s 的文件，发送两个分片。"}, size(sh.file))
+	up, err := st.beginShared(ctx, "dave", 23)
 	if err != nil {
 		return err
 	}
@@ -364,12 +369,12 @@ func playDeadInstance(ctx context.Context, st *stage) error {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"The first instance is killed (kill -9). Part 3 goes to the second one, which serves it at once.",
 		"第一个实例被 kill -9。第 3 个分片发给第二个实例，立即得到处理。",
 	})
 	st.server.kill()
-	if st.admin, err = st.second.as(st.admin.Token()); err != nil {
+	if st.admin, err = st.second.withToken(st.admin.Token()); err != nil {
 		return err
 	}
 	if err := putParts(ctx, up.apis[1], up.upload, up.file, 2, 3); err != nil {
@@ -379,16 +384,16 @@ func playDeadInstance(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(slices.Equal(now.parts, []int{0, 1, 2}), "the journal has parts %v", now.parts); err != nil {
+	if err := expect(slices.Equal(now.parts, []int{0, 1, 2}), "the journal has parts %v", now.parts); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"The client stops. Within seconds the survivor owns all shards in Redis and all partitions in Kafka, and the task fires there.",
 		"客户端停止发送。数秒之内，剩下的实例接管 Redis 的全部分桶和 Kafka 的全部分区，任务在那里触发。",
 	})
 	began := time.Now()
-	if err := st.applied(ctx, up.upload.ID); err != nil {
+	if err := st.waitApplied(ctx, up.upload.ID); err != nil {
 		return err
 	}
 	waited := time.Since(began)
@@ -396,11 +401,11 @@ func playDeadInstance(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	st.facts([]fact{{text{"waited", "等待"}, waited.Round(100 * time.Millisecond).String()}})
+	st.printTable([]tableRow{{bilingual{"waited", "等待"}, waited.Round(100 * time.Millisecond).String()}})
 
-	st.say(text{"The leases of the dead instance pass to the survivor.", "死亡实例持有的租约转给剩下的实例。"})
+	st.narrate(bilingual{"The leases of the dead instance pass to the survivor.", "死亡实例持有的租约转给剩下的实例。"})
 	var s clusterStatus
-	if err := until(ctx, "the survivor to hold all leases", func() (bool, error) {
+	if err := waitUntil(ctx, "the survivor to hold all leases", func() (bool, error) {
 		var err error
 		s, err = st.status(ctx, st.second)
 		all := s.alive()
@@ -417,21 +422,22 @@ func playDeadInstance(ctx context.Context, st *stage) error {
 		return err
 	}
 	survivor := strconv.FormatInt(s.alive()[0], 10)
-	if err := want(parked.timer.fired().Instance == survivor && parked.ledger.Unfinished == parked.row.held && parked.row.held >= 3*sh.part, "fired by %+v, survivor %s, row %v", parked.timer.fired(), survivor, parked.row); err != nil {
+	if err := expect(parked.timer.fired().Instance == survivor && parked.ledger.Unfinished == parked.row.held && parked.row.held >= 3*sh.part, "fired by %+v, survivor %s, row %v", parked.timer.fired(), survivor, parked.row); err != nil {
 		return err
 	}
 
-	st.say(text{"The upload ends at the survivor.", "上传在剩下的实例上完成。"})
-	return st.finish(ctx, up, up.apis[1], 3)
+	st.narrate(bilingual{"The upload ends at the survivor.", "上传在剩下的实例上完成。"})
+	return st.finishShared(ctx, up, up.apis[1], 3)
 }
 
-// showInstances prints which instances live, in MySQL and in Redis, and how many leases each holds.
-func (st *stage) showInstances(ctx context.Context, at *server) error {
-	s, err := st.status(ctx, at)
+// showInstances prints the live instances, in MySQL and in Redis, and the number of leases each
+// holds.
+func (h *harness) showInstances(ctx context.Context, at *server) error {
+	s, err := h.status(ctx, at)
 	if err != nil {
 		return err
 	}
-	live, err := st.cluster.redis.ZRange(ctx, "{"+st.cluster.name+":timers}:live", 0, -1).Result()
+	live, err := h.cluster.redis.ZRange(ctx, "{"+h.cluster.name+":timers}:live", 0, -1).Result()
 	if err != nil {
 		return err
 	}
@@ -446,10 +452,10 @@ func (st *stage) showInstances(ctx context.Context, at *server) error {
 		}
 		leases = append(leases, fmt.Sprintf("#%d: %d", i, n))
 	}
-	st.facts([]fact{
-		{text{"MySQL: instances that live", "MySQL：存活的实例"}, fmt.Sprint(s.alive())},
-		{text{"MySQL: leases by instance", "MySQL：各实例持有的租约数"}, strings.Join(leases, ", ")},
-		{text{"Redis: owners of shards", "Redis：分桶的拥有者"}, fmt.Sprint(live)},
+	h.printTable([]tableRow{
+		{bilingual{"MySQL: instances that live", "MySQL：存活的实例"}, fmt.Sprint(s.alive())},
+		{bilingual{"MySQL: leases by instance", "MySQL：各实例持有的租约数"}, strings.Join(leases, ", ")},
+		{bilingual{"Redis: owners of shards", "Redis：分桶的拥有者"}, fmt.Sprint(live)},
 	})
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// onDisk is how many bytes the file system holds for a file, holes not counted.
+// onDisk returns the disk usage of a file in bytes, without holes.
 func onDisk(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Blocks * 512

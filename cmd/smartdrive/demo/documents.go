@@ -22,13 +22,14 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// put sends one small file.
+// put uploads one small file.
 func put(ctx context.Context, api *client.Client, path string, body []byte) error {
 	_, err := api.PutFile(ctx, client.PutFile{Path: path, Size: int64(len(body)), Parents: true, Body: func() (io.Reader, error) { return bytes.NewReader(body), nil }})
 	return err
 }
 
-func playExport(ctx context.Context, st *stage) error {
+// playExport plays an export with failures and its supplement.
+func playExport(ctx context.Context, st *harness) error {
 	documents := 1000
 	if st.o.Fast {
 		documents = 200
@@ -38,7 +39,7 @@ func playExport(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	st.say(text{
+	st.narrate(bilingual{
 		"The disk of ann's shop holds %d documents. A zip of all of them is requested; %d of the list are not there.",
 		"ann 的店铺有 %d 份文档。她请求把全部文档打成一个 zip；清单中有 %d 份不存在。",
 	}, documents-missing, missing)
@@ -65,14 +66,14 @@ func playExport(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if x, err = st.ended(ctx, api, x); err != nil {
+	if x, err = st.waitExport(ctx, api, x); err != nil {
 		return err
 	}
-	if err := want(x.State == "sealed" && x.Total == int64(documents) && x.Collected == int64(documents-missing) && x.Failed == missing, "%s: %d of %d, %d failed", x.State, x.Collected, x.Total, x.Failed); err != nil {
+	if err := expect(x.State == "sealed" && x.Total == int64(documents) && x.Collected == int64(documents-missing) && x.Failed == missing, "%s: %d of %d, %d failed", x.State, x.Collected, x.Total, x.Failed); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"The zip is downloaded and opened. err.txt in it names what is missing: packed + missing = requested.",
 		"下载并打开 zip。其中的 err.txt 列出缺少的文档：成功 + 失败 = 总数。",
 	})
@@ -80,15 +81,15 @@ func playExport(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	st.facts([]fact{
-		{text{"documents in the zip", "zip 中的文档"}, strconv.Itoa(packed)},
-		{text{"lines of err.txt", "err.txt 的行数"}, fmt.Sprintf("%d  %q", len(failures), failures[0])},
+	st.printTable([]tableRow{
+		{bilingual{"documents in the zip", "zip 中的文档"}, strconv.Itoa(packed)},
+		{bilingual{"lines of err.txt", "err.txt 的行数"}, fmt.Sprintf("%d  %q", len(failures), failures[0])},
 	})
-	if err := want(packed == documents-missing && len(failures) == missing, "%d packed, %d in err.txt", packed, len(failures)); err != nil {
+	if err := expect(packed == documents-missing && len(failures) == missing, "%d packed, %d in err.txt", packed, len(failures)); err != nil {
 		return err
 	}
 
-	st.say(text{"The missing documents are supplied, and a supplement packs them alone.", "补上缺少的文档，补包只打包这几份。"})
+	st.narrate(bilingual{"The missing documents are supplied, and a supplement packs them alone.", "补上缺少的文档，补包只打包这几份。"})
 	items = nil
 	for i := documents - missing; i < documents; i++ {
 		if items, err = addDocument(ctx, api, items, fmt.Sprintf("/shop/%03d/%04d.pdf", i%10, i), i); err != nil {
@@ -102,16 +103,17 @@ func playExport(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if s, err = st.ended(ctx, api, s); err != nil {
+	if s, err = st.waitExport(ctx, api, s); err != nil {
 		return err
 	}
-	return want(s.Revision == 2 && s.Collected == missing && s.Failed == 0, "supplement: %d of %d", s.Collected, s.Total)
+	return expect(s.Revision == 2 && s.Collected == missing && s.Failed == 0, "supplement: %d of %d", s.Collected, s.Total)
 }
 
-// batchSize is how many files one request carries.
+// batchSize is the number of files per request.
 const batchSize = 250
 
-// addDocument adds a small PDF to a batch, which is sent when it is full.
+// addDocument appends a small PDF to a batch, sends the batch if it is full, and returns the
+// remaining items.
 func addDocument(ctx context.Context, api *client.Client, items []client.BatchItem, path string, n int) ([]client.BatchItem, error) {
 	items = append(items, client.BatchItem{Op: client.BatchPut, Path: path, Parents: true, Content: fmt.Appendf(nil, "%%PDF-1.4\n%% document %d\n%%%%EOF\n", n)})
 	if len(items) < batchSize {
@@ -120,6 +122,7 @@ func addDocument(ctx context.Context, api *client.Client, items []client.BatchIt
 	return nil, sendBatch(ctx, api, items)
 }
 
+// sendBatch sends a batch and returns the first error of an item.
 func sendBatch(ctx context.Context, api *client.Client, items []client.BatchItem) error {
 	if len(items) == 0 {
 		return nil
@@ -136,24 +139,25 @@ func sendBatch(ctx context.Context, api *client.Client, items []client.BatchItem
 	return nil
 }
 
-// ended waits for an export and prints its counts.
-func (st *stage) ended(ctx context.Context, api *client.Client, x client.Export) (client.Export, error) {
+// waitExport waits until an export has ended and prints its counts.
+func (h *harness) waitExport(ctx context.Context, api *client.Client, x client.Export) (client.Export, error) {
 	began := time.Now()
-	err := until(ctx, "the export", func() (_ bool, err error) {
+	err := waitUntil(ctx, "the export", func() (_ bool, err error) {
 		x, err = api.Export(ctx, x.ID)
 		return x.Ended(), err
 	})
 	if err != nil {
 		return x, err
 	}
-	st.facts([]fact{{text{"export", "批次"}, fmt.Sprintf("%s  state=%s total=%d collected=%d failed=%d zip=%d bytes (%s)",
+	h.printTable([]tableRow{{bilingual{"export", "批次"}, fmt.Sprintf("%s  state=%s total=%d collected=%d failed=%d zip=%d bytes (%s)",
 		x.Filename(), x.State, x.Total, x.Collected, x.Failed, x.Size, time.Since(began).Round(100*time.Millisecond))}})
 	return x, nil
 }
 
-// unzip downloads an export's zip and returns how many documents it has, and the lines of err.txt.
-func (st *stage) unzip(ctx context.Context, api *client.Client, x client.Export) (packed int, failures []string, err error) {
-	local := filepath.Join(st.dir, x.Filename())
+// unzip downloads the zip of an export. It returns the number of documents and the lines of
+// err.txt.
+func (h *harness) unzip(ctx context.Context, api *client.Client, x client.Export) (packed int, failures []string, err error) {
+	local := filepath.Join(h.dir, x.Filename())
 	if err := api.GetExport(ctx, x, local, nil); err != nil {
 		return 0, nil, err
 	}
@@ -184,12 +188,13 @@ func (st *stage) unzip(ctx context.Context, api *client.Client, x client.Export)
 	return packed, failures, nil
 }
 
-func playIntake(ctx context.Context, st *stage) error {
+// playIntake plays accepted, rejected, duplicate and conflicting documents.
+func playIntake(ctx context.Context, st *harness) error {
 	_, api, err := st.addUser(ctx, "ann", 50*mib)
 	if err != nil {
 		return err
 	}
-	st.say(text{
+	st.narrate(bilingual{
 		"acme sends a bundle of 4 invoices. The arrival of meta.json is the event that starts the intake. One invoice does not add up.",
 		"acme 发来 4 张发票的数据包。meta.json 到达即触发抽取。其中一张的合计不对。",
 	})
@@ -199,11 +204,11 @@ func playIntake(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(first.Accepted == 3 && first.Rejected == 1, "%+v", first); err != nil {
+	if err := expect(first.Accepted == 3 && first.Rejected == 1, "%+v", first); err != nil {
 		return err
 	}
 
-	st.say(text{
+	st.narrate(bilingual{
 		"A second bundle repeats A-1 as it was, sends A-2 with another amount, and a new A-5.",
 		"第二个数据包：A-1 与之前相同，A-2 金额不同，A-5 是新的。",
 	})
@@ -211,11 +216,11 @@ func playIntake(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := want(second.Accepted == 1 && second.Duplicate == 1 && second.Conflict == 1, "%+v", second); err != nil {
+	if err := expect(second.Accepted == 1 && second.Duplicate == 1 && second.Conflict == 1, "%+v", second); err != nil {
 		return err
 	}
 
-	st.say(text{"The conflict waits for a person, who decides for the new one.", "冲突等待人工裁决；这里选择保留新的。"})
+	st.narrate(bilingual{"The conflict waits for a person, who decides for the new one.", "冲突等待人工裁决；这里选择保留新的。"})
 	settled, err := api.SettleMany(ctx, "acme", "new")
 	if err != nil {
 		return err
@@ -234,15 +239,15 @@ func playIntake(ctx context.Context, st *stage) error {
 		}
 		accepted++
 	}
-	st.facts([]fact{
-		{text{"decided", "已裁决"}, fmt.Sprintf("%+v", settled)},
-		{text{"conflicts left", "剩余冲突"}, strconv.Itoa(left)},
-		{text{"documents", "单据"}, strconv.Itoa(accepted)},
+	st.printTable([]tableRow{
+		{bilingual{"decided", "已裁决"}, fmt.Sprintf("%+v", settled)},
+		{bilingual{"conflicts left", "剩余冲突"}, strconv.Itoa(left)},
+		{bilingual{"documents", "单据"}, strconv.Itoa(accepted)},
 	})
-	return want(left == 0 && accepted == 4, "%d conflicts left, %d documents", left, accepted)
+	return expect(left == 0 && accepted == 4, "%d conflicts left, %d documents", left, accepted)
 }
 
-// newInvoice returns a valid invoice of EN 16931 with one line of a net amount in euros.
+// newInvoice returns a valid EN 16931 invoice with one line of a net amount in euros.
 func newInvoice(number string, euros int64) *invoice.Document {
 	net, tax, rate := invoice.NewDecimal(euros*100, 2), invoice.NewDecimal(euros*19, 2), invoice.NewDecimal(19, 0)
 	gross := net.Add(tax)
@@ -256,9 +261,9 @@ func newInvoice(number string, euros int64) *invoice.Document {
 	}
 }
 
-// sendBundle uploads a bundle of the source acme, waits until its intake has ended, and prints the
+// sendBundle uploads a bundle of the source acme, waits until it is processed, and prints the
 // outcome of each document.
-func (st *stage) sendBundle(ctx context.Context, api *client.Client, documents ...*invoice.Document) (client.Bundle, error) {
+func (h *harness) sendBundle(ctx context.Context, api *client.Client, documents ...*invoice.Document) (client.Bundle, error) {
 	var lines bytes.Buffer
 	for _, d := range documents {
 		if err := json.NewEncoder(&lines).Encode(d); err != nil {
@@ -281,7 +286,7 @@ func (st *stage) sendBundle(ctx context.Context, api *client.Client, documents .
 		return client.Bundle{}, err
 	}
 	var b client.Bundle
-	if err := until(ctx, "the bundle", func() (bool, error) {
+	if err := waitUntil(ctx, "the bundle", func() (bool, error) {
 		for found, err := range api.AllBundles(ctx, url.Values{}) {
 			if err != nil {
 				return false, err
@@ -294,7 +299,7 @@ func (st *stage) sendBundle(ctx context.Context, api *client.Client, documents .
 	}); err != nil {
 		return b, err
 	}
-	facts := []fact{{text{"bundle", "数据包"}, fmt.Sprintf("state=%s declared=%d accepted=%d rejected=%d duplicate=%d conflict=%d",
+	facts := []tableRow{{bilingual{"bundle", "数据包"}, fmt.Sprintf("state=%s declared=%d accepted=%d rejected=%d duplicate=%d conflict=%d",
 		b.State, b.Declared, b.Accepted, b.Rejected, b.Duplicate, b.Conflict)}}
 	var records []client.BundleRecord
 	for r, err := range api.AllBundleRecords(ctx, b.ID, "") {
@@ -309,8 +314,8 @@ func (st *stage) sendBundle(ctx context.Context, api *client.Client, documents .
 		if len(r.Findings) > 0 {
 			why += " " + r.Findings[0].Rule
 		}
-		facts = append(facts, fact{text{"  " + r.Number, "  " + r.Number}, strings.TrimSpace(r.Outcome + "  " + why)})
+		facts = append(facts, tableRow{bilingual{"  " + r.Number, "  " + r.Number}, strings.TrimSpace(r.Outcome + "  " + why)})
 	}
-	st.facts(facts)
-	return b, want(b.Accepted+b.Rejected+b.Duplicate+b.Conflict == b.Declared, "the counts do not add up: %+v", b)
+	h.printTable(facts)
+	return b, expect(b.Accepted+b.Rejected+b.Duplicate+b.Conflict == b.Declared, "the counts do not add up: %+v", b)
 }

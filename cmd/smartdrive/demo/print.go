@@ -8,10 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// text is a sentence in both languages of the program.
-type text struct{ en, zh string }
+// bilingual is a text in English and Chinese.
+type bilingual struct{ en, zh string }
 
-// printer writes the narration of one story.
+// printer prints the narration of a story.
 type printer struct {
 	o     Options
 	story string
@@ -19,14 +19,15 @@ type printer struct {
 	err   error // the first error of writing
 }
 
-func (p *printer) in(t text) string {
+// translate returns the text in the chosen language.
+func (p *printer) translate(t bilingual) string {
 	if p.o.Chinese {
 		return t.zh
 	}
 	return t.en
 }
 
-// event is a line of the narration with --json.
+// event is a line of output with Options.JSON.
 type event struct {
 	Story string              `json:"story"`
 	Step  int                 `json:"step"`
@@ -34,12 +35,14 @@ type event struct {
 	Rows  []map[string]string `json:"rows,omitempty"`
 }
 
+// write prints a line and records the first write error.
 func (p *printer) write(line string) {
 	if _, err := fmt.Fprintln(p.o.Out, line); err != nil && p.err == nil {
 		p.err = err
 	}
 }
 
+// emit prints an event as JSON.
 func (p *printer) emit(e event) {
 	e.Story, e.Step = p.story, p.step
 	line, err := json.Marshal(e)
@@ -49,19 +52,19 @@ func (p *printer) emit(e event) {
 	p.write(string(line))
 }
 
-// heading begins a story.
-func (p *printer) heading(n int, title text) {
+// heading prints the title of a story.
+func (p *printer) heading(n int, title bilingual) {
 	if p.o.JSON {
-		p.emit(event{Text: p.in(title)})
+		p.emit(event{Text: p.translate(title)})
 		return
 	}
-	p.write(fmt.Sprintf("\n%d. %s  [--story %s]\n%s", n, p.in(title), p.story, strings.Repeat("─", 72)))
+	p.write(fmt.Sprintf("\n%d. %s  [--story %s]\n%s", n, p.translate(title), p.story, strings.Repeat("─", 72)))
 }
 
-// say begins the next step and tells what happens in it.
-func (p *printer) say(t text, args ...any) {
+// narrate starts the next step and prints its narration.
+func (p *printer) narrate(t bilingual, args ...any) {
 	p.step++
-	line := fmt.Sprintf(p.in(t), args...)
+	line := fmt.Sprintf(p.translate(t), args...)
 	if p.o.JSON {
 		p.emit(event{Text: line})
 		return
@@ -69,32 +72,32 @@ func (p *printer) say(t text, args ...any) {
 	p.write(fmt.Sprintf("\n(%d) %s", p.step, line))
 }
 
-// fact is one line of a table: what is shown, and its value as it was read.
-type fact struct {
-	name  text
+// tableRow is a row of a table: a name and a value read from the system.
+type tableRow struct {
+	name  bilingual
 	value string
 }
 
-// facts prints a table of two columns.
-func (p *printer) facts(facts []fact) {
+// printTable prints a table of names and values.
+func (p *printer) printTable(facts []tableRow) {
 	if p.o.JSON {
 		rows := make([]map[string]string, 0, len(facts))
 		for _, f := range facts {
-			rows = append(rows, map[string]string{"name": p.in(f.name), "value": f.value})
+			rows = append(rows, map[string]string{"name": p.translate(f.name), "value": f.value})
 		}
 		p.emit(event{Rows: rows})
 		return
 	}
 	width := 0
 	for _, f := range facts {
-		width = max(width, runewidth.StringWidth(p.in(f.name)))
+		width = max(width, runewidth.StringWidth(p.translate(f.name)))
 	}
 	for _, f := range facts {
-		p.write("    " + runewidth.FillRight(p.in(f.name), width) + "  " + f.value)
+		p.write("    " + runewidth.FillRight(p.translate(f.name), width) + "  " + f.value)
 	}
 }
 
-// size shows a number of bytes in MiB.
+// size formats a number of bytes in MiB.
 func size(n int64) string {
 	if n%(1<<20) == 0 {
 		return fmt.Sprintf("%d MiB", n>>20)

@@ -18,23 +18,24 @@ import (
 type server struct {
 	binary, data, address string
 	idle                  time.Duration
-	env                   []string // settings besides the flags, such as those of a cluster
+	env                   []string // additional settings, such as a cluster's
 	cmd                   *exec.Cmd
-	log                   *bytes.Buffer // what the process wrote to standard error
+	log                   *bytes.Buffer // standard error of the process
 	ended                 chan struct{} // closed when the process has ended
 }
 
-// readyWithin bounds the wait for a server's ready line; the first instance of a cluster creates
-// the tables on a database server.
+// readyWithin bounds the start of a server. The first instance of a cluster creates the tables,
+// which takes long.
 const readyWithin = 3 * time.Minute
 
-// newServer chooses an address for a server; start runs it.
+// newServer returns a server with a free address; start runs it.
 func newServer(ctx context.Context, binary, data string, idle time.Duration) (*server, error) {
 	address, err := freeAddress(ctx)
 	return &server{binary: binary, data: data, address: address, idle: idle}, err
 }
 
-// start runs the server on its data directory and waits until it is ready.
+// start runs the server and waits until it prints that it is ready. It fails if the process ends
+// before.
 func (s *server) start(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, s.binary, "serve", "--data", s.data, "--listen", s.address, //nolint:gosec // this program
 		"--upload-idle", s.idle.String(), "--min-free", "0", "--log-level", "error")
@@ -56,7 +57,7 @@ func (s *server) start(ctx context.Context) error {
 				ready <- true
 			}
 		}
-		_ = cmd.Wait() // how a killed process ended is not of interest
+		_ = cmd.Wait() // the exit status of a killed process does not matter
 	}()
 	s.cmd, s.ended = cmd, ended
 	select {
@@ -73,7 +74,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 }
 
-// withoutSettings drops the variables that would configure the server or a client.
+// withoutSettings removes the environment variables that configure the server or a client.
 func withoutSettings(env []string) []string {
 	var kept []string
 	for _, v := range env {
@@ -84,7 +85,8 @@ func withoutSettings(env []string) []string {
 	return kept
 }
 
-// kill ends the process as kill -9 does and waits for its end.
+// kill kills the process (SIGKILL) and waits for its end. nil and a server that never started are
+// allowed.
 func (s *server) kill() {
 	if s == nil || s.cmd == nil {
 		return
@@ -95,17 +97,17 @@ func (s *server) kill() {
 
 func (s *server) url() string { return "http://" + s.address }
 
-// logIn returns a client of the first administrator.
-func (s *server) logIn(ctx context.Context) (*client.Client, error) {
+// logInAdmin returns a client of the initial administrator.
+func (s *server) logInAdmin(ctx context.Context) (*client.Client, error) {
 	password, err := os.ReadFile(filepath.Join(s.data, "initial-password"))
 	if err != nil {
 		return nil, fmt.Errorf("read the first password: %w", err)
 	}
-	return s.client(ctx, "admin", strings.TrimSpace(string(password)))
+	return s.logInAs(ctx, "admin", strings.TrimSpace(string(password)))
 }
 
-// as returns a client of a session that another instance may have begun.
-func (s *server) as(token string) (*client.Client, error) {
+// withToken returns a client that uses a session token, which another instance may have issued.
+func (s *server) withToken(token string) (*client.Client, error) {
 	api, err := client.New(client.Options{BaseURL: s.url(), UserAgent: "smartdrive-demo"})
 	if err != nil {
 		return nil, err
@@ -113,9 +115,9 @@ func (s *server) as(token string) (*client.Client, error) {
 	return api.WithToken(token), nil
 }
 
-// client logs a user in.
-func (s *server) client(ctx context.Context, name, password string) (*client.Client, error) {
-	api, err := s.as("")
+// logInAs logs a user in and returns the client.
+func (s *server) logInAs(ctx context.Context, name, password string) (*client.Client, error) {
+	api, err := s.withToken("")
 	if err != nil {
 		return nil, err
 	}

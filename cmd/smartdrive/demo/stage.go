@@ -17,78 +17,80 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// stage is what a story plays on: a server or a cluster of two, its administrator, a directory for
-// local files.
-type stage struct {
+// harness is the environment of a story: one server or a cluster of two, an administrator's client,
+// and a directory for local files.
+type harness struct {
 	printer
 	dir     string
 	server  *server
-	second  *server  // the other instance of a cluster
+	second  *server  // the second instance of a cluster; nil: one server
 	cluster *cluster // nil: one server
 	admin   *client.Client
 }
 
-// open starts the servers that do not run, and logs the administrator in.
-func (st *stage) open(ctx context.Context) (err error) {
+// open starts the servers that are not running and logs the administrator in.
+func (h *harness) open(ctx context.Context) (err error) {
 	switch {
-	case st.cluster != nil:
-		err = st.revive(ctx)
-	case st.o.Services != nil:
-		if st.cluster, err = newCluster(ctx, *st.o.Services); err == nil {
-			err = st.startCluster(ctx)
+	case h.cluster != nil:
+		err = h.restartKilled(ctx)
+	case h.o.Services != nil:
+		if h.cluster, err = newCluster(ctx, *h.o.Services); err == nil {
+			err = h.startCluster(ctx)
 		}
 	default:
-		if st.server, err = newServer(ctx, st.o.Binary, filepath.Join(st.dir, "data"), st.idle()); err == nil {
-			err = st.server.start(ctx)
+		if h.server, err = newServer(ctx, h.o.Binary, filepath.Join(h.dir, "data"), h.idle()); err == nil {
+			err = h.server.start(ctx)
 		}
 	}
 	if err == nil {
-		st.admin, err = st.server.logIn(ctx)
+		h.admin, err = h.server.logInAdmin(ctx)
 	}
 	return err
 }
 
-func (st *stage) close(ctx context.Context) error {
-	st.server.kill()
-	st.second.kill()
-	if st.cluster == nil {
+// close kills the servers and removes the cluster's data from the services.
+func (h *harness) close(ctx context.Context) error {
+	h.server.kill()
+	h.second.kill()
+	if h.cluster == nil {
 		return nil
 	}
-	return st.cluster.remove(ctx)
+	return h.cluster.remove(ctx)
 }
 
-// idle is the idle limit of uploads: 5 s in the write-up's example. A part of a cluster is large,
-// and its upload must not go quiet between two of them.
-func (st *stage) idle() time.Duration {
-	if st.o.Fast && st.o.Services == nil {
+// idle returns the idle limit of uploads: 5 s as in the write-up, 1 s with Options.Fast. In a
+// cluster it is always 5 s, because parts are larger and an upload must not become idle between two
+// of them.
+func (h *harness) idle() time.Duration {
+	if h.o.Fast && h.o.Services == nil {
 		return time.Second
 	}
 	return 5 * time.Second
 }
 
-// password is that of every user of the demo.
+// password is the password of every user of the demo.
 const password = "seven velvet otters count kites"
 
-// addUser creates a user with a quota in bytes and logs them in.
-func (st *stage) addUser(ctx context.Context, name string, quota int64) (client.User, *client.Client, error) {
-	u, err := st.admin.CreateUser(ctx, client.NewUser{Name: name, Password: password, Total: &client.Total{Bytes: quota}})
+// addUser creates a user with a quota in bytes and returns a logged-in client.
+func (h *harness) addUser(ctx context.Context, name string, quota int64) (client.User, *client.Client, error) {
+	u, err := h.admin.CreateUser(ctx, client.NewUser{Name: name, Password: password, Total: &client.Total{Bytes: quota}})
 	if err != nil {
 		return u, nil, err
 	}
-	api, err := st.server.client(ctx, name, password)
+	api, err := h.server.logInAs(ctx, name, password)
 	return u, api, err
 }
 
-// ledgerText shows the four balances of a user's account.
-func (st *stage) ledgerText(ctx context.Context, user string) (client.Ledger, string, error) {
-	l, err := st.admin.UserLedger(ctx, user)
+// ledgerText returns the ledger of a user's account, also as text.
+func (h *harness) ledgerText(ctx context.Context, user string) (client.Ledger, string, error) {
+	l, err := h.admin.UserLedger(ctx, user)
 	if err != nil {
 		return l, "", err
 	}
 	return l, fmt.Sprintf("total %s, finished %s, unfinished %s, reserved %s", size(*l.Total), size(l.Finished), size(l.Unfinished), size(l.Reserved)), nil
 }
 
-// timerView is a timer as the queue and its trace show it to an administrator.
+// timerView is a timer and its trace as the admin API returns them.
 type timerView struct {
 	Pending   bool
 	Due       *time.Time
@@ -98,15 +100,15 @@ type timerView struct {
 	Trace     []timerStep
 }
 
-// timerStep is a step of a timer that fired.
+// timerStep is a step in the trace of a timer.
 type timerStep struct {
 	Step, Instance, Shard, Slice string
 	PushBacks                    int64 `json:"push_backs"`
 }
 
-// timer reads the timer of an upload; there is none when its zero value comes back.
-func (st *stage) timer(ctx context.Context, kind, upload string) (t timerView, err error) {
-	raw, err := st.admin.Timer(ctx, kind+"/"+upload)
+// timer returns the timer of an upload, the zero value if there is none.
+func (h *harness) timer(ctx context.Context, kind, upload string) (t timerView, err error) {
+	raw, err := h.admin.Timer(ctx, kind+"/"+upload)
 	if client.CodeOf(err) == client.CodeNotFound {
 		return t, nil
 	}
@@ -116,12 +118,12 @@ func (st *stage) timer(ctx context.Context, kind, upload string) (t timerView, e
 	return decode[timerView](raw)
 }
 
-// timerText shows what the timer queue and its trace know of an upload: the task that parks it and
-// the one that deletes it when it is abandoned.
-func (st *stage) timerText(ctx context.Context, upload string) (string, error) {
+// timerText formats the two timers of an upload: the one that parks it, and the one that deletes it
+// when abandoned.
+func (h *harness) timerText(ctx context.Context, upload string) (string, error) {
 	var shown []string
 	for _, kind := range []string{"park", "abandon"} {
-		timer, err := st.timer(ctx, kind, upload)
+		timer, err := h.timer(ctx, kind, upload)
 		if err != nil {
 			return "", err
 		}
@@ -152,42 +154,43 @@ func (r uploadRow) String() string {
 	return fmt.Sprintf("state=%s gen=%d reserved=%s held=%s", r.state, r.gen, size(r.reserved), size(r.held))
 }
 
-// readRow reads an upload's row from the database file, beside the server.
-func (st *stage) readRow(ctx context.Context, id string) (r uploadRow, err error) {
-	err = st.query(ctx, func(db *sqldb.DB) error {
+// readRow reads the row of an upload from the database.
+func (h *harness) readRow(ctx context.Context, id string) (r uploadRow, err error) {
+	err = h.query(ctx, func(db *sqldb.DB) error {
 		return db.QueryRow(ctx, "SELECT state, gen, reserved, held FROM uploads WHERE id = ?", id).Scan(&r.state, &r.gen, &r.reserved, &r.held)
 	})
 	return r, err
 }
 
-// query reads the database of the cluster, or opens the server's database file for reading.
-func (st *stage) query(ctx context.Context, do func(*sqldb.DB) error) error {
-	if st.cluster != nil {
-		return do(st.cluster.rows)
+// query calls do with the cluster's database, or with the server's database file opened for
+// reading.
+func (h *harness) query(ctx context.Context, do func(*sqldb.DB) error) error {
+	if h.cluster != nil {
+		return do(h.cluster.db)
 	}
-	db, err := sqldb.Open(ctx, sqldb.Options{Path: filepath.Join(st.server.data, "smartdrive.db"), Look: true})
+	db, err := sqldb.Open(ctx, sqldb.Options{Path: filepath.Join(h.server.data, "smartdrive.db"), Look: true})
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(db), db.Close())
 }
 
-// staged sums what lies in the staging directory: the bytes that the disk holds for it, and the
-// directory of the upload when there is only one.
-func (st *stage) staged() (bytes int64, shown string, err error) {
+// stagingUsage returns the disk usage of the staging directory in bytes and as text. The text names
+// the upload's directory if there is only one.
+func (h *harness) stagingUsage() (bytes int64, shown string, err error) {
 	files, dirs := 0, map[string]bool{}
-	err = filepath.WalkDir(filepath.Join(st.server.data, "staging"), func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(h.server.data, "staging"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // of an upload that has just ended
+			return nil // the upload has just ended
 		}
 		if err != nil {
 			return err
 		}
-		dir, err := filepath.Rel(st.server.data, filepath.Dir(path))
+		dir, err := filepath.Rel(h.server.data, filepath.Dir(path))
 		dirs[dir] = true
 		files++
 		bytes += onDisk(info)
@@ -200,9 +203,9 @@ func (st *stage) staged() (bytes int64, shown string, err error) {
 	return bytes, shown, err
 }
 
-// metric reads one counter of the server.
-func (st *stage) metric(ctx context.Context, name string) (int64, error) {
-	body, err := st.get(ctx, "/metrics")
+// metric returns the value of one counter of the server.
+func (h *harness) metric(ctx context.Context, name string) (int64, error) {
+	body, err := h.get(ctx, "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -214,13 +217,13 @@ func (st *stage) metric(ctx context.Context, name string) (int64, error) {
 	return 0, fmt.Errorf("the server has no metric %s", name)
 }
 
-func (st *stage) get(ctx context.Context, path string) (string, error) {
-	_, body, err := send(ctx, http.MethodGet, st.server.url()+path, "", nil)
+func (h *harness) get(ctx context.Context, path string) (string, error) {
+	_, body, err := request(ctx, http.MethodGet, h.server.url()+path, "", nil)
 	return body, err
 }
 
-// until repeats look until it says that what it waits for is there; 60 s at most.
-func until(ctx context.Context, what string, look func() (bool, error)) error {
+// waitUntil polls look until it returns true or an error. It fails after 60 s.
+func waitUntil(ctx context.Context, what string, look func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -237,8 +240,8 @@ func until(ctx context.Context, what string, look func() (bool, error)) error {
 	}
 }
 
-// want fails the story when what it tells is not so.
-func want(holds bool, format string, args ...any) error {
+// expect returns an error with the formatted text if holds is false, which fails the story.
+func expect(holds bool, format string, args ...any) error {
 	if holds {
 		return nil
 	}

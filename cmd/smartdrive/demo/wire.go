@@ -16,8 +16,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// send makes one plain HTTP request and returns status and body.
-func send(ctx context.Context, method, url, body string, header http.Header) (status int, answer string, err error) {
+// request sends one HTTP request and returns the status and body of the reply.
+func request(ctx context.Context, method, url, body string, header http.Header) (status int, answer string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -32,7 +32,7 @@ func send(ctx context.Context, method, url, body string, header http.Header) (st
 	return resp.StatusCode, string(raw), err
 }
 
-// decode reads the first JSON value of raw.
+// decode decodes the first JSON value in raw.
 func decode[T any](raw []byte) (v T, err error) {
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&v); err != nil {
 		return v, fmt.Errorf("%w in %q", err, raw)
@@ -41,22 +41,23 @@ func decode[T any](raw []byte) (v T, err error) {
 }
 
 // countRows runs a query that returns one number.
-func (st *stage) countRows(ctx context.Context, query string) (n int64, err error) {
-	err = st.query(ctx, func(db *sqldb.DB) error { return db.QueryRow(ctx, query).Scan(&n) })
+func (h *harness) countRows(ctx context.Context, query string) (n int64, err error) {
+	err = h.query(ctx, func(db *sqldb.DB) error { return db.QueryRow(ctx, query).Scan(&n) })
 	return n, err
 }
 
-// throttle is a TCP proxy in front of the server that limits what clients send to a rate.
+// throttle is a TCP proxy in front of the server that limits the rate of bytes from clients.
 type throttle struct {
-	ctx      context.Context //nolint:containedctx // that of the story, for connections that come later
+	ctx      context.Context //nolint:containedctx // the story's context, for later connections
 	listener net.Listener
 	to       string
 	limit    *rate.Limiter
 }
 
-// pieceSize is how many bytes the throttle passes on at once.
+// pieceSize is how many bytes the throttle forwards at a time.
 const pieceSize = 64 << 10
 
+// newThrottle starts a throttle to the address to. The caller closes it.
 func newThrottle(ctx context.Context, to string, bytesPerSecond int64) (*throttle, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,12 +69,12 @@ func newThrottle(ctx context.Context, to string, bytesPerSecond int64) (*throttl
 }
 
 func (t *throttle) url() string { return "http://" + t.listener.Addr().String() }
-func (t *throttle) close()      { _ = t.listener.Close() } // fails only when it is closed
+func (t *throttle) close()      { _ = t.listener.Close() } // fails only if closed before
 
-// closeConn closes a connection of which nothing more is wanted.
+// closeConn closes a connection and ignores the error.
 func closeConn(c net.Conn) { _ = c.Close() }
 
-// accept serves connections until the listener is closed. A connection ends with its peers.
+// accept relays connections until the listener is closed.
 func (t *throttle) accept() {
 	for {
 		conn, err := t.listener.Accept()
@@ -84,6 +85,7 @@ func (t *throttle) accept() {
 	}
 }
 
+// relay forwards one connection until either side closes it.
 func (t *throttle) relay(conn net.Conn) {
 	defer closeConn(conn)
 	up, err := (&net.Dialer{}).DialContext(t.ctx, "tcp", t.to)
