@@ -27,59 +27,59 @@ const maxActivityExports = 2
 
 func (a activityRoutes) routes() []route {
 	return []route{{
-		method: "GET", path: "/activity", need: read, act: plain(a.list),
+		method: "GET", path: "/activity", access: read, action: withoutBody(a.list),
 		query: []param{
-			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
+			{name: "node", doc: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam,
-			{name: "type", says: "only entries of these types, separated by commas: `node.moved`, or `node` for all that begin with it; absent: all but `upload`, `download` and `notice`"},
+			{name: "type", doc: "only entries of these types, separated by commas: `node.moved`, or `node` for all that begin with it; absent: all but `upload`, `download` and `notice`"},
 			limitParam, cursor,
 		},
-		does: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +
+		summary: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +
 			"of a space see all of it; everybody else sees what was done to nodes that they see. A page may be short, or empty, while there is a next one.",
-		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
-		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		outcomes: []outcome{jsonOutcome[files.Page[history.Happened]](200, "a page")},
+		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity", need: admins, act: byID(a.ofUser),
+		method: "GET", path: usersPath + "/{id}/activity", access: admins, action: byID(a.ofUser),
 		query: []param{
-			{name: "type", says: "only entries of these types, separated by commas; absent: all of the types that are listed here"},
+			{name: "type", doc: "only entries of these types, separated by commas; absent: all of the types that are listed here"},
 			limitParam, cursor,
 		},
-		does: "List what happened to a user's account, the newest first: `login`, `token`, `identity`, `password`, and `setting` for settings of the server that the user has changed. " +
+		summary: "List what happened to a user's account, the newest first: `login`, `token`, `identity`, `password`, and `setting` for settings of the server that the user has changed. " +
 			"What the user does with files is not shown. A page may be short, or empty, while there is a next one.",
-		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
-		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		outcomes: []outcome{jsonOutcome[files.Page[history.Happened]](200, "a page")},
+		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}, {
-		method: "GET", path: "/activity/export", need: read, act: plain(a.export),
+		method: "GET", path: "/activity/export", access: read, action: withoutBody(a.export),
 		query: []param{
-			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
+			{name: "node", doc: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam, typesParam, afterParam,
 		},
-		does:  "Get all that `GET /activity` lists, the oldest first, as JSON lines. " + wholeOrCut,
-		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
-		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
+		summary:  "Get all that `GET /activity` lists, the oldest first, as JSON lines. " + exportNote,
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: usersPath + "/{id}/activity/export", need: admins, act: byID(a.exportUser),
-		query: []param{typesParam, afterParam},
-		does:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + wholeOrCut,
-		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
-		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
+		method: "GET", path: usersPath + "/{id}/activity/export", access: admins, action: byID(a.exportUser),
+		query:    []param{typesParam, afterParam},
+		summary:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + exportNote,
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		errors:   []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
 	}, {
-		method: "GET", path: "/admin/activity/export", need: admins, act: plain(a.exportAll),
+		method: "GET", path: "/admin/activity/export", access: admins, action: withoutBody(a.exportAll),
 		query: []param{typesParam, afterParam},
-		does: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
-			"With MySQL the last minute is not among it. " + wholeOrCut,
-		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
-		fails: []drive.Kind{drive.CursorInvalid, drive.Gone},
+		summary: "Get what happened to the accounts of all users, `login`, `token`, `identity`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
+			"With MySQL the last minute is not among it. " + exportNote,
+		outcomes: []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), jsonLines: true, description: "the entries, a line each"}},
+		errors:   []drive.Kind{drive.CursorInvalid, drive.Gone},
 	}}
 }
 
 var (
-	typesParam = param{name: "type", says: "only entries of these types, separated by commas; absent: all that the list without it has"}
-	afterParam = param{name: "after", says: "`id` of an entry of an earlier export: only those that came after it"}
+	typesParam = param{name: "type", doc: "only entries of these types, separated by commas; absent: all that the list without it has"}
+	afterParam = param{name: "after", doc: "`id` of an entry of an earlier export: only those that came after it"}
 )
 
-// wholeOrCut ends the description of every export route.
-const wholeOrCut = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
+// exportNote ends the description of every export route.
+const exportNote = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
 	"`gone` says that entries after that one may have been deleted because of their age."
 
 func (a activityRoutes) list(ctx context.Context, c *call) (reply, error) {

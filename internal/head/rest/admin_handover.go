@@ -16,14 +16,14 @@ func (h handovers) routes() []route {
 	path := usersPath + "/{id}/handover"
 	return []route{
 		{
-			method: "POST", path: path, need: admins, act: byIDTakes(h.begin), once: true,
-			does:  "Give all files of a user who leaves to another user or to a space, into a new folder there, charged to the receiver: in the background, and through restarts. The user is disabled, sign-ins and tokens are ended, links that the user gave out are ended, uploads are cancelled. What was shared by name stays shared. Files keep their ids, versions and dates, those in the trash too; folders get new ids. It is refused with `quota` before anything changes when the receiver has no room for it. Repeating it while it runs answers with what runs.",
-			out:   []outcome{gives[handoverView](201, "it has begun")},
-			fails: []drive.Kind{drive.NotFound, drive.Quota, drive.TooLarge, drive.WrongState},
+			method: "POST", path: path, access: admins, action: byIDWithJSON(h.begin), idempotent: true,
+			summary:  "Give all files of a user who leaves to another user or to a space, into a new folder there, charged to the receiver: in the background, and through restarts. The user is disabled, sign-ins and tokens are ended, links that the user gave out are ended, uploads are cancelled. What was shared by name stays shared. Files keep their ids, versions and dates, those in the trash too; folders get new ids. It is refused with `quota` before anything changes when the receiver has no room for it. Repeating it while it runs answers with what runs.",
+			outcomes: []outcome{jsonOutcome[handoverView](201, "it has begun")},
+			errors:   []drive.Kind{drive.NotFound, drive.Quota, drive.TooLarge, drive.WrongState},
 		}, {
-			method: "GET", path: path, need: admins, act: byID(h.get),
-			does: "Show how far the files of a user have been given to somebody else; for 7 days after the end.",
-			out:  []outcome{gives[handoverView](200, "the one that was begun last")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: path, access: admins, action: byID(h.get),
+			summary:  "Show how far the files of a user have been given to somebody else; for 7 days after the end.",
+			outcomes: []outcome{jsonOutcome[handoverView](200, "the one that was begun last")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }
@@ -60,7 +60,7 @@ func (h handovers) begin(ctx context.Context, c *call, id drive.UserID, in *hand
 		}
 		req.Folder = name
 	}
-	return makeOnce(ctx, c, showHandover, func(keep keeping[handover.View]) (handover.View, error) {
+	return makeOnce(ctx, c, showHandover, func(keep storeResponse[handover.View]) (handover.View, error) {
 		return h.handovers.Begin(ctx, c.who, req, keep)
 	})
 }

@@ -11,37 +11,37 @@ import (
 
 // inspection serves the administrators' read-only routes on the state of the installation.
 type inspection struct {
-	timers   *timer.Engine
-	steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
-	findings Findings
-	status   func(ctx context.Context) (Status, error)
-	growth   *growth.Growth
-	mail     func(ctx context.Context) (MailReport, error)
+	timers     *timer.Engine
+	timerSteps func(ctx context.Context, key timer.Key) ([]TimerStep, error)
+	findings   Findings
+	status     func(ctx context.Context) (Status, error)
+	growth     *growth.Growth
+	mail       func(ctx context.Context) (MailReport, error)
 }
 
 // maxDays is the largest number of days of growth in one response: ten years.
 const maxDays = 3660
 
-var daysParam = param{name: "days", form: integer, min: 1, max: maxDays, def: 90, says: "how many days, today among them"}
+var daysParam = param{name: "days", syntax: integer, min: 1, max: maxDays, def: 90, doc: "how many days, today among them"}
 
 func (i inspection) routes() []route {
 	all := []route{
 		{
-			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain(i.showTimer),
-			does: "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",
-			out:  []outcome{gives[TimerView](200, "the timer")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: "/admin/timers/{key...}", access: admins, action: withoutBody(i.showTimer),
+			summary:  "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",
+			outcomes: []outcome{jsonOutcome[TimerView](200, "the timer")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/admin/status", need: admins, act: plain(i.showStatus),
-			does: "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
-			out:  []outcome{gives[Status](200, "the installation as this instance sees it")},
+			method: "GET", path: "/admin/status", access: admins, action: withoutBody(i.showStatus),
+			summary:  "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
+			outcomes: []outcome{jsonOutcome[Status](200, "the installation as this instance sees it")},
 		}, {
-			method: "GET", path: "/admin/growth", need: admins, act: plain(i.showGrowth), query: []param{daysParam},
-			does: "Show how the installation grew: a row a day, the oldest first. The figures of a day are taken each hour; a day on which no server ran is absent.",
-			out:  []outcome{gives[Growth](200, "the days")},
+			method: "GET", path: "/admin/growth", access: admins, action: withoutBody(i.showGrowth), query: []param{daysParam},
+			summary:  "Show how the installation grew: a row a day, the oldest first. The figures of a day are taken each hour; a day on which no server ran is absent.",
+			outcomes: []outcome{jsonOutcome[Growth](200, "the days")},
 		}, {
-			method: "GET", path: "/admin/findings", need: admins, act: plain(i.listFindings), query: []param{limitParam, cursor},
-			does: "List audit findings, the newest first.",
-			out:  []outcome{gives[files.Page[Finding]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: "/admin/findings", access: admins, action: withoutBody(i.listFindings), query: []param{limitParam, cursor},
+			summary:  "List audit findings, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[Finding]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 	return append(all, i.mailRoute())
@@ -58,7 +58,7 @@ func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	} else if err != nil {
 		return reply{}, err
 	}
-	if view.Trace, err = i.steps(ctx, key); err != nil {
+	if view.Trace, err = i.timerSteps(ctx, key); err != nil {
 		return reply{}, err
 	}
 	if !view.Pending && len(view.Trace) == 0 {

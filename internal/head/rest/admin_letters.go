@@ -17,25 +17,25 @@ func (d deadLetters) routes() []route {
 	all := "/admin/dead-letters"
 	return []route{
 		{
-			method: "GET", path: all, need: admins, act: plain(d.list), query: []param{limitParam, cursor},
-			does: "List the records that nobody could handle, the oldest first.",
-			out:  []outcome{gives[files.Page[letterView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: all, access: admins, action: withoutBody(d.list), query: []param{limitParam, cursor},
+			summary:  "List the records that nobody could handle, the oldest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[letterView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: all + "/{id}", need: admins, act: plain(d.get),
-			does: "Show one.",
-			out:  []outcome{gives[letterView](200, "the record")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: all + "/{id}", access: admins, action: withoutBody(d.get),
+			summary:  "Show one.",
+			outcomes: []outcome{jsonOutcome[letterView](200, "the record")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: all + "/{id}/replay", need: admins, act: plain(d.replay),
-			does: "Hand one to its consumer again.",
-			out:  []outcome{nothing(204, "it is on its way")}, fails: []drive.Kind{drive.NotFound},
+			method: "POST", path: all + "/{id}/replay", access: admins, action: withoutBody(d.replay),
+			summary:  "Hand one to its consumer again.",
+			outcomes: []outcome{emptyOutcome(204, "it is on its way")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: all + "/replay", need: admins, act: takes(d.replayMany),
-			does: "Hand several to their consumers again. Those that are not there any more are left out, so the request may be repeated.",
-			out:  []outcome{gives[replayedLetters](200, "how many are on their way")},
+			method: "POST", path: all + "/replay", access: admins, action: withJSON(d.replayMany),
+			summary:  "Hand several to their consumers again. Those that are not there any more are left out, so the request may be repeated.",
+			outcomes: []outcome{jsonOutcome[replayedLetters](200, "how many are on their way")},
 		}, {
-			method: "DELETE", path: all + "/{id}", need: admins, act: plain(d.drop),
-			does: "Forget one.",
-			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: all + "/{id}", access: admins, action: withoutBody(d.drop),
+			summary:  "Forget one.",
+			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }

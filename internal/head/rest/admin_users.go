@@ -24,26 +24,26 @@ func (u users) routes() []route {
 	one := usersPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: usersPath, need: admins, act: takes(u.create), once: true, created: usersPath,
-			does: "Create a user with an account of their own.",
-			out:  []outcome{gives[userView](201, "the user")}, fails: []drive.Kind{drive.NameTaken},
+			method: "POST", path: usersPath, access: admins, action: withJSON(u.create), idempotent: true, createdPath: usersPath,
+			summary:  "Create a user with an account of their own.",
+			outcomes: []outcome{jsonOutcome[userView](201, "the user")}, errors: []drive.Kind{drive.NameTaken},
 		}, {
-			method: "GET", path: usersPath, need: admins, act: plain(u.list),
-			query: []param{{name: "name", says: "only the user of this name, whatever its case"}, limitParam, cursor},
-			does:  "List the users by name.",
-			out:   []outcome{gives[files.Page[userView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: usersPath, access: admins, action: withoutBody(u.list),
+			query:    []param{{name: "name", doc: "only the user of this name, whatever its case"}, limitParam, cursor},
+			summary:  "List the users by name.",
+			outcomes: []outcome{jsonOutcome[files.Page[userView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "PATCH", path: one, need: admins, act: byIDTakes(u.change),
-			does: "Change a user, all of it or nothing. A total below what is used is possible: growth is refused from then on.",
-			out:  []outcome{gives[userView](200, "the user")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "PATCH", path: one, access: admins, action: byIDWithJSON(u.change),
+			summary:  "Change a user, all of it or nothing. A total below what is used is possible: growth is refused from then on.",
+			outcomes: []outcome{jsonOutcome[userView](200, "the user")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "DELETE", path: one, need: admins, act: byID(u.remove),
-			does: "Delete a user: unknown at once, the data is purged after 30 days.",
-			out:  []outcome{gives[deletedView](202, "it is deleted")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "DELETE", path: one, access: admins, action: byID(u.remove),
+			summary:  "Delete a user: unknown at once, the data is purged after 30 days.",
+			outcomes: []outcome{jsonOutcome[deletedView](202, "it is deleted")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/ledger", need: admins, act: byID(u.ledger),
-			does: "Show what a user's account is charged.",
-			out:  []outcome{gives[ledgerView](200, "the balance, in bytes")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one + "/ledger", access: admins, action: byID(u.ledger),
+			summary:  "Show what a user's account is charged.",
+			outcomes: []outcome{jsonOutcome[ledgerView](200, "the balance, in bytes")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }

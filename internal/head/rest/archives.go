@@ -28,19 +28,19 @@ func (a archives) routes() []route {
 	sends := append([]drive.Kind{drive.Precondition, drive.Range}, cannot...)
 	return []route{
 		{
-			method: "POST", path: archivesPath, need: read, act: takes(a.create), once: true, created: archivesPath,
-			does: "Name files and folders that are to be downloaded as one zip. It takes no place of an export: any number can be made, and each is there for a day unless 100 newer ones are.",
-			out:  []outcome{gives[export.Archive](201, "what the zip will be; Location is where it is")}, fails: append(cannot, drive.BadName),
+			method: "POST", path: archivesPath, access: read, action: withJSON(a.create), idempotent: true, createdPath: archivesPath,
+			summary:  "Name files and folders that are to be downloaded as one zip. It takes no place of an export: any number can be made, and each is there for a day unless 100 newer ones are.",
+			outcomes: []outcome{jsonOutcome[export.Archive](201, "what the zip will be; Location is where it is")}, errors: append(cannot, drive.BadName),
 		}, {
-			method: "GET", path: archivesPath + "/{id}", need: read, act: byID(a.get), header: zipHeaders,
-			does:  "Download the zip of an archive. It is computed while it is sent, of what the files are now. Its ETag changes with them: a download goes on with Range and If-Range, and once something has changed it begins again.",
-			out:   zipOutcomes(),
-			fails: sends,
+			method: "GET", path: archivesPath + "/{id}", access: read, action: byID(a.get), header: zipHeaders,
+			summary:  "Download the zip of an archive. It is computed while it is sent, of what the files are now. Its ETag changes with them: a download goes on with Range and If-Range, and once something has changed it begins again.",
+			outcomes: zipOutcomes(),
+			errors:   sends,
 		}, {
-			method: "GET", path: nodesPath + "/{id}/archive", need: read, act: byNode(a.files, a.getFolder), header: zipHeaders,
-			does:  "Download a folder as a zip that is computed while it is sent. `root` works as an id. It goes on with Range and If-Range.",
-			out:   zipOutcomes(),
-			fails: sends,
+			method: "GET", path: nodesPath + "/{id}/archive", access: read, action: byNode(a.files, a.getFolder), header: zipHeaders,
+			summary:  "Download a folder as a zip that is computed while it is sent. `root` works as an id. It goes on with Range and If-Range.",
+			outcomes: zipOutcomes(),
+			errors:   sends,
 		},
 	}
 }
@@ -78,7 +78,7 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 		return reply{}, err
 	}
 	defer release()
-	return makeOnce(ctx, c, unchanged, func(keep keeping[export.Archive]) (export.Archive, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[export.Archive]) (export.Archive, error) {
 		return a.exports.CreateArchive(ctx, c.who, c.reader(), wish, keep)
 	})
 }

@@ -37,7 +37,7 @@ func newBudget(most int64) *budget {
 	return &budget{most: most, free: most, held: map[string]int64{}, pages: map[string]int{}}
 }
 
-// acquire waits until n bytes are free and the user holds at most most bytes with them. n must not
+// acquire waits until n bytes are free and the user would hold no more than most bytes. n must not
 // exceed the budget. It fails only with the error of ctx; otherwise the caller calls release.
 func (b *budget) acquire(ctx context.Context, user string, n, most int64) error {
 	return b.await(ctx, &waiter{user: user, n: n, most: most, granted: make(chan struct{})})

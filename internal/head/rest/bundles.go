@@ -17,12 +17,12 @@ const (
 )
 
 var (
-	bundleStateParam = param{name: "state", form: choice, choices: []string{anything, "sealed", "running", "done", "rejected"}, says: "only bundles in this state"}
-	outcomeParam     = param{name: "outcome", form: choice, choices: []string{anything, "accepted", "rejected", "duplicate", "conflict"}, says: "only records with this outcome"}
-	reasonParam      = param{name: "reason", says: "only with this reason, such as `invalid`"}
-	sourceParam      = param{name: "source", says: "only of this source"}
-	langParam        = param{name: "lang", form: choice, choices: []string{"auto", "en", "de", "zh-CN"}, says: "language of the findings; auto: by Accept-Language"}
-	rejectedParam    = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
+	bundleStateParam = param{name: "state", syntax: choice, choices: []string{anyChoice, "sealed", "running", "done", "rejected"}, doc: "only bundles in this state"}
+	outcomeParam     = param{name: "outcome", syntax: choice, choices: []string{anyChoice, "accepted", "rejected", "duplicate", "conflict"}, doc: "only records with this outcome"}
+	reasonParam      = param{name: "reason", doc: "only with this reason, such as `invalid`"}
+	sourceParam      = param{name: "source", doc: "only of this source"}
+	langParam        = param{name: "lang", syntax: choice, choices: []string{"auto", "en", "de", "zh-CN"}, doc: "language of the findings; auto: by Accept-Language"}
+	rejectedParam    = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
 )
 
 // bundles serves the routes for bundles of documents that were sealed in /intake.
@@ -32,40 +32,40 @@ func (b bundles) routes() []route {
 	one := bundlesPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: bundlesPath, need: read, act: plain(b.list),
-			query: []param{sourceParam, bundleStateParam, limitParam, cursor},
-			does:  "List the bundles of documents that were sealed in /intake, the newest first.",
-			out:   []outcome{gives[files.Page[ingest.Bundle]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: bundlesPath, access: read, action: withoutBody(b.list),
+			query:    []param{sourceParam, bundleStateParam, limitParam, cursor},
+			summary:  "List the bundles of documents that were sealed in /intake, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[ingest.Bundle]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(b.get),
-			does: "Show a bundle with its members.",
-			out:  []outcome{gives[ingest.BundleFull](200, "the bundle")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(b.get),
+			summary:  "Show a bundle with its members.",
+			outcomes: []outcome{jsonOutcome[ingest.BundleFull](200, "the bundle")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/records", need: read, act: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
-			does: "List what became of each document that the bundle declares.",
-			out:  []outcome{gives[files.Page[ingest.BundleRecord]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/records", access: read, action: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
+			summary:  "List what became of each document that the bundle declares.",
+			outcomes: []outcome{jsonOutcome[files.Page[ingest.BundleRecord]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/retry", need: write, act: byID(b.retry),
-			does: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
+			method: "POST", path: one + "/retry", access: write, action: byID(b.retry),
+			summary: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
-			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			outcomes: []outcome{jsonOutcome[ingest.Bundle](200, "the bundle, `sealed`")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "POST", path: one + "/accept", need: write, act: byIDTakes(b.accept),
-			does: "Accept a rejected document that breaks rules, or that the source's rules do not want: its record says who did it, when and why.",
+			method: "POST", path: one + "/accept", access: write, action: byIDWithJSON(b.accept),
+			summary: "Accept a rejected document that breaks rules, or that the source's rules do not want: its record says who did it, when and why.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
-			out: []outcome{gives[ingest.BundleRecord](200, "the record as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			outcomes: []outcome{jsonOutcome[ingest.BundleRecord](200, "the record as it is now")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: rejectionsPath, need: read, act: plain(b.rejections),
+			method: "GET", path: rejectionsPath, access: read, action: withoutBody(b.rejections),
 			query: []param{sourceParam, reasonParam, langParam, rejectedParam, limitParam, cursor}, header: []string{"Accept", "Accept-Language"},
-			does: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
-			out: []outcome{{
-				status: 200, body: reflect.TypeFor[files.Page[ingest.Rejection]](), also: []string{"text/csv"}, when: "a page; or all of them as CSV",
+			summary: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
+			outcomes: []outcome{{
+				status: 200, body: reflect.TypeFor[files.Page[ingest.Rejection]](), textTypes: []string{"text/csv"}, description: "a page; or all of them as CSV",
 			}},
-			fails: []drive.Kind{drive.CursorInvalid},
+			errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: straysPath, need: read, act: plain(b.strays), query: []param{limitParam, cursor},
-			does: "List what lies below /intake and is no bundle, so that nobody takes it in, and why. A page may be short, or longer than the limit, and have a next one.",
-			out:  []outcome{gives[files.Page[ingest.Stray]](200, "a page")},
+			method: "GET", path: straysPath, access: read, action: withoutBody(b.strays), query: []param{limitParam, cursor},
+			summary:  "List what lies below /intake and is no bundle, so that nobody takes it in, and why. A page may be short, or longer than the limit, and have a next one.",
+			outcomes: []outcome{jsonOutcome[files.Page[ingest.Stray]](200, "a page")},
 		},
 	}
 }

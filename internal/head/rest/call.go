@@ -94,7 +94,7 @@ func (c *call) serve() error {
 			return err
 		}
 	}
-	rep, err := c.route.act.run(ctx, c)
+	rep, err := c.route.action.run(ctx, c)
 	err = c.recordConflict(ctx, err)
 	if err != nil && c.sender != nil {
 		err = forSender(ctx, c.senders, *c.sender, err)
@@ -123,18 +123,18 @@ func refuseExecutable(r *http.Request) error {
 // open to anonymous callers. It fails with drive.Unauthenticated, drive.Forbidden or drive.Rate.
 // The caller calls release after the response.
 func (c *call) admit(ctx context.Context) (release func(), err error) {
-	if c.route.need == open {
+	if c.route.access == open {
 		return c.Visitors.Acquire(c.network())
 	}
 	if err := c.authenticate(ctx); err != nil {
 		return nil, err
 	}
-	if c.r.Method == http.MethodPost || c.route.asks {
+	if c.r.Method == http.MethodPost || c.route.probesContent {
 		if err := c.Clicks.Allow(c.actor(), c.clickKey()); err != nil {
 			return nil, err
 		}
 	}
-	if c.route.stays {
+	if c.route.longLived {
 		return func() {}, nil
 	}
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
@@ -148,7 +148,7 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 // clickKey identifies a request for the refusal of double clicks: same method, path and idempotency
 // key. Requests that probe for known content all count as one per route, whatever they name.
 func (c *call) clickKey() string {
-	if c.route.asks {
+	if c.route.probesContent {
 		return c.route.path
 	}
 	sum := sha256.Sum256([]byte(c.r.Method + " " + c.r.URL.EscapedPath() + "\n" + c.r.Header.Get(keyHeader)))
@@ -164,8 +164,8 @@ func (c *call) authenticate(ctx context.Context) error {
 	if token := bearer(c.r); collect.IsToken(token) {
 		return c.enterSender(ctx, token)
 	}
-	who, err := c.identify(c.r, c.route.need)
-	if who.Renew && c.route.early {
+	who, err := c.identify(c.r, c.route.access)
+	if who.Renew && c.route.beforeNewPassword {
 		err = nil
 	}
 	c.who = who

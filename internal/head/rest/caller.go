@@ -93,7 +93,7 @@ func (a *API) Visitor(r *http.Request) (release func(), err error) {
 
 // identify returns the caller of a request and checks that the caller has the access that need
 // states.
-func (f *front) identify(r *http.Request, need admission) (drive.Who, error) {
+func (f *front) identify(r *http.Request, need accessLevel) (drive.Who, error) {
 	secret, err := f.secret(r)
 	if err != nil {
 		return drive.Who{}, err

@@ -9,11 +9,11 @@ import (
 
 func (n nodes) changeRoutes() []route {
 	return []route{{
-		method: "GET", path: "/changes", need: read, act: plain(n.changes),
-		query: []param{{name: "after", says: "`next` of the page before; absent: from the beginning"}, limitParam, spaceParam},
-		does:  "List the changes of the caller's tree, or that of a space, in the order of seq, for clients that keep a copy.",
-		out:   []outcome{gives[files.ChangePage](200, "a page; `more` says whether to ask again at once")},
-		fails: []drive.Kind{drive.NotFound, drive.Gone},
+		method: "GET", path: "/changes", access: read, action: withoutBody(n.changes),
+		query:    []param{{name: "after", doc: "`next` of the page before; absent: from the beginning"}, limitParam, spaceParam},
+		summary:  "List the changes of the caller's tree, or that of a space, in the order of seq, for clients that keep a copy.",
+		outcomes: []outcome{jsonOutcome[files.ChangePage](200, "a page; `more` says whether to ask again at once")},
+		errors:   []drive.Kind{drive.NotFound, drive.Gone},
 	}}
 }
 

@@ -22,31 +22,31 @@ func (l collects) routes() []route {
 	one := collectsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: collectsPath, need: write, act: takes(l.create), once: true, secret: true, created: collectsPath,
-			does:  "Make a link by which anybody may send files into a folder, charged to the account that the folder is in.",
-			out:   []outcome{gives[collectView](201, "the link")},
-			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
+			method: "POST", path: collectsPath, access: write, action: withJSON(l.create), idempotent: true, secret: true, createdPath: collectsPath,
+			summary:  "Make a link by which anybody may send files into a folder, charged to the account that the folder is in.",
+			outcomes: []outcome{jsonOutcome[collectView](201, "the link")},
+			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: collectsPath, need: read, act: plain(l.list), secret: true,
-			query: []param{{name: "folder", says: "id of a folder, also of a space: only links into it"}, limitParam, cursor},
-			does:  "List the collect links, the newest first.",
-			out:   []outcome{gives[files.Page[collectView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: collectsPath, access: read, action: withoutBody(l.list), secret: true,
+			query:    []param{{name: "folder", doc: "id of a folder, also of a space: only links into it"}, limitParam, cursor},
+			summary:  "List the collect links, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[collectView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(l.get), secret: true,
-			does: "Show a collect link.",
-			out:  []outcome{gives[collectView](200, "the link")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(l.get), secret: true,
+			summary:  "Show a collect link.",
+			outcomes: []outcome{jsonOutcome[collectView](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: byIDTakes(l.patch),
-			does: "Change a collect link. A limit below what has come lets nothing more in.",
-			out:  []outcome{gives[collectView](200, "the link")}, fails: []drive.Kind{drive.NotFound},
+			method: "PATCH", path: one, access: write, action: byIDWithJSON(l.patch),
+			summary:  "Change a collect link. A limit below what has come lets nothing more in.",
+			outcomes: []outcome{jsonOutcome[collectView](200, "the link")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, need: write, act: byID(l.remove),
-			does: "End a collect link and cancel what is on its way. What has come stays.",
-			out:  []outcome{nothing(204, "it is ended")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: one, access: write, action: byID(l.remove),
+			summary:  "End a collect link and cancel what is on its way. What has come stays.",
+			outcomes: []outcome{emptyOutcome(204, "it is ended")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/files", need: read, act: byID(l.collected), query: []param{limitParam, cursor},
-			does: "List who has sent what, the newest first.",
-			out:  []outcome{gives[files.Page[collectedView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/files", access: read, action: byID(l.collected), query: []param{limitParam, cursor},
+			summary:  "List who has sent what, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[collectedView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
 	}
 }
@@ -107,7 +107,7 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 	if wish.Life, err = life(in.ExpiresIn); err != nil {
 		return reply{}, err
 	}
-	return makeOnce(ctx, c, showCollect, func(keep keeping[collect.View]) (collect.View, error) {
+	return makeOnce(ctx, c, showCollect, func(keep storeResponse[collect.View]) (collect.View, error) {
 		return l.links.Create(ctx, c.who, wish, keep)
 	})
 }

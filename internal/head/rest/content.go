@@ -25,24 +25,24 @@ type contents struct {
 
 func (s contents) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/content", need: read, act: byNode(s.files, s.get),
+		method: "GET", path: nodesPath + "/{id}/content", access: read, action: byNode(s.files, s.get),
 		query: []param{
-			{name: "version", says: "id of an older version"},
-			{name: "inline", form: boolean, says: "let a browser show it instead of saving it"},
+			{name: "version", doc: "id of an older version"},
+			{name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"},
 		},
-		header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-		does:   "Read a file. The answer carries ETag, Last-Modified (the file's mtime) and, where the SHA-256 is known, Repr-Digest.",
-		out:    contentOutcomes(),
-		fails:  []drive.Kind{drive.NotFound, drive.Precondition, drive.Range},
+		header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		summary:  "Read a file. The answer carries ETag, Last-Modified (the file's mtime) and, where the SHA-256 is known, Repr-Digest.",
+		outcomes: contentOutcomes(),
+		errors:   []drive.Kind{drive.NotFound, drive.Precondition, drive.Range},
 	}}
 }
 
 func contentOutcomes() []outcome {
 	return []outcome{
-		{status: 200, bytes: true, when: "the content"},
-		{status: 206, bytes: true, when: "the ranges that were asked for"},
-		nothing(307, "where --download-redirect is set: Location is the content at the store, ETag the content's; fetch it there with the same Range, but without the token"),
-		nothing(304, "it is still what If-None-Match names"),
+		{status: 200, bytes: true, description: "the content"},
+		{status: 206, bytes: true, description: "the ranges that were asked for"},
+		emptyOutcome(307, "where --download-redirect is set: Location is the content at the store, ETag the content's; fetch it there with the same Range, but without the token"),
+		emptyOutcome(304, "it is still what If-None-Match names"),
 	}
 }
 

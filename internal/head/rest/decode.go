@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// maxBody is the longest JSON body in bytes, unless route.largest is larger.
+// maxBody is the longest JSON body in bytes, unless route.maxBody is larger.
 const maxBody = int64(drive.MiB)
 
 // decode reads the JSON body into in, a pointer to a struct, and keeps it in c.body. It fails like
@@ -31,7 +31,7 @@ func (c *call) decode(ctx context.Context, in any) error {
 		return err
 	}
 	c.body = raw
-	if len(raw) == 0 && c.route.optional {
+	if len(raw) == 0 && c.route.bodyOptional {
 		return nil
 	}
 	return decodeObject(raw, in)
@@ -42,7 +42,7 @@ func (c *call) decode(ctx context.Context, in any) error {
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	body := &countedBody{src: server.Incoming(c.r), all: &c.memory.reading}
 	defer body.close()
-	raw, err := readJSON(c.w, c.r, body, max(maxBody, c.route.largest))
+	raw, err := readJSON(c.w, c.r, body, max(maxBody, c.route.maxBody))
 	if err == nil && len(raw) > smallBody {
 		err = c.acquireMemory(ctx, int64(len(raw))*bodyFactor)
 	}

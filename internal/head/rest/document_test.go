@@ -170,17 +170,17 @@ func TestTheDocumentTellsWhatMayBeNull(t *testing.T) {
 func TestTheTableIsComplete(t *testing.T) {
 	t.Parallel()
 	for _, rt := range New(Options{}).routes {
-		if rt.does == "" || !strings.HasSuffix(rt.does, ".") || rt.act.run == nil || len(rt.out) == 0 {
+		if rt.summary == "" || !strings.HasSuffix(rt.summary, ".") || rt.action.run == nil || len(rt.outcomes) == 0 {
 			t.Errorf("%s lacks something", rt.pattern())
 		}
-		if rt.once && rt.method != http.MethodPost {
+		if rt.idempotent && rt.method != http.MethodPost {
 			t.Errorf("%s takes a key and is no POST", rt.pattern())
 		}
-		if (rt.act.in != nil || rt.act.raw) && rt.method == http.MethodGet {
+		if (rt.action.body != nil || rt.action.raw) && rt.method == http.MethodGet {
 			t.Errorf("%s has a body", rt.pattern())
 		}
-		if strings.HasPrefix(rt.path, "/admin/") != (rt.need == admins) {
-			t.Errorf("%s is for %q", rt.pattern(), rt.need)
+		if strings.HasPrefix(rt.path, "/admin/") != (rt.access == admins) {
+			t.Errorf("%s is for %q", rt.pattern(), rt.access)
 		}
 	}
 }
@@ -254,46 +254,46 @@ func markdown(routes []route, doc object) string {
 
 func writeRoute(b *strings.Builder, rt *route, schemas object) {
 	need := "no token"
-	if rt.need != open {
-		need = "scope *" + rt.need.String() + "*"
+	if rt.access != open {
+		need = "scope *" + rt.access.String() + "*"
 	}
-	fmt.Fprintf(b, "\n### %s %s\n\n%s\n(%s", rt.method, rt.path, rt.does, need)
+	fmt.Fprintf(b, "\n### %s %s\n\n%s\n(%s", rt.method, rt.path, rt.summary, need)
 	if rt.senders {
 		b.WriteString(", or a collect link's sender, for their own uploads")
 	}
-	if rt.once {
+	if rt.idempotent {
 		b.WriteString(", *Idempotency-Key*")
 	}
 	b.WriteString(")\n")
 	if len(rt.query) > 0 {
 		b.WriteString("\n| Parameter | Value | |\n|---|---|---|\n")
 		for _, p := range rt.query {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, p.words(), p.says)
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, p.words(), p.doc)
 		}
 	}
 	if len(rt.header) > 0 {
 		fmt.Fprintf(b, "\nHeaders: %s.\n", strings.Join(rt.header, ", "))
 	}
 	switch {
-	case rt.act.raw:
+	case rt.action.raw:
 		b.WriteString("\nThe body is the bytes.\n")
-	case rt.act.in != nil && rt.act.in.Kind() == reflect.Map:
+	case rt.action.body != nil && rt.action.body.Kind() == reflect.Map:
 		b.WriteString("\nThe body is a JSON object.\n")
-	case rt.act.in != nil:
-		writeMembers(b, schemas[schemaName(rt.act.in, "")].(object))
+	case rt.action.body != nil:
+		writeMembers(b, schemas[schemaName(rt.action.body, "")].(object))
 	}
 	b.WriteString("\n")
-	for _, o := range rt.out {
-		fmt.Fprintf(b, "- **%d** %s%s\n", o.status, o.when, bodyWords(o))
+	for _, o := range rt.outcomes {
+		fmt.Fprintf(b, "- **%d** %s%s\n", o.status, o.description, bodyWords(o))
 	}
-	for _, line := range problemLines(rt.fails) {
+	for _, line := range problemLines(rt.errors) {
 		b.WriteString(line)
 	}
 }
 
 func (p param) words() string {
 	words := "text"
-	switch p.form {
+	switch p.syntax {
 	case integer:
 		words = fmt.Sprintf("%d to %d, default %d", p.min, p.max, p.def)
 	case boolean:

@@ -21,23 +21,23 @@ import (
 const documentsPath = "/documents"
 
 var (
-	minParam           = param{name: "min", says: "smallest total with VAT, such as 100.50"}
-	maxParam           = param{name: "max", says: "largest total with VAT"}
-	formatParam        = param{name: "format", form: choice, choices: []string{"json", "csv", "ndjson"}, says: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
-	byParam            = param{name: "by", form: choice, choices: []string{"currency", "seller", "month", "vat"}, says: "what documents are added up by"}
-	totalsFormatParam  = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "or by Accept: text/csv"}
-	documentStateParam = param{name: "state", form: choice, choices: []string{anything, "accepted", "conflict"}, says: "only documents in this state"}
+	minParam           = param{name: "min", doc: "smallest total with VAT, such as 100.50"}
+	maxParam           = param{name: "max", doc: "largest total with VAT"}
+	formatParam        = param{name: "format", syntax: choice, choices: []string{"json", "csv", "ndjson"}, doc: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
+	byParam            = param{name: "by", syntax: choice, choices: []string{"currency", "seller", "month", "vat"}, doc: "what documents are added up by"}
+	totalsFormatParam  = param{name: "format", syntax: choice, choices: []string{"json", "csv"}, doc: "or by Accept: text/csv"}
+	documentStateParam = param{name: "state", syntax: choice, choices: []string{anyChoice, "accepted", "conflict"}, doc: "only documents in this state"}
 	// documentParams are the filters of lists of documents.
 	documentParams = []param{
-		{name: "month", says: "of the documents' own date, such as 2026-10"},
+		{name: "month", doc: "of the documents' own date, such as 2026-10"},
 		sourceParam,
-		{name: "seller", says: "its id or name"},
-		{name: "buyer", says: "its id or name"},
+		{name: "seller", doc: "its id or name"},
+		{name: "buyer", doc: "its id or name"},
 		minParam, maxParam,
-		{name: "currency", says: "ISO 4217"},
-		{name: "type", says: "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
+		{name: "currency", doc: "ISO 4217"},
+		{name: "type", doc: "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
 		documentStateParam,
-		{name: "q", says: "occurs in number, names or ids, whatever its case"},
+		{name: "q", doc: "occurs in number, names or ids, whatever its case"},
 	}
 )
 
@@ -48,49 +48,49 @@ func (d documents) routes() []route {
 	one := documentsPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: documentsPath, need: read, act: plain(d.list),
-			query:  append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
-			header: []string{"Accept"},
-			does:   "List documents that came in bundles, by their own date, the newest first.",
-			out: []outcome{{
-				status: 200, body: reflect.TypeFor[files.Page[ingest.Document]](), also: []string{"text/csv", "application/x-ndjson"},
-				when: "a page; or all of them as CSV or as JSON lines",
+			method: "GET", path: documentsPath, access: read, action: withoutBody(d.list),
+			query:   append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
+			header:  []string{"Accept"},
+			summary: "List documents that came in bundles, by their own date, the newest first.",
+			outcomes: []outcome{{
+				status: 200, body: reflect.TypeFor[files.Page[ingest.Document]](), textTypes: []string{"text/csv", "application/x-ndjson"},
+				description: "a page; or all of them as CSV or as JSON lines",
 			}},
-			fails: []drive.Kind{drive.CursorInvalid},
+			errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: documentsPath + "/totals", need: read, act: plain(d.totals),
-			query:  append(append([]param{}, documentParams...), byParam, totalsFormatParam),
-			header: []string{"Accept"},
-			does:   "Add up documents by currency, seller, month or VAT, and always by currency. Amounts are exact; credit notes are subtracted. Up to 100,000 documents.",
-			out:    []outcome{{status: 200, body: reflect.TypeFor[files.Page[ingest.Total]](), also: []string{"text/csv"}, when: "all of them; or as CSV"}},
+			method: "GET", path: documentsPath + "/totals", access: read, action: withoutBody(d.totals),
+			query:    append(append([]param{}, documentParams...), byParam, totalsFormatParam),
+			header:   []string{"Accept"},
+			summary:  "Add up documents by currency, seller, month or VAT, and always by currency. Amounts are exact; credit notes are subtracted. Up to 100,000 documents.",
+			outcomes: []outcome{{status: 200, body: reflect.TypeFor[files.Page[ingest.Total]](), textTypes: []string{"text/csv"}, description: "all of them; or as CSV"}},
 		}, {
-			method: "GET", path: one, need: read, act: byID(d.get),
-			does: "Show a document with all that it says, and where it came from.",
-			out:  []outcome{gives[ingest.DocumentFull](200, "the document")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(d.get),
+			summary:  "Show a document with all that it says, and where it came from.",
+			outcomes: []outcome{jsonOutcome[ingest.DocumentFull](200, "the document")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/attachments/{sha256}", need: read, act: byID(d.attachment),
-			does: "Get a file that is embedded in a document, by the sha256 that the model has of it.",
-			out:  []outcome{{status: 200, bytes: true, when: "the file"}}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one + "/attachments/{sha256}", access: read, action: byID(d.attachment),
+			summary:  "Get a file that is embedded in a document, by the sha256 that the model has of it.",
+			outcomes: []outcome{{status: 200, bytes: true, description: "the file"}}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/conflict", need: read, act: byID(d.conflict),
-			does: "Show both sides of the oldest open conflict of a document.",
-			out:  []outcome{gives[ingest.Dispute](200, "the conflict")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one + "/conflict", access: read, action: byID(d.conflict),
+			summary:  "Show both sides of the oldest open conflict of a document.",
+			outcomes: []outcome{jsonOutcome[ingest.Dispute](200, "the conflict")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/settle", need: write, act: byIDTakes(d.settle),
-			does: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
+			method: "POST", path: one + "/settle", access: write, action: byIDWithJSON(d.settle),
+			summary: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
 			// A repeated request fails with wrong-state, so it needs no idempotency key.
-			out: []outcome{gives[ingest.DocumentFull](200, "the document as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			outcomes: []outcome{jsonOutcome[ingest.DocumentFull](200, "the document as it is now")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: conflictsPath, need: read, act: plain(d.listConflicts), query: []param{limitParam, cursor},
-			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
-			out:  []outcome{gives[files.Page[ingest.Dispute]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: conflictsPath, access: read, action: withoutBody(d.listConflicts), query: []param{limitParam, cursor},
+			summary:  "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
+			outcomes: []outcome{jsonOutcome[files.Page[ingest.Dispute]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: conflictsPath + "/settle", need: write, act: takes(d.settleMany),
-			does: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
+			method: "POST", path: conflictsPath + "/settle", access: write, action: withJSON(d.settleMany),
+			summary: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
 			// A repeated request continues with the conflicts that are still open, so it needs no
 			// key.
-			out:   []outcome{gives[settledView](200, "how many were settled, and how many of them are left for the next call")},
-			fails: []drive.Kind{drive.NotFound},
+			outcomes: []outcome{jsonOutcome[settledView](200, "how many were settled, and how many of them are left for the next call")},
+			errors:   []drive.Kind{drive.NotFound},
 		},
 	}
 }

@@ -19,20 +19,20 @@ type exportSchedules struct {
 func (e exportSchedules) routes() []route {
 	return []route{
 		{
-			method: "POST", path: exportSchedulesPath, need: write, act: takes(e.create),
-			does: "Have a folder exported each month: on the 1st at 02:00, what was last changed in the month before. The month that is running is the first.",
-			out:  []outcome{gives[export.Schedule](201, "the schedule")},
+			method: "POST", path: exportSchedulesPath, access: write, action: withJSON(e.create),
+			summary:  "Have a folder exported each month: on the 1st at 02:00, what was last changed in the month before. The month that is running is the first.",
+			outcomes: []outcome{jsonOutcome[export.Schedule](201, "the schedule")},
 			// A duplicate schedule shows in the list and is easy to delete, so it needs no
 			// idempotency key.
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooManyOpen, drive.Forbidden},
+			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooManyOpen, drive.Forbidden},
 		}, {
-			method: "GET", path: exportSchedulesPath, need: read, act: plain(e.list), query: []param{limitParam, cursor},
-			does: "List the schedules.",
-			out:  []outcome{gives[files.Page[export.Schedule]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: exportSchedulesPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor},
+			summary:  "List the schedules.",
+			outcomes: []outcome{jsonOutcome[files.Page[export.Schedule]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: exportSchedulesPath + "/{id}", need: write, act: byID(e.remove),
-			does: "End a schedule; the batches that it has made stay.",
-			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: exportSchedulesPath + "/{id}", access: write, action: byID(e.remove),
+			summary:  "End a schedule; the batches that it has made stay.",
+			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }

@@ -29,81 +29,81 @@ func (e exports) routes() []route {
 	makes := []drive.Kind{drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
 	return []route{
 		{
-			method: "POST", path: exportsPath, need: write, act: takes(e.create), once: true, created: exportsPath,
-			does: "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background. A second request for the same month of a folder, with the same filter and names, gets the export that there is, with `joined`, until that has ended; `again` makes another one.",
-			out:  []outcome{gives[export.View](201, "the batch, `pending`")}, fails: makes,
+			method: "POST", path: exportsPath, access: write, action: withJSON(e.create), idempotent: true, createdPath: exportsPath,
+			summary:  "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background. A second request for the same month of a folder, with the same filter and names, gets the export that there is, with `joined`, until that has ended; `again` makes another one.",
+			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")}, errors: makes,
 		}, {
-			method: "POST", path: exportsPath + "/manifest", need: write, act: takesBytes(e.createOf), once: true, created: exportsPath,
-			query: []param{{name: "name", says: "of the directory in the zip; `export` if absent"}, priorityParam, indexParam},
-			does:  "Ask for a zip of a list, as JSON lines or as CSV with a header line. A line has `path` (in the drive), `url` (of an allowed host) or `node`, and perhaps `id` (the caller's own) and `name` (in the zip, with slashes between folders).",
-			out:   []outcome{gives[export.View](201, "the batch, `pending`")}, fails: append(makes, drive.BadName),
+			method: "POST", path: exportsPath + "/manifest", access: write, action: withRawBody(e.createOf), idempotent: true, createdPath: exportsPath,
+			query:    []param{{name: "name", doc: "of the directory in the zip; `export` if absent"}, priorityParam, indexParam},
+			summary:  "Ask for a zip of a list, as JSON lines or as CSV with a header line. A line has `path` (in the drive), `url` (of an allowed host) or `node`, and perhaps `id` (the caller's own) and `name` (in the zip, with slashes between folders).",
+			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")}, errors: append(makes, drive.BadName),
 		}, {
-			method: "GET", path: exportsPath, need: read, act: plain(e.list), query: []param{limitParam, cursor, setParam},
-			does: "List the batches, the newest first.",
-			out:  []outcome{gives[files.Page[export.View]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: exportsPath, access: read, action: withoutBody(e.list), query: []param{limitParam, cursor, setParam},
+			summary:  "List the batches, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[export.View]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(e.get),
-			does: "Show how far a batch is; for 30 days after its end.",
-			out:  []outcome{gives[export.View](200, "the batch")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(e.get),
+			summary:  "Show how far a batch is; for 30 days after its end.",
+			outcomes: []outcome{jsonOutcome[export.View](200, "the batch")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/errors", need: read, act: byID(e.errors), query: []param{limitParam, cursor},
-			does: "List the entries that could not be collected, as err.txt in the zip has them.",
-			out:  []outcome{gives[files.Page[export.Failure]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/errors", access: read, action: byID(e.errors), query: []param{limitParam, cursor},
+			summary:  "List the entries that could not be collected, as err.txt in the zip has them.",
+			outcomes: []outcome{jsonOutcome[files.Page[export.Failure]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: one, need: write, act: byID(e.cancel),
-			does: "End a batch and give back what it holds. A sealed one cannot be downloaded any more.",
-			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: one, access: write, action: byID(e.cancel),
+			summary:  "End a batch and give back what it holds. A sealed one cannot be downloaded any more.",
+			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/supplement", need: write, act: byIDTakes(e.supplement), optional: true, once: true, created: exportsPath,
-			does:  "Ask for the next revision of a sealed batch: its failures are tried again, from other sources where `items` names some.",
-			out:   []outcome{gives[export.View](201, "the batch, `pending`")},
-			fails: append(makes, drive.BadName),
+			method: "POST", path: one + "/supplement", access: write, action: byIDWithJSON(e.supplement), bodyOptional: true, idempotent: true, createdPath: exportsPath,
+			summary:  "Ask for the next revision of a sealed batch: its failures are tried again, from other sources where `items` names some.",
+			outcomes: []outcome{jsonOutcome[export.View](201, "the batch, `pending`")},
+			errors:   append(makes, drive.BadName),
 		}, {
-			method: "GET", path: one + "/content", need: read, act: byID(e.content),
-			query:  []param{{name: "so_far", form: boolean, says: "of a batch that is not sealed yet: a zip of what it has collected by now; err.txt names the rest as `pending`"}},
-			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-			does:   "Download the zip. Its bytes are always the same, so that a download can go on where it broke off; one so far changes, with its ETag, when more is collected.",
-			out:    zipOutcomes(),
-			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
+			method: "GET", path: one + "/content", access: read, action: byID(e.content),
+			query:    []param{{name: "so_far", syntax: boolean, doc: "of a batch that is not sealed yet: a zip of what it has collected by now; err.txt names the rest as `pending`"}},
+			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+			summary:  "Download the zip. Its bytes are always the same, so that a download can go on where it broke off; one so far changes, with its ETag, when more is collected.",
+			outcomes: zipOutcomes(),
+			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/links", need: write, act: byIDTakes(e.createLink),
-			does: "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
-			out:  []outcome{gives[linkView](201, "the link; whoever has it may download the zip")},
+			method: "POST", path: one + "/links", access: write, action: byIDWithJSON(e.createLink),
+			summary:  "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
+			outcomes: []outcome{jsonOutcome[linkView](201, "the link; whoever has it may download the zip")},
 			// A second link does no harm, so it needs no idempotency key.
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
+			errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
 		}, {
-			method: "GET", path: exportLinksPath, need: open, act: plain(e.openLink),
-			query:  []param{{name: "token", required: true, says: "what the link's maker was given; in the query, which no log shows"}},
-			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-			does:   "Download the zip of a signed link.",
-			out:    zipOutcomes(),
-			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
+			method: "GET", path: exportLinksPath, access: open, action: withoutBody(e.openLink),
+			query:    []param{{name: "token", required: true, doc: "what the link's maker was given; in the query, which no log shows"}},
+			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+			summary:  "Download the zip of a signed link.",
+			outcomes: zipOutcomes(),
+			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/files", need: write, act: byIDTakes(e.materialise),
-			does:  "Write the zip, in the background, into a folder of the drive, as an upload that is charged like any; or into the bucket of `--export-bucket`, once, until the batch ends.",
-			out:   []outcome{gives[export.Job](201, "the job")},
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.BadName, drive.Forbidden, drive.TooManyOpen, drive.Quota},
+			method: "POST", path: one + "/files", access: write, action: byIDWithJSON(e.materialise),
+			summary:  "Write the zip, in the background, into a folder of the drive, as an upload that is charged like any; or into the bucket of `--export-bucket`, once, until the batch ends.",
+			outcomes: []outcome{jsonOutcome[export.Job](201, "the job")},
+			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.BadName, drive.Forbidden, drive.TooManyOpen, drive.Quota},
 		}, {
-			method: "GET", path: one + "/files", need: read, act: byID(e.jobs), query: []param{limitParam, cursor},
-			does: "List the jobs that write the zip into the drive or the bucket, the newest first.",
-			out:  []outcome{gives[files.Page[export.Job]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/files", access: read, action: byID(e.jobs), query: []param{limitParam, cursor},
+			summary:  "List the jobs that write the zip into the drive or the bucket, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[export.Job]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
 	}
 }
 
 const exportLinksPath = "/export-links"
 
-var priorityParam = param{name: "priority", form: integer, min: export.MinPriority, max: export.MaxPriority, says: "of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"}
+var priorityParam = param{name: "priority", syntax: integer, min: export.MinPriority, max: export.MaxPriority, doc: "of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"}
 
-var indexParam = param{name: "index", form: integer, min: 0, max: 1, says: "1: a list of all entries, index.csv, is in the zip"}
+var indexParam = param{name: "index", syntax: integer, min: 0, max: 1, doc: "1: a list of all entries, index.csv, is in the zip"}
 
-var setParam = param{name: "set", says: "only the parts of this set, in their order: a list that is too long for one zip becomes several"}
+var setParam = param{name: "set", doc: "only the parts of this set, in their order: a list that is too long for one zip becomes several"}
 
 func zipOutcomes() []outcome {
 	return []outcome{
-		{status: 200, bytes: true, when: "the zip"},
-		{status: 206, bytes: true, when: "the ranges that were asked for"},
-		nothing(304, "it is still what If-None-Match names"),
+		{status: 200, bytes: true, description: "the zip"},
+		{status: 206, bytes: true, description: "the ranges that were asked for"},
+		emptyOutcome(304, "it is still what If-None-Match names"),
 	}
 }
 
@@ -134,7 +134,7 @@ func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, er
 		}
 		wish.Folder = id
 	}
-	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[export.View]) (export.View, error) {
 		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
@@ -166,7 +166,7 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	}
 	c.body = what.Sum(nil)
 	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam)), Index: c.number(indexParam) == 1}
-	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[export.View]) (export.View, error) {
 		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
@@ -233,7 +233,7 @@ func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in 
 	for _, s := range in.Items {
 		more.Items = append(more.Items, export.Supplied{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
 	}
-	return makeOnce(ctx, c, unchanged, func(keep keeping[export.View]) (export.View, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[export.View]) (export.View, error) {
 		return e.exports.Supplement(ctx, c.who, id, more, keep)
 	})
 }

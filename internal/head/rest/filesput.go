@@ -22,16 +22,16 @@ import (
 
 func (u uploads) fileRoutes() []route {
 	return []route{{
-		method: "PUT", path: filesPath, need: write, senders: true, act: takesBytes(u.putFile), created: nodesPath,
+		method: "PUT", path: filesPath, access: write, senders: true, action: withRawBody(u.putFile), createdPath: nodesPath,
 		query: []param{
-			{name: "conflict", form: choice, choices: []string{"replace", "fail", "rename"}, says: "what to do when the name is taken"},
-			{name: "parents", form: boolean, says: "make the folders that are missing"},
-			{name: "space", says: "where the path is: name or id of a space, or id of a shared folder; the caller's own drive if absent"},
+			{name: "conflict", syntax: choice, choices: []string{"replace", "fail", "rename"}, doc: "what to do when the name is taken"},
+			{name: "parents", syntax: boolean, doc: "make the folders that are missing"},
+			{name: "space", doc: "where the path is: name or id of a space, or id of a shared folder; the caller's own drive if absent"},
 		},
-		header: []string{"If-Match", "If-None-Match", "Repr-Digest", "Content-Digest", "X-Mtime", "Content-Type"},
-		does:   "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
-		out:    []outcome{gives[files.NodeView](201, "a new file"), gives[files.NodeView](200, "the file has a new version")},
-		fails: []drive.Kind{
+		header:   []string{"If-Match", "If-None-Match", "Repr-Digest", "Content-Digest", "X-Mtime", "Content-Type"},
+		summary:  "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
+		outcomes: []outcome{jsonOutcome[files.NodeView](201, "a new file"), jsonOutcome[files.NodeView](200, "the file has a new version")},
+		errors: []drive.Kind{
 			drive.BadName, drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
 			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
 		},

@@ -46,7 +46,7 @@ func FuzzParseQuery(f *testing.F) {
 	for _, seed := range []string{"", "limit=1", "limit=1001", "limit=1&limit=2", "cursor=x&order=asc", "a=b", "%zz", "limit=%31", "flag=true;limit=1"} {
 		f.Add(seed)
 	}
-	params := []param{limitParam, cursor, {name: "order", form: choice, choices: []string{"asc", "desc"}}, {name: "flag", form: boolean}}
+	params := []param{limitParam, cursor, {name: "order", syntax: choice, choices: []string{"asc", "desc"}}, {name: "flag", syntax: boolean}}
 	f.Fuzz(func(t *testing.T, raw string) {
 		values, err := parseQuery(raw, params)
 		if err != nil {

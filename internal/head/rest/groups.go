@@ -18,37 +18,37 @@ func (g groups) routes() []route {
 	one := groupsPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: groupsPath, need: admins, act: plain(g.list), query: []param{limitParam, cursor},
-			does: "List the groups by name.",
-			out:  []outcome{gives[files.Page[groupView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: groupsPath, access: admins, action: withoutBody(g.list), query: []param{limitParam, cursor},
+			summary:  "List the groups by name.",
+			outcomes: []outcome{jsonOutcome[files.Page[groupView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: groupsPath, need: admins, act: takes(g.create), once: true, created: groupsPath,
-			does: "Create a group of users, to share with all of them.",
-			out:  []outcome{gives[groupView](201, "the group")}, fails: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
+			method: "POST", path: groupsPath, access: admins, action: withJSON(g.create), idempotent: true, createdPath: groupsPath,
+			summary:  "Create a group of users, to share with all of them.",
+			outcomes: []outcome{jsonOutcome[groupView](201, "the group")}, errors: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
 		}, {
-			method: "GET", path: one, need: admins, act: byID(g.get),
-			does: "Show a group.",
-			out:  []outcome{gives[groupView](200, "the group")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: admins, action: byID(g.get),
+			summary:  "Show a group.",
+			outcomes: []outcome{jsonOutcome[groupView](200, "the group")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: admins, act: byIDTakes(g.rename),
-			does: "Rename a group.",
-			out:  []outcome{gives[groupView](200, "the group")}, fails: []drive.Kind{drive.NotFound, drive.NameTaken},
+			method: "PATCH", path: one, access: admins, action: byIDWithJSON(g.rename),
+			summary:  "Rename a group.",
+			outcomes: []outcome{jsonOutcome[groupView](200, "the group")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
-			method: "DELETE", path: one, need: admins, act: byID(g.remove),
-			does: "Delete a group: its members lose what it was given.",
-			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "DELETE", path: one, access: admins, action: byID(g.remove),
+			summary:  "Delete a group: its members lose what it was given.",
+			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/members", need: admins, act: byID(g.members), query: []param{limitParam, cursor},
-			does: "List the users of a group.",
-			out:  []outcome{gives[files.Page[memberView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/members", access: admins, action: byID(g.members), query: []param{limitParam, cursor},
+			summary:  "List the users of a group.",
+			outcomes: []outcome{jsonOutcome[files.Page[memberView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "PUT", path: one + "/members/{user}", need: admins, act: byID(g.add),
-			does: "Put a user into a group.",
-			out:  []outcome{nothing(204, "the user is in it")}, fails: []drive.Kind{drive.NotFound, drive.TooManyOpen},
+			method: "PUT", path: one + "/members/{user}", access: admins, action: byID(g.add),
+			summary:  "Put a user into a group.",
+			outcomes: []outcome{emptyOutcome(204, "the user is in it")}, errors: []drive.Kind{drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "DELETE", path: one + "/members/{user}", need: admins, act: byID(g.take),
-			does: "Take a user out of a group. Repeating it is not an error.",
-			out:  []outcome{nothing(204, "the user is not in it")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "DELETE", path: one + "/members/{user}", access: admins, action: byID(g.take),
+			summary:  "Take a user out of a group. Repeating it is not an error.",
+			outcomes: []outcome{emptyOutcome(204, "the user is not in it")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
 }
@@ -84,7 +84,7 @@ type groupBody struct {
 }
 
 func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, error) {
-	return makeOnce(ctx, c, showGroup, func(keep keeping[access.Team]) (access.Team, error) {
+	return makeOnce(ctx, c, showGroup, func(keep storeResponse[access.Team]) (access.Team, error) {
 		return g.spaces.CreateGroup(ctx, c.who, in.Name, keep)
 	})
 }

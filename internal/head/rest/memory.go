@@ -82,7 +82,8 @@ func (c *call) acquireDocuments(ctx context.Context, n int64) error {
 	return c.acquireOf(ctx, n*documentMemory, c.memory.work.most)
 }
 
-// acquireOf acquires memory for a user who may hold at most most bytes.
+// acquireOf acquires n bytes unless the user would then hold more than most bytes, and waits until
+// both fit.
 func (c *call) acquireOf(ctx context.Context, n, most int64) error {
 	if n = min(n, c.memory.work.most); c.acquired > 0 || n == 0 {
 		return nil

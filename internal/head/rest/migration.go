@@ -83,21 +83,21 @@ func (m migration) routes() []route {
 	}
 	all := []route{
 		{
-			method: "GET", path: migrationPath, need: admins, act: plain(m.show),
-			does: "Show how far the installation is on its way to other engines, and what the gate of the next phase waits for.",
-			out:  []outcome{gives[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
+			method: "GET", path: migrationPath, access: admins, action: withoutBody(m.show),
+			summary:  "Show how far the installation is on its way to other engines, and what the gate of the next phase waits for.",
+			outcomes: []outcome{jsonOutcome[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
 		}, {
-			method: "POST", path: migrationPath, need: admins, act: takes(m.start),
-			does: "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
-			out:  []outcome{gives[migrate.Report](200, "what was looked at")}, fails: []drive.Kind{drive.WrongState},
+			method: "POST", path: migrationPath, access: admins, action: withJSON(m.start),
+			summary:  "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
+			outcomes: []outcome{jsonOutcome[migrate.Report](200, "what was looked at")}, errors: []drive.Kind{drive.WrongState},
 		}, {
-			method: "GET", path: migrationPath + "/mismatches", need: admins, act: plain(m.listMismatches), query: []param{limitParam},
-			does: "List what the two sides of a migration did not agree on, the latest first.",
-			out:  []outcome{gives[files.Page[migrate.Mismatch]](200, "a page")},
+			method: "GET", path: migrationPath + "/mismatches", access: admins, action: withoutBody(m.listMismatches), query: []param{limitParam},
+			summary:  "List what the two sides of a migration did not agree on, the latest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[migrate.Mismatch]](200, "a page")},
 		}, {
-			method: "POST", path: migrationPath + "/mismatches/{id}/explain", need: admins, act: takes(m.explain),
-			does: "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
-			out:  []outcome{nothing(204, "it is explained")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "POST", path: migrationPath + "/mismatches/{id}/explain", access: admins, action: withJSON(m.explain),
+			summary:  "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
+			outcomes: []outcome{emptyOutcome(204, "it is explained")}, errors: []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
 	for _, step := range []MigrationStep{
@@ -105,10 +105,10 @@ func (m migration) routes() []route {
 		MigrationRate, MigrationDropOld,
 	} {
 		all = append(all, route{
-			method: "POST", path: migrationPath + "/" + string(step), need: admins, optional: true,
-			act:  takes(func(ctx context.Context, c *call, in *MigrationBody) (reply, error) { return m.step(ctx, c, step, in) }),
-			does: says[step],
-			out:  []outcome{gives[migrate.Status](200, "where the migration stands now")}, fails: []drive.Kind{drive.WrongState},
+			method: "POST", path: migrationPath + "/" + string(step), access: admins, bodyOptional: true,
+			action:   withJSON(func(ctx context.Context, c *call, in *MigrationBody) (reply, error) { return m.step(ctx, c, step, in) }),
+			summary:  says[step],
+			outcomes: []outcome{jsonOutcome[migrate.Status](200, "where the migration stands now")}, errors: []drive.Kind{drive.WrongState},
 		})
 	}
 	return all

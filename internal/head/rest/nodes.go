@@ -22,57 +22,57 @@ func (n nodes) routes() []route {
 	ifMatch := []string{"If-Match"}
 	return []route{
 		{
-			method: "GET", path: nodesPath, need: read, act: plain(n.getByPath),
-			query: []param{{name: "path", required: true, says: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
-			does:  "Show what is at a path.",
-			out:   []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.BadName, drive.NotFound},
+			method: "GET", path: nodesPath, access: read, action: withoutBody(n.getByPath),
+			query:    []param{{name: "path", required: true, doc: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
+			summary:  "Show what is at a path.",
+			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
-			method: "POST", path: nodesPath, need: write, act: takes(n.makeFolder), once: true, created: nodesPath,
-			does: "Make a folder.",
-			out:  []outcome{gives[files.NodeView](201, "the folder")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
+			method: "POST", path: nodesPath, access: write, action: withJSON(n.makeFolder), idempotent: true, createdPath: nodesPath,
+			summary:  "Make a folder.",
+			outcomes: []outcome{jsonOutcome[files.NodeView](201, "the folder")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
-			method: "GET", path: one, need: read, act: byNode(n.files, n.get),
-			does: "Show a node, live or in the trash. `root` works as an id.",
-			out:  []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byNode(n.files, n.get),
+			summary:  "Show a node, live or in the trash. `root` works as an id.",
+			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: byNodeTakes(n.files, n.patch), header: ifMatch,
-			does:  "Rename, move or touch a node.",
-			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
+			method: "PATCH", path: one, access: write, action: byNodeWithJSON(n.files, n.patch), header: ifMatch,
+			summary:  "Rename, move or touch a node.",
+			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
+			errors:   []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle, drive.TooLarge},
 		}, {
-			method: "DELETE", path: one, need: write, act: byNode(n.files, n.remove), header: ifMatch,
-			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
-			does:  "Move a node to the trash, or delete it permanently. Repeating it is not an error.",
-			out: []outcome{
-				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+			method: "DELETE", path: one, access: write, action: byNode(n.files, n.remove), header: ifMatch,
+			query:   []param{{name: "permanent", syntax: boolean, doc: "delete it for good, with all that is below it"}},
+			summary: "Move a node to the trash, or delete it permanently. Repeating it is not an error.",
+			outcomes: []outcome{
+				emptyOutcome(204, "done"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
-			fails: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
+			errors: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/children", need: read, act: byNode(n.files, n.children),
+			method: "GET", path: one + "/children", access: read, action: byNode(n.files, n.children),
 			query: []param{
 				limitParam, cursor,
-				{name: "sort", form: choice, choices: []string{"name", "size", "mtime", "type"}, says: "what to sort by; names are compared byte by byte"},
-				{name: "order", form: choice, choices: []string{"asc", "desc"}, says: "in which direction"},
-				{name: "folders_first", form: boolean, says: "all folders before the first file, in either direction"},
+				{name: "sort", syntax: choice, choices: []string{"name", "size", "mtime", "type"}, doc: "what to sort by; names are compared byte by byte"},
+				{name: "order", syntax: choice, choices: []string{"asc", "desc"}, doc: "in which direction"},
+				{name: "folders_first", syntax: boolean, doc: "all folders before the first file, in either direction"},
 			},
-			does: "List what is in a folder.",
-			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			summary:  "List what is in a folder.",
+			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one + "/totals", need: read, act: byNode(n.files, n.total),
-			does: "Add up what lies below a folder, the trash apart.",
-			out:  []outcome{gives[totalsView](200, "the sums")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
+			method: "GET", path: one + "/totals", access: read, action: byNode(n.files, n.total),
+			summary:  "Add up what lies below a folder, the trash apart.",
+			outcomes: []outcome{jsonOutcome[totalsView](200, "the sums")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "POST", path: one + "/copy", need: write, act: byNodeTakes(n.files, n.copy), once: true, created: nodesPath,
-			does: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
-			out: []outcome{
-				gives[files.NodeView](201, "the copy"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+			method: "POST", path: one + "/copy", access: write, action: byNodeWithJSON(n.files, n.copy), idempotent: true, createdPath: nodesPath,
+			summary: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
+			outcomes: []outcome{
+				jsonOutcome[files.NodeView](201, "the copy"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
+			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
-			method: "POST", path: one + "/restore", need: write, act: byNodeTakes(n.files, n.restore), optional: true,
-			does:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
-			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},
+			method: "POST", path: one + "/restore", access: write, action: byNodeWithJSON(n.files, n.restore), bodyOptional: true,
+			summary:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
+			outcomes: []outcome{jsonOutcome[files.NodeView](200, "the node")},
+			errors:   []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge},
 		},
 	}
 }

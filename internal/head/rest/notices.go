@@ -16,27 +16,27 @@ type notices struct{ inbox *notify.Inbox }
 func (n notices) routes() []route {
 	return []route{
 		{
-			method: "GET", path: noticesPath, need: read, act: plain(n.list),
-			query: []param{{name: "unread", form: boolean, says: "only those that the caller has not read"}, limitParam, cursor},
-			does: "List the caller's notices, the newest first: what was shared with them, roles that changed or end, exports, files that came by a collect " +
+			method: "GET", path: noticesPath, access: read, action: withoutBody(n.list),
+			query: []param{{name: "unread", syntax: boolean, doc: "only those that the caller has not read"}, limitParam, cursor},
+			summary: "List the caller's notices, the newest first: what was shared with them, roles that changed or end, exports, files that came by a collect " +
 				"link. They are kept for 90 days, up to 1,000. The stream of events has the kind `notice` when there is a new one.",
-			out: []outcome{gives[notify.Told](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			outcomes: []outcome{jsonOutcome[notify.Told](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: noticesPath + "/read", need: write, act: takes(n.read),
-			does: "Mark notifications as read: some, or one and all that are older. May be repeated.",
-			out:  []outcome{gives[unreadView](200, "how many are left")}, fails: []drive.Kind{drive.NotFound},
+			method: "POST", path: noticesPath + "/read", access: write, action: withJSON(n.read),
+			summary:  "Mark notifications as read: some, or one and all that are older. May be repeated.",
+			outcomes: []outcome{jsonOutcome[unreadView](200, "how many are left")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: noticesPath + "/settings", need: read, act: plain(n.settings),
-			does: "Show how the caller is told.",
-			out:  []outcome{gives[notify.Wishes](200, "the settings")},
+			method: "GET", path: noticesPath + "/settings", access: read, action: withoutBody(n.settings),
+			summary:  "Show how the caller is told.",
+			outcomes: []outcome{jsonOutcome[notify.Wishes](200, "the settings")},
 		}, {
-			method: "PATCH", path: noticesPath + "/settings", need: write, act: takes(n.change),
-			does: "Change how the caller is told. To an address that is new a code is sent by mail, and nothing else until it is confirmed: five codes a day at most.",
-			out:  []outcome{gives[notify.Wishes](200, "the settings")}, fails: []drive.Kind{drive.WrongState, drive.Rate},
+			method: "PATCH", path: noticesPath + "/settings", access: write, action: withJSON(n.change),
+			summary:  "Change how the caller is told. To an address that is new a code is sent by mail, and nothing else until it is confirmed: five codes a day at most.",
+			outcomes: []outcome{jsonOutcome[notify.Wishes](200, "the settings")}, errors: []drive.Kind{drive.WrongState, drive.Rate},
 		}, {
-			method: "POST", path: noticesPath + "/settings/confirm", need: write, act: takes(n.confirm), secret: true,
-			does: "Confirm the address with the code that was sent to it: within 30 minutes, and at most five wrong ones.",
-			out:  []outcome{gives[notify.Wishes](200, "the settings")},
+			method: "POST", path: noticesPath + "/settings/confirm", access: write, action: withJSON(n.confirm), secret: true,
+			summary:  "Confirm the address with the code that was sent to it: within 30 minutes, and at most five wrong ones.",
+			outcomes: []outcome{jsonOutcome[notify.Wishes](200, "the settings")},
 		},
 	}
 }

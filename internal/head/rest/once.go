@@ -19,7 +19,7 @@ const keyHeader = "Idempotency-Key"
 func (c *call) parseKey() (err error) {
 	lines := c.r.Header.Values(keyHeader)
 	switch {
-	case !c.route.once || len(lines) == 0:
+	case !c.route.idempotent || len(lines) == 0:
 		return nil
 	case len(lines) > 1:
 		return drive.Bad(keyHeader, drive.Malformed, "expected", "one value")
@@ -67,13 +67,13 @@ func replayOf(r idem.Response) reply {
 // with drive.KeyReused if the key was used for another request.
 func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
-		return c.spaced(do)
+		return c.withInterval(do)
 	}
 	stored, found, err := c.Keys.Lookup(ctx, c.db, c.request())
 	if err != nil || found {
 		return replayOf(stored), err
 	}
-	rep, err := c.spaced(do)
+	rep, err := c.withInterval(do)
 	if before, replayed := errors.AsType[*replay](err); replayed {
 		return replayOf(before.Response), nil
 	}
@@ -85,9 +85,9 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 	return rep, err
 }
 
-// spaced executes a creation unless the caller created such a thing too recently; then it fails
-// with drive.Rate. A repeat under a key gets the stored response before.
-func (c *call) spaced(do func() (reply, error)) (reply, error) {
+// withInterval executes a creation unless the caller created such a thing too recently; then it
+// fails with drive.Rate. A repeat under a key gets the stored response before.
+func (c *call) withInterval(do func() (reply, error)) (reply, error) {
 	undo, err := c.Intervals.Begin(c.actor(), c.route.method+" "+c.route.path)
 	if err != nil {
 		return reply{}, err
@@ -118,15 +118,15 @@ func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, er
 	return rep, err
 }
 
-// keeping stores the response for a key. A use case calls it in its transaction with what it has
-// created.
-type keeping[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
+// storeResponse stores the response for a key. A use case calls it in its transaction with what it
+// has created.
+type storeResponse[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
 
 func unchanged[V any](_ *call, made V) V { return made }
 
 // makeOnce creates something once per key and replies 201 with show's rendering. do receives the
 // function that it must call in its transaction.
-func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
+func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do func(storeResponse[V]) (V, error)) (reply, error) {
 	return c.once(ctx, func() (reply, error) {
 		made, err := do(func(ctx context.Context, tx *sqldb.Tx, made V) error {
 			if c.key.IsZero() {

@@ -97,13 +97,13 @@ func serveDocument(w http.ResponseWriter, document []byte, version string) {
 
 func (s *schemas) operation(rt *route) *huma.Operation {
 	op := &huma.Operation{
-		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.does,
+		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.summary,
 		Parameters: parameters(rt), RequestBody: s.requestBody(rt), Responses: map[string]*huma.Response{},
 	}
-	if rt.need != open {
-		op.Security = []map[string][]string{{"token": {rt.need.String()}}, {"cookie": {}}}
+	if rt.access != open {
+		op.Security = []map[string][]string{{"token": {rt.access.String()}}, {"cookie": {}}}
 	}
-	for _, o := range rt.out {
+	for _, o := range rt.outcomes {
 		op.Responses[strconv.Itoa(o.status)] = s.response(rt, o)
 	}
 	for status, kinds := range byStatus(rt.problems()) {
@@ -155,10 +155,10 @@ func parameters(rt *route) []*huma.Param {
 	}
 	for i := range rt.query {
 		p := &rt.query[i]
-		all = append(all, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.says, Schema: p.schema()})
+		all = append(all, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.doc, Schema: p.schema()})
 	}
 	headers := rt.header
-	if rt.once {
+	if rt.idempotent {
 		headers = append(slices.Clone(headers), keyHeader)
 	}
 	for _, name := range headers {
@@ -171,7 +171,7 @@ func parameters(rt *route) []*huma.Param {
 }
 
 func (p *param) schema() *huma.Schema {
-	switch p.form {
+	switch p.syntax {
 	case integer:
 		least, most := float64(p.min), float64(p.max)
 		return &huma.Schema{Type: "integer", Format: "int64", Minimum: &least, Maximum: &most, Default: p.def}
@@ -190,28 +190,28 @@ func (p *param) schema() *huma.Schema {
 
 func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	switch {
-	case rt.act.raw:
-		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{cmp.Or(rt.act.typ, "application/octet-stream"): {Schema: &huma.Schema{}}}}
-	case rt.act.in != nil:
+	case rt.action.raw:
+		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{cmp.Or(rt.action.mediaType, "application/octet-stream"): {Schema: &huma.Schema{}}}}
+	case rt.action.body != nil:
 		return &huma.RequestBody{
-			Required: !rt.optional,
-			Content:  map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(rt.act.in, true, "")}},
+			Required: !rt.bodyOptional,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(rt.action.body, true, "")}},
 		}
 	}
 	return nil
 }
 
 func (s *schemas) response(rt *route, o outcome) *huma.Response {
-	r := &huma.Response{Description: o.when}
+	r := &huma.Response{Description: o.description}
 	switch {
 	case o.bytes:
-		r.Content = map[string]*huma.MediaType{cmp.Or(o.typ, "*/*"): {Schema: &huma.Schema{}}}
-	case o.lines:
+		r.Content = map[string]*huma.MediaType{cmp.Or(o.mediaType, "*/*"): {Schema: &huma.Schema{}}}
+	case o.jsonLines:
 		r.Content = map[string]*huma.MediaType{ndjson: {Schema: s.registry.Schema(o.body, true, "")}}
 	case o.body != nil:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(o.body, true, "")}}
 	}
-	for _, media := range o.also {
+	for _, media := range o.textTypes {
 		r.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	}
 	if rt.above(o.status) != "" {
@@ -223,20 +223,20 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 // problems returns all kinds of errors that the route may answer: its own, and those of the steps
 // before its handler.
 func (rt *route) problems() []drive.Kind {
-	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.fails...)
+	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.errors...)
 	if rt.method != http.MethodGet && rt.method != http.MethodHead {
 		all = append(all, drive.DiskFull) // no transaction commits on a full disk
 	}
-	if rt.need != open {
+	if rt.access != open {
 		all = append(all, drive.Unauthenticated, drive.Forbidden, drive.Rate)
 		if rt.method != http.MethodGet {
 			all = append(all, drive.CrossOrigin)
 		}
 	}
-	if rt.act.in != nil {
+	if rt.action.body != nil {
 		all = append(all, drive.TooLarge, drive.MediaType, drive.TooSlow)
 	}
-	if rt.once {
+	if rt.idempotent {
 		all = append(all, drive.InProgress, drive.KeyReused, drive.Gone)
 	}
 	if rt.senders {

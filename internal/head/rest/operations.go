@@ -30,37 +30,37 @@ func (o operations) routes() []route {
 	one := operationsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: operationsPath, need: write, act: takes(o.create), once: true, created: operationsPath, largest: maxIDs,
-			does: "Trash, restore, delete for good, move or copy up to 100,000 files and folders, or end as many shares. It goes on in the background, a few items at a time; what is wrong with one item is no error of this request, but a failure of that item. A few items are dealt with before the answer.",
-			out:  []outcome{gives[bulk.Operation](201, "the operation; Location is where its progress is")},
-			fails: []drive.Kind{
+			method: "POST", path: operationsPath, access: write, action: withJSON(o.create), idempotent: true, createdPath: operationsPath, maxBody: maxIDs,
+			summary:  "Trash, restore, delete for good, move or copy up to 100,000 files and folders, or end as many shares. It goes on in the background, a few items at a time; what is wrong with one item is no error of this request, but a failure of that item. A few items are dealt with before the answer.",
+			outcomes: []outcome{jsonOutcome[bulk.Operation](201, "the operation; Location is where its progress is")},
+			errors: []drive.Kind{
 				drive.NotFound, drive.ParentGone, drive.TooLarge, drive.TooManyOpen,
 			},
 		}, {
-			method: "GET", path: operationsPath, need: read, act: plain(o.list), query: []param{limitParam, cursor},
-			does: "List operations, the newest first: those that were asked for here.",
-			out:  []outcome{gives[files.Page[bulk.Operation]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: operationsPath, access: read, action: withoutBody(o.list), query: []param{limitParam, cursor},
+			summary:  "List operations, the newest first: those that were asked for here.",
+			outcomes: []outcome{jsonOutcome[files.Page[bulk.Operation]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(o.get),
-			does: "Show how far an operation is; for 7 days after its end.",
-			out:  []outcome{gives[bulk.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(o.get),
+			summary:  "Show how far an operation is; for 7 days after its end.",
+			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/failures", need: read, act: byID(o.failures), query: []param{limitParam, cursor},
-			does: "List the items that were refused, and why.",
-			out:  []outcome{gives[files.Page[failureView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: one + "/failures", access: read, action: byID(o.failures), query: []param{limitParam, cursor},
+			summary:  "List the items that were refused, and why.",
+			outcomes: []outcome{jsonOutcome[files.Page[failureView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/cancel", need: write, act: byID(o.cancel),
-			does: "Stop an operation. What is done stays done. One that has ended stays as it is.",
-			out:  []outcome{gives[bulk.Operation](200, "the operation; it may run until the item in the middle is through")}, fails: []drive.Kind{drive.NotFound},
+			method: "POST", path: one + "/cancel", access: write, action: byID(o.cancel),
+			summary:  "Stop an operation. What is done stays done. One that has ended stays as it is.",
+			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation; it may run until the item in the middle is through")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/retry", need: write, act: byID(o.retry),
-			does: "Try again what failed, and what a cancelled operation has not come to.",
-			out:  []outcome{gives[bulk.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+			method: "POST", path: one + "/retry", access: write, action: byID(o.retry),
+			summary:  "Try again what failed, and what a cancelled operation has not come to.",
+			outcomes: []outcome{jsonOutcome[bulk.Operation](200, "the operation")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "POST", path: one + "/undo", need: write, act: byID(o.undo), once: true, created: operationsPath,
-			does:  "Undo what an operation has done: what was trashed is restored, what was moved goes back, what was restored is trashed, copies are trashed. One that runs stops first. What somebody has changed since stays as it is, as a failure. Repeating it answers with the same operation.",
-			out:   []outcome{gives[bulk.Operation](201, "the operation that undoes it")},
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+			method: "POST", path: one + "/undo", access: write, action: byID(o.undo), idempotent: true, createdPath: operationsPath,
+			summary:  "Undo what an operation has done: what was trashed is restored, what was moved goes back, what was restored is trashed, copies are trashed. One that runs stops first. What somebody has changed since stays as it is, as a failure. Repeating it answers with the same operation.",
+			outcomes: []outcome{jsonOutcome[bulk.Operation](201, "the operation that undoes it")},
+			errors:   []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		},
 	}
 }
@@ -75,7 +75,7 @@ type bulkBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"of move, copy and restore: what happens when a name is taken; fail if absent, of restore rename"`
 }
 
-// everything selects all nodes or shares; exactly one member is set.
+// everything selects all nodes or shares; at most one member is set.
 type everything struct {
 	Folder string `json:"folder,omitempty" doc:"what is in this folder: its id, or root"`
 	Trash  bool   `json:"trash,omitempty" doc:"of restore and delete: what is in the trash"`
@@ -132,7 +132,7 @@ func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, e
 	if wish.All, err = o.all(ctx, c, in.All); err != nil {
 		return reply{}, err
 	}
-	return makeOnce(ctx, c, unchanged, func(keep keeping[bulk.Operation]) (bulk.Operation, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
 		return o.bulk.Create(ctx, c.who, wish, keep)
 	})
 }
@@ -181,7 +181,7 @@ func (o operations) retry(ctx context.Context, c *call, id drive.OperationID) (r
 }
 
 func (o operations) undo(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
-	return makeOnce(ctx, c, unchanged, func(keep keeping[bulk.Operation]) (bulk.Operation, error) {
+	return makeOnce(ctx, c, unchanged, func(keep storeResponse[bulk.Operation]) (bulk.Operation, error) {
 		return o.bulk.Undo(ctx, c.who, id, keep)
 	})
 }

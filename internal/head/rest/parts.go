@@ -18,21 +18,21 @@ func (u uploads) partRoutes() []route {
 	all, one := uploadsPath+"/{id}/parts", uploadsPath+"/{id}/parts/{n}"
 	return []route{
 		{
-			method: "GET", path: all, need: read, senders: true, act: u.byID(u.parts), query: []param{limitParam, cursor},
-			does: "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
-			out:  []outcome{gives[files.Page[partView]](200, "a page, by number")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
+			method: "GET", path: all, access: read, senders: true, action: u.byID(u.parts), query: []param{limitParam, cursor},
+			summary:  "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
+			outcomes: []outcome{jsonOutcome[files.Page[partView]](200, "a page, by number")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
 		}, {
-			method: "PUT", path: one, need: write, senders: true, act: takesBytes(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
-			does: "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
-			out:  []outcome{nothing(204, "it is there, and survives a crash")},
-			fails: []drive.Kind{
+			method: "PUT", path: one, access: write, senders: true, action: withRawBody(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
+			summary:  "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
+			outcomes: []outcome{emptyOutcome(204, "it is there, and survives a crash")},
+			errors: []drive.Kind{
 				drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.PartSize, drive.PartDiffers, drive.LengthRequired,
 				drive.MediaType, drive.TooSlow, drive.DigestMismatch, drive.InProgress, drive.Quota, drive.DiskFull,
 			},
 		}, {
-			method: "DELETE", path: one, need: write, senders: true, act: u.byID(u.deletePart),
-			does: "Take a part back, so that other bytes can be sent in its place.",
-			out:  []outcome{nothing(204, "it is not there")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.InProgress},
+			method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.deletePart),
+			summary:  "Take a part back, so that other bytes can be sent in its place.",
+			outcomes: []outcome{emptyOutcome(204, "it is not there")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.InProgress},
 		},
 	}
 }

@@ -22,7 +22,7 @@ const (
 	sharedPath  = publicShare + "/nodes/{id}"
 )
 
-var ticketParam = param{name: "access", says: "instead of the header Authorization: Share ACCESS"}
+var ticketParam = param{name: "access", doc: "instead of the header Authorization: Share ACCESS"}
 
 // closed lists the errors of a visitor without valid access to a share.
 func closed() []drive.Kind { return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated} }
@@ -39,34 +39,34 @@ type visits struct {
 func (p visits) routes() []route {
 	return []route{
 		{
-			method: "GET", path: publicShare, need: open, act: plain(p.look), query: []param{ticketParam},
-			does: "Show what a share is, and what is shared where no code is needed or an access is given.",
-			out:  []outcome{gives[publicShareView](200, "the share")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+			method: "GET", path: publicShare, access: open, action: withoutBody(p.showShare), query: []param{ticketParam},
+			summary:  "Show what a share is, and what is shared where no code is needed or an access is given.",
+			outcomes: []outcome{jsonOutcome[publicShareView](200, "the share")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: publicShare + "/open", need: open, act: takes(p.open), optional: true,
-			does:  "Get an access for an hour. At most 10 wrong codes of an address in 15 minutes.",
-			out:   []outcome{gives[accessView](200, "the access")},
-			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongCode, drive.Rate},
+			method: "POST", path: publicShare + "/open", access: open, action: withJSON(p.open), bodyOptional: true,
+			summary:  "Get an access for an hour. At most 10 wrong codes of an address in 15 minutes.",
+			outcomes: []outcome{jsonOutcome[accessView](200, "the access")},
+			errors:   []drive.Kind{drive.NotFound, drive.Gone, drive.WrongCode, drive.Rate},
 		}, {
-			method: "GET", path: sharedPath, need: open, act: plain(p.get), query: []param{ticketParam},
-			does: "Show a node of a share; `root` is the one that is shared.",
-			out:  []outcome{gives[publicNode](200, "the node")}, fails: closed(),
+			method: "GET", path: sharedPath, access: open, action: withoutBody(p.get), query: []param{ticketParam},
+			summary:  "Show a node of a share; `root` is the one that is shared.",
+			outcomes: []outcome{jsonOutcome[publicNode](200, "the node")}, errors: closed(),
 		}, {
-			method: "GET", path: sharedPath + "/children", need: open, act: plain(p.children),
+			method: "GET", path: sharedPath + "/children", access: open, action: withoutBody(p.children),
 			query: []param{
 				ticketParam, limitParam, cursor,
-				{name: "sort", form: choice, choices: []string{"name", "size", "mtime", "type"}, says: "what to sort by; names are compared byte by byte"},
-				{name: "order", form: choice, choices: []string{"asc", "desc"}, says: "in which direction"},
-				{name: "folders_first", form: boolean, says: "all folders before the first file, in either direction"},
+				{name: "sort", syntax: choice, choices: []string{"name", "size", "mtime", "type"}, doc: "what to sort by; names are compared byte by byte"},
+				{name: "order", syntax: choice, choices: []string{"asc", "desc"}, doc: "in which direction"},
+				{name: "folders_first", syntax: boolean, doc: "all folders before the first file, in either direction"},
 			},
-			does: "List what is in a folder of a share.",
-			out:  []outcome{gives[files.Page[publicNode]](200, "a page")}, fails: append([]drive.Kind{drive.CursorInvalid}, closed()...),
+			summary:  "List what is in a folder of a share.",
+			outcomes: []outcome{jsonOutcome[files.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, closed()...),
 		}, {
-			method: "GET", path: sharedPath + "/content", need: open, act: plain(p.content),
-			query:  []param{ticketParam, {name: "inline", form: boolean, says: "let a browser show it instead of saving it"}},
-			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-			does:   "Read a file of a share. A request that begins at the first byte is a download and is counted; other ranges belong to one.",
-			out:    contentOutcomes(), fails: append([]drive.Kind{drive.Precondition, drive.Range}, closed()...),
+			method: "GET", path: sharedPath + "/content", access: open, action: withoutBody(p.content),
+			query:    []param{ticketParam, {name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"}},
+			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+			summary:  "Read a file of a share. A request that begins at the first byte is a download and is counted; other ranges belong to one.",
+			outcomes: contentOutcomes(), errors: append([]drive.Kind{drive.Precondition, drive.Range}, closed()...),
 		},
 	}
 }
@@ -89,7 +89,7 @@ type publicShareView struct {
 	ExpiresAt *drive.Time `json:"expires_at"` // null: never
 }
 
-func (p visits) look(ctx context.Context, c *call) (reply, error) {
+func (p visits) showShare(ctx context.Context, c *call) (reply, error) {
 	seen, err := p.shares.Look(ctx, c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
 		return reply{}, err
@@ -141,9 +141,9 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 	return view
 }
 
-// reach checks the access and returns the node in the path, with its path below the shared node. It
-// fails with one of closed.
-func (p visits) reach(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
+// findNode checks the access and returns the node in the path, with its path below the shared node.
+// It fails with one of closed.
+func (p visits) findNode(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
 	if v, err = p.shares.Enter(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
 	}
@@ -158,7 +158,7 @@ func (p visits) reach(ctx context.Context, c *call) (v share.Visit, n tree.Node,
 }
 
 func (p visits) get(ctx context.Context, c *call) (reply, error) {
-	v, n, path, err := p.reach(ctx, c)
+	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -166,7 +166,7 @@ func (p visits) get(ctx context.Context, c *call) (reply, error) {
 }
 
 func (p visits) children(ctx context.Context, c *call) (reply, error) {
-	v, n, path, err := p.reach(ctx, c)
+	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -202,7 +202,7 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 //
 //go:noinline
 func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {
-	v, n, _, err := p.reach(ctx, c)
+	v, n, _, err := p.findNode(ctx, c)
 	if err != nil {
 		return nil, content, nil, err
 	}
@@ -223,7 +223,7 @@ func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, co
 	}
 	d = d.Until(v.ExpiresAt())
 	sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std())
-	if err := p.count(ctx, v, n.ID, sends, fromStart); err != nil {
+	if err := p.countDownload(ctx, v, n.ID, sends, fromStart); err != nil {
 		return nil, content, nil, errors.Join(err, d.Close())
 	}
 	content = p.contents
@@ -233,9 +233,9 @@ func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, co
 	return &d, content, leave, nil
 }
 
-// count counts a request that sends content. For any other request it only checks that the download
-// limit is not reached.
-func (p visits) count(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
+// countDownload counts a request that sends content. For any other request it only checks that the
+// download limit is not reached.
+func (p visits) countDownload(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
 	if sends {
 		return p.shares.Count(ctx, v, file, fromStart)
 	}

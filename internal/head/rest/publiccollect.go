@@ -10,14 +10,14 @@ func (l collects) publicRoutes() []route {
 	const one = "/public/collects/{token}"
 	return []route{
 		{
-			method: "GET", path: one, need: open, act: plain(l.look),
-			does: "Show what a collect link asks for.",
-			out:  []outcome{gives[publicCollectView](200, "the link")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+			method: "GET", path: one, access: open, action: withoutBody(l.look),
+			summary:  "Show what a collect link asks for.",
+			outcomes: []outcome{jsonOutcome[publicCollectView](200, "the link")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: one + "/open", need: open, act: takes(l.open), optional: true,
-			does:  "Get a sender's token. It may begin uploads with a `path` of one name, and see and complete these; nothing else.",
-			out:   []outcome{gives[senderView](200, "the token")},
-			fails: []drive.Kind{drive.NotFound, drive.Gone},
+			method: "POST", path: one + "/open", access: open, action: withJSON(l.open), bodyOptional: true,
+			summary:  "Get a sender's token. It may begin uploads with a `path` of one name, and see and complete these; nothing else.",
+			outcomes: []outcome{jsonOutcome[senderView](200, "the token")},
+			errors:   []drive.Kind{drive.NotFound, drive.Gone},
 		},
 	}
 }

@@ -21,11 +21,11 @@ type sharedZips struct {
 
 func (s sharedZips) routes() []route {
 	return []route{{
-		method: "GET", path: sharedPath + "/zip", need: open, act: plain(s.get),
-		query:  []param{ticketParam, {name: "nodes", says: "only these nodes below it: up to 100 ids with commas between them"}},
-		header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-		does:   "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",
-		out:    zipOutcomes(), fails: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed()...),
+		method: "GET", path: sharedPath + "/zip", access: open, action: withoutBody(s.get),
+		query:    []param{ticketParam, {name: "nodes", doc: "only these nodes below it: up to 100 ids with commas between them"}},
+		header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		summary:  "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",
+		outcomes: zipOutcomes(), errors: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed()...),
 	}}
 }
 
@@ -37,7 +37,7 @@ const (
 )
 
 func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
-	v, n, path, err := s.visits.reach(ctx, c)
+	v, n, path, err := s.visits.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -46,7 +46,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		wish.Nodes, wish.Folder = nil, n.ID
 	}
 	if text := c.query.Get("nodes"); text != "" {
-		if wish.Nodes, err = s.picked(ctx, v, text, path); err != nil {
+		if wish.Nodes, err = s.parseNodes(ctx, v, text, path); err != nil {
 			return reply{}, err
 		}
 		wish.Folder = drive.NodeID{}
@@ -64,15 +64,15 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 	// A visitor who has begun one zip of a folder may continue with another zip of the same folder,
 	// because the first one contained all of it.
 	sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{})
-	if err := s.visits.count(ctx, v, n.ID, sends, fromStart); err != nil {
+	if err := s.visits.countDownload(ctx, v, n.ID, sends, fromStart); err != nil {
 		return reply{}, err
 	}
 	return sendZip(ctx, c, d)
 }
 
-// picked parses the ids of nodes in a share. It fails with drive.NotFound for a node that is not
-// below path.
-func (s sharedZips) picked(ctx context.Context, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
+// parseNodes parses the ids of nodes in a share. It fails with drive.NotFound for a node that is
+// not below path.
+func (s sharedZips) parseNodes(ctx context.Context, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {
 		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))

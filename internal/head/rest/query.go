@@ -12,33 +12,33 @@ import (
 // param is a query parameter of a route.
 type param struct {
 	name     string
-	says     string
-	form     form
+	doc      string
+	syntax   syntax
 	min, max int64    // range of an integer
 	def      int64    // default of an integer
 	choices  []string // values of a choice, the default first
 	required bool
 }
 
-// form is the syntax of a parameter's value.
-type form uint8
+// syntax is the format of a parameter's value.
+type syntax uint8
 
 const (
-	text form = iota
+	text syntax = iota
 	integer
 	boolean
 	choice
 )
 
 var (
-	limitParam = param{name: "limit", form: integer, min: 1, max: tree.MaxLimit, def: 200, says: "items a page"}
-	spaceParam = param{name: "space", says: "name or id of a space; the caller's own drive if absent"}
-	cursor     = param{name: "cursor", says: "`next_cursor` of the page before"}
+	limitParam = param{name: "limit", syntax: integer, min: 1, max: tree.MaxLimit, def: 200, doc: "items a page"}
+	spaceParam = param{name: "space", doc: "name or id of a space; the caller's own drive if absent"}
+	cursor     = param{name: "cursor", doc: "`next_cursor` of the page before"}
 )
 
 // check returns drive.BadRequest if value is not valid for the parameter.
 func (p *param) check(value string) error {
-	switch p.form {
+	switch p.syntax {
 	case integer:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
@@ -142,12 +142,12 @@ func (c *call) time(name string) (t drive.Time, err error) {
 	return t, nil
 }
 
-// anything is the choice that filters nothing.
-const anything = "any"
+// anyChoice is the choice that filters nothing.
+const anyChoice = "any"
 
-// only returns a choice parameter, or "" for anything.
+// only returns a choice parameter, or "" for anyChoice.
 func (c *call) only(p param) string {
-	if v := c.query.Get(p.name); v != anything {
+	if v := c.query.Get(p.name); v != anyChoice {
 		return v
 	}
 	return ""

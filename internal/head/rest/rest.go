@@ -206,7 +206,7 @@ func New(opt Options) *API {
 // to routes that take an Idempotency-Key, except the creation of users and batches.
 func (a *API) HasIntervals(operation string) bool {
 	return operation != "POST /admin/users" && operation != "POST "+batchPath &&
-		slices.ContainsFunc(a.routes, func(r route) bool { return r.once && r.method+" "+r.path == operation })
+		slices.ContainsFunc(a.routes, func(r route) bool { return r.idempotent && r.method+" "+r.path == operation })
 }
 
 // noGate is a Gate without a limit.

@@ -19,23 +19,23 @@ const prefix = "/api/v1"
 // route describes one method of one path completely.
 type route struct {
 	method, path string // path below prefix, with {wildcards}
-	need         admission
-	does         string // one sentence for the documents
-	act          action
+	access       accessLevel
+	summary      string // one sentence for the documents
+	action       action
 	query        []param
 	header       []string  // request headers that the route evaluates
-	out          []outcome // responses, the usual one first
-	fails        []drive.Kind
+	outcomes     []outcome // responses, the usual one first
+	errors       []drive.Kind
 
-	once     bool   // accepts an Idempotency-Key
-	secret   bool   // requests or responses hold a secret: the stored response is encrypted, and never compressed
-	asks     bool   // may reveal whether content is known, so its rate is limited like a POST
-	stays    bool   // may last as long as the client likes, so it takes no slot of its user
-	early    bool   // allowed to a user who must set a new password first
-	senders  bool   // allowed to a sender of a collect link, for own uploads
-	optional bool   // the JSON body may be absent
-	largest  int64  // limit of the JSON body in bytes if larger than maxBody
-	created  string // path above the created resource; a 201 gets a Location with it
+	idempotent        bool   // accepts an Idempotency-Key
+	secret            bool   // requests or responses hold a secret: the stored response is encrypted, and never compressed
+	probesContent     bool   // may reveal whether content is known, so its rate is limited like a POST
+	longLived         bool   // may last as long as the client likes, so it takes no slot of its user
+	beforeNewPassword bool   // allowed to a user who must set a new password first
+	senders           bool   // allowed to a sender of a collect link, for own uploads
+	bodyOptional      bool   // the JSON body may be absent
+	maxBody           int64  // limit of the JSON body in bytes; 0: the constant maxBody
+	createdPath       string // path above the created resource; a 201 gets a Location with it
 }
 
 func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
@@ -45,9 +45,9 @@ func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
 func (rt *route) above(status int) string {
 	switch status {
 	case http.StatusCreated:
-		return rt.created
+		return rt.createdPath
 	case http.StatusAccepted:
-		for _, o := range rt.out {
+		for _, o := range rt.outcomes {
 			if o.status == status && o.body == reflect.TypeFor[files.Operation]() {
 				return operationsPath
 			}
@@ -56,17 +56,17 @@ func (rt *route) above(status int) string {
 	return ""
 }
 
-// admission is the access that a route requires.
-type admission uint8
+// accessLevel is the access that a route requires.
+type accessLevel uint8
 
 const (
-	open admission = iota // no authentication
-	read                  // a token with this scope
+	open accessLevel = iota // no authentication
+	read                    // a token with this scope
 	write
 	admins // an administrator's token with the scope admin
 )
 
-func (a admission) scope() drive.Scope {
+func (a accessLevel) scope() drive.Scope {
 	switch a {
 	case read:
 		return drive.ScopeRead
@@ -79,45 +79,45 @@ func (a admission) scope() drive.Scope {
 	return 0
 }
 
-func (a admission) String() string { return [...]string{"", "read", "write", "admin"}[a] }
+func (a accessLevel) String() string { return [...]string{"", "read", "write", "admin"}[a] }
 
 // outcome describes one response of a route.
 type outcome struct {
-	status int
-	body   reflect.Type // type of the JSON body; nil: no body
-	bytes  bool         // the body is bytes, such as a file's content
-	typ    string       // media type of the bytes; empty: any
-	lines  bool         // the body is JSON lines, each of type body
-	also   []string     // media types of the same data as text
-	when   string
+	status      int
+	body        reflect.Type // type of the JSON body; nil: no body
+	bytes       bool         // the body is bytes, such as a file's content
+	mediaType   string       // media type of the bytes; empty: any
+	jsonLines   bool         // the body is JSON lines, each of type body
+	textTypes   []string     // media types of the same data as text
+	description string
 }
 
-// gives describes a response with a JSON body of type T.
-func gives[T any](status int, when string) outcome {
-	return outcome{status: status, body: reflect.TypeFor[T](), when: when}
+// jsonOutcome describes a response with a JSON body of type T.
+func jsonOutcome[T any](status int, when string) outcome {
+	return outcome{status: status, body: reflect.TypeFor[T](), description: when}
 }
 
-func nothing(status int, when string) outcome { return outcome{status: status, when: when} }
+func emptyOutcome(status int, when string) outcome { return outcome{status: status, description: when} }
 
 // action is a handler with the type of its request body.
 type action struct {
-	in  reflect.Type // type of the JSON body; nil: none
-	raw bool         // the body is bytes
-	typ string       // media type of the bytes; empty: any
-	run func(ctx context.Context, c *call) (reply, error)
+	body      reflect.Type // type of the JSON body; nil: none
+	raw       bool         // the body is bytes
+	mediaType string       // media type of the bytes; empty: any
+	run       func(ctx context.Context, c *call) (reply, error)
 }
 
-// plain returns the action of a handler without a body.
-func plain(run func(context.Context, *call) (reply, error)) action { return action{run: run} }
+// withoutBody returns the action of a handler without a body.
+func withoutBody(run func(context.Context, *call) (reply, error)) action { return action{run: run} }
 
-// takesBytes returns the action of a handler that reads the body itself.
-func takesBytes(run func(context.Context, *call) (reply, error)) action {
+// withRawBody returns the action of a handler that reads the body itself.
+func withRawBody(run func(context.Context, *call) (reply, error)) action {
 	return action{raw: true, run: run}
 }
 
-// takes returns the action of a handler with a JSON body, which is decoded before.
-func takes[In any](run func(context.Context, *call, *In) (reply, error)) action {
-	return action{in: reflect.TypeFor[In](), run: func(ctx context.Context, c *call) (reply, error) {
+// withJSON returns the action of a handler with a JSON body, which is decoded before.
+func withJSON[In any](run func(context.Context, *call, *In) (reply, error)) action {
+	return action{body: reflect.TypeFor[In](), run: func(ctx context.Context, c *call) (reply, error) {
 		var in In
 		if err := c.decode(ctx, &in); err != nil {
 			return reply{}, err
@@ -128,7 +128,7 @@ func takes[In any](run func(context.Context, *call, *In) (reply, error)) action 
 
 // byID returns the action of a handler for the resource whose id is in the path.
 func byID[ID ~[16]byte](run func(context.Context, *call, ID) (reply, error)) action {
-	return plain(func(ctx context.Context, c *call) (reply, error) {
+	return withoutBody(func(ctx context.Context, c *call) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
@@ -137,9 +137,9 @@ func byID[ID ~[16]byte](run func(context.Context, *call, ID) (reply, error)) act
 	})
 }
 
-// byIDTakes is byID with a JSON body.
-func byIDTakes[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (reply, error)) action {
-	return takes(func(ctx context.Context, c *call, in *In) (reply, error) {
+// byIDWithJSON is byID with a JSON body.
+func byIDWithJSON[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (reply, error)) action {
+	return withJSON(func(ctx context.Context, c *call, in *In) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
@@ -150,7 +150,7 @@ func byIDTakes[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (
 
 // byNode returns the action of a handler for the node whose id, or "root", is in the path.
 func byNode(in *files.Files, run func(context.Context, *call, drive.NodeID) (reply, error)) action {
-	return plain(func(ctx context.Context, c *call) (reply, error) {
+	return withoutBody(func(ctx context.Context, c *call) (reply, error) {
 		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
@@ -159,9 +159,9 @@ func byNode(in *files.Files, run func(context.Context, *call, drive.NodeID) (rep
 	})
 }
 
-// byNodeTakes is byNode with a JSON body.
-func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive.NodeID, *In) (reply, error)) action {
-	return takes(func(ctx context.Context, c *call, body *In) (reply, error) {
+// byNodeWithJSON is byNode with a JSON body.
+func byNodeWithJSON[In any](in *files.Files, run func(context.Context, *call, drive.NodeID, *In) (reply, error)) action {
+	return withJSON(func(ctx context.Context, c *call, body *In) (reply, error) {
 		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err

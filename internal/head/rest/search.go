@@ -17,20 +17,20 @@ const (
 
 func (n nodes) searchRoutes() []route {
 	return []route{{
-		method: "GET", path: "/search", need: read, act: plain(n.search),
+		method: "GET", path: "/search", access: read, action: withoutBody(n.search),
 		query: []param{
-			{name: "q", says: "occurs in the name, whatever its case; no character has a meaning of its own"},
-			{name: "in", says: "path of a folder: somewhere below it"},
-			{name: "type", form: choice, choices: []string{"any", "file", "folder"}, says: "files, folders, or both"},
-			{name: "ext", says: "what the name ends in after a dot, whatever its case; several with commas between"},
-			{name: "min_size", form: integer, max: int64(drive.MaxFileSize), says: "bytes; more than 0 leaves folders out"},
-			{name: "max_size", form: integer, min: 1, max: int64(drive.MaxFileSize), def: int64(drive.MaxFileSize), says: "bytes; leaves folders out"},
-			{name: "after", says: "RFC 3339: mtime at or after it"},
-			{name: "before", says: "RFC 3339: mtime before it"},
+			{name: "q", doc: "occurs in the name, whatever its case; no character has a meaning of its own"},
+			{name: "in", doc: "path of a folder: somewhere below it"},
+			{name: "type", syntax: choice, choices: []string{"any", "file", "folder"}, doc: "files, folders, or both"},
+			{name: "ext", doc: "what the name ends in after a dot, whatever its case; several with commas between"},
+			{name: "min_size", syntax: integer, max: int64(drive.MaxFileSize), doc: "bytes; more than 0 leaves folders out"},
+			{name: "max_size", syntax: integer, min: 1, max: int64(drive.MaxFileSize), def: int64(drive.MaxFileSize), doc: "bytes; leaves folders out"},
+			{name: "after", doc: "RFC 3339: mtime at or after it"},
+			{name: "before", doc: "RFC 3339: mtime before it"},
 			limitParam, cursor,
 		},
-		does: "Find files and folders that are not in the trash, by name and by what a list shows of them; contents are not searched. Sorted by name, whatever its case. A page may be short, or empty, and yet have a next one.",
-		out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.CursorInvalid},
+		summary:  "Find files and folders that are not in the trash, by name and by what a list shows of them; contents are not searched. Sorted by name, whatever its case. A page may be short, or empty, and yet have a next one.",
+		outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.BadName, drive.NotFound, drive.CursorInvalid},
 	}}
 }
 

@@ -25,7 +25,7 @@ import (
 // mark senders.
 func (c *call) enterSender(ctx context.Context, token string) error {
 	if !c.route.senders {
-		return drive.Fail(drive.Forbidden, "scope", c.route.need.String())
+		return drive.Fail(drive.Forbidden, "scope", c.route.access.String())
 	}
 	sender, err := c.senders.Authenticate(ctx, token)
 	if err != nil {

@@ -19,17 +19,17 @@ type sessions struct {
 func (s sessions) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/sessions", need: open, act: takes(s.login),
-			does: "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server, and a request with `X-Smartdrive-User`, the id of a user, is 401 where the cookie is by now that of another user.",
-			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
+			method: "POST", path: "/sessions", access: open, action: withJSON(s.login),
+			summary:  "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server, and a request with `X-Smartdrive-User`, the id of a user, is 401 where the cookie is by now that of another user.",
+			outcomes: []outcome{jsonOutcome[loginView](201, "the token, shown this once, or with `cookie` the user")}, errors: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
 		}, {
-			method: "GET", path: "/sessions", need: read, act: plain(s.list), query: []param{limitParam, cursor},
-			does: "List the logins, the newest first.",
-			out:  []outcome{gives[files.Page[sessionView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: "/sessions", access: read, action: withoutBody(s.list), query: []param{limitParam, cursor},
+			summary:  "List the logins, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[sessionView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/sessions/{id}", need: write, act: plain(s.logout), early: true,
-			does: "End a login; `current` is the one that asks.",
-			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: "/sessions/{id}", access: write, action: withoutBody(s.logout), beforeNewPassword: true,
+			summary:  "End a login; `current` is the one that asks.",
+			outcomes: []outcome{emptyOutcome(204, "it is over")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }

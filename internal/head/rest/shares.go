@@ -22,27 +22,27 @@ func (s shares) routes() []route {
 	one := sharesPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: sharesPath, need: write, act: takes(s.create), once: true, secret: true, created: sharesPath,
-			does:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
-			out:   []outcome{gives[shareView](201, "the share")},
-			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
+			method: "POST", path: sharesPath, access: write, action: withJSON(s.create), idempotent: true, secret: true, createdPath: sharesPath,
+			summary:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
+			outcomes: []outcome{jsonOutcome[shareView](201, "the share")},
+			errors:   []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: sharesPath, need: read, act: plain(s.list), secret: true,
-			query: []param{{name: "node", says: "id of a node, also of a space: only shares of it"}, limitParam, cursor},
-			does:  "List the shares, the newest first.",
-			out:   []outcome{gives[files.Page[shareView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+			method: "GET", path: sharesPath, access: read, action: withoutBody(s.list), secret: true,
+			query:    []param{{name: "node", doc: "id of a node, also of a space: only shares of it"}, limitParam, cursor},
+			summary:  "List the shares, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[shareView]](200, "a page")}, errors: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(s.get), secret: true,
-			does: "Show a share.",
-			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(s.get), secret: true,
+			summary:  "Show a share.",
+			outcomes: []outcome{jsonOutcome[shareView](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: byIDTakes(s.patch),
-			does: "Change a share. A new code, or none, ends every access that was given with the old one.",
-			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
+			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.patch),
+			summary:  "Change a share. A new code, or none, ends every access that was given with the old one.",
+			outcomes: []outcome{jsonOutcome[shareView](200, "the share")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, need: write, act: byID(s.remove),
-			does: "End a share: its link leads nowhere any more.",
-			out:  []outcome{nothing(204, "it is ended")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: one, access: write, action: byID(s.remove),
+			summary:  "End a share: its link leads nowhere any more.",
+			outcomes: []outcome{emptyOutcome(204, "it is ended")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }
@@ -105,7 +105,7 @@ func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, erro
 	if in.Code != nil {
 		wish.Code = *in.Code
 	}
-	return makeOnce(ctx, c, showShare, func(keep keeping[share.View]) (share.View, error) {
+	return makeOnce(ctx, c, showShare, func(keep storeResponse[share.View]) (share.View, error) {
 		return s.shares.Create(ctx, c.who, wish, keep)
 	})
 }

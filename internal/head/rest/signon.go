@@ -26,21 +26,21 @@ func (s signOns) routes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
 		{
-			method: "GET", path: "/sign-on", need: open, act: plain(s.show),
-			does: "Say whether people can log in by an identity provider.",
-			out:  []outcome{gives[signOnView](200, "the provider, or null")},
+			method: "GET", path: "/sign-on", access: open, action: withoutBody(s.show),
+			summary:  "Say whether people can log in by an identity provider.",
+			outcomes: []outcome{jsonOutcome[signOnView](200, "the provider, or null")},
 		}, {
-			method: "POST", path: "/sign-on", need: open, act: plain(s.begin),
-			does: "Begin a login by the identity provider: go to `url`, and keep `flow` until it sends the browser back to /sign-on.",
-			out:  []outcome{gives[signOnBegun](200, "where to go")}, fails: []drive.Kind{drive.NotFound, drive.Unavailable},
+			method: "POST", path: "/sign-on", access: open, action: withoutBody(s.begin),
+			summary:  "Begin a login by the identity provider: go to `url`, and keep `flow` until it sends the browser back to /sign-on.",
+			outcomes: []outcome{jsonOutcome[signOnBegun](200, "where to go")}, errors: []drive.Kind{drive.NotFound, drive.Unavailable},
 		}, {
-			method: "POST", path: "/sign-on/finish", need: open, act: takes(s.finish),
-			does: "Log in with what the provider sent back. The answer is that of POST /sessions; the login ends after `--oidc-life`, however much it is used. A code is good once: what was refused is begun again.",
-			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: append(failing, drive.CrossOrigin),
+			method: "POST", path: "/sign-on/finish", access: open, action: withJSON(s.finish),
+			summary:  "Log in with what the provider sent back. The answer is that of POST /sessions; the login ends after `--oidc-life`, however much it is used. A code is good once: what was refused is begun again.",
+			outcomes: []outcome{jsonOutcome[loginView](201, "the token, shown this once, or with `cookie` the user")}, errors: append(failing, drive.CrossOrigin),
 		}, {
-			method: "POST", path: "/sign-on/logout", need: open, act: action{raw: true, typ: "application/x-www-form-urlencoded", run: s.logoutByProvider},
-			does: "For the provider: end all logins by it of the person whom its `logout_token` names (OpenID Connect Back-Channel Logout 1.0).",
-			out:  []outcome{nothing(200, "they have ended")}, fails: []drive.Kind{drive.NotFound, drive.TooLarge, drive.Rate, drive.Unavailable},
+			method: "POST", path: "/sign-on/logout", access: open, action: action{raw: true, mediaType: "application/x-www-form-urlencoded", run: s.logoutByProvider},
+			summary:  "For the provider: end all logins by it of the person whom its `logout_token` names (OpenID Connect Back-Channel Logout 1.0).",
+			outcomes: []outcome{emptyOutcome(200, "they have ended")}, errors: []drive.Kind{drive.NotFound, drive.TooLarge, drive.Rate, drive.Unavailable},
 		},
 	}
 }
@@ -50,21 +50,21 @@ func (s signOns) selfRoutes() []route {
 	failing := []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.Rate, drive.Unavailable}
 	return []route{
 		{
-			method: "GET", path: "/me/sign-on", need: read, act: plain(s.mine),
-			does: "Say whether the user can log in by the identity provider.",
-			out:  []outcome{gives[connectedView](200, "whether")},
+			method: "GET", path: "/me/sign-on", access: read, action: withoutBody(s.mine),
+			summary:  "Say whether the user can log in by the identity provider.",
+			outcomes: []outcome{jsonOutcome[connectedView](200, "whether")},
 		}, {
-			method: "POST", path: "/me/sign-on", need: write, act: takes(s.beginConnect),
-			does: "Begin to let the user log in by the provider from now on: as POST /sign-on, and it takes the password.",
-			out:  []outcome{gives[signOnBegun](200, "where to go")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate, drive.Unavailable},
+			method: "POST", path: "/me/sign-on", access: write, action: withJSON(s.beginConnect),
+			summary:  "Begin to let the user log in by the provider from now on: as POST /sign-on, and it takes the password.",
+			outcomes: []outcome{jsonOutcome[signOnBegun](200, "where to go")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate, drive.Unavailable},
 		}, {
-			method: "PUT", path: "/me/sign-on", need: write, act: takes(s.connect),
-			does: "End what POST /me/sign-on began: the user is the person whom the provider vouches for.",
-			out:  []outcome{nothing(204, "they are connected")}, fails: append(failing, drive.WrongState),
+			method: "PUT", path: "/me/sign-on", access: write, action: withJSON(s.connect),
+			summary:  "End what POST /me/sign-on began: the user is the person whom the provider vouches for.",
+			outcomes: []outcome{emptyOutcome(204, "they are connected")}, errors: append(failing, drive.WrongState),
 		}, {
-			method: "POST", path: "/me/sign-on/end", need: write, act: takes(s.end),
-			does: "End that the user can log in by the provider, and their logins by it. It takes the password, without which they could not come back.",
-			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate},
+			method: "POST", path: "/me/sign-on/end", access: write, action: withJSON(s.end),
+			summary:  "End that the user can log in by the provider, and their logins by it. It takes the password, without which they could not come back.",
+			outcomes: []outcome{emptyOutcome(204, "they cannot")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.Rate},
 		},
 	}
 }
@@ -73,9 +73,9 @@ func (s signOns) selfRoutes() []route {
 func (s signOns) adminRoutes() []route {
 	return []route{
 		{
-			method: "DELETE", path: "/admin/users/{id}/sign-on", need: admins, act: byID(s.disconnect),
-			does: "Unlink a user from the identity provider and end the sessions it started. Somebody without a password needs one first.",
-			out:  []outcome{nothing(204, "they cannot")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: "/admin/users/{id}/sign-on", access: admins, action: byID(s.disconnect),
+			summary:  "Unlink a user from the identity provider and end the sessions it started. Somebody without a password needs one first.",
+			outcomes: []outcome{emptyOutcome(204, "they cannot")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }
@@ -95,8 +95,8 @@ func (s signOns) show(context.Context, *call) (reply, error) {
 	return ok(signOnView{&providerView{s.provider.Name()}})
 }
 
-// known returns drive.NotFound if no identity provider is configured.
-func (s signOns) known() error {
+// checkProvider returns drive.NotFound if no identity provider is configured.
+func (s signOns) checkProvider() error {
 	if s.provider == nil {
 		return drive.Fail(drive.NotFound, "what", "identity provider")
 	}
@@ -109,7 +109,7 @@ type signOnBegun struct {
 }
 
 func (s signOns) begin(ctx context.Context, c *call) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	begun, err := s.provider.Begin(ctx, c.baseURL()+signOnPage)
@@ -121,7 +121,7 @@ type passwordOnly struct {
 }
 
 func (s signOns) beginConnect(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	begun, err := s.provider.BeginConnect(ctx, c.who, in.Password, c.client(), c.baseURL()+signOnPage)
@@ -129,7 +129,7 @@ func (s signOns) beginConnect(ctx context.Context, c *call, in *passwordOnly) (r
 }
 
 func (s signOns) end(ctx context.Context, c *call, in *passwordOnly) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	return empty(s.provider.DisconnectSelf(ctx, c.who, in.Password, c.client()))
@@ -154,7 +154,7 @@ type finishBody struct {
 }
 
 func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	if in.Cookie {
@@ -173,7 +173,7 @@ func (s signOns) finish(ctx context.Context, c *call, in *finishBody) (reply, er
 const maxTokenBody = 64 << 10 // bytes
 
 func (s signOns) logoutByProvider(ctx context.Context, c *call) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxTokenBody))
@@ -204,7 +204,7 @@ func (s signOns) mine(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s signOns) connect(ctx context.Context, c *call, in *returnBody) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	back := signon.Return{Code: in.Code, State: in.State, Issuer: in.Iss, Flow: in.Flow}
@@ -212,7 +212,7 @@ func (s signOns) connect(ctx context.Context, c *call, in *returnBody) (reply, e
 }
 
 func (s signOns) disconnect(ctx context.Context, c *call, id drive.UserID) (reply, error) {
-	if err := s.known(); err != nil {
+	if err := s.checkProvider(); err != nil {
 		return reply{}, err
 	}
 	return empty(s.provider.Disconnect(ctx, c.who, id))

@@ -25,35 +25,35 @@ func (s spaces) routes() []route {
 	one, each := spacesPath+"/{id}", adminSpacesPath+"/{id}"
 	return []route{
 		{
-			method: "GET", path: spacesPath, need: read, act: plain(s.list),
-			does: "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
-			out:  []outcome{gives[files.Page[spaceView]](200, "all of them")},
+			method: "GET", path: spacesPath, access: read, action: withoutBody(s.list),
+			summary:  "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
+			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "all of them")},
 		}, {
-			method: "GET", path: one, need: read, act: byID(s.get),
-			does: "Show a space, to its members and to administrators.",
-			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(s.get),
+			summary:  "Show a space, to its members and to administrators.",
+			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: byIDTakes(s.change),
-			does: "Rename or archive a space, or change its settings: its managers may. In an archived one everything can be read and nothing changed.",
-			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
+			method: "PATCH", path: one, access: write, action: byIDWithJSON(s.change),
+			summary:  "Rename or archive a space, or change its settings: its managers may. In an archived one everything can be read and nothing changed.",
+			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
 		}, {
-			method: "GET", path: adminSpacesPath, need: admins, act: plain(s.listAll),
-			query: []param{limitParam, cursor, {name: "deleted", form: boolean, says: "those that were deleted and can be brought back, the oldest first: one page"}},
-			does:  "List all spaces by name.",
-			out:   []outcome{gives[files.Page[spaceView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: adminSpacesPath, access: admins, action: withoutBody(s.listAll),
+			query:    []param{limitParam, cursor, {name: "deleted", syntax: boolean, doc: "those that were deleted and can be brought back, the oldest first: one page"}},
+			summary:  "List all spaces by name.",
+			outcomes: []outcome{jsonOutcome[files.Page[spaceView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: adminSpacesPath, need: admins, act: takes(s.create), once: true, created: spacesPath,
-			does:  "Make a space with a total of its own and its first manager.",
-			out:   []outcome{gives[spaceView](201, "the space")},
-			fails: []drive.Kind{drive.NameTaken, drive.NotFound, drive.TooManyOpen},
+			method: "POST", path: adminSpacesPath, access: admins, action: withJSON(s.create), idempotent: true, createdPath: spacesPath,
+			summary:  "Make a space with a total of its own and its first manager.",
+			outcomes: []outcome{jsonOutcome[spaceView](201, "the space")},
+			errors:   []drive.Kind{drive.NameTaken, drive.NotFound, drive.TooManyOpen},
 		}, {
-			method: "PATCH", path: each, need: admins, act: byIDTakes(s.set),
-			does: "Change a space, all of it or nothing. `state: active` brings one back from the archive, or within 30 days from its deletion.",
-			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.NameTaken},
+			method: "PATCH", path: each, access: admins, action: byIDWithJSON(s.set),
+			summary:  "Change a space, all of it or nothing. `state: active` brings one back from the archive, or within 30 days from its deletion.",
+			outcomes: []outcome{jsonOutcome[spaceView](200, "the space")}, errors: []drive.Kind{drive.NotFound, drive.NameTaken},
 		}, {
-			method: "DELETE", path: each, need: admins, act: byID(s.remove),
-			does: "Delete a space: it is gone for its members at once, and for good after 30 days.",
-			out:  []outcome{nothing(204, "it is deleted")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: each, access: admins, action: byID(s.remove),
+			summary:  "Delete a space: it is gone for its members at once, and for good after 30 days.",
+			outcomes: []outcome{emptyOutcome(204, "it is deleted")}, errors: []drive.Kind{drive.NotFound},
 		},
 	}
 }
@@ -129,7 +129,7 @@ type spaceBody struct {
 
 func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, error) {
 	wish := space.NewSpace{Name: in.Name, Total: space.Total(in.Total), Manager: in.Manager}
-	return makeOnce(ctx, c, showSpace, func(keep keeping[space.View]) (space.View, error) {
+	return makeOnce(ctx, c, showSpace, func(keep storeResponse[space.View]) (space.View, error) {
 		return s.spaces.Create(ctx, c.who, wish, keep)
 	})
 }

@@ -14,8 +14,8 @@ import (
 )
 
 var thumbnailParams = []param{
-	{name: "size", form: choice, choices: thumbnailSizes(), says: "pixels of the longer side, at most"},
-	{name: "rev", says: "the node's `rev`, or anything else that changes with it: an answer to an address with it may be kept for a year"},
+	{name: "size", syntax: choice, choices: thumbnailSizes(), doc: "pixels of the longer side, at most"},
+	{name: "rev", doc: "the node's `rev`, or anything else that changes with it: an answer to an address with it may be kept for a year"},
 }
 
 func thumbnailSizes() (names []string) {
@@ -27,8 +27,8 @@ func thumbnailSizes() (names []string) {
 
 func thumbnailOutcomes() []outcome {
 	return []outcome{
-		{status: 200, bytes: true, when: "the picture: JPEG, or PNG where something can be seen through"},
-		nothing(304, "it is still what If-None-Match names"),
+		{status: 200, bytes: true, description: "the picture: JPEG, or PNG where something can be seen through"},
+		emptyOutcome(304, "it is still what If-None-Match names"),
 	}
 }
 
@@ -40,10 +40,10 @@ type thumbnails struct {
 
 func (t thumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/thumbnail", need: read, act: byNode(t.files, t.get), query: thumbnailParams,
-		header: []string{"If-None-Match"},
-		does:   "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says; and of the kinds of files that /me lists as `pictures`.",
-		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.NoThumbnail},
+		method: "GET", path: nodesPath + "/{id}/thumbnail", access: read, action: byNode(t.files, t.get), query: thumbnailParams,
+		header:   []string{"If-None-Match"},
+		summary:  "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says; and of the kinds of files that /me lists as `pictures`.",
+		outcomes: thumbnailOutcomes(), errors: []drive.Kind{drive.NotFound, drive.NoThumbnail},
 	}}
 }
 
@@ -56,11 +56,11 @@ type sharedThumbnails struct {
 
 func (s sharedThumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: sharedPath + "/thumbnail", need: open, act: plain(s.get),
-		query:  append([]param{ticketParam}, thumbnailParams...),
-		header: []string{"Authorization", "If-None-Match"},
-		does:   "Show a thumbnail of an image in a share. It does not count as a download.",
-		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated, drive.NoThumbnail},
+		method: "GET", path: sharedPath + "/thumbnail", access: open, action: withoutBody(s.get),
+		query:    append([]param{ticketParam}, thumbnailParams...),
+		header:   []string{"Authorization", "If-None-Match"},
+		summary:  "Show a thumbnail of an image in a share. It does not count as a download.",
+		outcomes: thumbnailOutcomes(), errors: []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated, drive.NoThumbnail},
 	}}
 }
 
@@ -73,7 +73,7 @@ func (t thumbnails) get(ctx context.Context, c *call, id drive.NodeID) (reply, e
 }
 
 func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
-	v, n, _, err := s.visits.reach(ctx, c)
+	v, n, _, err := s.visits.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -84,8 +84,8 @@ func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
 	return s.pictures.send(ctx, c, v.Who(), view)
 }
 
-// send sends the thumbnail of a file that who may read. It fails with drive.NoThumbnail for a file
-// that cannot be drawn, without opening the file.
+// send sends the thumbnail of n, which who must be allowed to read. It fails with drive.NoThumbnail
+// for a file that cannot be drawn, without opening the file.
 func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
 	if n.Type != tree.TypeFile || sum == "" || !t.thumbs.Draws(n.Mime) {

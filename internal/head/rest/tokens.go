@@ -12,25 +12,25 @@ import (
 func (s sessions) tokenRoutes() []route {
 	return []route{
 		{
-			method: "POST", path: "/tokens", need: write, act: takes(s.createToken),
-			does: "Make a token for a program. Only a login may. With `heads` it is an app password: what programs send as the password of HTTP Basic, beside the user's name.",
-			out:  []outcome{gives[grantView](201, "the token, shown this once")}, fails: []drive.Kind{drive.Forbidden, drive.TooManyOpen},
+			method: "POST", path: "/tokens", access: write, action: withJSON(s.createToken),
+			summary:  "Make a token for a program. Only a login may. With `heads` it is an app password: what programs send as the password of HTTP Basic, beside the user's name.",
+			outcomes: []outcome{jsonOutcome[grantView](201, "the token, shown this once")}, errors: []drive.Kind{drive.Forbidden, drive.TooManyOpen},
 		}, {
-			method: "GET", path: "/tokens", need: read, act: plain(s.listTokens), query: []param{limitParam, cursor},
-			does: "List the tokens, the newest first.",
-			out:  []outcome{gives[files.Page[tokenView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: "/tokens", access: read, action: withoutBody(s.listTokens), query: []param{limitParam, cursor},
+			summary:  "List the tokens, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[tokenView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/tokens/{id}", need: write, act: plain(s.deleteToken),
-			does: "Revoke a token: it acts for at most 5 s more.",
-			out:  []outcome{nothing(204, "it is revoked")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: "/tokens/{id}", access: write, action: withoutBody(s.deleteToken),
+			summary:  "Revoke a token: it acts for at most 5 s more.",
+			outcomes: []outcome{emptyOutcome(204, "it is revoked")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/flows/{page}", need: read, act: plain(s.showFlow),
-			does: "What a program that asks for an app password says of itself. It has opened the page of this address.",
-			out:  []outcome{gives[flowView](200, "the program")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+			method: "GET", path: "/flows/{page}", access: read, action: withoutBody(s.showFlow),
+			summary:  "What a program that asks for an app password says of itself. It has opened the page of this address.",
+			outcomes: []outcome{jsonOutcome[flowView](200, "the program")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: "/flows/{page}", need: write, act: takes(s.grantFlow),
-			does: "Give that program an app password for the Nextcloud head. Only a login may. Granting twice is granting once.",
-			out:  []outcome{nothing(204, "the program gets it when it asks next")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.TooManyOpen},
+			method: "POST", path: "/flows/{page}", access: write, action: withJSON(s.grantFlow),
+			summary:  "Give that program an app password for the Nextcloud head. Only a login may. Granting twice is granting once.",
+			outcomes: []outcome{emptyOutcome(204, "the program gets it when it asks next")}, errors: []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.TooManyOpen},
 		},
 	}
 }

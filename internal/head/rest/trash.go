@@ -11,16 +11,16 @@ import (
 func (n nodes) trashRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/trash", need: read, act: plain(n.trash), query: []param{limitParam, cursor, spaceParam},
-			does: "List what was put into the trash, the newest first.",
-			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid, drive.NotFound, drive.Forbidden},
+			method: "GET", path: "/trash", access: read, action: withoutBody(n.trash), query: []param{limitParam, cursor, spaceParam},
+			summary:  "List what was put into the trash, the newest first.",
+			outcomes: []outcome{jsonOutcome[files.Page[files.NodeView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound, drive.Forbidden},
 		}, {
-			method: "DELETE", path: "/trash", need: write, act: plain(n.emptyTrash), query: []param{spaceParam},
-			does: "Delete for good what is in the trash at this moment.",
-			out: []outcome{
-				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+			method: "DELETE", path: "/trash", access: write, action: withoutBody(n.emptyTrash), query: []param{spaceParam},
+			summary: "Delete for good what is in the trash at this moment.",
+			outcomes: []outcome{
+				emptyOutcome(204, "done"), jsonOutcome[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
-			fails: []drive.Kind{drive.NotFound, drive.Forbidden},
+			errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		},
 	}
 }

@@ -27,49 +27,49 @@ func (u uploads) routes() []route {
 	one := uploadsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: uploadsPath, need: write, asks: true, senders: true, act: takes(u.begin), once: true, created: uploadsPath,
-			does: "Begin an upload, find the open one that matches, or link content that is there already.",
-			out: []outcome{
-				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
-				gives[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
+			method: "POST", path: uploadsPath, access: write, probesContent: true, senders: true, action: withJSON(u.begin), idempotent: true, createdPath: uploadsPath,
+			summary: "Begin an upload, find the open one that matches, or link content that is there already.",
+			outcomes: []outcome{
+				jsonOutcome[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 MiB to `--instant-max`, once a day"),
+				jsonOutcome[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
 			},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
+			errors: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
-			method: "GET", path: uploadsPath, need: read, senders: true, act: plain(u.list), query: []param{limitParam, cursor, spaceParam},
-			does: "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",
-			out:  []outcome{gives[files.Page[uploadView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid, drive.NotFound},
+			method: "GET", path: uploadsPath, access: read, senders: true, action: withoutBody(u.list), query: []param{limitParam, cursor, spaceParam},
+			summary:  "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",
+			outcomes: []outcome{jsonOutcome[files.Page[uploadView]](200, "a page")}, errors: []drive.Kind{drive.CursorInvalid, drive.NotFound},
 		}, {
-			method: "GET", path: one, need: read, senders: true, act: u.byID(u.get),
-			does: "Show an upload; a done one, with its node, for 7 days.",
-			out:  []outcome{gives[uploadView](200, "the upload")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+			method: "GET", path: one, access: read, senders: true, action: u.byID(u.get),
+			summary:  "Show an upload; a done one, with its node, for 7 days.",
+			outcomes: []outcome{jsonOutcome[uploadView](200, "the upload")}, errors: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "PATCH", path: one, need: write, asks: true, senders: true, act: byUploadTakes(u, u.patch),
-			does: "Claim digests in the middle, or choose another place.",
-			out:  []outcome{gives[uploadView](200, "the upload, with a `challenge`, or done with its node")},
-			fails: []drive.Kind{
+			method: "PATCH", path: one, access: write, probesContent: true, senders: true, action: byUploadWithJSON(u, u.patch),
+			summary:  "Claim digests in the middle, or choose another place.",
+			outcomes: []outcome{jsonOutcome[uploadView](200, "the upload, with a `challenge`, or done with its node")},
+			errors: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress,
 			},
 		}, {
-			method: "DELETE", path: one, need: write, senders: true, act: u.byID(u.cancel),
-			does: "Cancel an upload and delete what has arrived.",
-			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
+			method: "DELETE", path: one, access: write, senders: true, action: u.byID(u.cancel),
+			summary:  "Cancel an upload and delete what has arrived.",
+			outcomes: []outcome{emptyOutcome(204, "it is gone")}, errors: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/proof", need: write, asks: true, act: byUploadTakes(u, u.prove), created: nodesPath,
-			does: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
-			out: []outcome{
-				gives[uploadView](201, "the content is linked: `state: done`"),
-				gives[uploadView](200, "wrong or late: the upload goes on as any other; or, above 64 MiB, `state: verifying`: it takes parts, and becomes `done` by itself if the answer is right"),
+			method: "POST", path: one + "/proof", access: write, probesContent: true, action: byUploadWithJSON(u, u.prove), createdPath: nodesPath,
+			summary: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
+			outcomes: []outcome{
+				jsonOutcome[uploadView](201, "the content is linked: `state: done`"),
+				jsonOutcome[uploadView](200, "wrong or late: the upload goes on as any other; or, above 64 MiB, `state: verifying`: it takes parts, and becomes `done` by itself if the answer is right"),
 			},
-			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
+			errors: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/complete", need: write, senders: true, act: byUploadTakes(u, u.complete), optional: true, created: nodesPath,
-			does: "Make a file of what has arrived.",
-			out: []outcome{
-				gives[uploadView](201, "done, with the node"),
-				gives[uploadView](200, "it was done before"),
-				gives[uploadView](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
+			method: "POST", path: one + "/complete", access: write, senders: true, action: byUploadWithJSON(u, u.complete), bodyOptional: true, createdPath: nodesPath,
+			summary: "Make a file of what has arrived.",
+			outcomes: []outcome{
+				jsonOutcome[uploadView](201, "done, with the node"),
+				jsonOutcome[uploadView](200, "it was done before"),
+				jsonOutcome[uploadView](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
 			},
-			fails: []drive.Kind{
+			errors: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked,
 				drive.DigestMismatch, drive.DigestRequired, drive.TooLarge, drive.Quota, drive.InProgress,
 			},
@@ -111,12 +111,12 @@ func (u uploads) answer(ctx context.Context, c *call, status int, v upload.View)
 
 // byID returns the action of a handler for the upload whose id is in the path.
 func (u uploads) byID(run func(context.Context, *call, drive.UploadID) (reply, error)) action {
-	return plain(u.withID(run))
+	return withoutBody(u.withID(run))
 }
 
-// byUploadTakes is uploads.byID with a JSON body.
-func byUploadTakes[In any](u uploads, run func(context.Context, *call, drive.UploadID, *In) (reply, error)) action {
-	return takes(func(ctx context.Context, c *call, in *In) (reply, error) {
+// byUploadWithJSON is uploads.byID with a JSON body.
+func byUploadWithJSON[In any](u uploads, run func(context.Context, *call, drive.UploadID, *In) (reply, error)) action {
+	return withJSON(func(ctx context.Context, c *call, in *In) (reply, error) {
 		return u.withID(func(ctx context.Context, c *call, id drive.UploadID) (reply, error) { return run(ctx, c, id, in) })(ctx, c)
 	})
 }

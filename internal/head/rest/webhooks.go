@@ -18,35 +18,35 @@ func (w webhooks) routes() []route {
 	one := webhooksPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: webhooksPath, need: read, act: plain(w.list), query: []param{spaceParam},
-			does: "List the webhooks of the caller's drive, or of a space that the caller manages.",
-			out:  []outcome{gives[files.Page[webhookView]](200, "all of them")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
+			method: "GET", path: webhooksPath, access: read, action: withoutBody(w.list), query: []param{spaceParam},
+			summary:  "List the webhooks of the caller's drive, or of a space that the caller manages.",
+			outcomes: []outcome{jsonOutcome[files.Page[webhookView]](200, "all of them")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
-			method: "POST", path: webhooksPath, need: write, act: takes(w.create), once: true, secret: true, created: webhooksPath,
-			does: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
+			method: "POST", path: webhooksPath, access: write, action: withJSON(w.create), idempotent: true, secret: true, createdPath: webhooksPath,
+			summary: "Create a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
 				"The `secret` is in this answer alone.",
-			out: []outcome{gives[webhookView](201, "the webhook")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
+			outcomes: []outcome{jsonOutcome[webhookView](201, "the webhook")}, errors: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
 		}, {
-			method: "GET", path: one, need: read, act: byID(w.get),
-			does: "Show a webhook, and how its last attempt went.",
-			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
+			method: "GET", path: one, access: read, action: byID(w.get),
+			summary:  "Show a webhook, and how its last attempt went.",
+			outcomes: []outcome{jsonOutcome[webhookView](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: byIDTakes(w.change),
-			does: "Change a webhook. One that is made active again goes on where it stopped.",
-			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
+			method: "PATCH", path: one, access: write, action: byIDWithJSON(w.change),
+			summary:  "Change a webhook. One that is made active again goes on where it stopped.",
+			outcomes: []outcome{jsonOutcome[webhookView](200, "the webhook")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/secret", need: write, act: byIDTakes(w.rotate), once: true, secret: true,
-			does: "Rotate the secret of a webhook, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
-			out:  []outcome{gives[webhookView](201, "the webhook, with its new secret")}, fails: []drive.Kind{drive.NotFound},
+			method: "POST", path: one + "/secret", access: write, action: byIDWithJSON(w.rotate), idempotent: true, secret: true,
+			summary:  "Rotate the secret of a webhook, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
+			outcomes: []outcome{jsonOutcome[webhookView](201, "the webhook, with its new secret")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, need: write, act: byID(w.remove),
-			does: "Delete a webhook: nothing is sent to it any more.",
-			out:  []outcome{nothing(204, "it is deleted")}, fails: []drive.Kind{drive.NotFound},
+			method: "DELETE", path: one, access: write, action: byID(w.remove),
+			summary:  "Delete a webhook: nothing is sent to it any more.",
+			outcomes: []outcome{emptyOutcome(204, "it is deleted")}, errors: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/replay", need: write, act: byIDTakes(w.replay),
-			does:  "Send again: all that happened since a moment, in its order, or one event at once, whatever the state of the webhook. Ids are the same as before.",
-			out:   []outcome{gives[replayView](200, "where the webhook is now, or how the receiver answered to the one event")},
-			fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			method: "POST", path: one + "/replay", access: write, action: byIDWithJSON(w.replay),
+			summary:  "Send again: all that happened since a moment, in its order, or one event at once, whatever the state of the webhook. Ids are the same as before.",
+			outcomes: []outcome{jsonOutcome[replayView](200, "where the webhook is now, or how the receiver answered to the one event")},
+			errors:   []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
 }
@@ -104,7 +104,7 @@ type webhookBody struct {
 
 func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, error) {
 	wish := webhook.Wish{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
-	return makeOnce(ctx, c, showWebhook, func(keep keeping[webhook.Hook]) (webhook.Hook, error) {
+	return makeOnce(ctx, c, showWebhook, func(keep storeResponse[webhook.Hook]) (webhook.Hook, error) {
 		return w.webhooks.Create(ctx, c.who, wish, webhook.Keep(keep))
 	})
 }
@@ -140,7 +140,7 @@ func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotate
 		}
 		keep = time.Duration(*in.KeepFor) * time.Second
 	}
-	return makeOnce(ctx, c, showWebhook, func(done keeping[webhook.Hook]) (webhook.Hook, error) {
+	return makeOnce(ctx, c, showWebhook, func(done storeResponse[webhook.Hook]) (webhook.Hook, error) {
 		return w.webhooks.Rotate(ctx, c.who, id, keep, webhook.Keep(done))
 	})
 }

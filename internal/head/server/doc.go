@@ -1,5 +1,6 @@
-// Package server speaks HTTP for all heads: it listens, limits, logs and stops in order. The heads
-// register their patterns on one http.ServeMux and handle the requests.
+// Package server speaks HTTP for all heads: it listens, limits, logs and stops in order. A head is
+// the implementation of one protocol, such as the native API or WebDAV. The heads register their
+// patterns on one http.ServeMux and handle the requests.
 //
 // A request passes these steps, from the outside in; each step is one small file:
 //
