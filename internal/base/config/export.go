@@ -23,7 +23,7 @@ const (
 // "*.".
 var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// setExportHosts sets ExportHosts from a list.
+// setExportHosts parses a list of hosts into c.ExportHosts; the error names the wrong one.
 func setExportHosts(c *Config, v string) error {
 	c.ExportHosts = nil
 	for _, e := range elements(v) {
@@ -47,7 +47,7 @@ func setExportHosts(c *Config, v string) error {
 // maxDocument is the largest possible ExportMaxDocument: the largest content of one part.
 const maxDocument = drive.GiB
 
-// setExportMaxDocument sets ExportMaxDocument.
+// setExportMaxDocument parses a size of 1 byte to maxDocument into c.ExportMaxDocument.
 func setExportMaxDocument(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err == nil && (n < 1 || n > maxDocument) {

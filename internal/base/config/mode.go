@@ -148,7 +148,7 @@ func (r Roles) String() string {
 	return strings.Join(names, ",")
 }
 
-// setRoles sets Roles from a list.
+// setRoles parses a list of at least one role into c.Roles.
 func setRoles(c *Config, v string) error {
 	c.Roles = Roles{}
 	for _, name := range elements(v) {

@@ -21,7 +21,7 @@ type setting struct {
 	// names a file with the value.
 	secret bool
 	live   string // description of the allowed values; not empty: administrators may change the setting while the server runs, see With
-	set    func(c *Config, value string) error
+	set    func(c *Config, value string) error // parses value and stores it in c; the error says what is allowed
 }
 
 // variable returns the name of the environment variable.

@@ -88,10 +88,10 @@ var signOnSettings = []setting{
 	},
 }
 
-// anything accepts every value.
+// anything accepts every string; it is a check for text.
 func anything(string) error { return nil }
 
-// elementsOf returns a set function for a list.
+// elementsOf returns a setting.set function that stores the elements of a list in field.
 func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		*field(c) = elements(v)
@@ -99,7 +99,8 @@ func elementsOf(field func(*Config) *[]string) func(*Config, string) error {
 	}
 }
 
-// setIssuer accepts URLs whose connection cannot be intercepted: https, or http to this machine.
+// setIssuer stores the provider's URL in c.SignOn.Issuer. It only accepts URLs whose connection
+// cannot be intercepted: https, or http to this machine.
 func setIssuer(c *Config, v string) error {
 	c.SignOn.Issuer = v // set even if wrong, so that other checks know that there is an issuer
 	u, err := url.Parse(v)

@@ -28,7 +28,7 @@ func (s Secret) String() string {
 // GoString returns String in quotes.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
-// MarshalText implements encoding.TextMarshaler, for JSON and slog.
+// MarshalText returns String, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MySQL is the location of the database:
@@ -129,7 +129,7 @@ func address(host, port string) (string, error) {
 
 const mysqlForm = "mysql://user:password@host:3306/database"
 
-// setDB sets MySQL from a URL.
+// setDB parses the URL of a database into c.MySQL. Errors do not quote the password.
 func setDB(c *Config, v string) error {
 	u, err := parseTarget(v, mysqlForm, "mysql")
 	if err != nil {
@@ -192,7 +192,7 @@ func addresses(hosts, port string) (all []string, err error) {
 	return all, nil
 }
 
-// setRedis sets Redis from a URL.
+// setRedis parses the URL of Redis into c.Redis. Errors do not quote the password.
 func setRedis(c *Config, v string) error {
 	u, hosts, err := parseHosts(v, redisForm, "redis", "rediss")
 	if err != nil {
@@ -242,7 +242,7 @@ const kafkaForm = "host:9092,host:9092, or kafka://user:password@host:9092,host:
 // mechanisms are the SASL mechanisms, the default first.
 var mechanisms = []string{"scram-sha-512", "scram-sha-256", "plain"}
 
-// setKafka sets Kafka from a list of brokers or a URL.
+// setKafka parses a list of brokers or a URL into c.Kafka. Errors do not quote the password.
 func setKafka(c *Config, v string) error {
 	if !strings.Contains(v, "://") {
 		v = "kafka://" + v
@@ -294,7 +294,7 @@ func (k *Kafka) agree() error {
 
 const s3Form = "s3://key:secret@host:port/bucket/prefix, or leave key:secret@ to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
-// setBlobs sets Blobs from a directory or S3 from a URL.
+// setBlobs stores a directory in c.Blobs, or parses an s3:// URL into c.S3.
 func setBlobs(c *Config, v string) error {
 	if !strings.HasPrefix(v, "s3:") {
 		c.Blobs = v
@@ -308,7 +308,7 @@ func setBlobs(c *Config, v string) error {
 	return err
 }
 
-// setExportBucket sets ExportBucket from a URL.
+// setExportBucket parses an s3:// URL into c.ExportBucket.
 func setExportBucket(c *Config, v string) (err error) {
 	c.ExportBucket, err = parseS3(v)
 	return err
@@ -370,7 +370,8 @@ func (s *S3) credentials(env environment, setting string) error {
 // characters.
 const maxNamespace = 40
 
-// setNamespace sets Namespace.
+// setNamespace checks a namespace (at most 40 of a-z, 0-9 and -, a letter first) and stores it in
+// c.
 func setNamespace(c *Config, v string) error {
 	ok := v != "" && len(v) <= maxNamespace && v[0] >= 'a' && v[0] <= 'z'
 	for _, r := range v {
@@ -399,7 +400,7 @@ type Mail struct {
 
 const mailForm = "smtps://user:password@host:465?from=drive@example.org, or smtp:// for STARTTLS"
 
-// setMail sets Mail from a URL.
+// setMail parses an smtp:// or smtps:// URL into c.Mail.
 func setMail(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || u.Host == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Path != "" && u.Path != "/" {

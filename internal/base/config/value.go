@@ -18,7 +18,7 @@ import (
 // tenYears is the longest duration of any setting; longer values indicate a wrong unit.
 const tenYears = 10 * 365 * 24 * time.Hour
 
-// text returns a set function for a string that check accepts.
+// text returns a setting.set function that stores a string in field and returns the error of check.
 func text(field func(*Config) *string, check func(string) error) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		*field(c) = v
@@ -52,7 +52,7 @@ func hostPort(v string) error {
 	return nil
 }
 
-// span returns a set function for a duration from least to most.
+// span returns a setting.set function that parses a duration from least to most into field.
 func span(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		d, err := parseDuration(v)
@@ -105,7 +105,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// number returns a set function for an integer from least to most.
+// number returns a setting.set function that parses an integer from least to most into field.
 func number(field func(*Config) *int, least, most int) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		n, err := strconv.Atoi(v)
@@ -117,7 +117,7 @@ func number(field func(*Config) *int, least, most int) func(*Config, string) err
 	}
 }
 
-// size returns a set function for a size in bytes.
+// size returns a setting.set function that parses a size in bytes into field.
 func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		n, err := drive.ParseByteSize(v)
@@ -129,7 +129,7 @@ func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	}
 }
 
-// setDefaultQuota sets DefaultQuota.
+// setDefaultQuota parses a size or "unlimited" into c.DefaultQuota.
 func setDefaultQuota(c *Config, v string) error {
 	if v == "unlimited" {
 		c.DefaultQuota = nil
@@ -143,7 +143,7 @@ func setDefaultQuota(c *Config, v string) error {
 	return nil
 }
 
-// setPartSize sets PartSize.
+// setPartSize parses a power of two from 1 MiB to 1 GiB into c.PartSize.
 func setPartSize(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err != nil {
@@ -156,7 +156,7 @@ func setPartSize(c *Config, v string) error {
 	return nil
 }
 
-// choice returns a set function for one of the allowed values.
+// choice returns a setting.set function that stores one of the allowed values in field.
 func choice[T ~string](field func(*Config) *T, allowed ...T) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if !slices.Contains(allowed, T(v)) {
@@ -167,7 +167,7 @@ func choice[T ~string](field func(*Config) *T, allowed ...T) func(*Config, strin
 	}
 }
 
-// onOff returns a set function for "on" and "off".
+// onOff returns a setting.set function that stores "on" as true and "off" as false in field.
 func onOff(field func(*Config) *bool) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v != "on" && v != "off" {
@@ -187,7 +187,7 @@ func join[T ~string](words []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// setLogLevel sets LogLevel.
+// setLogLevel parses debug, info, warn or error into c.LogLevel.
 func setLogLevel(c *Config, v string) error {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[v]
@@ -198,7 +198,7 @@ func setLogLevel(c *Config, v string) error {
 	return nil
 }
 
-// setBaseURL sets BaseURL.
+// setBaseURL parses an http or https URL into c.BaseURL, without a trailing slash.
 func setBaseURL(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -217,7 +217,7 @@ func setBaseURL(c *Config, v string) error {
 	return nil
 }
 
-// setOTLP sets OTLP.
+// setOTLP parses the URL of a trace collector into c.OTLP; the default path is /v1/traces.
 func setOTLP(c *Config, v string) error {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -230,7 +230,7 @@ func setOTLP(c *Config, v string) error {
 	return nil
 }
 
-// setTrustedProxies sets TrustedProxies from a list.
+// setTrustedProxies parses a list of addresses and prefixes into c.TrustedProxies.
 func setTrustedProxies(c *Config, v string) error {
 	c.TrustedProxies = nil
 	for _, s := range elements(v) {
@@ -247,7 +247,7 @@ func setTrustedProxies(c *Config, v string) error {
 	return nil
 }
 
-// setCORSOrigins sets CORSOrigins from a list.
+// setCORSOrigins parses a list of origins, or "*", into c.CORSOrigins.
 func setCORSOrigins(c *Config, v string) error {
 	c.CORSOrigins = nil
 	for _, s := range elements(v) {
@@ -271,7 +271,8 @@ func elements(v string) []string {
 	return list
 }
 
-// setCreationIntervals sets CreationIntervals from a list such as "POST /exports=5s".
+// setCreationIntervals parses c.CreationIntervals (1s to 1h each) from a list such as "POST
+// /exports=5s".
 func setCreationIntervals(c *Config, v string) error {
 	c.CreationIntervals = map[string]time.Duration{}
 	for _, e := range elements(v) {

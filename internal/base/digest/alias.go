@@ -47,7 +47,7 @@ func newHash(algo Algo) hash.Hash {
 // Algo returns the algorithm.
 func (a *Alias) Algo() Algo { return a.algo }
 
-// Write implements io.Writer. It does not fail.
+// Write hashes p. It does not fail.
 func (a *Alias) Write(p []byte) (int, error) { return a.hash.Write(p) }
 
 // Sum returns the digest of the bytes written so far. More bytes may be written afterwards.

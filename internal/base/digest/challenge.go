@@ -49,7 +49,7 @@ type Nonce [32]byte
 // MarshalText returns 64 lower-case hex digits.
 func (n Nonce) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(n[:])), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.
+// UnmarshalText parses 64 lower-case hex digits. The error is a BadRequest.
 func (n *Nonce) UnmarshalText(b []byte) error { return parseHex(n[:], string(b), "nonce") }
 
 // Challenge asks a client that named the digest of a content to prove that it has the bytes. It is

@@ -49,9 +49,9 @@ func (p *Part) Reset(offset int64) {
 	p.tree.n, p.full, p.n = 0, false, 0
 }
 
-// Write implements io.Writer. It fails, without hashing anything, only if the part would be longer
-// than the subtree that may begin at its offset. With parts of 8 MiB, for example, the second
-// accepts 8 MiB and the third 16 MiB.
+// Write hashes b. It fails, without hashing anything, only if the part would be longer than the
+// subtree that may begin at its offset. With parts of 8 MiB, for example, the second accepts 8 MiB
+// and the third 16 MiB.
 func (p *Part) Write(b []byte) (int, error) {
 	total := len(b)
 	if int64(total) > p.remaining {

@@ -85,7 +85,7 @@ func (s Set) Hex() map[string]string {
 // MarshalJSON returns an object of hex digests by algorithm.
 func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.Hex()) }
 
-// UnmarshalJSON implements json.Unmarshaler by the rules of ParseSet; null is the empty Set.
+// UnmarshalJSON parses an object of hex digests by the rules of ParseSet; null is the empty Set.
 func (s *Set) UnmarshalJSON(b []byte) error {
 	var declared map[string]string
 	if err := json.Unmarshal(b, &declared); err != nil {

@@ -34,7 +34,7 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 // MarshalText returns 64 lower-case hex digits.
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.
+// UnmarshalText parses 64 lower-case hex digits. The error is a BadRequest.
 func (s *Sum) UnmarshalText(b []byte) error { return parseHex(s[:], string(b), "digest") }
 
 // IsZero reports whether c is the zero CV: unknown.
@@ -46,7 +46,7 @@ func (c CV) String() string { return hex.EncodeToString(c[:]) }
 // MarshalText returns 64 lower-case hex digits.
 func (c CV) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. The error is a BadRequest.
+// UnmarshalText parses 64 lower-case hex digits. The error is a BadRequest.
 func (c *CV) UnmarshalText(b []byte) error { return parseHex(c[:], string(b), "cv") }
 
 // parseHex decodes exactly 2*len(dst) lower-case hex digits into dst. Upper case is rejected,

@@ -54,7 +54,7 @@ func newFieldHash(algo FieldAlgo) hash.Hash {
 	panic("digest: no hash for field algorithm " + string(algo))
 }
 
-// Write implements io.Writer. It does not fail.
+// Write hashes p with every algorithm. It does not fail.
 func (v *Verifier) Write(p []byte) (int, error) {
 	for _, h := range v.hashes {
 		h.Write(p)

@@ -93,7 +93,7 @@ func (id *ID[Of]) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Value implements driver.Valuer. The zero ID is NULL.
+// Value returns the text form for SQL; the zero ID is NULL.
 func (id ID[Of]) Value() (driver.Value, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -101,7 +101,7 @@ func (id ID[Of]) Value() (driver.Value, error) {
 	return id.String(), nil
 }
 
-// Scan implements sql.Scanner. NULL is the zero ID.
+// Scan reads the text form from SQL; NULL is the zero ID.
 func (id *ID[Of]) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:

@@ -57,7 +57,7 @@ func ParseByteSize(s string) (ByteSize, error) {
 	return ByteSize(n) * unit, nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. In JSON a size is a number of bytes.
+// UnmarshalJSON parses a number of bytes.
 func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	var n int64
 	if err := json.Unmarshal(b, &n); err != nil {
@@ -67,8 +67,7 @@ func (s *ByteSize) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, for flags and settings, with the rules of
-// ParseByteSize.
+// UnmarshalText parses like ParseByteSize, for flags and settings.
 func (s *ByteSize) UnmarshalText(b []byte) error {
 	v, err := ParseByteSize(string(b))
 	if err != nil {

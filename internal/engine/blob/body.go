@@ -172,8 +172,8 @@ func ReadLittle(ctx context.Context, body Body, b []byte) (n int, part Part, err
 	return n, part, err
 }
 
-// Finish implements Body. It returns errUnfinished before the end has been read, and the error of
-// Read after a failed Read.
+// Finish checks the declared digests and returns the part's description. It returns errUnfinished
+// before the end has been read, and the error of Read after a failed Read.
 func (b *body) Finish() (Part, error) {
 	switch {
 	case b.err == nil:

@@ -18,9 +18,10 @@ const (
 	adoptedJournal = journalFile + ".adopt"
 )
 
-// Adopt implements blob.Staging. It renames the data file of from, because chaining values depend
-// only on the offset in the file, which stays the same. Data and journal must change together; the
-// existence of data.adopt means that both changes are to be completed:
+// Adopt moves all bytes of from to the empty upload ref. It returns false if they cannot be parts
+// of ref as they are. It renames the data file of from, because chaining values depend only on the
+// offset in the file, which stays the same. Data and journal must change together; the existence of
+// data.adopt means that both changes are to be completed:
 //
 //	ref                                        from    dies here, and then
 //	data, journal, journal.adopt               data    nothing happened: journal.adopt is overwritten, or removed with the upload

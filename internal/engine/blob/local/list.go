@@ -55,9 +55,9 @@ func nameIn(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListPage implements blob.Store. A directory is unordered, so each page reads all names of the
-// shard, and the sizes of its own entries only. Contents of a pack sort next to the pack's file,
-// because their places begin with its name.
+// ListPage returns up to limit entries of a shard after a place, ordered by place. A directory is
+// unordered, so each page reads all names of the shard, and the sizes of its own entries only.
+// Contents of a pack sort next to the pack's file, because their places begin with its name.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
 	var entries []fs.DirEntry

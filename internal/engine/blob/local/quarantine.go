@@ -18,7 +18,8 @@ type Quarantine struct{ dir string }
 
 var _ blob.Quarantine = (*Quarantine)(nil)
 
-// List implements blob.Quarantine. A directory that was moved as a whole is one entry.
+// List calls fn for every entry of the quarantine. A directory that was moved as a whole is one
+// entry.
 func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
 	fsys := os.DirFS(q.dir)
 	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {

@@ -19,12 +19,13 @@ import (
 // file system commits concurrent syncs together.
 const maxConcurrentRemovals = 16
 
-// Reclaim implements blob.Store as RemoveAll, because freeing a slot of a pack writes nothing.
+// Reclaim removes contents like RemoveAll, because freeing a slot of a pack writes nothing.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.RemoveAll(ctx, names)
 }
 
-// RemoveAll implements blob.Store. It syncs each directory and pack once.
+// RemoveAll deletes contents and returns the names that are durably gone. It syncs each directory
+// and pack once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone, files, errs := s.removePacked(ctx, names)
 	shards := map[string][]string{} // names by directory

@@ -177,8 +177,9 @@ func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	return u.staged()
 }
 
-// Fence implements blob.Staging. The fence is journaled before Fence waits for anything, so that it
-// holds after an error, an eviction or a restart.
+// Fence refuses gen and smaller ones, waits for running Writes, makes all parts durable and returns
+// them. The fence is journaled before Fence waits for anything, so that it holds after an error, an
+// eviction or a restart.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	u, err := s.acquire(ref)
 	if err != nil {
@@ -227,7 +228,7 @@ func (u *upload) updateActive() {
 	u.active.Store(len(u.writing) > 0 || u.flush.isRunning())
 }
 
-// Remove implements blob.Staging. It needs no free disk space.
+// Remove deletes a staged upload with its bytes. It needs no free disk space.
 func (s *Staging) Remove(_ context.Context, ref blob.Ref) error {
 	u := s.lookup(ref)
 	defer s.release(u)

@@ -25,13 +25,14 @@ func (s *Store) Caps() blob.StoreCaps {
 	return caps
 }
 
-// Presign implements blob.Store. It always fails.
+// Presign always fails: a directory has no URLs.
 func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 	return "", errors.New("a directory has no links")
 }
 
-// Put implements blob.Store. It writes under the final name. A crash leaves a torn file, but no row
-// refers to it before Put has returned; the auditor handles put- files of an older generation.
+// Put stores new content durably. It writes under the final name. A crash leaves a torn file, but
+// no row refers to it before Put has returned; the auditor handles put- files of an older
+// generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.store(ctx, name, body, func(f *os.File, small []byte) error {
 		if err := s.d.syncNew(f, name, small); err != nil {
@@ -95,8 +96,8 @@ func (s *Store) writeBody(ctx context.Context, f *os.File, body blob.Body, buf *
 	return part, small, nil
 }
 
-// Open implements blob.Store. A file takes precedence over the slot of the same name, because it
-// replaces a damaged one.
+// Open opens content; missing content is NotFound. A file takes precedence over the slot of the
+// same name, because it replaces a damaged one.
 func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
@@ -153,8 +154,8 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size()), nil
 }
 
-// Remove implements blob.Store. The removal is durable, because content that reappeared after a
-// power loss would have no row.
+// Remove deletes content; missing content is not an error. The removal is durable, because content
+// that reappeared after a power loss would have no row.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	_, err := s.RemoveAll(context.WithoutCancel(ctx), []string{name})
 	return err

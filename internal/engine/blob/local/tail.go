@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. The bytes are written to their final place after the existing
-// tail, whose record stays valid until the record of the longer tail follows.
+// Extend appends body to the tail of a part and journals the result. The bytes are written to their
+// final place after the existing tail, whose record stays valid until the record of the longer tail
+// follows.
 //
 //	dies after ...     is left                                        and then
 //	some bytes         the shorter tail, and bytes behind it          freed by the next load, or overwritten

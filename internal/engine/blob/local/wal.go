@@ -21,8 +21,9 @@ type walContents struct{ d *Dir }
 
 var _ wal.Contents = walContents{}
 
-// Settle implements wal.Contents. It does not sync files one by one after a failed file system
-// sync, because the kernel may not report the lost write of a file again.
+// Settle makes the files of contents durable, if possible by one sync of the file system. It does
+// not sync files one by one after a failed file system sync, because the kernel may not report the
+// lost write of a file again.
 func (l walContents) Settle(names []string) error {
 	if l.d.fs.supported {
 		return l.d.fs.sync()

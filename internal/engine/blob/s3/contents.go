@@ -110,8 +110,8 @@ func (s *Store) packContents(ctx context.Context, objects []blob.Stray) (all []b
 // errPageFull stops a listing when the page is full.
 var errPageFull = errors.New("the page is full")
 
-// ListPage implements blob.Store. It costs one listing request if limit is below 1,000, and one
-// read per pack on the page.
+// ListPage returns up to limit entries of a shard after a place, ordered by place. It costs one
+// listing request if limit is below 1,000, and one read per pack on the page.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	for more = true; more && len(page) == 0 && err == nil; { // a page may be empty if after lies beyond all contents of its packs
 		page, after, more, err = s.listPageStep(ctx, shard, after, limit)
@@ -200,8 +200,8 @@ func (s *Store) entriesAfter(ctx context.Context, objects []blob.Stray, after st
 	return append(all, contents...), err
 }
 
-// ListOdd implements blob.Store. It lists the objects directly below blobs, and the objects below
-// each prefix that is not a shard.
+// ListOdd calls fn for every object outside of the shards: it lists the objects directly below
+// blobs, and the objects below each prefix that is not a shard.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
 	return s.list(ctx, opts, func(stray blob.Stray) error {

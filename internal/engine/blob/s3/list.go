@@ -12,9 +12,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListStaged implements blob.Staging: it lists all multipart uploads in the store, then journals
-// without one, then uploads that have only pieces of tails. Uploads are shown under the date of
-// their id; a key that belongs to no upload is shown without a name.
+// ListStaged calls fn for every staged upload. It lists all multipart uploads in the store, then
+// journals without one, then uploads that have only pieces of tails. Uploads are shown under the
+// date of their id; a key that belongs to no upload is shown without a name.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	seen := map[string]bool{} // keys already reported
 	var same []pending        // uploads with the same key, which the store lists consecutively
@@ -150,10 +150,10 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 	return nil
 }
 
-// QuarantineStaged implements blob.Staging. The bytes of a multipart upload cannot be read or
-// copied, and aborting destroys them, so the upload is completed and the result moved. An upload
-// that cannot be completed stays and is listed again (B3); only a caller that knows it has ended
-// may Remove it.
+// QuarantineStaged moves a listed upload to the quarantine. The bytes of a multipart upload cannot
+// be read or copied, and aborting destroys them, so the upload is completed and the result moved.
+// An upload that cannot be completed stays and is listed again (B3); only a caller that knows it
+// has ended may Remove it.
 func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	place, foreign := strings.CutPrefix(stray.Place, strayDir)
 	key := s.b.key(place)

@@ -38,7 +38,8 @@ func (p packObjects) Create(ctx context.Context, object string, b []byte) error 
 	return wrapError("put a pack", p.b.create(ctx, p.key(object), b))
 }
 
-// Read implements pack.Objects. It retries transient errors.
+// Read returns up to n bytes of an object from off on; a missing object is NotFound. It retries
+// transient errors.
 func (p packObjects) Read(ctx context.Context, object string, off, n int64) (b []byte, err error) {
 	pause := readRetryPause
 	for fruitless := 0; ; fruitless++ {
@@ -101,8 +102,9 @@ func (p packObjects) Delete(ctx context.Context, object string) error {
 // Name reserves a slot in a pack for small content; else it returns own (blob.Store).
 func (s *Store) Name(own string, size drive.ByteSize) string { return s.packs.Name(own, int64(size)) }
 
-// Lay implements blob.Store. Content with a slot in a pack of this process stays in memory. If the
-// pack has been sent already, or name is not a slot, the content becomes an object of its own.
+// Lay stores new content that may be lost until a Settle. Content with a slot in a pack of this
+// process stays in memory. If the pack has been sent already, or name is not a slot, the content
+// becomes an object of its own.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body, _ bool) (blob.Part, error) {
 	at, ok := blob.SlotOf(name)
 	if !ok || !s.packs.Awaits(at) {

@@ -13,15 +13,16 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RemoveAll implements blob.Store. Contents of one pack are removed together. All names are then
-// deleted as objects by DeleteObjects, 1,000 keys per request. If the store does not support
-// DeleteObjects, contents are deleted one by one, concurrently, from then on.
+// RemoveAll deletes contents and returns the names that are gone. Contents of one pack are removed
+// together. All names are then deleted as objects by DeleteObjects, 1,000 keys per request. If the
+// store does not support DeleteObjects, contents are deleted one by one, concurrently, from then
+// on.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, false)
 }
 
-// Reclaim implements blob.Store. It rewrites a pack only if that writes at most pack.MaxRewritten
-// times the bytes that it frees.
+// Reclaim removes contents like RemoveAll, but may leave some in packs. It rewrites a pack only if
+// that writes at most pack.MaxRewritten times the bytes that it frees.
 func (s *Store) Reclaim(ctx context.Context, names []string) (gone []string, err error) {
 	return s.removeAll(ctx, names, true)
 }

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Staging: it completes the multipart upload with exactly the parts of the
-// journal, by their ETags.
+// Seal turns the parts into content: it completes the multipart upload with exactly the parts of
+// the journal, by their ETags.
 //
 //	dies after ...      and then
 //	state sealing       Seal repeats
@@ -143,9 +143,9 @@ func (j *journal) etag() string {
 	return fmt.Sprintf("%x-%d", sum, n)
 }
 
-// Unseal implements blob.Staging: the store copies the parts into a new multipart upload. The
-// content stays, because another instance may have confirmed it; a later Seal replaces it. The
-// journal says sealed until the end.
+// Unseal makes the parts of a sealed upload writable again: the store copies the parts into a new
+// multipart upload. The content stays, because another instance may have confirmed it; a later Seal
+// replaces it. The journal says sealed until the end.
 func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	for range maxTries {
 		done, err := s.tryUnseal(ctx, ref)
@@ -250,7 +250,7 @@ func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu s
 	return entries, g.Wait()
 }
 
-// OpenStaged implements blob.Staging: it returns NotFound until the upload is sealed.
+// OpenStaged opens the content of a sealed upload; before Seal it returns NotFound.
 func (s *Staging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	j, found, err := s.j.load(ctx, ref.ID)
 	if err != nil {

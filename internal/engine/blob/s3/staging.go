@@ -39,8 +39,9 @@ func (s *Staging) Caps() blob.Caps {
 // createTime bounds Create, which makes several requests for a waiting caller.
 const createTime = 20 * time.Second
 
-// Create implements blob.Staging. If the journal was lost, it finds and uses the existing multipart
-// upload. One left behind by a crash is aborted by Remove, which finds all with the upload's key.
+// Create begins the multipart upload and the journal of an upload; existing ones stay. If the
+// journal was lost, it finds and uses the existing multipart upload. One left behind by a crash is
+// aborted by Remove, which finds all with the upload's key.
 func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	if ref.PartSize < minPart || ref.PartSize&(ref.PartSize-1) != 0 {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least %d", ref.PartSize, minPart)
@@ -103,8 +104,9 @@ func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	return nil, drive.Wrap(errJournalUnstable, drive.Unavailable)
 }
 
-// Fence implements blob.Staging. It does not wait for Writes of other instances: their leases are
-// gone, so their parts are not accepted.
+// Fence refuses gen and smaller ones, waits for the Writes of this process and returns the accepted
+// parts. It does not wait for Writes of other instances: their leases are gone, so their parts are
+// not accepted.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	err := s.refuseGen(ctx, ref, gen)
 	if err == nil {
@@ -142,7 +144,8 @@ func (s *Staging) runRestoring(ctx context.Context, ref blob.Ref, run redisScrip
 	return nil, drive.Wrap(errJournalUnstable, drive.Unavailable)
 }
 
-// Drop implements blob.Staging. S3 cannot remove a single part, so an empty part replaces it.
+// Drop removes part n from the journal and frees its bytes. S3 cannot remove a single part, so an
+// empty part replaces it.
 func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	unreserve, err := s.reservePart(ref.ID, n, gen)
 	if err != nil {
@@ -179,9 +182,9 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 // no multipart upload.
 const removedTTL = time.Hour
 
-// Remove implements blob.Staging. It first marks the journal as removed, so that nothing is
-// accepted any more. A part that is being sent while its multipart upload is aborted may stay in
-// the store; its Write aborts again.
+// Remove deletes a staged upload with its bytes. It first marks the journal as removed, so that
+// nothing is accepted any more. A part that is being sent while its multipart upload is aborted may
+// stay in the store; its Write aborts again.
 func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	a, err := s.j.run(ctx, removeScript, ref.ID, removedTTL.Milliseconds())
 	if err == nil {
@@ -196,7 +199,8 @@ func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// Verify implements blob.Staging. Parts in a bucket are never suspect.
+// Verify returns the accepted parts; WrongState if gen is fenced by a greater one. Parts in a
+// bucket are never suspect.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	j, err := s.load(ctx, ref)
 	if err == nil && gen < j.fenced {
@@ -208,6 +212,6 @@ func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return j.staged(), nil
 }
 
-// Adopt implements blob.Staging. It always returns false, because a part cannot change its
-// multipart upload.
+// Adopt would move the bytes of another upload to this one. It always returns false, because a part
+// cannot change its multipart upload.
 func (s *Staging) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

@@ -22,15 +22,16 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store. Free space is unknown.
+// Caps reports presigned URLs, incomplete Reclaims and high latency, but not the free space.
 func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Frugal: true, Far: true} }
 
-// Free implements blob.Store. It always fails.
+// Free always fails: a bucket does not report free space.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	return 0, errors.New("a bucket does not tell how much room it has")
 }
 
-// Receive implements blob.Store. It is Put, because an object is only visible when it is complete.
+// Receive stores content that rows already refer to. It is Put, because an object is only visible
+// when it is complete.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.Put(ctx, name, body)
 }
@@ -38,9 +39,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.
 // attemptKey is the metadata key that identifies the Put that stored an object.
 const attemptKey = "Smartdrive-Attempt"
 
-// Put implements blob.Store. The object appears when the store has its last byte, which is sent
-// only after all checks. A crash before the reply leaves content without a row; the auditor handles
-// put- objects of an older generation.
+// Put stores new content durably. The object appears when the store has its last byte, which is
+// sent only after all checks. A crash before the reply leaves content without a row; the auditor
+// handles put- objects of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	if err := s.checkNotPacked(ctx, name); err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", err)
@@ -203,8 +204,8 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// Quarantine implements blob.Store: it copies the object within the store and deletes the original.
-// A crash in between leaves both, and the next call makes a second copy.
+// Quarantine moves a listed entry to the quarantine: it copies the object within the store and
+// deletes the original. A crash in between leaves both, and the next call makes a second copy.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	if !strings.HasPrefix(stray.Place, blobsDir) {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)

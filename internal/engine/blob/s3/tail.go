@@ -69,11 +69,11 @@ func decodeTail(s string) (tail, error) {
 	return tail{Part: e.Part, gen: e.gen, time: e.time, pieces: text.Pieces}, err
 }
 
-// Extend implements blob.Staging. The body is spooled to a file, because its length is unknown, and
-// then stored as a piece, an object of its own. Trailing pieces shorter than twice the new bytes
-// are merged into the new piece. There are therefore at most O(log) pieces of the part's length,
-// and each byte is sent O(log) times. A complete part is assembled from its pieces and sent as a
-// part.
+// Extend appends body to the tail of a part and journals the result. The body is spooled to a file,
+// because its length is unknown, and then stored as a piece, an object of its own. Trailing pieces
+// shorter than twice the new bytes are merged into the new piece. There are therefore at most
+// O(log) pieces of the part's length, and each byte is sent O(log) times. A complete part is
+// assembled from its pieces and sent as a part.
 //
 //	dies after ...     is left                           and then
 //	the lease          a lease                           it expires, or this process takes it over
@@ -87,7 +87,8 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.Part(), w.Enter(ctx)
 }
 
-// Withhold implements blob.Staging. The lease of the part is kept until Enter or Discard.
+// Withhold stores a piece of a tail without journaling it. The lease of the part is kept until
+// Enter or Discard.
 func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	if err := e.Admits(ref); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Write implements blob.Staging: it takes a lease in the journal, streams the bytes to the store,
-// and adds an entry to the journal.
+// Write stores part w.N: it takes a lease in the journal, streams the bytes to the store, and adds
+// an entry to the journal.
 //
 //	dies after ...     is left                            and then
 //	the lease          a lease                            it expires, or a Write of this process takes it over
