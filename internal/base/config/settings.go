@@ -20,7 +20,7 @@ type setting struct {
 	// secret reports that the value may contain a password. The variable with _FILE appended then
 	// names a file with the value.
 	secret bool
-	live   string // description of the allowed values; not empty: administrators may change the setting while the server runs, see With
+	live   string                              // description of the allowed values; not empty: administrators may change the setting while the server runs, see With
 	set    func(c *Config, value string) error // parses value and stores it in c; the error says what is allowed
 }
 
