@@ -1,7 +1,7 @@
--- ANNOUNCE: an instance says that it lives, and learns who else does. It stands alone, without the prelude.
+-- ANNOUNCE: announces an instance as alive and returns the live instances. It runs without the prelude.
 -- KEYS     1 live: ZSET instance -> until, ms of TIME   2 layout: STRING
--- ARGV[1]  instance   [2] for how long, ms; 0 = it leaves   [3] layout that it works with
--- returns  {layout that is stored, instance, instance, ...}
+-- ARGV[1]  instance   [2] time until the announcement expires, ms; 0 = remove it   [3] layout used by the instance
+-- returns  {stored layout, instance, instance, ...}
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)

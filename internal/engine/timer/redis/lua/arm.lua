@@ -1,7 +1,7 @@
 -- ARM: arms timers, each on its own (timer.Queue.Arm).
 -- KEYS     as in the index
 -- ARGV[6...]  each id(16) gen(8) account(16) idle(6) max(6) age of last(6) age of first(6), in ms; no id twice
--- returns  {epoch, now, stepped, when the first of them comes up or -1, slices to declare, numbers of those to be sent again}
+-- returns  {epoch, now, stepped, earliest index time of them or -1, slices to declare, numbers of the entries to send again}
 local first, left = -1, {}
 mark()
 
@@ -25,8 +25,8 @@ local function arm(i, blob, v)
     place(n, due(n))
   end
   local code = slice(n)
-  -- both are asked for, so that one more call is enough
-  local there, here = have(code), not was or have(was)
+  -- check both, so that one more call is enough
+  local there, here = usable(code), not was or usable(was)
   if not (there and here) then
     left[#left + 1] = i
     return

@@ -1,7 +1,7 @@
--- COUNT: counts some of the timers by when they are due (timer.Inspector.Pending). It writes nothing.
+-- COUNT: counts a page of timers by the time until they are due (timer.Inspector.Pending). It writes nothing.
 -- KEYS     1 meta, 2 st
 -- ARGV[6]  cursor, at first 0
--- returns  {epoch, now, stepped, next cursor or 0, within a minute, an hour, a day, later, leased}
+-- returns  {epoch, now, stepped, next cursor or 0, due within a minute, an hour, a day, later, leased}
 local LEASED = 1
 local page = redis.call('HSCAN', KEYS[2], ARGV[6], 'COUNT', 1000)
 local sums = {0, 0, 0, 0, 0}

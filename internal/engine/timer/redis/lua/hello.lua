@@ -1,4 +1,4 @@
--- HELLO: which epoch a shard has; a new one if its server is not the one it was.
+-- HELLO: returns the epoch of a shard; a new one if the server was restarted or replaced.
 -- KEYS     1 meta
 -- returns  {epoch, now, stepped}
 verify()

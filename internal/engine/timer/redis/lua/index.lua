@@ -1,17 +1,17 @@
--- Second part of the scripts that move index entries.
+-- Second part of the scripts that change index entries.
 --
--- KEYS[2]  st: HASH id -> state      KEYS[3]  dir: ZSET slice -> its beginning      KEYS[4]  inf: ZSET id -> delivered again at
--- KEYS[5]  ev: HASH id -> fired, frozen      KEYS[6...]  slices: ZSET id -> comes up at; a name ends in m<minute> or h<hour>
+-- KEYS[2]  st: HASH id -> state      KEYS[3]  dir: ZSET slice -> its first ms      KEYS[4]  inf: ZSET id -> time of redelivery
+-- KEYS[5]  ev: HASH id -> timer as it fired      KEYS[6...]  slices: ZSET id -> index time; a name ends in m<minute> or h<hour>
 local st, dir, inf, ev = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local FORMAT, LEASED, TOUCHED, COARSE = 16, 1, 2, 4
 local STATE, FIRED = '>I1i8c16I6I6I6I6I6', '>c8i8c16I6I6I6I4I4'
-local PUSHED = 56 -- where the count of push-backs stands in a state that has one
+local PUSHED = 56 -- position of the push-back count in a state that has one
 local MINUTE, HOUR = 60000, 3600000
 
 local declared = {}
 for i = 6, #KEYS do declared[string.match(KEYS[i], ':([mh]%d+)$')] = KEYS[i] end
 
--- a timer, as fields
+-- decode returns the fields of a stored timer.
 local function decode(v)
   local t = {}
   t.flags, t.gen, t.account, t.idle, t.max, t.first, t.last, t.at = struct.unpack(STATE, v)
@@ -33,7 +33,7 @@ local function due(t)
   return d
 end
 
--- slice of a timer: by the minute if it is short, else by the hour
+-- slice returns the slice of a timer: by the minute if its idle time or cap is less than an hour, else by the hour.
 local function slice(t)
   if t.coarse then return 'h' .. string.format('%.0f', math.floor(t.at / HOUR)) end
   return 'm' .. string.format('%.0f', math.floor(t.at / MINUTE))
@@ -48,9 +48,9 @@ local function begins(code)
   return tonumber(string.sub(code, 2)) * (string.sub(code, 1, 1) == 'h' and HOUR or MINUTE)
 end
 
--- have is whether a slice may be used; if not, the caller is told to declare it and to ask again.
+-- usable reports whether the caller has declared a slice. If not, the reply asks the caller to declare it and call again.
 local needed, needs = {}, {}
-local function have(code)
+local function usable(code)
   if declared[code] then return true end
   if not needed[code] then
     needed[code] = true
@@ -59,11 +59,11 @@ local function have(code)
   return false
 end
 
--- Writes are gathered and made at the end: first what keeps a timer, then what lets it go.
+-- Writes are collected and made at the end: first those that keep timers, then those that remove them.
 local states, added, dropped, gone = {}, {}, {}, {}
 local leases, events, unleased = {}, {}, {}
 
-local function into(lists, code, ...)
+local function addTo(lists, code, ...)
   local l = lists[code]
   if not l then
     l = {}
@@ -72,36 +72,36 @@ local function into(lists, code, ...)
   for _, v in ipairs({...}) do l[#l + 1] = v end
 end
 
-local function many(cmd, key, args, step)
+local function callInChunks(cmd, key, args, step)
   for i = 1, #args, step do redis.call(cmd, key, unpack(args, i, math.min(i + step - 1, #args))) end
 end
 
-local function put(id, t)
+local function storeState(id, t)
   states[#states + 1] = id
   states[#states + 1] = encode(t)
 end
 
 local function commit()
-  many('HSET', ev, events, 1000)
-  many('ZADD', inf, leases, 1000)
-  many('HSET', st, states, 1000)
+  callInChunks('HSET', ev, events, 1000)
+  callInChunks('ZADD', inf, leases, 1000)
+  callInChunks('HSET', st, states, 1000)
   for code, list in pairs(added) do
-    many('ZADD', declared[code], list, 1000)
+    callInChunks('ZADD', declared[code], list, 1000)
     if not redis.call('ZSCORE', dir, code) then redis.call('ZADD', dir, begins(code), code) end
   end
   for code, list in pairs(dropped) do
-    many('ZREM', declared[code], list, 1000)
+    callInChunks('ZREM', declared[code], list, 1000)
     if redis.call('EXISTS', declared[code]) == 0 then redis.call('ZREM', dir, code) end
   end
-  many('ZREM', inf, unleased, 1000)
-  many('HDEL', ev, unleased, 1000)
-  many('HDEL', st, gone, 1000)
+  callInChunks('ZREM', inf, unleased, 1000)
+  callInChunks('HDEL', ev, unleased, 1000)
+  callInChunks('HDEL', st, gone, 1000)
 end
 
--- move gives a pending timer its place in the index. was is the slice that it leaves, nil for none.
+-- move moves a pending timer to the slice of t.at. was is its old slice, nil for none.
 local function move(id, t, was)
   local code = slice(t)
-  into(added, code, string.format('%.0f', t.at), id)
-  if was and was ~= code then into(dropped, was, id) end
-  put(id, t)
+  addTo(added, code, string.format('%.0f', t.at), id)
+  if was and was ~= code then addTo(dropped, was, id) end
+  storeState(id, t)
 end

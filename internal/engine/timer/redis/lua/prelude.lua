@@ -1,19 +1,19 @@
--- Stands before every script. Everything a script touches is declared in KEYS, all of one hash tag; no key is made here.
+-- Prefix of every script. A script declares all its keys in KEYS, with one hash tag; it never builds key names.
 --
 -- KEYS[1]  meta of the shard: HASH epoch, run, high, shift
--- ARGV[1]  the epoch that the caller knows; '' = none yet
--- ARGV[2]  the epoch to begin with if the shard has none, or its server is not the one it was
--- ARGV[3]  the caller's reckoning of the shard's clock, in ms, which holds under ARGV[1]; '' = none yet
--- ARGV[4]  the caller's wall clock, in ms
--- ARGV[5]  what to take for TIME, in ms; '' = TIME. Only tests give it
+-- ARGV[1]  epoch known to the caller; '' = none yet
+-- ARGV[2]  new epoch, used if the shard has none or its server was restarted or replaced
+-- ARGV[3]  shard's clock in ms as expected by the caller, valid for the epoch ARGV[1]; '' = none yet
+-- ARGV[4]  caller's wall clock in ms
+-- ARGV[5]  replacement for TIME in ms, in tests; '' = TIME
 --
--- A script returns {epoch, now, by how much the server's clock was found to have jumped, ...}; all times are ms.
+-- A script returns {epoch, now, size of a detected clock step, ...}; all times are in ms.
 local meta, epoch, now, stepped = KEYS[1], nil, nil, 0
 local run, high, shift
-local STEP = 60000 -- ms: a jump of the clock that is not taken for time that passed
+local STEP = 60000 -- ms: a greater difference is a clock step, not elapsed time
 
--- identity names the reign of the server: its run and, since one may be replaced and come back, its replication; '' where the caller
--- may not ask (ACL).
+-- identity returns the run id of the server and, because a replaced server may return, its replication id; '' if an ACL forbids
+-- INFO.
 local function identity()
   local info = redis.pcall('INFO', 'server', 'replication')
   if type(info) ~= 'string' then return '' end
@@ -26,8 +26,7 @@ local function renew(id)
   redis.call('HSET', meta, 'epoch', epoch, 'run', run, 'high', high, 'shift', shift)
 end
 
--- verify begins a new epoch if the server was restarted or replaced since the shard was last verified: the end of its log may
--- be lost, and nobody can tell what was in it.
+-- verify starts a new epoch if the server was restarted or replaced since the last check: the end of its log may be lost.
 local function verify()
   local id = identity()
   if id ~= run then renew(id) end
@@ -41,9 +40,9 @@ local function mark()
   end
 end
 
--- setClock: now = TIME + shift, never below the high-water mark. A jump away from what the caller reckons is taken out of
--- the clock by a new shift. Reckoned under this epoch it is the caller's monotonic clock that vouches for it, in both
--- directions; a wall clock alone can only hold the clock back. A mark that lies beyond the reckoning proves the reckoning stale.
+-- setClock sets now = TIME + shift, at least the high-water mark. If now differs from the caller's expectation by more than
+-- STEP, the shift is corrected. An expectation of the present epoch comes from the caller's monotonic clock and corrects both
+-- ways; a wall clock only corrects a jump ahead. A high-water mark beyond the expectation proves it stale.
 local function setClock(time)
   now = time + shift
   local sure = ARGV[1] == epoch and tonumber(ARGV[3])
@@ -79,6 +78,6 @@ local function enter()
   setClock(time)
 end
 
--- lost: what the caller knew is of another epoch.
+-- lost reports whether the caller knows another epoch.
 local function lost() return ARGV[1] ~= '' and ARGV[1] ~= epoch end
 enter()

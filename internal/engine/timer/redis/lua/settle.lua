@@ -1,21 +1,22 @@
 -- SETTLE: ends leases, each on its own, if the token is that of the present lease (timer.Queue.Settle).
 -- KEYS     as in the index
 -- ARGV[6...]  each id(16) token(8) verdict(1: 1 done, 2 retry, 3 snooze) in(6, ms) attempt(4); no id twice
--- returns  {epoch, now, stepped, when the first that remains comes up or -1, slices to declare, numbers of those to be sent again}
+-- returns  {epoch, now, stepped, earliest index time of the remaining or -1, slices to declare, numbers of the outcomes to send
+-- again}
 local DONE, RETRY = 1, 2
 local first, left = -1, {}
 mark()
 
-local function comes(at) if first < 0 or at < first then first = at end end
+local function noteNext(at) if first < 0 or at < first then first = at end end
 
--- pend makes a leased timer pending again, to come up at at.
-local function pend(i, id, t, at)
+-- makePending makes a leased timer pending with index time at.
+local function makePending(i, id, t, at)
   t.leased, t.touched = false, false
-  if not have(place(t, at)) then
+  if not usable(place(t, at)) then
     left[#left + 1] = i
     return
   end
-  comes(at)
+  noteNext(at)
   unleased[#unleased + 1] = id
   move(id, t)
 end
@@ -23,24 +24,24 @@ end
 local function settle(i, blob, e, v)
   local id, token, verdict, pause, attempt = struct.unpack('>c16c8I1I6I4', blob)
   if not e or not v or string.sub(e, 1, 8) ~= token then
-    -- settled before, perhaps by this very call, whose reply was lost: what became of it may come up
+    -- settled before, possibly by this call, whose reply was lost: report the timer's index time again
     local t = v and decode(v)
-    if t and not t.leased then comes(t.at) end
+    if t and not t.leased then noteNext(t.at) end
     return
   end
   if verdict == RETRY then
-    -- attempt is at bytes 51 to 54 of what was frozen
+    -- attempt is in bytes 51 to 54 of the fired timer
     events[#events + 1] = id
     events[#events + 1] = string.sub(e, 1, 50) .. struct.pack('>I4', attempt) .. string.sub(e, 55)
     leases[#leases + 1] = string.format('%.0f', now + pause)
     leases[#leases + 1] = id
-    return comes(now + pause)
+    return noteNext(now + pause)
   end
-  if verdict ~= DONE then return pend(i, id, decode(v), now + pause) end
+  if verdict ~= DONE then return makePending(i, id, decode(v), now + pause) end
   if bit.band(string.byte(v), TOUCHED) ~= 0 then
     local t = decode(v)
     t.first = t.last
-    return pend(i, id, t, due(t))
+    return makePending(i, id, t, due(t))
   end
   unleased[#unleased + 1] = id
   gone[#gone + 1] = id

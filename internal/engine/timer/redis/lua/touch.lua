@@ -1,7 +1,7 @@
--- TOUCH: what the timers watch is active now (timer.Queue.Touch). The index stays as it is.
+-- TOUCH: records activity now (timer.Queue.Touch). The index does not change.
 -- KEYS     1 meta, 2 st
 -- ARGV[6...]  ids; no id twice
--- returns  {epoch, now, stepped, how many there were}
+-- returns  {epoch, now, stepped, number of existing timers that were updated}
 local LEASED, TOUCHED = 1, 2
 local ids = {unpack(ARGV, 6)}
 local held, out = redis.call('HMGET', KEYS[2], unpack(ids)), {}
