@@ -86,7 +86,8 @@ func collectedIn(file uintptr) *collectedWrites {
 	return logs.open[file]
 }
 
-// collectWrite implements xWrite.
+// collectWrite collects a write to the log (xWrite). If it is not adjacent, or too much is
+// collected, the earlier bytes are written first.
 func collectWrite(_ *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32 {
 	g := collectedIn(file)
 	if off != g.off+int64(len(g.bytes)) || len(g.bytes)+int(n) > maxCollected {
@@ -139,7 +140,7 @@ func writeFirst(file uintptr) int32 {
 	return rc
 }
 
-// syncLog implements xSync.
+// syncLog writes the collected bytes and syncs the log (xSync).
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if rc := collectedIn(file).write(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -147,7 +148,7 @@ func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	return syncData(tls, file, flags)
 }
 
-// readLog implements xRead.
+// readLog writes the collected bytes and reads from the log (xRead).
 func readLog(tls *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int64) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -155,7 +156,7 @@ func readLog(tls *libc.TLS, file, buf uintptr, n int32, off sqlite3.Tsqlite3_int
 	return logs.read(tls, file, buf, n, off)
 }
 
-// truncateLog implements xTruncate.
+// truncateLog writes the collected bytes and truncates the log (xTruncate).
 func truncateLog(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -163,7 +164,7 @@ func truncateLog(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32
 	return logs.truncate(tls, file, size)
 }
 
-// sizeOfLog implements xFileSize.
+// sizeOfLog writes the collected bytes and returns the size of the log (xFileSize).
 func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 	if rc := writeFirst(file); rc != sqlite3.SQLITE_OK {
 		return rc
@@ -171,7 +172,7 @@ func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 	return logs.size(tls, file, size)
 }
 
-// closeLog implements xClose. It drops unsynced bytes: they belong to no commit.
+// closeLog closes the log (xClose). It drops unsynced bytes: they belong to no commit.
 func closeLog(tls *libc.TLS, file uintptr) int32 {
 	logs.mu.Lock()
 	delete(logs.of, logs.open[file].database)

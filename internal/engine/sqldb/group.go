@@ -84,7 +84,8 @@ func (g *group) close() error {
 	return errors.Join(append(errs, g.conn.Close(), g.db.Close())...)
 }
 
-// write implements writer. It returns Stopping after close.
+// write queues fn for the writer goroutine and waits for its result. It returns Stopping after
+// close.
 func (g *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	whole := context.WithoutCancel(ctx) // ctx does not cancel a function that has started
 	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, abandoned: ctx.Err, done: make(chan struct{})}

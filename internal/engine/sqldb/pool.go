@@ -55,7 +55,7 @@ type conflictError struct{ cause error }
 func (a conflictError) Error() string { return fmt.Sprintf("another was first: %v", a.cause) }
 func (a conflictError) Unwrap() error { return a.cause }
 
-// write implements writer. It returns Stopping after close.
+// write runs fn in a transaction and repeats it after conflicts. It returns Stopping after close.
 func (p *pool) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if !p.acquire() {
 		return drive.Fail(drive.Stopping)

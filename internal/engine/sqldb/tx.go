@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Tx is a write transaction. Only the function of its Write may use it, in one goroutine.
+// Tx is a write transaction. Only the function passed to Write may use it, in one goroutine, until
+// the function returns.
 type Tx struct {
 	dialect     Dialect
 	conn        *sql.Conn

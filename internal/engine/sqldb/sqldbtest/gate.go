@@ -38,7 +38,7 @@ func (g *Gate) Open() (arrived int, met bool) {
 	return int(g.arrived.Load()), g.meet.Swap(nil) == nil
 }
 
-// Write implements sqldb.Router.
+// Write runs the competitor, if it is due, and then the transaction (sqldb.Router).
 func (g *Gate) Write(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) error {
 	if g.meet.Load() != nil {
 		if g.arrived.Add(1) > g.skip.Load() {
@@ -50,13 +50,13 @@ func (g *Gate) Write(ctx context.Context, fn func(context.Context, *sqldb.Tx) er
 	return g.db.Write(ctx, fn)
 }
 
-// Primary implements sqldb.Router.
+// Primary returns the database behind the gate (sqldb.Router).
 func (g *Gate) Primary() *sqldb.DB { return g.db }
 
-// Reader implements sqldb.Router.
+// Reader returns the database behind the gate for every read (sqldb.Router).
 func (g *Gate) Reader(context.Context, drive.AccountID) (from, again *sqldb.DB, err error) {
 	return g.db, nil, nil
 }
 
-// Read implements sqldb.Router.
+// Read ignores the notification of a read (sqldb.Router).
 func (g *Gate) Read(context.Context, *sqldb.DB, string, []any, error) {}

@@ -26,7 +26,8 @@ func Open(t testing.TB) *sqldb.DB {
 	return OpenWith(t, sqldb.Options{})
 }
 
-// OpenWith does the same with options; At explains an empty Path.
+// OpenWith opens a database for the test with options; the end of the test closes it. At explains
+// an empty Path.
 func OpenWith(t testing.TB, opt sqldb.Options) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), At(t, opt))
@@ -64,7 +65,8 @@ func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 	return opt
 }
 
-// Borrow does the same as At, but the caller must call giveBack.
+// Borrow returns opt with the location of a database for the test, as At does. The caller must call
+// giveBack when the database is no longer used.
 func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) {
 	t.Helper()
 	if opt.MySQL != "" {

@@ -20,8 +20,8 @@ func Together(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
 	TogetherAt(t, db, n, n, write)
 }
 
-// TogetherAt does the same for calls of which only writes reach a DB.Write before the others
-// finish.
+// TogetherAt runs n calls of write at the same time, as Together does, if only writes of them reach
+// a DB.Write before the others finish.
 func TogetherAt(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
 	t.Helper()
 	var all sync.WaitGroup

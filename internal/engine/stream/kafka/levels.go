@@ -183,7 +183,8 @@ func (r *levelRunner) signal() {
 	}
 }
 
-// assigned implements partitionListener.
+// assigned adds a queue for each partition that the group assigned to this process
+// (partitionListener).
 func (r *levelRunner) assigned(parts map[string][]int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -152,7 +152,7 @@ func (sess *session) signal() {
 	}
 }
 
-// assigned implements partitionListener.
+// assigned starts tracking partitions that the group assigned to this member (partitionListener).
 func (sess *session) assigned(parts map[string][]int32) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -185,7 +185,9 @@ func (sess *session) revoked(parts map[string][]int32) {
 	}
 }
 
-// Poll implements stream.Session.
+// Poll returns up to limit retries, then up to limit records, from the buffers (stream.Session). It
+// returns the error that ended the session, if any. next is now if buffered records remain, else
+// zero.
 func (sess *session) Poll(_ context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -218,10 +220,11 @@ func (sess *session) poll(retry bool, limit int) []stream.Delivery {
 	return batch
 }
 
-// Ready implements stream.Session.
+// Ready receives a value after records were fetched (stream.Session).
 func (sess *session) Ready() <-chan struct{} { return sess.ready }
 
-// Holds implements stream.Sharer.
+// Holds reports whether the partition of the delivery is still assigned to this session, without
+// interruption since the poll (stream.Sharer).
 func (sess *session) Holds(d stream.Delivery) bool {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()

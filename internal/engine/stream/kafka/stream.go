@@ -205,7 +205,8 @@ func (s *Stream) Close() error {
 // Counters returns the live counters.
 func (s *Stream) Counters() *Counters { return &s.counters }
 
-// Send implements stream.Sender.
+// Send publishes records and returns nil when all are durable (stream.Sender). It sets Source, and
+// a zero Time. After an error some records may be durable.
 func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 	messages := make([]*kgo.Record, len(records))
 	for i, r := range records {

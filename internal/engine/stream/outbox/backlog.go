@@ -16,7 +16,7 @@ var (
 	_ stream.Graveyard = (*Outbox)(nil)
 )
 
-// Announced implements stream.Backlog.
+// Announced receives a value after this process published or replayed a record (stream.Backlog).
 func (o *Outbox) Announced() <-chan struct{} { return o.announced }
 
 // Unsent implements stream.Backlog. Retries that wait on a level of the outbox, from before the
@@ -74,7 +74,8 @@ func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 // placeholders returns n placeholders for a statement.
 func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
-// Waiting implements stream.Backlog.
+// Waiting returns the number of unsent records and due retries, and the age of the oldest record
+// (stream.Backlog).
 func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, err error) {
 	var created drive.Time
 	err = o.db.QueryRow(ctx, `SELECT count(*) + (SELECT count(*) FROM deliveries WHERE not_before <= ?), coalesce(min(created_at), 0)

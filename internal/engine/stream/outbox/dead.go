@@ -12,7 +12,7 @@ import (
 // maxPage is the greatest page size of List.
 const maxPage = 1000
 
-// Add implements stream.DeadLetters.
+// Add stores a record that did not pass through a session as a dead letter (stream.DeadLetters).
 func (o *Outbox) Add(ctx context.Context, tx *sqldb.Tx, consumer string, r stream.Record, failures int, cause error) error {
 	event, err := o.encode(r)
 	if err != nil {
@@ -42,7 +42,8 @@ func scanDead(d *stream.DeadLetter, scan func(...any) error) error {
 	return scan(&d.ID, &d.Consumer, &d.Topic, &d.Key, &d.Event, &d.Failures, &d.Failure.Kind, &d.Failure.Text, &d.DiedAt)
 }
 
-// List implements stream.DeadLetters. The limit is clamped to 1..1000.
+// List returns the dead letters with ids greater than after, the oldest first (stream.DeadLetters).
+// The limit is clamped to 1..1000.
 func (o *Outbox) List(ctx context.Context, limit int, after stream.DeadID) ([]stream.DeadLetter, error) {
 	rows, err := o.db.Query(ctx, selectDead+"WHERE id > ? ORDER BY id LIMIT ?", int64(after), min(max(limit, 1), maxPage))
 	letters, err := sqldb.Scan(rows, err, scanDead)
@@ -52,7 +53,7 @@ func (o *Outbox) List(ctx context.Context, limit int, after stream.DeadID) ([]st
 	return letters, nil
 }
 
-// Get implements stream.DeadLetters.
+// Get returns a dead letter, or NotFound (stream.DeadLetters).
 func (o *Outbox) Get(ctx context.Context, id stream.DeadID) (stream.DeadLetter, error) {
 	var d stream.DeadLetter
 	if err := scanDead(&d, o.db.QueryRow(ctx, selectDead+"WHERE id = ?", int64(id)).Scan); err != nil {
@@ -61,7 +62,8 @@ func (o *Outbox) Get(ctx context.Context, id stream.DeadID) (stream.DeadLetter, 
 	return d, nil
 }
 
-// Replay implements stream.DeadLetters.
+// Replay moves a dead letter to the due retries of its consumer, with no failures
+// (stream.DeadLetters). It fails with NotFound if the letter does not exist.
 func (o *Outbox) Replay(ctx context.Context, id stream.DeadID) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var topic stream.Topic
@@ -85,7 +87,7 @@ func (o *Outbox) Replay(ctx context.Context, id stream.DeadID) error {
 	return nil
 }
 
-// Drop implements stream.DeadLetters.
+// Drop deletes a dead letter permanently, or fails with NotFound (stream.DeadLetters).
 func (o *Outbox) Drop(ctx context.Context, id stream.DeadID) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return deleteDead(ctx, tx, id) })
 	if err != nil {

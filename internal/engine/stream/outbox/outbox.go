@@ -92,7 +92,8 @@ func (o *Outbox) Counters() *Counters { return &o.counters }
 // database.
 const appendRows = 100
 
-// Append implements stream.Publisher.
+// Append inserts records in this order; they are published if tx commits (stream.Publisher). A
+// repeated id violates a unique key.
 func (o *Outbox) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error {
 	for page := range slices.Chunk(records, appendRows) {
 		if err := o.appendPage(ctx, tx, page); err != nil {

@@ -10,7 +10,7 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// session implements stream.Session on the tables.
+// session reads the records of one consumer from the tables (stream.Session).
 type session struct {
 	o       *Outbox
 	sub     stream.Subscription
@@ -21,7 +21,7 @@ type session struct {
 	retries map[int64]struct{} // ids of polled and unsettled rows of deliveries
 }
 
-// Open implements stream.Source.
+// Open starts a session at the consumer's cursor and creates a missing cursor (stream.Source).
 func (o *Outbox) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	s := &session{o: o, sub: sub, ready: make(chan struct{}, 1), retries: map[int64]struct{}{}}
 	err := o.findCursor(ctx, sub, &s.settled)
@@ -63,10 +63,11 @@ func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) erro
 	})
 }
 
-// Ready implements stream.Session.
+// Ready receives a value after this process published or replayed a record of the topic
+// (stream.Session).
 func (s *session) Ready() <-chan struct{} { return s.ready }
 
-// Close implements stream.Session.
+// Close ends the session without settling (stream.Session). It always returns nil.
 func (s *session) Close() error {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
@@ -74,7 +75,8 @@ func (s *session) Close() error {
 	return nil
 }
 
-// Poll implements stream.Session.
+// Poll returns up to limit due retries, then up to limit records after the last one returned
+// (stream.Session). next is the time of the next retry or of the next look at a gap; zero: none.
 func (s *session) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	retries, next, err := s.pollRetries(ctx, limit)
 	if err != nil {

@@ -17,7 +17,7 @@ type Faulty struct {
 
 var errFault = errors.New("injected")
 
-// Open implements stream.Source.
+// Open opens a session of the wrapped source that injects the faults.
 func (f *Faulty) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	s, err := f.Source.Open(ctx, sub)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Show implements timer.Inspector.
+// Show returns the state of a timer, or NotFound (timer.Inspector).
 func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	q.clock.sync()
 	s, h := q.shard(key)

@@ -73,7 +73,8 @@ func (q *Queue) token() uint64 {
 	}
 }
 
-// Arm implements timer.Queue.
+// Arm adds or updates timers (timer.Queue). Invalid entries fail with BadRequest, and then no timer
+// is armed.
 func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
 	for i := range entries {
 		if err := entries[i].Check(); err != nil {
@@ -93,7 +94,7 @@ func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
 	return nil
 }
 
-// Touch implements timer.Queue.
+// Touch records activity of the watched object now (timer.Queue). A key without a timer is ignored.
 func (q *Queue) Touch(key timer.Key) {
 	now := q.clock.tick()
 	s, h := q.shard(key)
@@ -115,7 +116,8 @@ func (q *Queue) Touch(key timer.Key) {
 	}
 }
 
-// Cancel implements timer.Queue.
+// Cancel removes a timer and voids its lease if its gen is at most gen (timer.Queue). It always
+// returns nil.
 func (q *Queue) Cancel(_ context.Context, key timer.Key, gen int64) error {
 	s, h := q.shard(key)
 	s.mu.Lock()
@@ -151,7 +153,8 @@ func (q *Queue) Lease(_ context.Context, kind timer.Kind, limit int, hold time.D
 	return b, nil
 }
 
-// Settle implements timer.Queue.
+// Settle ends leases (timer.Queue); outcomes with a stale token are ignored. It returns the time
+// until the first of the remaining timers may be due, or timer.Never.
 func (q *Queue) Settle(_ context.Context, outcomes []timer.Outcome) (time.Duration, error) {
 	now, next := q.clock.tick(), int64(never)
 	for i := range outcomes {

@@ -9,7 +9,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Show implements timer.Inspector.
+// Show returns the state of a timer, or NotFound (timer.Inspector).
 func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	if !key.Kind.Known() {
 		return timer.State{}, drive.Fail(drive.NotFound)

@@ -165,8 +165,8 @@ func (l *leaseRun) round(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// due returns the requests of the next round and divides room among them. Shards polled without a
-// known due timer come last and may get no room.
+// due returns the lease requests of the next round, one per shard, and divides room timers among
+// them. Shards that are only polled, without a known due timer, come last and may get no room.
 func (l *leaseRun) due(room int) []request {
 	now := l.q.opt.Now()
 	var known, failed, unknown []request
@@ -223,7 +223,7 @@ type outlook struct {
 	check    bool      // the identity of the server must be verified
 }
 
-// outlook returns the expectation for kind k at time now.
+// outlook returns what is expected of kind k in this shard at time now.
 func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

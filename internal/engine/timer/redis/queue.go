@@ -193,7 +193,8 @@ func (b *batch) keepUnfinished(r *reply) bool {
 	return len(left) > 0
 }
 
-// Arm implements timer.Queue.
+// Arm adds or updates timers, each on its own (timer.Queue). Invalid entries fail with BadRequest
+// before any is armed; later errors may leave some armed.
 func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
 	for i := range entries {
 		if err := entries[i].Check(); err != nil {
@@ -256,7 +257,8 @@ func (q *Queue) clockOf(sh *shard, now time.Time) int64 {
 	return now.UnixMilli()
 }
 
-// Cancel implements timer.Queue.
+// Cancel removes a timer and voids its lease if its gen is at most gen (timer.Queue). A missing
+// timer is not an error.
 func (q *Queue) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 	if !key.Kind.Known() {
 		return nil
@@ -275,7 +277,8 @@ func (q *Queue) Cancel(ctx context.Context, key timer.Key, gen int64) error {
 	return drive.Fail(drive.Unavailable)
 }
 
-// Settle implements timer.Queue.
+// Settle ends leases (timer.Queue); outcomes with a stale token are ignored. It returns the time
+// until the first of the remaining timers may be due, or timer.Never.
 func (q *Queue) Settle(ctx context.Context, outcomes []timer.Outcome) (time.Duration, error) {
 	now, b, wait := q.opt.Now(), q.newBatcher(), timer.Never
 	flush := func() error {

@@ -34,7 +34,8 @@ type touches struct {
 	sending sync.Mutex    // allows one flush at a time; later touches form the next one
 }
 
-// Touch implements timer.Queue. It stores the key; Run sends it at the end of the window.
+// Touch records activity of the watched object (timer.Queue). It stores the key; Run sends it at
+// the end of the window. It never blocks on the network and reports no error.
 func (q *Queue) Touch(key timer.Key) {
 	if !key.Kind.Known() {
 		return
