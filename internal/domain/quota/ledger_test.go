@@ -78,7 +78,7 @@ func TestParallelGrowth(t *testing.T) {
 	}
 }
 
-func TestRefusalSaysWhatIsNeeded(t *testing.T) {
+func TestQuotaErrorHasNeededAndAvailable(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	id := account(t, db, 100)
@@ -97,7 +97,7 @@ func TestRefusalSaysWhatIsNeeded(t *testing.T) {
 
 // A total below what is there holds back growth alone. Q6: what would fit, but for what was deleted
 // and is still on the disk, is refused with that number, and with it only then.
-func TestRefusalSaysWhatIsOwed(t *testing.T) {
+func TestQuotaErrorHasOwedBytes(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	id := account(t, db, 100)
@@ -127,7 +127,7 @@ func TestRefusalSaysWhatIsOwed(t *testing.T) {
 	}
 }
 
-func TestTotalBelowWhatIsThere(t *testing.T) {
+func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	id := account(t, db, 100)
@@ -149,7 +149,7 @@ func TestTotalBelowWhatIsThere(t *testing.T) {
 }
 
 // A refund of what was never charged is a broken invariant: it fails and changes nothing.
-func TestNoColumnBecomesNegative(t *testing.T) {
+func TestNegativeSumIsRefused(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	id := account(t, db, -1)
@@ -163,7 +163,7 @@ func TestNoColumnBecomesNegative(t *testing.T) {
 	}
 }
 
-func TestCreateMayRunAgain(t *testing.T) {
+func TestCreateIsIdempotent(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	id := account(t, db, 100)
@@ -257,7 +257,7 @@ func step(db *sqldb.DB, id drive.AccountID, op byte, n drive.ByteSize) error {
 }
 
 // Many balances are those that Get reads, and an account without a ledger has none.
-func TestManyBalances(t *testing.T) {
+func TestGetManyMatchesGet(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	ids := []drive.AccountID{account(t, db, 100), account(t, db, -1), drive.NewID[drive.AccountID]()}

@@ -432,7 +432,7 @@ var noUseCases = map[string]string{
 	"POST /exports/{id}/links":                      "a link is signed, not stored",
 	"POST /public/collects/{token}/open":            "what a sender gets is signed, not stored",
 	"POST /exports/{id}/files":                      "the stack has no drive that zips are written to",
-	"POST /batch":                                   "TestBatchesAgainstTheModel of package batch fails its commits",
+	"POST /batch":                                   "TestBatchesMatchModelUnderFaults of package batch fails its commits",
 	"POST /batch/contents":                          "it reads",
 	"POST /bundles/{id}/retry":                      "it is work for the intake, which tells nobody anything",
 	"POST /admin/migration":                         "the stack has no migration; these rows are in both databases",

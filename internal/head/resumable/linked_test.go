@@ -18,7 +18,7 @@ import (
 )
 
 // A creation whose digest names content that is there already makes the file, and says so.
-func TestACreationOfWhatIsThereMakesTheFile(t *testing.T) {
+func TestCreationLinksOwnedContent(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 0), bytes.Repeat([]byte("some content "), 200_000)

@@ -16,7 +16,7 @@ import (
 
 // A client that says the version hears how far its body has come, not more than once a second and
 // ever more seldom, and reads the final answer after that.
-func TestProgress(t *testing.T) {
+func TestProgressResponsesGetRarer(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string][]string{
 		"8": {"2", "4", "5"}, // a sixth would come when a 32nd of the hour has passed

@@ -33,7 +33,7 @@ func (s slowSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 // HEAD of a final upload right after it was made finds it being sealed. It waits
 // for the file, as that of any upload that has all its bytes: a client that finds no offset takes
 // it for unfinished.
-func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
+func TestHeadOfFinalUploadWaitsForFile(t *testing.T) {
 	t.Parallel()
 	slow := slowSeal{gate: make(chan struct{})}
 	var asked atomic.Bool // HEAD is on its way: the seal goes on once it has read that the upload is being sealed

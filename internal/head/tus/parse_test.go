@@ -44,7 +44,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-func TestWhereAFileGoes(t *testing.T) {
+func TestMetadataTarget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		in   metadata
@@ -77,7 +77,7 @@ func TestWhereAFileGoes(t *testing.T) {
 	}
 }
 
-func TestFilesWithoutANameHaveNamesOfTheirOwn(t *testing.T) {
+func TestNamelessFilesGetUniqueNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, m := range []metadata{{}, {}, {"path": "/"}, {"filename": "null"}} {
@@ -90,7 +90,7 @@ func TestFilesWithoutANameHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestWhatElseMetadataSays(t *testing.T) {
+func TestMetadataOptions(t *testing.T) {
 	t.Parallel()
 	sum := strings.Repeat("ab", 32)
 	b, err := metadata{"filename": "a", "filetype": "text/plain; charset=utf-8", "conflict": "fail", "sha256": sum, "md5": sum[:32]}.readBegin()
@@ -181,7 +181,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestEveryKindHasAStatus(t *testing.T) {
+func TestEveryErrorKindHasStatus(t *testing.T) {
 	t.Parallel()
 	want := map[drive.Kind]int{drive.DigestMismatch: 460, drive.InProgress: 423, drive.PartsMissing: 400}
 	for _, kind := range drive.Kinds() {

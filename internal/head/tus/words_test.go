@@ -10,7 +10,7 @@ import (
 )
 
 // A refusal says what is wrong with what was sent, in words that fit it.
-func TestRefusalsSayWhatWouldBeRight(t *testing.T) {
+func TestRefusalsNameExpectedValue(t *testing.T) {
 	t.Parallel()
 	said := func(err error) string {
 		w := httptest.NewRecorder()

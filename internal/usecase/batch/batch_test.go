@@ -302,7 +302,7 @@ func randomWish(r *rand.Rand, n int) wish {
 // Batches of random items, and single files beside them, against a reference, while calls fail,
 // replies are lost and processes die at random: whatever ends a batch, its repeat goes on, and
 // everything happens once, in order.
-func TestBatchesAgainstTheModel(t *testing.T) {
+func TestBatchesMatchModelUnderFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range depth.Pick(4, 12, 400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -409,7 +409,7 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 
 // Batches and single files at once on one account: there is an order in which one ledger would have
 // given the same answers.
-func TestTheQuotaIsLinearizable(t *testing.T) {
+func TestQuotaOfBatchesIsLinearizable(t *testing.T) {
 	t.Parallel()
 	const total = 60_000
 	f := newFixture(t, total, uploadtest.Options{})
@@ -486,7 +486,7 @@ func TestTheQuotaIsLinearizable(t *testing.T) {
 }
 
 // A store that is far is sent several files at a time, and answers come in order all the same.
-func TestFilesForAStoreThatIsFarGoSideBySide(t *testing.T) {
+func TestFarStoreGetsFilesConcurrently(t *testing.T) {
 	t.Parallel()
 	gate := &together{need: 8, open: make(chan struct{})}
 	f := newFixture(t, drive.GiB, uploadtest.Options{Store: func(s blob.Store) blob.Store { gate.Store = s; return gate }})
@@ -538,7 +538,7 @@ func (s *together) Lay(ctx context.Context, name string, body blob.Body, many bo
 var errTold = errors.New("enough")
 
 // An attempt whose answers cannot be told ends, and its repeat does nothing twice.
-func TestAnswersThatCannotBeTold(t *testing.T) {
+func TestFailedAnswerEndsBatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.GiB, uploadtest.Options{})
 	key := f.key(t, "k")

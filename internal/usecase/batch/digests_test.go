@@ -13,7 +13,7 @@ import (
 )
 
 // A content that comes twice in a batch is shown with the digests that either brought.
-func TestDigestsOfAContentThatComesTwice(t *testing.T) {
+func TestDigestsOfDuplicateContent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, drive.MiB, uploadtest.Options{})
 	one := wish{op: batch.Put, path: "/one", content: "same"}.item(t, 0)

@@ -16,7 +16,7 @@ import (
 
 // What was laid ahead when a batch ends is removed together: in a bucket it may lie together, and
 // each removal writes what is left of it.
-func TestWhatABatchLeavesIsRemovedTogether(t *testing.T) {
+func TestEndedBatchRemovesContentsTogether(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	store := &counting{all: make(chan struct{}), laid: many}

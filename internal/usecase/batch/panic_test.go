@@ -53,7 +53,7 @@ func (s breakingStore) Settle(ctx context.Context, names []string) error {
 
 // A panic anywhere in a batch ends that batch with an error. The process, and other batches, go on;
 // so does a repeat, which does nothing twice.
-func TestAPanicEndsItsBatchAlone(t *testing.T) {
+func TestPanicEndsOnlyItsBatch(t *testing.T) {
 	t.Parallel()
 	for _, far := range []bool{false, true} {
 		for _, where := range []string{"next", "lay", "settle", "tell", "committed"} {
@@ -118,7 +118,7 @@ func TestAPanicEndsItsBatchAlone(t *testing.T) {
 }
 
 // A panic after COMMIT of files that came together takes nothing away from what is committed.
-func TestAPanicAfterCommit(t *testing.T) {
+func TestPanicAfterCommitKeepsFiles(t *testing.T) {
 	t.Parallel()
 	var after breaks
 	f := newFixture(t, drive.GiB, uploadtest.Options{Upload: upload.Options{Hold: func(_ context.Context, tx *sqldb.Tx) error {

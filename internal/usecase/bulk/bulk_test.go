@@ -24,7 +24,7 @@ func same(t *testing.T, want, got []string) {
 	}
 }
 
-func TestAFewItemsAreDoneAtOnce(t *testing.T) {
+func TestSmallOperationEndsInCreate(t *testing.T) {
 	t.Parallel()
 	d := sit(t, bulk.Options{})
 	_, all := d.plant(t, "/a", 3)
@@ -38,7 +38,7 @@ func TestAFewItemsAreDoneAtOnce(t *testing.T) {
 }
 
 // What each kind does, and what its undo leaves: all as it was before.
-func TestEachKindAndItsUndo(t *testing.T) {
+func TestUndoRestoresEachKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Trash, bulk.Move, bulk.Copy, bulk.Restore} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDeleteForGood(t *testing.T) {
 
 // An item that was in the trash when its deletion was requested, and that another request restores
 // before its turn, stays, also when it was put into the trash again. A live item has no such limit.
-func TestDeleteKeepsWhatIsRestoredMeanwhile(t *testing.T) {
+func TestDeleteKeepsItemsRestoredConcurrently(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 5)
@@ -153,7 +153,7 @@ func TestSharesAreEnded(t *testing.T) {
 	}
 }
 
-func TestAllThatIsInAFolder(t *testing.T) {
+func TestAllSelectsChildrenOfFolder(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	folder, all := d.plant(t, "/a", 8)
@@ -171,7 +171,7 @@ func TestAllThatIsInAFolder(t *testing.T) {
 }
 
 // What is refused is a failure of its own, is listed, and is tried again once it can be done.
-func TestFailuresAreListedAndTriedAgain(t *testing.T) {
+func TestFailuresAreListedAndRetried(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Move, bulk.Copy} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -208,7 +208,7 @@ func trimRoot(codes []string) []string {
 	return codes
 }
 
-func TestUndoLeavesWhatSomebodyHasChangedSince(t *testing.T) {
+func TestUndoKeepsLaterChanges(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 6)
@@ -238,7 +238,7 @@ func TestUndoLeavesWhatSomebodyHasChangedSince(t *testing.T) {
 }
 
 // What a move has replaced comes back with its undo.
-func TestUndoBringsBackWhatWasReplaced(t *testing.T) {
+func TestUndoRestoresReplacedNode(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 5)
@@ -258,7 +258,7 @@ func TestUndoBringsBackWhatWasReplaced(t *testing.T) {
 }
 
 // Items of one name that make room for each other go back one after the other, each to its place.
-func TestUndoOfItemsThatHaveReplacedEachOther(t *testing.T) {
+func TestUndoOfItemsThatReplacedEachOther(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	var items []drive.NodeID
@@ -280,7 +280,7 @@ func TestUndoOfItemsThatHaveReplacedEachOther(t *testing.T) {
 }
 
 // A folder and what is in it, chosen together from what a search found, come back as they were.
-func TestUndoRestoresFoldersBeforeWhatIsInThem(t *testing.T) {
+func TestUndoRestoresFoldersBeforeContents(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a/b", 4)
@@ -293,7 +293,7 @@ func TestUndoRestoresFoldersBeforeWhatIsInThem(t *testing.T) {
 	same(t, before, d.ls(t))
 }
 
-func TestCancelAndGoOn(t *testing.T) {
+func TestRetryContinuesCancelledOperation(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 9)
@@ -334,7 +334,7 @@ func TestCancelAndGoOn(t *testing.T) {
 	}
 }
 
-func TestUndoOfWhatRunsStopsItFirst(t *testing.T) {
+func TestUndoStopsRunningOperation(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 20)
@@ -357,7 +357,7 @@ func TestUndoOfWhatRunsStopsItFirst(t *testing.T) {
 }
 
 // Two operations of one account go one after the other; those of another account do not wait.
-func TestOneAfterTheOther(t *testing.T) {
+func TestOperationsOfAccountRunInOrder(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	other := sitAt(t, d.db, d.store, small)
@@ -384,7 +384,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestRunByManyAtOnce(t *testing.T) {
+func TestConcurrentRunsDoEachItemOnce(t *testing.T) {
 	t.Parallel()
 	d := sit(t, bulk.Options{Piece: 3, Slice: 100, Direct: -1})
 	_, all := d.plant(t, "/a", 30)
@@ -406,7 +406,7 @@ func TestRunByManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	folder, all := d.plant(t, "/a", 3)
@@ -459,7 +459,7 @@ func second[T any](_ T, err error) error { return err }
 
 // An account has so many that run, and so many items; the oldest make room, but for what an undo
 // reads.
-func TestRoomForOperations(t *testing.T) {
+func TestOldOperationsAreEvicted(t *testing.T) {
 	t.Parallel()
 	d := sit(t, bulk.Options{Piece: 3, Slice: 2, Direct: -1, MaxRunning: 2, MaxKept: 20})
 	_, all := d.plant(t, "/a", 8)
@@ -499,7 +499,7 @@ func TestRoomForOperations(t *testing.T) {
 	d.balance(t)
 }
 
-func TestForgetLeavesNothing(t *testing.T) {
+func TestForgetDeletesAllRows(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 8)
@@ -516,7 +516,7 @@ func TestForgetLeavesNothing(t *testing.T) {
 }
 
 // Who looks at an operation that has said nothing for a while begins it again.
-func TestSilentOperationsAreBegunAgain(t *testing.T) {
+func TestGetRestartsSilentOperation(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 8)
@@ -534,7 +534,7 @@ func TestSilentOperationsAreBegunAgain(t *testing.T) {
 }
 
 // What package files works on by itself is shown as an operation, too.
-func TestWorkOnOneFolderIsShown(t *testing.T) {
+func TestSubtreeOperationIsShown(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	folder, _ := d.plant(t, "/a", 30)
@@ -549,7 +549,7 @@ func TestWorkOnOneFolderIsShown(t *testing.T) {
 }
 
 // Quota is looked at item by item: what fits is copied.
-func TestCopiesThatDoNotFitFailAlone(t *testing.T) {
+func TestCopiesBeyondQuotaFailAlone(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 6) // 36 bytes
@@ -565,7 +565,7 @@ func TestCopiesThatDoNotFitFailAlone(t *testing.T) {
 }
 
 // An item that breaks the program is a failure and does not keep the others from their turn.
-func TestAnItemThatBreaksTheProgram(t *testing.T) {
+func TestUnexpectedItemErrorIsFailure(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 8)
@@ -590,7 +590,7 @@ func TestAnItemThatBreaksTheProgram(t *testing.T) {
 	condition(t, d.finish(t, o.ID), bulk.Done, 8, 0, 8)
 }
 
-func TestAHookThatFailsMakesNothing(t *testing.T) {
+func TestFailingHookRollsBackCreate(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 4)

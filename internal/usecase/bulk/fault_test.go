@@ -16,7 +16,7 @@ import (
 // Each call to the database fails once, or succeeds and loses its reply, in the middle of work of
 // every kind. When the fault is gone the work comes to the same end as without it, and so does its
 // undo: no item is left out, and none is done twice.
-func TestAFaultAtEveryCall(t *testing.T) {
+func TestFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []bulk.Kind{bulk.Trash, bulk.Move, bulk.Copy, bulk.Delete} {
 		t.Run(string(kind), func(t *testing.T) {

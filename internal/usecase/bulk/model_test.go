@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // Anything at all is asked for, in any order, while operations run a slice at a time and stop
 // anywhere. After each step the sums are right. An operation whose undo follows at once leaves the
 // drive as it was.
-func TestAnyOrderOfOperations(t *testing.T) {
+func TestRandomOperationsKeepInvariants(t *testing.T) {
 	t.Parallel()
 	dbs, store := t.TempDir(), treetest.Store(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -10,7 +10,7 @@ import (
 
 // A sender goes on with a file that takes up more than half of what the link has left: it counts
 // once.
-func TestASenderGoesOnNearTheLimit(t *testing.T) {
+func TestSenderContinuesNearLimit(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l := d.link(t, 1000)

@@ -118,9 +118,9 @@ func (d *desk) held(t testing.TB) (sum drive.ByteSize, open, without int) {
 	return sum, open, without
 }
 
-// TestBudgetUnderFire begins, cancels and completes on two instances at a time, while somebody
-// looks whether the limit holds (C1).
-func TestBudgetUnderFire(t *testing.T) {
+// TestBudgetHoldsUnderConcurrency begins, cancels and completes on two instances at a time, while
+// somebody looks whether the limit holds (C1).
+func TestBudgetHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const limit, size = 1000, 100
 	d := sit(t, uploadtest.Options{})
@@ -199,9 +199,9 @@ func TestBudgetUnderFire(t *testing.T) {
 	d.CheckLedger(t, d.who)
 }
 
-// TestABeginThatDiesChargesWhatIsThere kills the process at each call of a begin: what the link
+// TestCrashedBeginChargesExistingUploads kills the process at each call of a begin: what the link
 // counts is what there is.
-func TestABeginThatDiesChargesWhatIsThere(t *testing.T) {
+func TestCrashedBeginChargesExistingUploads(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
 		begun := 0
@@ -236,7 +236,7 @@ func TestABeginThatDiesChargesWhatIsThere(t *testing.T) {
 }
 
 // What nobody goes on with stops counting when it is reclaimed; what has come counts for ever.
-func TestWhatIsReclaimedStopsCounting(t *testing.T) {
+func TestReclaimedUploadStopsCounting(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l := d.link(t, 1000)
@@ -280,7 +280,7 @@ func TestWhatIsReclaimedStopsCounting(t *testing.T) {
 	}
 }
 
-func TestALinkLetsInSoManyAtOnce(t *testing.T) {
+func TestLinkLimitsOpenUploads(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l := d.link(t, 1<<40)
@@ -298,7 +298,7 @@ func TestALinkLetsInSoManyAtOnce(t *testing.T) {
 }
 
 // A link takes so many files, or whoever has it fills up what its owner may have.
-func TestALinkLetsInSoManyFiles(t *testing.T) {
+func TestLinkLimitsFiles(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l := d.link(t, 1<<40)
@@ -320,7 +320,7 @@ func TestALinkLetsInSoManyFiles(t *testing.T) {
 	}
 }
 
-func TestPurgeDropsWhatMeansNothing(t *testing.T) {
+func TestPurgeDeletesOrphans(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l, other := d.link(t, 1000), d.link(t, 1000)

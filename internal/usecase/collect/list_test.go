@@ -17,7 +17,7 @@ import (
 
 // A page of collect links costs the same number of statements, however many are on it, and says of
 // each what has come by it and what comes.
-func TestStatementsOfAList(t *testing.T) {
+func TestListTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
 	d := sit(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
@@ -67,7 +67,7 @@ func (d *desk) folderAt(t testing.TB, path string) (id drive.NodeID) {
 }
 
 // In a list each link stands as it does by itself.
-func TestAListSaysHowEachLinkStands(t *testing.T) {
+func TestListShowsStateOfEachLink(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	want := map[drive.CollectID]collect.State{}

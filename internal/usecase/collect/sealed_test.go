@@ -32,7 +32,7 @@ func (d *desk) seen(t testing.TB, l collect.View, inDump bool) {
 
 // A link of a version before opens at once, is sealed while it is in use, and a rotation leaves it
 // as it is.
-func TestACopyOfTheDatabaseOpensNoCollectLink(t *testing.T) {
+func TestDatabaseCopyOpensNoCollectLink(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	l := d.link(t, 100)

@@ -21,7 +21,7 @@ func (d *desk) unlimited(t testing.TB) collect.Sender {
 
 // Senders by links without a limit declare no more than half of what the owner has left, by however
 // many links and pauses.
-func TestSendersLeaveTheOwnerHalf(t *testing.T) {
+func TestSendersLeaveOwnerHalfTheQuota(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})
 	d.SetTotal(t, d.who, 1000)

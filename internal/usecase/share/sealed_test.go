@@ -52,7 +52,7 @@ func (d *desk) rotate(t testing.TB) {
 	}
 }
 
-func TestACopyOfTheDatabaseOpensNoShare(t *testing.T) {
+func TestDatabaseCopyOpensNoShare(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "Kq7Zw9xT"})
@@ -81,7 +81,7 @@ func TestACopyOfTheDatabaseOpensNoShare(t *testing.T) {
 
 // An installation of a version before: its links open at once, and are sealed while they are in
 // use, by several instances at a time.
-func TestSharesOfAnOlderVersionAreSealed(t *testing.T) {
+func TestOldVersionSharesAreSealed(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	node := d.folder(t, "a")
@@ -129,7 +129,7 @@ func (d *desk) texts(t testing.TB) (all []string) {
 	return all
 }
 
-func TestARotationKeepsShares(t *testing.T) {
+func TestKeyRotationKeepsShares(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "Kq7Zw9xT"})
@@ -154,7 +154,7 @@ func TestARotationKeepsShares(t *testing.T) {
 const vaultTrust = 5e9 // ns, as long as the vault believes what it has read
 
 // A database that was put back without its key: links go on, their owners give codes again.
-func TestALostKey(t *testing.T) {
+func TestSharesSurviveLostKey(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	open, coded := d.share(t, share.Request{Node: d.folder(t, "a")}), d.share(t, share.Request{Node: d.folder(t, "b"), Code: "Kq7Zw9xT"})

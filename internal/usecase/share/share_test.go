@@ -121,7 +121,7 @@ var home = netip.MustParseAddr("192.0.2.1")
 const callers = 16
 
 // Two instances count attempts together, made at the same time or one after the other.
-func TestAttemptsCountForAllInstancesTogether(t *testing.T) {
+func TestAttemptsCountAcrossInstances(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: share.AutoCode})
@@ -176,7 +176,7 @@ func TestAttemptsCountForAllInstancesTogether(t *testing.T) {
 
 // Programs that try codes from many addresses keep nobody out who has the right one, and gain
 // little: an address waits longer and longer then, and a network has an end.
-func TestManyAddressesGainLittleAndLockNobodyOut(t *testing.T) {
+func TestManyAddressesCannotLockOutOthers(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
@@ -228,7 +228,7 @@ func TestManyAddressesGainLittleAndLockNobodyOut(t *testing.T) {
 }
 
 // The limit of downloads holds when two instances race, and each visit's later ranges are free.
-func TestDownloadsRace(t *testing.T) {
+func TestDownloadLimitHoldsInRace(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	limit := int64(7)
@@ -268,7 +268,7 @@ func TestDownloadsRace(t *testing.T) {
 
 // Pieces of one download may come in any order, from two instances: it is one, whose first byte is
 // free once. A second time it is another one.
-func TestPiecesThatComeBeforeTheFirst(t *testing.T) {
+func TestRangesBeforeFirstByteCountOnce(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	limit := int64(2)
@@ -310,7 +310,7 @@ func TestPiecesThatComeBeforeTheFirst(t *testing.T) {
 }
 
 // A count whose outcome is not known has given nothing: a limit is not passed, whatever breaks off.
-func TestACountThatBreaksOffGivesNothing(t *testing.T) {
+func TestCountOfUnknownOutcomeSendsNothing(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "it counts the calls of one transaction")
 	for _, lost := range []bool{false, true} {
@@ -343,7 +343,7 @@ func TestACountThatBreaksOffGivesNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatLiesBelowIsReached(t *testing.T) {
+func TestReachOnlyWithinSubtree(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	top, below, beside := d.folder(t, "a", "b"), d.folder(t, "a", "b", "c"), d.folder(t, "a", "d")
@@ -361,7 +361,7 @@ func TestOnlyWhatLiesBelowIsReached(t *testing.T) {
 	wantKind(t, err, drive.NotFound)
 }
 
-func TestPurgeDropsWhatMeansNothing(t *testing.T) {
+func TestPurgeDeletesOrphans(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})
 	limit := int64(2)
@@ -410,7 +410,7 @@ func TestPurgeDropsWhatMeansNothing(t *testing.T) {
 }
 
 // A page of shares costs the same number of statements, however many are on it.
-func TestStatementsOfAList(t *testing.T) {
+func TestListTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
 	d := sit(t, sqldb.Options{Connector: count.Connector})
@@ -450,7 +450,7 @@ func TestStatementsOfAList(t *testing.T) {
 
 // A clock that was a year ahead is set right: attempts that were counted meanwhile keep nobody out
 // until that year has passed.
-func TestAttemptsOfAClockThatWasAheadEndWithIt(t *testing.T) {
+func TestAttemptsOfFastClockExpire(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	d := sit(t, sqldb.Options{})

@@ -88,7 +88,7 @@ func TestAppendOfAnySize(t *testing.T) {
 }
 
 // A body that breaks off is kept as far as it came, also across parts and after kill -9.
-func TestCutAppendKeepsWhatCame(t *testing.T) {
+func TestCutAppendKeepsReceivedBytes(t *testing.T) {
 	t.Parallel()
 	for _, came := range []int{0, 1, 4096, 2 * mib, 2*mib + 1, 5 * mib} {
 		t.Run(fmt.Sprint(came), func(t *testing.T) {
@@ -133,7 +133,7 @@ func wantAny(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) upl
 }
 
 // An upload that has parts behind a gap is filled up to them; the client goes on behind them.
-func TestAnAppendStopsAtAPartThatIsThere(t *testing.T) {
+func TestAppendStopsAtReceivedPart(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 0), random(5*mib)
@@ -153,7 +153,7 @@ func TestAnAppendStopsAtAPartThatIsThere(t *testing.T) {
 	clean(t, s, who)
 }
 
-func TestAppendThatIsRefusedChangesNothing(t *testing.T) {
+func TestRefusedAppendChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 0), random(3*mib)
@@ -241,7 +241,7 @@ func TestVerifiedAppendOfAnyLength(t *testing.T) {
 
 // The process dies at each call of a verified append of several parts: it has come as a whole, or
 // as far as what was entered, which was verified with the rest.
-func TestVerifiedAppendDiesAtEveryCall(t *testing.T) {
+func TestVerifiedAppendCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
 		for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter, uploadtest.Lose, uploadtest.Fail} {
@@ -384,7 +384,7 @@ func (h *hanging) Close() error {
 
 // A request whose client is gone without a word is ended by the next one at once, and what it
 // brought is kept.
-func TestNextRequestTakesOver(t *testing.T) {
+func TestNextRequestInterruptsAppend(t *testing.T) {
 	t.Parallel()
 	data := random(3 * mib)
 	for name, next := range map[string]func(*testing.T, *uploadtest.Site, drive.Who, upload.View){

@@ -12,7 +12,7 @@ import (
 
 // A client that goes away between the commit and the timer leaves an upload that is parked like any
 // other.
-func TestAClientThatGoesAwayLeavesATimer(t *testing.T) {
+func TestDisconnectedClientLeavesTimer(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	who := s.Account(t, 0)

@@ -25,7 +25,7 @@ func onceCommitted(then func()) upload.Once[upload.View] {
 
 // From its commit on an upload is found by others. Whatever one of them does with it before Begin
 // goes on is not undone by that.
-func TestABeginThatStandsStillForgetsNothing(t *testing.T) {
+func TestStalledBeginKeepsReceivedParts(t *testing.T) {
 	t.Parallel()
 	data := random(2*mib + 1000)
 	for name, twin := range map[string]func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View){
@@ -90,7 +90,7 @@ func TestABeginThatStandsStillForgetsNothing(t *testing.T) {
 }
 
 // What a twin has ended stays ended.
-func TestABeginThatStandsStillRevivesNothing(t *testing.T) {
+func TestStalledBeginRevivesNoEndedUpload(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, 0)
@@ -116,7 +116,7 @@ func TestABeginThatStandsStillRevivesNothing(t *testing.T) {
 }
 
 // A file of partial uploads that was found and sealed before Concat goes on is sealed once.
-func TestAConcatThatStandsStillSealsNothingAgain(t *testing.T) {
+func TestStalledConcatSealsOnlyOnce(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 0), random(3*mib)
@@ -166,7 +166,7 @@ func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
 
 // Whoever hangs up before the transaction of a begin has begun leaves nothing: nobody is charged
 // for it.
-func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
+func TestDisconnectedBeginLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := &leaving{}
 	s := uploadtest.New(t, uploadtest.Options{Staging: func(in blob.Staging) blob.Staging { h.Staging = in; return h }})

@@ -42,7 +42,7 @@ func TestCancelEndsAStalledPart(t *testing.T) {
 
 // Parts beside the one that wakes a parked upload see what is there already: other bytes are
 // refused, never written over it.
-func TestPartsBesideAResume(t *testing.T) {
+func TestPartsDuringResume(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
 	who, data := s.Account(t, 0), random(5*mib)
@@ -71,7 +71,7 @@ func TestPartsBesideAResume(t *testing.T) {
 }
 
 // A part that arrives between the look at the journal and its adoption is not taken for missing.
-func TestPartAcceptedWhileTheRowIsReadAgain(t *testing.T) {
+func TestPartAcceptedDuringReload(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	who, data := s.Account(t, 0), random(5*mib)
@@ -172,7 +172,7 @@ func TestParentGoneAtTheEnd(t *testing.T) {
 }
 
 // Uploads of others do not exist.
-func TestUploadsOfOthers(t *testing.T) {
+func TestUploadsOfOthersAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	ann, eve, data := s.Account(t, 0), s.Account(t, 0), random(3*mib)
@@ -198,7 +198,7 @@ func TestUploadsOfOthers(t *testing.T) {
 
 // A change is committed while a part beside it finds that nothing in memory can be relied on:
 // afterwards the parts are read again.
-func TestChangeBesideAForgottenRow(t *testing.T) {
+func TestStateChangeAfterInvalidation(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	who, data := s.Account(t, 0), random(5*mib)
@@ -230,7 +230,7 @@ func TestChangeBesideAForgottenRow(t *testing.T) {
 
 // The maintenance reset takes what is open, of one account or of all, and says how many there were;
 // what is sealing or done stays.
-func TestReset(t *testing.T) {
+func TestResetReclaimsOpenUploads(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	ann, bob, data := s.Account(t, 0), s.Account(t, 0), random(3*mib)

@@ -83,7 +83,7 @@ func aPut(rt *rapid.T, contents [][]byte) put {
 }
 
 // Of files of several users that are published together, each makes its folders as its own user.
-func TestFoldersOfAGroupAreMadeByTheirUsers(t *testing.T) {
+func TestGroupFoldersBelongToTheirUsers(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	ann := s.Account(t, 0)
@@ -122,13 +122,13 @@ func TestFoldersOfAGroupAreMadeByTheirUsers(t *testing.T) {
 
 // Files that are published together come to what they would have come to one after the other:
 // names, conflicts, folders, the quota, what is there in the end.
-func TestTogetherIsAsAlone(t *testing.T) {
+func TestGroupedFilesMatchSingleFiles(t *testing.T) {
 	t.Parallel()
 	togetherIsAsAlone(t, uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)}))
 }
 
 // The same when nearly every transaction is repeated, since its contents were not durable in time.
-func TestTogetherIsAsAloneWhenContentsAreLate(t *testing.T) {
+func TestGroupedFilesMatchSingleFilesWithLateSync(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t), Store: func(b blob.Store) blob.Store {
 		return settles{b, func(names []string) error {
@@ -172,7 +172,7 @@ func togetherIsAsAlone(t *testing.T, s *uploadtest.Site) {
 }
 
 // A large file that does not fit takes none of its small neighbours with it, whatever the order.
-func TestLargeNeighbour(t *testing.T) {
+func TestLargeFileDoesNotRefuseSmallOne(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
 	for at := range 5 {
@@ -311,7 +311,7 @@ func TestQuotaOfSmallFilesIsLinearizable(t *testing.T) {
 
 // Two accounts that store the same contents in different orders, at once: each takes its references
 // and nobody is refused because of the other.
-func TestSameContentsOfTwo(t *testing.T) {
+func TestSameContentTwiceInGroup(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
 	who := []drive.Who{s.Account(t, 0), s.Account(t, 0)}
@@ -344,7 +344,7 @@ func TestSameContentsOfTwo(t *testing.T) {
 }
 
 // A lone file costs what it did, and those who come together share their statements.
-func TestStatementsOfAGroup(t *testing.T) {
+func TestGroupTakesConstantStatements(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
 	s := uploadtest.New(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
@@ -382,7 +382,7 @@ func (s settles) Caps() blob.StoreCaps { return blob.StoreCaps{Little: 1000} }
 func (s settles) Settle(_ context.Context, names []string) error { return s.settle(names) }
 
 // Files whose contents cannot be made durable are not there, and leave nothing.
-func TestContentsThatCannotBeSettled(t *testing.T) {
+func TestFailedSyncFailsGroup(t *testing.T) {
 	t.Parallel()
 	full := drive.Wrap(errors.New("no room"), drive.DiskFull)
 	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store {
@@ -415,7 +415,7 @@ func TestContentsThatCannotBeSettled(t *testing.T) {
 
 // Contents that take long to become durable keep nobody else from writing, and their file is not
 // there before.
-func TestContentsThatSettleLate(t *testing.T) {
+func TestLateSyncRepeatsTransaction(t *testing.T) {
 	t.Parallel()
 	began, release := make(chan struct{}), make(chan struct{})
 	var asked atomic.Bool

@@ -147,7 +147,7 @@ func TestConcatIsRefused(t *testing.T) {
 
 // A partial upload that lacks bytes, or has no length yet, keeps all of them from being joined, and
 // disturbs nobody who fills one.
-func TestConcatOfWhatIsNotComplete(t *testing.T) {
+func TestConcatOfIncompleteUploads(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
 	p, last := cutError(t, s, 1000), random(2*mib+5)
@@ -233,7 +233,7 @@ func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, 
 
 // A final upload that waited for its partial ones, which versions before did, is given up like any
 // upload that nothing was sent to. Its partial ones are there for another.
-func TestAFinalThatWaitedInAnOlderVersion(t *testing.T) {
+func TestFinalUploadParkedByOldVersion(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{blob.UnknownSize, drive.MiB + 1000} {
 		s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
@@ -281,7 +281,7 @@ var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fat
 
 // The process dies at each call of a concatenation: either nothing has happened, or it is finished
 // by its timers alone. The bytes are charged once at every moment.
-func TestConcatDiesAtEveryCall(t *testing.T) {
+func TestConcatCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
 		for i, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter, uploadtest.Lose, uploadtest.Fail} {

@@ -56,7 +56,7 @@ func (w *weightless) Fence(ctx context.Context, ref blob.Ref, _ int64) (blob.Sta
 func (w *weightless) Seal(context.Context, blob.Ref, drive.ByteSize) error { return nil }
 
 // P5: three transactions an upload, and two for each pause, whatever the number of parts; and a part asks the database nothing.
-func TestTransactionsDoNotDependOnParts(t *testing.T) {
+func TestTransactionsAreIndependentOfPartCount(t *testing.T) {
 	t.Parallel()
 	for _, parts := range []int{1, 100, 10_000} {
 		for _, pauses := range []int{0, 3} {

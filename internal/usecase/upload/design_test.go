@@ -244,7 +244,7 @@ func TestPartsOfTwoSessionsNeedADigest(t *testing.T) {
 
 // An administrator may set the total below what is there: "reads, deletes, park and the seal of
 // what is charged go on, every growth gets 507".
-func TestTotalBelowWhatIsThere(t *testing.T) {
+func TestTotalBelowUsageRefusesGrowth(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 50*drive.MiB), random(5*mib)
@@ -268,7 +268,7 @@ func TestTotalBelowWhatIsThere(t *testing.T) {
 
 // A begin that means an upload that is open gets it, with what has arrived; one that only looks
 // like it gets its own.
-func TestBeginFindsWhatIsOpen(t *testing.T) {
+func TestBeginFindsOpenUpload(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 0), random(3*mib)

@@ -24,7 +24,7 @@ func (s shrinking) Free(context.Context) (drive.ByteSize, error) {
 
 // J: an account that declares the whole disk and sends nothing leaves the others half of it, and
 // what they were promised is theirs.
-func TestOneAccountDoesNotHoldTheDisk(t *testing.T) {
+func TestAccountCannotHoldWholeDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
 	free.Store(int64(10*drive.MiB) + 1)

@@ -37,7 +37,7 @@ func (b *silent) Close() error {
 }
 
 // Cancel of what a PUT of a large file began does not wait for the client that sends it.
-func TestCancelEndsAFileThatHangs(t *testing.T) {
+func TestCancelEndsHangingFile(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{10 * drive.MiB, blob.UnknownSize} {
 		s := uploadtest.New(t, uploadtest.Options{})

@@ -41,7 +41,7 @@ func told(t *testing.T, s *uploadtest.Site, id drive.UploadID) (types []string, 
 }
 
 // Every arrow of an upload's life is told of, in the transaction that makes it so.
-func TestEveryArrowIsPublished(t *testing.T) {
+func TestEveryTransitionIsPublished(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
 	who, data := s.Account(t, 0), random(2*mib)
@@ -81,7 +81,7 @@ func TestEveryArrowIsPublished(t *testing.T) {
 }
 
 // A change that does not come about is not told of: a resume for which there is no room.
-func TestWhatDidNotHappenIsNotPublished(t *testing.T) {
+func TestFailedTransitionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
 	who, data := s.Account(t, 3*drive.MiB), random(2*mib)

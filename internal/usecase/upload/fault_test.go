@@ -58,7 +58,7 @@ func wantState(t *testing.T, s *uploadtest.Site, v upload.View, want string) {
 
 // DESIGN 3: "A crash between [fence and transaction] is finished by redelivery or by the next part.
 // A part that meets a closed gen resumes the upload first": the client notices nothing.
-func TestPartAfterParkThatDidNotComeAbout(t *testing.T) {
+func TestPartAfterFailedPark(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Die} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestParkIsFinishedByRedelivery(t *testing.T) {
 
 // A deletion that failed may have happened: the same bytes sent again must not be acknowledged from
 // memory.
-func TestPartThatMayBeDeletedIsNotVouchedFor(t *testing.T) {
+func TestPartOfUnknownDeletionIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("I/O error"), drive.Fail(drive.Unavailable), drive.Fail(drive.DiskFull)} {
 		s, fate := siteUnderFate(t)
@@ -141,7 +141,7 @@ func TestPartThatMayBeDeletedIsNotVouchedFor(t *testing.T) {
 
 // Only the staging may say that bytes are lost: a row that is missing elsewhere must not end the
 // upload.
-func TestMissingRowIsNoLostUpload(t *testing.T) {
+func TestMissingRowDeletesNothing(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 6; n++ {
 		s, fate := siteUnderFate(t)

@@ -4,7 +4,7 @@ import "testing"
 
 // What is known of an upload may be forgotten while its bytes are hashed, after an outcome that is
 // not known. The reader ends then; there is no size of a part to reckon with any more.
-func TestAReaderEndsWhenItsUploadIsForgotten(t *testing.T) {
+func TestHasherEndsWhenUploadIsInvalidated(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]*liveUpload{
 		"nothing is known":         {},

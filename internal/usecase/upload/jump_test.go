@@ -13,7 +13,7 @@ import (
 // The clock jumps a month ahead, and the clock of retention does not believe it: no upload with
 // bytes ends, however long that lasts. One that never had a byte goes, and when the time has really
 // passed the others go, too.
-func TestAClockThatJumpsEndsNoUpload(t *testing.T) {
+func TestClockJumpEndsNoUpload(t *testing.T) {
 	t.Parallel()
 	behind := time.Duration(0)
 	var s *uploadtest.Site
@@ -46,7 +46,7 @@ func TestAClockThatJumpsEndsNoUpload(t *testing.T) {
 
 // Bytes come while the clock is a month ahead, and the clock is set right: the upload that has gone
 // quiet is parked after the quiet time, not in a month.
-func TestAnUploadIsParkedAfterTheClockWasSetBack(t *testing.T) {
+func TestParkAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -64,7 +64,7 @@ func TestAnUploadIsParkedAfterTheClockWasSetBack(t *testing.T) {
 
 // The clock is ten years behind when a parked upload is looked at: the timer asks again within a
 // day, when somebody may have set the clock right.
-func TestAnUploadIsNotPutOffForYearsByAWrongClock(t *testing.T) {
+func TestWrongClockDoesNotDelayForYears(t *testing.T) {
 	t.Parallel()
 	const years = 10 * 365 * 24 * time.Hour
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -83,7 +83,7 @@ func TestAnUploadIsNotPutOffForYearsByAWrongClock(t *testing.T) {
 
 // Timers were lost while the clock was a year ahead, and the clock is set right: reclaims wait for
 // an hour, not for a year.
-func TestALossNotedByAClockThatWasAheadHoldsReclaimsForAnHour(t *testing.T) {
+func TestLossByFastClockSuspendsReclaimsOneHour(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	s := uploadtest.New(t, uploadtest.Options{})

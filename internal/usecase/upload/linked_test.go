@@ -10,7 +10,7 @@ import (
 )
 
 // What begin has linked is an upload like any other one that is done: its id leads somewhere.
-func TestWhatBeginHasLinkedCanBeAskedFor(t *testing.T) {
+func TestLinkedUploadCanBeQueried(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	data := random(3 * mib)

@@ -7,7 +7,7 @@ import (
 )
 
 // The check of the order says what is wrong: a check that cannot fail is none.
-func TestLocksOutOfOrderAreReported(t *testing.T) {
+func TestLockOrderViolationIsReported(t *testing.T) {
 	t.Parallel()
 	a, b := drive.NewID[drive.UploadID](), drive.NewID[drive.UploadID]()
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestLocksOutOfOrderAreReported(t *testing.T) {
 }
 
 // The methods of a live tell the check.
-func TestALiveTellsWhatIsTaken(t *testing.T) {
+func TestLiveUploadRecordsLocks(t *testing.T) {
 	t.Parallel()
 	reports := 0
 	table := liveTable{all: map[drive.UploadID]*liveUpload{}, order: &lockOrder{report: func(string) { reports++ }, held: map[uint64][]heldLock{}}}

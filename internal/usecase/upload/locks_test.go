@@ -32,7 +32,7 @@ func (s *heldFence) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.St
 // While an upload is parked, which holds its turn, somebody asks how far it has come and somebody
 // else says how long it is, or makes a file of it. Nobody waits for the other for ever, and the
 // upload goes on.
-func TestRequestsBesideAParkEnd(t *testing.T) {
+func TestRequestsDuringParkEnd(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(s *uploadtest.Site, ctx context.Context, who drive.Who, id drive.UploadID) error{
 		"declare": func(s *uploadtest.Site, ctx context.Context, who drive.Who, id drive.UploadID) error {

@@ -10,10 +10,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// TestHistoriesOfTwoInstances is TestHistories with two instances over one database and a shared
-// staging: each action goes to one of them, which remembers what was true when it last looked.
-// Either may die, and the journals and timers may be emptied.
-func TestHistoriesOfTwoInstances(t *testing.T) {
+// TestRandomHistoriesOfTwoInstances is TestRandomHistories with two instances over one database and
+// a shared staging: each action goes to one of them, which remembers what was true when it last
+// looked. Either may die, and the journals and timers may be emptied.
+func TestRandomHistoriesOfTwoInstances(t *testing.T) {
 	t.Parallel()
 	for i := range severalWorkers {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -24,8 +24,8 @@ func TestHistoriesOfTwoInstances(t *testing.T) {
 	}
 }
 
-// severalWorkers make a quarter of the histories that TestHistories makes: 500 where nobody says
-// otherwise.
+// severalWorkers make a quarter of the histories that TestRandomHistories makes: 500 where nobody
+// says otherwise.
 const severalWorkers = modelWorkers / 4
 
 // turn draws the instance that acts.

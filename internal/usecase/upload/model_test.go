@@ -67,7 +67,7 @@ func FuzzHistories(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(w.history))
 }
 
-func TestHistories(t *testing.T) {
+func TestRandomHistories(t *testing.T) {
 	t.Parallel()
 	for i := range modelWorkers {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -21,7 +21,7 @@ func deleteForGood(t *testing.T, s *uploadtest.Site, who drive.Who, path string)
 
 // Q6: whoever puts and deletes for good, again and again, has at most twice their total on the
 // disk. Once it is off the disk there is room again.
-func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
+func TestDeletedFilesAreOwedUntilUnlinked(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, 64*1024)
@@ -64,7 +64,7 @@ func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
 
 // Q6: a file whose content turns out to be there is owed, too: it came, and it is on the disk until
 // it is deleted.
-func TestContentThatCameTwiceIsOwed(t *testing.T) {
+func TestDuplicateContentIsOwed(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	data := random(30 * 1024)
@@ -91,7 +91,7 @@ func TestContentThatCameTwiceIsOwed(t *testing.T) {
 
 // What one account owes is nothing to another one, also where one statement settles the files of
 // both.
-func TestEachAccountOwesItsOwn(t *testing.T) {
+func TestOwedBytesAreCountedPerAccount(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	ann, bob := s.Account(t, 0), s.Account(t, 0)

@@ -34,7 +34,7 @@ func claimAgain(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View, 
 }
 
 // Whoever lacks one byte has no answer, at any size that is asked for.
-func TestWhoLacksAByteGetsNothing(t *testing.T) {
+func TestProofNeedsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	data := random(5 * mib)
@@ -50,7 +50,7 @@ func TestWhoLacksAByteGetsNothing(t *testing.T) {
 }
 
 // What is larger than the server is told to read for an answer is linked to its owner alone.
-func TestLargeContentOfOthersIsSent(t *testing.T) {
+func TestLargeContentOfOthersIsNotLinked(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: 16 * drive.MiB, InstantMax: 64 * drive.MiB}})
 	data := random(65 * mib)
@@ -89,7 +89,7 @@ func TestLargeContentOfOthersIsSent(t *testing.T) {
 
 // A question counts when it is asked: neither another claim nor another upload nor another digest
 // of the content brings a second one that day. A right answer gives it back.
-func TestAQuestionIsAskedOnceADay(t *testing.T) {
+func TestChallengeIsIssuedOnceADay(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
 	data := random(3 * mib)

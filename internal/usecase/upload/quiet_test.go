@@ -11,7 +11,7 @@ import (
 
 // A process that dies takes with it when the last part came. The journal knows, and an upload that
 // was alive until then must not be reclaimed as if nothing had come since it was begun.
-func TestAfterARestartTheQuietTimeCountsFromTheLastPart(t *testing.T) {
+func TestIdleTimeAfterRestartCountsFromLastPart(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Idle: 3 * day, Abandon: 4 * day}})

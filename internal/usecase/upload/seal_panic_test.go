@@ -27,7 +27,7 @@ func (s *brokenSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 
 // A panic in a seal ends that try and not the process, which would redo the same seal when it
 // starts and end again; without it the upload is done.
-func TestAPanicEndsATryOfASeal(t *testing.T) {
+func TestPanicEndsSealAttempt(t *testing.T) {
 	t.Parallel()
 	staging := &brokenSeal{}
 	staging.broken.Store(true)

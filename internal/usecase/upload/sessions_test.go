@@ -91,7 +91,7 @@ func TestQuietUploadIsParkedAndResumes(t *testing.T) {
 	}
 }
 
-func TestAbandonedUploadGivesEverythingBack(t *testing.T) {
+func TestAbandonedUploadRefundsEverything(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who, data := s.Account(t, 10*drive.MiB), random(7*mib)

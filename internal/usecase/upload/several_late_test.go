@@ -20,7 +20,7 @@ func parkOf(v upload.View, gen int64) timer.Fired {
 
 // An instance stood still in the middle of a change, and another one has made it, or one that ended
 // the upload, meanwhile: it finds the ledger moved already, and has to see that it was overtaken.
-func TestAnInstanceThatStoodStillWasOvertaken(t *testing.T) {
+func TestStalledInstanceIsOvertaken(t *testing.T) {
 	t.Parallel()
 	data := random(3 * mib)
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
 
 // A part is dropped at one instance and sent again at another one, which remembers it: the room of
 // the dropped part is used once, also by one that reads again what is there.
-func TestRoomOfADroppedPartIsUsedOnce(t *testing.T) {
+func TestSpaceOfDroppedPartIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	const part, room = drive.MiB, 4 // the first grant is cut to what the account has
 	s := twoInstances(t, upload.Options{})
@@ -169,7 +169,7 @@ func TestRoomOfADroppedPartIsUsedOnce(t *testing.T) {
 
 // The timer of what a reset has begun may come up at another instance, which ends it; it is counted
 // all the same.
-func TestResetCountsWhatAnotherInstanceEnds(t *testing.T) {
+func TestResetCountsUploadsEndedElsewhere(t *testing.T) {
 	t.Parallel()
 	s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}
 	s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Fate: fate})

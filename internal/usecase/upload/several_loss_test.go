@@ -73,7 +73,7 @@ func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 
 // Whatever instance finds that timers were lost: none begins a reclaim for an hour, also one that
 // only gets what others publish.
-func TestLossHoldsReclaimsBackEverywhere(t *testing.T) {
+func TestTimerLossSuspendsReclaimsEverywhere(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who := s.a.Account(t, 0)
@@ -134,7 +134,7 @@ func TestInstanceWithAWrongClock(t *testing.T) {
 }
 
 // What another instance parks leaves the memory of this one when nobody asks for it any more.
-func TestUnusedUploadsLeaveTheMemory(t *testing.T) {
+func TestUnusedUploadsAreEvicted(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(100)

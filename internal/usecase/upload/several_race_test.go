@@ -15,7 +15,7 @@ var impatient = upload.Options{SealWait: 30 * time.Millisecond}
 
 // As scenario G, on a shared staging: one of two instances dies at each call of each act, and the
 // other one finishes.
-func TestInstanceDiesAtEveryCall(t *testing.T) {
+func TestInstanceCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {
 		t.Run(a.name, func(t *testing.T) {

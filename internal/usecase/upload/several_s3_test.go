@@ -98,8 +98,9 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *u
 }
 
 // An instance dies at each call to the staging while it makes a file of partial uploads: another
-// one puts it together. (Calls to the database are the same everywhere: TestConcatDiesAtEveryCall.)
-func TestConcatDiesOnS3(t *testing.T) {
+// one puts it together. (Calls to the database are the same everywhere:
+// TestConcatCrashAtEveryCall.)
+func TestConcatCrashOnS3(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {

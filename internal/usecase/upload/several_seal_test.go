@@ -24,7 +24,7 @@ func sha(data []byte) digest.Set {
 
 // Digests that only reading tells are verified after the seal and before anything is visible, where
 // parts cannot be read earlier.
-func TestDigestThatIsReadAfterTheSeal(t *testing.T) {
+func TestDigestReadAfterSeal(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(5*mib)
@@ -58,7 +58,7 @@ func TestDigestThatIsReadAfterTheSeal(t *testing.T) {
 }
 
 // What a seal that came to nothing has left goes with the upload.
-func TestContentOfAFailedSealGoesWithTheUpload(t *testing.T) {
+func TestContentOfFailedSealIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(3*mib)
@@ -191,7 +191,7 @@ func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 // While another instance has the store put the parts together they are in neither place for a
 // moment, and a store may even say that they are and show nothing. That is not a reason to give an
 // upload up: what is gone stays gone.
-func TestBytesOnTheirWayAreNotLost(t *testing.T) {
+func TestBytesBeingAssembledAreNotLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"staging.Seal", "staging.Load"} {
 		sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
@@ -226,7 +226,7 @@ func TestBytesOnTheirWayAreNotLost(t *testing.T) {
 
 // Bytes that nobody finds for a long time are gone: the upload ends, and what it held is given
 // back.
-func TestBytesThatStayAwayAreLost(t *testing.T) {
+func TestMissingBytesAreLostAfterTimeout(t *testing.T) {
 	t.Parallel()
 	sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
 	s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate})

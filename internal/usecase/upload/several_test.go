@@ -93,7 +93,7 @@ func TestPartOfAnotherInstance(t *testing.T) {
 }
 
 // An instance dies in the middle of a part; the other one finishes the upload.
-func TestInstanceDiesInTheMiddleOfAPart(t *testing.T) {
+func TestInstanceCrashDuringPart(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(5*mib)
@@ -115,7 +115,7 @@ func TestInstanceDiesInTheMiddleOfAPart(t *testing.T) {
 
 // An instance that never saw the upload decides that it is quiet: parts, and bytes on their way,
 // elsewhere speak against it.
-func TestParkByAnInstanceThatNeverSawIt(t *testing.T) {
+func TestParkByInstanceWithoutUpload(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
 		s := twoInstances(t, upload.Options{})
@@ -153,7 +153,7 @@ func TestParkByAnInstanceThatNeverSawIt(t *testing.T) {
 
 // A part is on its way at one instance while another one changes the upload's state under it. What
 // the client is told lets it go on.
-func TestStateChangesUnderAPart(t *testing.T) {
+func TestStateChangeDuringPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(t *testing.T, s several, who drive.Who, v upload.View) error
@@ -217,7 +217,7 @@ func TestStateChangesUnderAPart(t *testing.T) {
 
 // A part that another instance's fence has cut off is told to come again, and then resumes the
 // upload.
-func TestFencedPartComesAgain(t *testing.T) {
+func TestFencedPartIsSentAgain(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(3*mib)
@@ -250,7 +250,7 @@ func TestFencedPartComesAgain(t *testing.T) {
 
 // Grants of an upload of unknown length: each instance uses up its own, and what is held never
 // passes what is reserved.
-func TestUnknownLengthAtTwoInstances(t *testing.T) {
+func TestUnknownLengthOnTwoInstances(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who := s.a.Account(t, 0)
@@ -313,7 +313,7 @@ func TestChallengeAnsweredElsewhere(t *testing.T) {
 }
 
 // An upload that is done elsewhere is done for whatever comes, right or wrong, as on one instance.
-func TestPartsForAnUploadThatIsDoneElsewhere(t *testing.T) {
+func TestPartsAfterUploadDoneElsewhere(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who, data := s.a.Account(t, 0), random(3*mib)

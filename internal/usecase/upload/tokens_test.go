@@ -15,7 +15,7 @@ import (
 
 // When an upload of several parts ends, a lock lets the request pass that is of the lock's user and
 // submits its token if it must. The others leave the upload with all its parts.
-func TestLocksAreAskedAtTheEndOfAnUploadOfSeveralParts(t *testing.T) {
+func TestLocksAreCheckedWhenUploadEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		own, submits bool // the lock is the uploader's; the request submits tokens
@@ -81,7 +81,7 @@ func TestLocksAreAskedAtTheEndOfAnUploadOfSeveralParts(t *testing.T) {
 
 // What the caller has decided by has changed: nothing is made, and the upload stays with all its
 // parts.
-func TestACompletionThatExpectsWhatIsNoLongerSo(t *testing.T) {
+func TestCompletionWithStalePrecondition(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, 0)

@@ -63,7 +63,7 @@ func unlink(t *testing.T, s *uploadtest.Site) {
 
 // Wherever the process dies, whatever fails and whichever reply is lost: the next one deletes what
 // is left, what is in use stays, and what was owed is given back once.
-func TestUnlinkingDiesAnywhere(t *testing.T) {
+func TestUnlinkCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]uploadtest.How{
 		"dies before": uploadtest.Die, "dies after": uploadtest.DieAfter, "fails": uploadtest.Fail, "loses the reply": uploadtest.Lose,
@@ -104,7 +104,7 @@ func TestUnlinkingDiesAnywhere(t *testing.T) {
 }
 
 // Content that was let go comes again while its file is being deleted: it has a file of its own.
-func TestContentComesAgainWhileItIsUnlinked(t *testing.T) {
+func TestContentStoredAgainDuringUnlink(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	who := s.Account(t, 0)
@@ -125,7 +125,7 @@ func TestContentComesAgainWhileItIsUnlinked(t *testing.T) {
 }
 
 // Two instances delete at the same time: each file once, and together all of them.
-func TestTwoInstancesShareWhatIsUnlinked(t *testing.T) {
+func TestInstancesDivideUnlinking(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
 	who := s.a.Account(t, 0)
@@ -168,7 +168,7 @@ func (s stuck) Reclaim(ctx context.Context, names []string) ([]string, error) {
 }
 
 // A file that cannot be deleted is in nobody's way, stays owed, and goes once it can be.
-func TestAFileThatCannotBeUnlinked(t *testing.T) {
+func TestUndeletableFileDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	var bad string
 	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return stuck{b, &bad} }})
@@ -229,7 +229,7 @@ func (s frugal) Reclaim(ctx context.Context, names []string) (gone []string, err
 
 // What a store leaves because its pack is not worth rewriting is owed by nobody, explained by its
 // row, and not asked for again until more of its pack is to go: then all of it goes together.
-func TestWhatAFrugalStoreLeavesGoesLater(t *testing.T) {
+func TestDeferredFilesAreUnlinkedLater(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return frugal{b, 3} }})
 	who := s.Account(t, 0)
@@ -269,7 +269,7 @@ func TestWhatAFrugalStoreLeavesGoesLater(t *testing.T) {
 }
 
 // What is due when an instance starts goes by itself, and the loop ends when it is told to.
-func TestReleasedFilesGoByThemselves(t *testing.T) {
+func TestReleasedFilesAreUnlinkedInBackground(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
 	who := s.Account(t, 0)

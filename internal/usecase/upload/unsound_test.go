@@ -110,7 +110,7 @@ func lay(t *testing.T, s *uploadtest.Site, who drive.Who, files map[string][]byt
 
 // Bytes that are acknowledged are there: an upload whose content is stored already, but lost or
 // damaged, replaces it, however it comes.
-func TestAnUploadHealsStoredContentThatIsBad(t *testing.T) {
+func TestUploadReplacesDamagedContent(t *testing.T) {
 	t.Parallel()
 	const old = 61 * 24 * time.Hour
 	sent := func(t *testing.T, s *uploadtest.Site, who drive.Who, data []byte) {
@@ -162,7 +162,7 @@ func TestAnUploadHealsStoredContentThatIsBad(t *testing.T) {
 }
 
 // Content that is lost or damaged is not linked to: the client sends the bytes, which heal it.
-func TestNothingIsLinkedToContentThatIsBad(t *testing.T) {
+func TestDamagedContentIsNotLinked(t *testing.T) {
 	t.Parallel()
 	for _, d := range []damage{gone, shortened} {
 		t.Run(d.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func verified(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) (n
 }
 
 // A second user of a large file need not send it, and parts that they send meanwhile do no harm.
-func TestLargeContentOfOthersIsLinkedAfterAProof(t *testing.T) {
+func TestLargeContentIsLinkedAfterProof(t *testing.T) {
 	t.Parallel()
 	s, data, _, bob, v := answered(t, false)
 	if err := s.Send(t, bob, v, 0, data[:16*mib]); err != nil && !drive.IsKind(err, drive.WrongState) {
@@ -75,7 +75,7 @@ func TestLargeContentOfOthersIsLinkedAfterAProof(t *testing.T) {
 }
 
 // A wrong answer costs the question of the day, and the upload goes on.
-func TestAWrongAnswerAboutLargeContent(t *testing.T) {
+func TestWrongAnswerAboutLargeContent(t *testing.T) {
 	t.Parallel()
 	s, data, _, eve, v := answered(t, true)
 	if v = verified(t, s, eve, v); v.State != "active" || v.Challenge != nil {
@@ -90,7 +90,7 @@ func TestAWrongAnswerAboutLargeContent(t *testing.T) {
 }
 
 // A process that ends while it verifies leaves an upload that takes parts.
-func TestAServerEndsWhileItVerifies(t *testing.T) {
+func TestShutdownDuringVerification(t *testing.T) {
 	t.Parallel()
 	s, data, _, bob, v := answered(t, false)
 	s.Restart(t)
@@ -106,7 +106,7 @@ func TestAServerEndsWhileItVerifies(t *testing.T) {
 }
 
 // The client cancels, or the last owner deletes the content, while the server verifies.
-func TestWhatEndsWhileItIsVerified(t *testing.T) {
+func TestUploadEndsDuringVerification(t *testing.T) {
 	t.Parallel()
 	s, _, _, bob, v := answered(t, false)
 	if err := s.Cancel(t.Context(), bob, v.ID); err != nil && !drive.IsKind(err, drive.WrongState) {

@@ -13,9 +13,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestACutBodyIsNeverTakenForAWholeOne cuts bodies of unknown length where a small file is read
+// TestCutBodyIsNotStored cuts bodies of unknown length where a small file is read
 // ahead, and after: package http ends a chunked body that was cut with io.ErrUnexpectedEOF.
-func TestACutBodyIsNeverTakenForAWholeOne(t *testing.T) {
+func TestCutBodyIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 1000, 256 << 10, 256<<10 + 1, 3 * mib} {
 		for _, end := range []error{io.ErrUnexpectedEOF, errors.New("reset"), drive.Wrap(io.ErrUnexpectedEOF, drive.TooSlow)} {

@@ -19,7 +19,7 @@ type job struct {
 
 // Those who come while somebody works are done together, in their order, and nobody waits for those
 // of another key.
-func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
+func TestWaitingJobsFormGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -79,7 +79,7 @@ func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 
 // Those who come again a moment after their group has ended are done together, all of them, and not
 // by halves in turn.
-func TestThoseWhoComeAgainAreWaitedFor(t *testing.T) {
+func TestLeaderWaitsForReturningCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
@@ -106,7 +106,7 @@ func TestThoseWhoComeAgainAreWaitedFor(t *testing.T) {
 // Who does not come again is waited for once, as long as the group before took and no longer than
 // the patience lasts, and who is alone never; a call with more jobs than a group may have is one
 // that asks.
-func TestPatienceEnds(t *testing.T) {
+func TestLeaderWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		work := 5 * time.Millisecond
@@ -152,7 +152,7 @@ func TestPatienceEnds(t *testing.T) {
 }
 
 // Those of one key are waited for whoever else comes meanwhile.
-func TestEachKeyIsRemembered(t *testing.T) {
+func TestWaitersAreTrackedPerKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -185,7 +185,7 @@ func TestEachKeyIsRemembered(t *testing.T) {
 
 // Who comes again at once counts as one, not as one of the group that has ended and as one behind
 // it: nobody waits for more than there are.
-func TestNobodyIsCountedTwice(t *testing.T) {
+func TestReturningCallerCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var worked time.Duration

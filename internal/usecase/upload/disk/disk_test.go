@@ -51,7 +51,7 @@ func TestRoom(t *testing.T) {
 }
 
 // While the disk of the database has no room nothing is promised, empty files included.
-func TestNothingIsPromisedWithoutRoomForRows(t *testing.T) {
+func TestNoPromiseWithoutDatabaseSpace(t *testing.T) {
 	t.Parallel()
 	full := true
 	p := disk.New(metered{free: 110}, 10, func() error {
