@@ -40,11 +40,11 @@ type Config struct {
 
 	DownloadRedirect time.Duration // validity of a presigned link to the store; 0: contents are served by this process
 
-	UploadIdle    time.Duration
-	UploadAbandon time.Duration
-	UploadMaxAge  time.Duration
-	UploadMaxOpen int
-	MaxNodes      int
+	UploadIdle    time.Duration  // until an upload without new bytes is parked
+	UploadAbandon time.Duration  // until a parked upload without new bytes is deleted
+	UploadMaxAge  time.Duration  // age at which an upload is deleted even if active
+	UploadMaxOpen int            // maximum number of unfinished uploads of an account
+	MaxNodes      int            // maximum number of files and folders of an account
 	PartSize      drive.ByteSize // a power of two
 	Durability    Durability
 	InstantScope  InstantScope
@@ -59,15 +59,15 @@ type Config struct {
 	SignOn SignOn // identity provider for login
 
 	DefaultQuota    *drive.ByteSize // nil: unlimited
-	MinFree         drive.ByteSize
+	MinFree         drive.ByteSize  // free disk space that uploads must leave
 	PreviewHelpers  Helpers
-	UserRequests    int
-	AddressRequests int
+	UserRequests    int // maximum number of concurrent requests of a user
+	AddressRequests int // maximum number of concurrent requests without login from an address
 
 	Scrub        time.Duration // 0: never
-	TrashKeep    time.Duration
-	ActivityKeep time.Duration
-	BlobGrace    time.Duration
+	TrashKeep    time.Duration // until content of the trash is deleted
+	ActivityKeep time.Duration // until entries of the activity log are deleted
+	BlobGrace    time.Duration // from the last reference to the deletion of content
 
 	ExportHosts       []string // "name" or "*.name", optionally with ":port", in lower case
 	ExportAddresses   Addresses
@@ -76,12 +76,12 @@ type Config struct {
 	ExportMaxDocument drive.ByteSize
 	ExportMaxEntries  int
 	ExportMaxSize     drive.ByteSize
-	ExportKeep        time.Duration
-	ExportLate        time.Duration
-	MigrationKeep     time.Duration
-	MigrationTargets  []Secret // targets that API requests may name, in the form that they name them
-	ExportMinFree     drive.ByteSize
-	ExportBucket      *S3 // bucket for published zips; nil: none
+	ExportKeep        time.Duration  // how long a zip can be downloaded
+	ExportLate        time.Duration  // running time after which the owner of an export is notified
+	MigrationKeep     time.Duration  // how long the old side is kept after a migration
+	MigrationTargets  []Secret       // targets that API requests may name, in the form that they name them
+	ExportMinFree     drive.ByteSize // free disk space that fetched documents must leave
+	ExportBucket      *S3            // bucket for published zips; nil: none
 
 	LogLevel  slog.Level
 	OTLP      *url.URL // endpoint for traces, with the path; nil: none

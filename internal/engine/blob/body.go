@@ -16,6 +16,8 @@ import (
 // the part's description. A driver must not make the bytes durable before Finish has succeeded.
 type Body interface {
 	io.Reader
+	// Finish checks the declared digests and returns the description of the bytes. It must be
+	// called after Read has returned io.EOF.
 	Finish() (Part, error)
 	// Size returns the declared length, or UnknownSize. A driver that must announce a length need
 	// not buffer the bytes first if the size is known.
@@ -81,7 +83,7 @@ var hashers = sync.Pool{New: func() any { return digest.NewPart(0) }}
 type body struct {
 	r     io.Reader
 	o     BodyOptions
-	limit drive.ByteSize
+	limit drive.ByteSize // maximum length
 	sent  drive.ByteSize // bytes read so far
 	own   Tail           // the hasher of a body that begins a part
 	tail  *Tail          // the hasher in use: &own or BodyOptions.Tail

@@ -18,14 +18,14 @@ const flushPiece = 8 << 20
 // calls.
 type flusher struct {
 	d       *Dir
-	path    string
+	path    string      // of the data file
 	onError func(error) // called with an error that a later sync may not report again
 
 	mu       sync.Mutex
-	queue    []span // ranges to be started
-	started  []span // ranges in write-back, oldest first
-	dirty    int64  // bytes in queue and started
-	running  bool
+	queue    []span        // ranges to be started
+	started  []span        // ranges in write-back, oldest first
+	dirty    int64         // bytes in queue and started
+	running  bool          // the goroutine runs
 	stopping bool          // stop is waiting
 	changed  chan struct{} // closed at the next change of the state; nil if no caller waits
 }

@@ -24,7 +24,7 @@ type journal struct {
 // entry is an accepted part or tail.
 type entry struct {
 	blob.Part
-	gen      int64
+	gen      int64      // under which it was accepted
 	at       drive.Time // when it was accepted
 	unsynced bool       // not synced since it was accepted
 	suspect  bool       // bytes may be missing, after a power loss or failed sync

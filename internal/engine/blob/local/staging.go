@@ -17,8 +17,8 @@ import (
 type Staging struct {
 	d *Dir
 
-	mu      sync.Mutex // guards the map and the users field of its uploads; never held across I/O
-	uploads map[drive.UploadID]*upload
+	mu      sync.Mutex                 // guards the map and the users field of its uploads; never held across I/O
+	uploads map[drive.UploadID]*upload // cached uploads
 }
 
 var _ blob.Staging = (*Staging)(nil)

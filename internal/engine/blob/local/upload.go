@@ -18,7 +18,7 @@ import (
 type upload struct {
 	d     *Dir
 	ref   blob.Ref
-	dir   string
+	dir   string // the upload's directory
 	flush flusher
 	users int // running calls; guarded by Staging.mu
 

@@ -14,8 +14,8 @@ type batcher struct {
 	redis redis.UniversalClient
 
 	mu      sync.Mutex
-	waiting []*call
-	senders int
+	waiting []*call // calls to be sent
+	senders int     // running calls of send
 }
 
 // Bounds of a batcher. With two senders, one batch is gathered while another is being answered and

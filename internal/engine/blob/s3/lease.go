@@ -104,7 +104,7 @@ func (s *Staging) writerEnded(id drive.UploadID, gen int64) <-chan struct{} {
 // lease is the exclusive right to write a part.
 type lease struct {
 	id          drive.UploadID
-	n           int
+	n           int          // part number
 	token       string       // identifies this lease in Redis
 	mpu         string       // id of the multipart upload
 	incarnation string       // of the journal when the lease was taken

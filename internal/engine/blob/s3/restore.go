@@ -67,7 +67,7 @@ func unread(n int, p storedPart) entry {
 // storeState is the state of one upload as found in the store: the journal fields s, m and e, and
 // the parts and tails.
 type storeState struct {
-	state, mpu, left string
+	state, mpu, left string // fields s, m and e: state, multipart upload id, ETag of the content left by an Unseal
 	parts            map[int]storedPart
 	tails            map[int]tail
 }

@@ -16,11 +16,11 @@ import (
 type Staging struct {
 	b     *Bucket
 	j     journals
-	lease time.Duration
-	owner string // of leases; random, so that a restarted process is another owner
+	lease time.Duration // duration of a lease
+	owner string        // of leases; random, so that a restarted process is another owner
 
 	mu      sync.Mutex
-	writers map[drive.UploadID]*writers
+	writers map[drive.UploadID]*writers // running writes of this process
 }
 
 var _ blob.Staging = (*Staging)(nil)

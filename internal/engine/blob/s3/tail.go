@@ -22,8 +22,8 @@ var errMoved = errors.New("the tail has changed")
 // objects until the part is complete.
 type tail struct {
 	blob.Part
-	gen    int64
-	time   drive.Time
+	gen    int64         // under which it was extended last
+	time   drive.Time    // when it was extended last
 	pieces []storedPiece // in order
 }
 
@@ -157,8 +157,8 @@ type extension struct {
 	s    *Staging
 	ref  blob.Ref
 	e    blob.Extend
-	l    *lease
-	tail tail // the tail before
+	l    *lease // of the part
+	tail tail   // the tail before
 
 	part        blob.Part                   // the result
 	commit      func(context.Context) error // journals the stored bytes; nil: nothing was stored

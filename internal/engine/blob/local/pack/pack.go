@@ -129,7 +129,7 @@ func (p *Packs) path(name string) string {
 type Taken struct {
 	p  *Packs
 	k  *pack
-	at blob.Slot
+	at blob.Slot // the slot being written
 }
 
 // Take begins to write a slot. It returns false if Name has not reserved the slot or it was taken

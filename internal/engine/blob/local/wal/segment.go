@@ -11,7 +11,7 @@ import (
 
 // segment is a file of the log.
 type segment struct {
-	path        string
+	path        string   // of its file
 	file        *os.File // nil: not created yet
 	number      uint64   // 0: it is empty
 	next        int64    // offset of the next frame

@@ -62,9 +62,9 @@ type Log struct {
 	spare   []byte            // buffer for reuse
 	lost    int               // number of batches that could not be written
 	held    map[string]uint64 // contents in the log: the number of their segment, 0 while in buf
-	free    []*segment
-	retired []*segment  // to be settled, oldest first
-	next    *sharedSync // the next sync; nil: no caller waits
+	free    []*segment        // empty segments
+	retired []*segment        // to be settled, oldest first
+	next    *sharedSync       // the next sync; nil: no caller waits
 }
 
 // batch is a sequence of frames that are written together.

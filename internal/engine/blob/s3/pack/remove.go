@@ -203,7 +203,7 @@ func (p *Packs) deleteOld(ctx context.Context, pack string, old, made []string) 
 
 // source is an object of a pack and its decoded index.
 type source struct {
-	object  string
+	object  string // name of the object
 	entries []entry
 	whole   bool // the index is intact
 }
