@@ -62,8 +62,8 @@ func LensesOf(ctx context.Context, q sqldb.Querier, a *Access, user drive.UserID
 	return lenses, nil
 }
 
-// rights returns the rights that the user's own grants at a node give; granted is false if there
-// are none.
+// rights returns the rights that the grants of the user and the user's groups at a node give;
+// granted is false if there are none.
 func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
 	now := l.access.now()
 	for _, s := range l.grants[node] {
@@ -155,17 +155,17 @@ func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (m
 	if err != nil {
 		return nil, fmt.Errorf("look which of %d nodes are seen: %w", len(ids), err)
 	}
-	ways := map[drive.NodeID][]grantStep{}
+	stepsOf := map[drive.NodeID][]grantStep{}
 	for _, at := range all {
 		for _, g := range l.grants[at.node] {
 			g.level, g.atRoot = at.level, at.atRoot
-			ways[at.start] = append(ways[at.start], g)
+			stepsOf[at.start] = append(stepsOf[at.start], g)
 		}
 	}
 	spots := make(map[drive.NodeID]Spot, len(ids))
 	for _, id := range ids {
-		sortByLevel(ways[id])
-		v := decide(ways[id], l.access.now())
+		sortByLevel(stepsOf[id])
+		v := decide(stepsOf[id], l.access.now())
 		spots[id] = Spot{Seen: v.rights.Has(See), Top: v.top, Level: v.level}
 	}
 	return spots, nil

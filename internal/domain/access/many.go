@@ -41,16 +41,16 @@ type batch struct {
 
 // addRights adds the user's rights at the nodes to the map rights.
 func (b batch) addRights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
-	ways, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
-	for claim, w := range ways {
+	paths, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
+	for claim, path := range paths {
 		id := claim.Node
-		if !who.Guest && w.account == who.Account { // own, although also shared with one of the user's groups
-			rights[id] = Standing{Rights: All, Account: w.account, Own: true}
+		if !who.Guest && path.account == who.Account { // own, although also shared with one of the user's groups
+			rights[id] = Standing{Rights: All, Account: path.account, Own: true}
 			continue
 		}
-		v := decide(w.steps, b.now)
-		if r := v.narrowed(w); r != 0 {
-			rights[id] = Standing{Rights: r, Account: w.account, All: v.all}
+		v := decide(path.steps, b.now)
+		if r := v.narrowed(path); r != 0 {
+			rights[id] = Standing{Rights: r, Account: path.account, All: v.all}
 		}
 	}
 	return err
@@ -70,13 +70,13 @@ func (a *Access) PassesOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 
 // addPasses adds the user's passes at the nodes to the map passes.
 func (b batch) addPasses(ctx context.Context, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
-	ways, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
+	paths, err := b.readPaths(ctx, map[drive.UserID][]drive.NodeID{who.User: nodes})
 	if err != nil {
 		return err
 	}
-	for claim, w := range ways {
+	for claim, path := range paths {
 		p := Pass{Who: who, Node: claim.Node}
-		if w.apply(&p, b.now) {
+		if path.apply(&p, b.now) {
 			passes[claim.Node] = p
 		}
 	}
@@ -119,12 +119,12 @@ func Entitled(ctx context.Context, a *Access, q sqldb.Querier, claims []Claim, u
 			of[c.User] = append(of[c.User], c.Node)
 		}
 		now := a.now()
-		ways, err := batch{q, now}.readPaths(ctx, of)
+		paths, err := batch{q, now}.readPaths(ctx, of)
 		if err != nil {
 			return nil, fmt.Errorf("look what users may do at %d nodes: %w", len(claims), err)
 		}
-		for c, w := range ways {
-			entitled[c] = decide(w.steps, now).narrowed(w).Has(use.Needs())
+		for c, path := range paths {
+			entitled[c] = decide(path.steps, now).narrowed(path).Has(use.Needs())
 		}
 	}
 	return entitled, nil
@@ -164,14 +164,14 @@ func (b batch) readPaths(ctx context.Context, of map[drive.UserID][]drive.NodeID
 		w := &l.way
 		return scan(&l.User, &l.Node, &w.account, &l.node, &l.level, &w.trashed, &l.atRoot, &l.role, &l.expires, &w.space, &w.state, &w.links, &w.outward)
 	})
-	ways := map[Claim]grantPath{}
+	paths := map[Claim]grantPath{}
 	for _, l := range all {
-		so := ways[l.Claim]
+		so := paths[l.Claim]
 		if l.way.steps = so.steps; l.role != "" {
 			l.way.steps = append(l.way.steps, l.grantStep)
 		}
 		l.way.trashed = l.way.trashed || so.trashed
-		ways[l.Claim] = l.way
+		paths[l.Claim] = l.way
 	}
-	return ways, err
+	return paths, err
 }

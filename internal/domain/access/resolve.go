@@ -58,7 +58,8 @@ type Pass struct {
 	Space string
 }
 
-// Place returns the address of the guest's top; empty for the owner.
+// Place returns the first segment of addresses below the guest's top: the name of the space or the
+// id of the shared node; empty for the owner.
 func (p Pass) Place() string {
 	switch {
 	case !p.Who.Guest:

@@ -83,11 +83,11 @@ func setIf[T any](to, by *T) {
 
 // narrowed returns the rights after applying the state and settings of the space, and the trash:
 // users without a role at the root lose all rights in the trash.
-func (d decision) narrowed(w grantPath) Right {
+func (d decision) narrowed(path grantPath) Right {
 	switch {
-	case w.state == Deleted, w.outward == Nobody && !d.member, w.trashed && !d.member:
+	case path.state == Deleted, path.outward == Nobody && !d.member, path.trashed && !d.member:
 		return 0
-	case w.state == Archived:
+	case path.state == Archived:
 		return d.rights & See
 	}
 	return d.rights

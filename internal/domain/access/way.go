@@ -30,21 +30,21 @@ func (a *Access) findPath(ctx context.Context, q sqldb.Querier, who drive.Who, n
 	if _, writes := q.(*sqldb.Tx); writes || !known {
 		return a.readPath(ctx, q, who, node, maxLevels)
 	}
-	w, err := a.readPath(ctx, q, who, node, 0)
-	if err != nil || w.isOwn || w.parent.IsZero() {
-		return w, err
+	path, err := a.readPath(ctx, q, who, node, 0)
+	if err != nil || path.isOwn || path.parent.IsZero() {
+		return path, err
 	}
-	key := pathKey{who.User, w.parent}
+	key := pathKey{who.User, path.parent}
 	above, ok := a.paths.get(stamp, key)
 	if ok {
-		w.steps = append(w.steps, above...)
-		return w, nil
+		path.steps = append(path.steps, above...)
+		return path, nil
 	}
 	// A path through the trash is not cached, because restoring a folder does not end the epoch.
-	if w, err = a.readPath(ctx, q, who, node, maxLevels); err == nil && w.parent == key.folder && !w.trashed {
-		a.paths.put(stamp, key, w.steps)
+	if path, err = a.readPath(ctx, q, who, node, maxLevels); err == nil && path.parent == key.folder && !path.trashed {
+		a.paths.put(stamp, key, path.steps)
 	}
-	return w, err
+	return path, err
 }
 
 // mineCTE is a common table expression with a user's principals; both parameters are the user. The
@@ -80,16 +80,16 @@ func (a *Access) readPath(ctx context.Context, q sqldb.Querier, who drive.Who, n
 		LEFT JOIN spaces s ON s.account_id = up.account_id
 		WHERE g.role IS NOT NULL OR up.level = 0 OR up.trashed ORDER BY up.level`,
 		who.User.String(), who.User.String(), node, node, home.String(), home.String(), most)
-	var w grantPath
+	var path grantPath
 	there := false
 	all, err := sqldb.Scan(rows, err, func(s *grantStep, scan func(...any) error) error {
 		var parent drive.NodeID
 		var trashed bool
-		err := scan(&w.account, &parent, &s.node, &s.level, &trashed, &s.atRoot, &s.role, &s.expires, &w.space, &w.state, &w.links, &w.outward)
+		err := scan(&path.account, &parent, &s.node, &s.level, &trashed, &s.atRoot, &s.role, &s.expires, &path.space, &path.state, &path.links, &path.outward)
 		if s.level == 0 {
-			w.parent = parent
+			path.parent = parent
 		}
-		w.trashed = w.trashed || trashed
+		path.trashed = path.trashed || trashed
 		there = true
 		return err
 	})
@@ -99,14 +99,14 @@ func (a *Access) readPath(ctx context.Context, q sqldb.Querier, who drive.Who, n
 	case !there:
 		return grantPath{}, drive.Fail(drive.NotFound)
 	}
-	w.isOwn = !who.Guest && w.account == who.Account
+	path.isOwn = !who.Guest && path.account == who.Account
 	for _, s := range all {
-		s.atRoot = s.atRoot && w.space != "" // a personal account has no managers
+		s.atRoot = s.atRoot && path.space != "" // a personal account has no managers
 		if s.role != "" {
-			w.steps = append(w.steps, s)
+			path.steps = append(path.steps, s)
 		}
 	}
-	return w, nil
+	return path, nil
 }
 
 // pathCache caches the grants of users at folders and above them, for one epoch. It never caches

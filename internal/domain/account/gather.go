@@ -49,20 +49,20 @@ func newAttemptLog(what What, head string) *attemptLog {
 }
 
 // add counts one attempt of a user; the zero user (unknown name) is ignored.
-func (g *attemptLog) add(u User, from netip.Addr) {
+func (l *attemptLog) add(u User, from netip.Addr) {
 	if u.ID.IsZero() { // unknown name: there is no account to log to
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := g.byUser[u.ID]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.byUser[u.ID]
 	if a == nil {
-		if len(g.byUser) >= maxLoggedUsers {
-			g.dropped++
+		if len(l.byUser) >= maxLoggedUsers {
+			l.dropped++
 			return
 		}
 		a = &userAttempts{account: u.Account}
-		g.byUser[u.ID] = a
+		l.byUser[u.ID] = a
 	}
 	a.count(1, addressOf(from))
 }
@@ -79,29 +79,29 @@ func (a *userAttempts) count(times int, from ...string) {
 
 // takeDue removes and returns the effects that are due, and the number of dropped attempts. It
 // evicts users without attempts for entryInterval.
-func (g *attemptLog) takeDue(now time.Time) (due map[drive.UserID]Effect, missed int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *attemptLog) takeDue(now time.Time) (due map[drive.UserID]Effect, dropped int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	due = map[drive.UserID]Effect{}
-	for user, a := range g.byUser {
+	for user, a := range l.byUser {
 		switch since := now.Sub(a.lastEntry); {
 		case !a.lastEntry.IsZero() && since >= 0 && since < entryInterval:
 		case a.times == 0:
-			delete(g.byUser, user)
+			delete(l.byUser, user)
 		default:
-			due[user] = Effect{What: g.what, Account: a.account, By: drive.Who{Head: g.head}, Times: a.times, From: a.from}
+			due[user] = Effect{What: l.what, Account: a.account, By: drive.Who{Head: l.head}, Times: a.times, From: a.from}
 			a.times, a.from, a.lastEntry = 0, nil, now
 		}
 	}
-	missed, g.dropped = g.dropped, 0
-	return due, missed
+	dropped, l.dropped = l.dropped, 0
+	return due, dropped
 }
 
 // restore puts an effect back that could not be reported.
-func (g *attemptLog) restore(user drive.UserID, e Effect) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if a := g.byUser[user]; a != nil {
+func (l *attemptLog) restore(user drive.UserID, e Effect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.byUser[user]; a != nil {
 		a.lastEntry = time.Time{}
 		a.count(e.Times, e.From...)
 	}
@@ -136,9 +136,9 @@ func (s *Sessions) flush(ctx context.Context) {
 func (s *Sessions) TellGathered(ctx context.Context) error {
 	var failed []error
 	for _, g := range []*attemptLog{s.failedLogins, s.basicLogins} {
-		due, missed := g.takeDue(s.opt.Now())
-		if missed > 0 {
-			s.opt.Log.WarnContext(ctx, "too many users with login attempts; some attempts are not recorded as activity", "what", g.what, "not_noted", missed)
+		due, dropped := g.takeDue(s.opt.Now())
+		if dropped > 0 {
+			s.opt.Log.WarnContext(ctx, "too many users with login attempts; some attempts are not recorded as activity", "what", g.what, "not_recorded", dropped)
 		}
 		for user, e := range due {
 			err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.reportAttempts(ctx, tx, user, e) })

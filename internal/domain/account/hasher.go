@@ -70,20 +70,20 @@ func newWaitQueue(most int) waitQueue {
 
 // pushLocked appends w; false: the queue is full, or w's source has maxPerSource waiters. The
 // caller holds hasher.mu.
-func (l *waitQueue) pushLocked(w *waiter) bool {
-	if l.waiting.Len() >= l.limit || w.source != "" && l.perSource[w.source] >= maxPerSource {
+func (q *waitQueue) pushLocked(w *waiter) bool {
+	if q.waiting.Len() >= q.limit || w.source != "" && q.perSource[w.source] >= maxPerSource {
 		return false
 	}
-	w.queue, w.element = l, l.waiting.PushBack(w)
-	l.perSource[w.source]++
+	w.queue, w.element = q, q.waiting.PushBack(w)
+	q.perSource[w.source]++
 	return true
 }
 
 // removeLocked removes w. The caller holds hasher.mu.
-func (l *waitQueue) removeLocked(w *waiter) {
-	l.waiting.Remove(w.element)
-	if l.perSource[w.source]--; l.perSource[w.source] == 0 {
-		delete(l.perSource, w.source)
+func (q *waitQueue) removeLocked(w *waiter) {
+	q.waiting.Remove(w.element)
+	if q.perSource[w.source]--; q.perSource[w.source] == 0 {
+		delete(q.perSource, w.source)
 	}
 	w.element = nil
 }

@@ -120,8 +120,8 @@ type starRow struct {
 }
 
 // cursor returns the cursor after the star.
-func (m starRow) cursor() string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", int64(m.at), m.node))
+func (r starRow) cursor() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", int64(r.at), r.node))
 }
 
 // parseCursor returns the time and node id in a cursor. For the empty cursor both are greater than

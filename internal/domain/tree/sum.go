@@ -213,7 +213,7 @@ func deleteAncestorSums(ctx context.Context, tx *sqldb.Tx, folder drive.NodeID) 
 	return deleteSums(ctx, tx, ids)
 }
 
-// deleteRows deletes the rows of permanently deleted nodes.
+// deleteRows deletes the stored sums of permanently deleted folders.
 func (s *sumTracker) deleteRows(ctx context.Context, tx *sqldb.Tx, gone []Node) error {
 	var ids []drive.NodeID
 	for _, n := range gone {

@@ -96,7 +96,7 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 	for account := range accounts {
 		hidden[account] = lenses[account].Sum()
 	}
-	var seen []drive.NodeID
+	var visible []drive.NodeID
 	marks := make(map[drive.NodeID]PlaceMark, len(tops))
 	for _, top := range tops {
 		at := rights[top]
@@ -111,14 +111,14 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 		default:
 			m.Rights = fmt.Sprintf("%x.%s", at.Rights, hidden[at.Account])
 		}
-		marks[top], seen = m, append(seen, top)
+		marks[top], visible = m, append(visible, top)
 	}
-	folders, err := t.Folders(ctx, seen)
+	folders, err := t.Folders(ctx, visible)
 	if err != nil {
 		return nil, err
 	}
 	var files []drive.NodeID // files have no sum
-	for _, top := range seen {
+	for _, top := range visible {
 		m := marks[top]
 		if mark, folder := folders[top]; folder {
 			m.Top = mark

@@ -28,8 +28,8 @@ type sourceRemoval struct {
 // check fails if the source must stay: VersionChanged if it changed since the copy began, Forbidden
 // if the user lost the right to remove it or a part is hidden from the user, Locked if another user
 // locked it or its parent. Without a source it returns nil.
-func (l sourceRemoval) check(ctx context.Context) error {
-	w, tx, o := l.handler, l.tx, l.operation
+func (r sourceRemoval) check(ctx context.Context) error {
+	w, tx, o := r.handler, r.tx, r.operation
 	a := o.args.Copy.MoveSource
 	if a == nil {
 		return nil
@@ -63,8 +63,8 @@ func (l sourceRemoval) check(ctx context.Context) error {
 
 // trash is the last step of a move: it puts the source into the trash. The transaction holds the
 // lock on the source's ledger. A source that is already trashed or deleted counts as removed.
-func (l sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
-	w, tx, o := l.handler, l.tx, l.operation
+func (r sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
+	w, tx, o := r.handler, r.tx, r.operation
 	a := o.args.Copy.MoveSource
 	tx.ActFor(drive.Who{User: o.user, Account: a.Account})
 	n, err := w.tree.Find(ctx, tx, a.Account, a.Node)
@@ -72,7 +72,7 @@ func (l sourceRemoval) trash(ctx context.Context) (finished bool, err error) {
 		return true, nil
 	}
 	if err == nil {
-		err = l.check(ctx)
+		err = r.check(ctx)
 	}
 	if err == nil {
 		_, err = w.tree.Trash(ctx, tx, a.Account, a.Node, 0)

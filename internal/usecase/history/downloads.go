@@ -137,11 +137,11 @@ func (d *Downloads) add(what download, who drive.Who) {
 func (what download) isOverflow() bool { return what.node.IsZero() && what.name == "" }
 
 // count adds downloads and their addresses.
-func (t *downloadCount) count(n int, from ...string) {
-	t.n += n
+func (c *downloadCount) count(n int, from ...string) {
+	c.n += n
 	for _, address := range from {
-		if address != "" && len(t.from) < maxAddresses && !slices.Contains(t.from, address) {
-			t.from = append(t.from, address)
+		if address != "" && len(c.from) < maxAddresses && !slices.Contains(c.from, address) {
+			c.from = append(c.from, address)
 		}
 	}
 }
@@ -172,7 +172,7 @@ type dueEntry struct {
 
 // takeDue removes and returns the entries that are due, ordered by account, and the number of
 // dropped downloads. With last it returns all unreported ones.
-func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, missed int) {
+func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, dropped int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for what, t := range d.all {
@@ -186,8 +186,8 @@ func (d *Downloads) takeDue(now time.Time, last bool) (all []dueEntry, missed in
 		}
 	}
 	slices.SortFunc(all, func(a, b dueEntry) int { return bytes.Compare(a.account[:], b.account[:]) })
-	missed, d.dropped, d.unreported = d.dropped, 0, 0
-	return all, missed
+	dropped, d.dropped, d.unreported = d.dropped, 0, 0
+	return all, dropped
 }
 
 // restore puts back entries that could not be written.
@@ -236,9 +236,9 @@ func (d *Downloads) Tell(ctx context.Context) error { return d.flush(ctx, false)
 
 // flush is Tell; with last it writes all unreported downloads.
 func (d *Downloads) flush(ctx context.Context, last bool) error {
-	all, missed := d.takeDue(d.now(), last)
-	if missed > 0 {
-		d.log.WarnContext(ctx, "too many users are downloading; some downloads are not recorded as activity", "not_noted", missed)
+	all, dropped := d.takeDue(d.now(), last)
+	if dropped > 0 {
+		d.log.WarnContext(ctx, "too many users are downloading; some downloads are not recorded as activity", "not_recorded", dropped)
 	}
 	var failed []error
 	for len(all) > 0 {
@@ -289,22 +289,22 @@ func (d *Downloads) write(ctx context.Context, some []dueEntry) error {
 
 // entry returns the activity entry, with the current folder and name of node n; zero n: the node
 // was deleted.
-func (one dueEntry) entry(n tree.Node) activity.Entry {
-	by := drive.Who{User: one.by.User, Session: one.by.Session, Head: one.by.Head, Address: one.by.Address}
-	e := activity.Entry{Account: one.account, Verb: activity.DownloadBegun, By: by, Node: one.node, Name: one.name}
+func (e dueEntry) entry(n tree.Node) activity.Entry {
+	by := drive.Who{User: e.by.User, Session: e.by.Session, Head: e.by.Head, Address: e.by.Address}
+	out := activity.Entry{Account: e.account, Verb: activity.DownloadBegun, By: by, Node: e.node, Name: e.name}
 	if !n.ID.IsZero() {
-		e.Folder, e.Name = n.Parent, string(n.Name)
+		out.Folder, out.Name = n.Parent, string(n.Name)
 	}
-	return e
+	return out
 }
 
 // data returns the data of the entry.
-func (one dueEntry) data() map[string]any {
-	data := map[string]any{"times": one.n}
-	if len(one.from) > 1 {
-		data["from"] = one.from
+func (e dueEntry) data() map[string]any {
+	data := map[string]any{"times": e.n}
+	if len(e.from) > 1 {
+		data["from"] = e.from
 	}
-	if one.isOverflow() {
+	if e.isOverflow() {
 		data["files"] = "many"
 	}
 	return data

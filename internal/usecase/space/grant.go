@@ -117,11 +117,11 @@ type grantRight struct {
 }
 
 // checkExpiry fails with BadRequest if a grant outlasts the caller's right. The role None may.
-func (m grantRight) checkExpiry(g access.Grant, now drive.Time) error {
-	if m.expires == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= m.expires {
+func (r grantRight) checkExpiry(g access.Grant, now drive.Time) error {
+	if r.expires == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= r.expires {
 		return nil
 	}
-	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, m.expires.Sub(now))/time.Second))
+	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, r.expires.Sub(now))/time.Second))
 }
 
 // authorizeGrant checks that the caller may change the grants at a node; with admin, an

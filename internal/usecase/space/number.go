@@ -156,7 +156,7 @@ func (n *Numbers) Purge(ctx context.Context) error {
 	return nil
 }
 
-// deleteEnded deletes those of the numbers whose share has still ended.
+// deleteEnded deletes the numbers whose share has ended, and keeps those whose share exists again.
 func (n *Numbers) deleteEnded(ctx context.Context, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
