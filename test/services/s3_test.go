@@ -17,7 +17,7 @@ import (
 
 // What versitygw leaves behind when it is killed while it puts the parts of an upload together is
 // taken back when it starts: the upload can be completed, and its object is there.
-func TestACompletionThatAKillHasCutShortIsTakenBack(t *testing.T) {
+func TestInterruptedCompletionIsReverted(t *testing.T) {
 	t.Parallel()
 	root, err := services.Checkout()
 	if err != nil {

@@ -44,7 +44,7 @@ func must(t *testing.T, do func(context.Context) error) {
 	}
 }
 
-func TestStartingTwiceIsStartingOnce(t *testing.T) {
+func TestSecondStartDoesNothing(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)
 	must(t, s.Start)
@@ -115,7 +115,7 @@ func TestDataOutlivesTheProcessButNotAWipe(t *testing.T) {
 
 // A process id in a file says nothing when its process does not hold the lock: another program may
 // have it by now.
-func TestStrangersAreLeftAlone(t *testing.T) {
+func TestOtherProcessesAreNotSignalled(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)
 	stranger := exec.Command("sleep", "60")

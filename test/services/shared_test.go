@@ -28,7 +28,7 @@ func elsewhere(t *testing.T) *services.Shared {
 	return &services.Shared{Dir: filepath.Join(dir, ".services"), Tools: services.Open(dir, nil)}
 }
 
-func TestWhatTheEnvironmentNamesIsTakenAsItIs(t *testing.T) { //nolint:paralleltest // changes the environment
+func TestAddressInEnvironmentIsUsed(t *testing.T) { //nolint:paralleltest // changes the environment
 	set := elsewhere(t)
 	states, err := set.Up(t.Context())
 	if err != nil {
@@ -53,7 +53,7 @@ func TestWhatTheEnvironmentNamesIsTakenAsItIs(t *testing.T) { //nolint:parallelt
 	}
 }
 
-func TestWhatCannotBeHadIsNamedAndKafkaIsFake(t *testing.T) { //nolint:paralleltest // changes the environment
+func TestUnavailableServicesAreReported(t *testing.T) { //nolint:paralleltest // changes the environment
 	set := elsewhere(t)
 	t.Setenv("SMARTDRIVE_TEST_KAFKA", "")
 	t.Setenv("JAVA_HOME", filepath.Join(t.TempDir(), "nowhere"))
@@ -76,7 +76,7 @@ func TestWhatCannotBeHadIsNamedAndKafkaIsFake(t *testing.T) { //nolint:parallelt
 	}
 }
 
-func TestWhatTheEnvironmentNamesStaysElsewhere(t *testing.T) { //nolint:paralleltest // changes the environment
+func TestServicesInEnvironmentStayUntouched(t *testing.T) { //nolint:paralleltest // changes the environment
 	set := elsewhere(t)
 	for range 2 {
 		states, err := set.Up(t.Context())
@@ -92,7 +92,7 @@ func TestWhatTheEnvironmentNamesStaysElsewhere(t *testing.T) { //nolint:parallel
 }
 
 // A shell that has read the file of the last Up names our own services, which may be down by now.
-func TestOurOwnAddressesInTheEnvironmentAreOurs(t *testing.T) { //nolint:paralleltest // changes the environment
+func TestOwnAddressesInEnvironmentAreNotForeign(t *testing.T) { //nolint:paralleltest // changes the environment
 	set := elsewhere(t)
 	t.Setenv("SMARTDRIVE_SERVICES_CACHE", "")
 	root, err := services.Checkout()

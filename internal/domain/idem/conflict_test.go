@@ -22,7 +22,7 @@ func (f *fixture) debit(t *testing.T, amount int) (Request, []byte) {
 
 // A debit that is repeated with another amount is refused and waits for a person; with the same
 // amount it gets the first answer (SOURCES I4).
-func TestADebitWithAnotherAmountGoesToAPerson(t *testing.T) {
+func TestConflictingDebitIsRecorded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	conflicts := NewConflicts(f.db, Options{Now: f.clock.Now})

@@ -285,7 +285,7 @@ func TestKeyEndsAfterADay(t *testing.T) {
 	}
 }
 
-func TestPurgeTakesWhatEndedInBatches(t *testing.T) {
+func TestPurgeDeletesExpiredKeysInBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	old := purgeBatch + 20

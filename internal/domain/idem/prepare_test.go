@@ -51,7 +51,7 @@ func TestForgedPrepareIDsAreRefused(t *testing.T) {
 	wantKind(t, elsewhere.ids.Verify(f.user, id, now), drive.BadRequest)
 }
 
-func TestPrepareIDCreatesOneThingInAll(t *testing.T) {
+func TestPrepareIDWorksForOneCreation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id, _ := f.ids.New(f.user)

@@ -125,7 +125,7 @@ func TestANewStartFromTheSameDirectoryEndsTheOld(t *testing.T) {
 	})
 }
 
-func TestWhereThereCanBeOneASecondIsRefused(t *testing.T) {
+func TestOnlyRefusesASecondInstance(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-func TestAloneThereIsNothingToDo(t *testing.T) {
+func TestAloneUsesNoDatabase(t *testing.T) {
 	t.Parallel()
 	m := Alone(infoOf(5))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -303,7 +303,7 @@ func TestASuspendedMachineTrustsNoLease(t *testing.T) {
 }
 
 // A transaction that holds its instance keeps others from ending it until it is over.
-func TestHoldKeepsTheEndAway(t *testing.T) {
+func TestHoldBlocksEnd(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	var ahead atomic.Int64
@@ -347,7 +347,7 @@ func TestHoldKeepsTheEndAway(t *testing.T) {
 }
 
 // Who was frozen, and who comes during the change, notices it by the next heartbeat.
-func TestWhatAllRelyOnIsChangedWhileNoneIsAlive(t *testing.T) {
+func TestBetweenRunsWhileNoInstanceIsAlive(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {

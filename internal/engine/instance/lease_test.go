@@ -47,7 +47,7 @@ func leads(t *testing.T, m *Member, j *job) (stop func()) {
 
 // Of three instances one does the job; when it is cut off it stops by itself before another begins,
 // and whoever leaves hands over at once.
-func TestOneDoesTheJob(t *testing.T) {
+func TestOneInstanceRunsTheJob(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAJobThatFailsBeginsAgain(t *testing.T) {
 }
 
 // A lease that is free is taken by one of those who see it free at once.
-func TestALeaseIsTakenOnce(t *testing.T) {
+func TestLeaseHasOneHolder(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	joined := drive.TimeOf(time.Now()) // and nobody dies, however long the rounds take
@@ -201,7 +201,7 @@ func TestALateReleaseChangesNothing(t *testing.T) {
 
 // The database fails over to a server whose clock is a day behind: a job whose holder is dead does
 // not rest for that day.
-func TestALeaseOfADeadOneWhenTheClockIsSetBack(t *testing.T) {
+func TestDeadHolderAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	clock := func(by time.Duration) func(context.Context) (drive.Time, error) {

@@ -43,7 +43,7 @@ func TestWriteIsVisibleOnReturn(t *testing.T) {
 	}
 }
 
-func TestFailedWriteLeavesNothingAndTakesNobodyWithIt(t *testing.T) {
+func TestFailedWriteDoesNotAffectItsGroup(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	boom := errors.New("boom")

@@ -19,7 +19,7 @@ import (
 
 // The power goes while transactions are committed: each that was acknowledged is there, while the
 // log is new and grows, and when it is written in place.
-func TestWhatIsCommittedSurvivesThePower(t *testing.T) {
+func TestCommitSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	db, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(disk.Root, "database")})

@@ -101,7 +101,7 @@ func faultAt(t *testing.T, call sqldbtest.Call, n int, lost, grouped bool) {
 	}
 }
 
-func TestFullDiskIsSaid(t *testing.T) {
+func TestFullDiskReturnsDiskFull(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	gaveUp := 0

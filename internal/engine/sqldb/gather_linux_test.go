@@ -142,7 +142,7 @@ func TestPagesAreWrittenTogether(t *testing.T) {
 
 // What a transaction has left that was rolled back does not come into the place of what another
 // connection commits after it, as package migrate has two.
-func TestWhatWasRolledBackDoesNotComeLate(t *testing.T) {
+func TestRolledBackPagesAreNotWrittenLate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "database")
 	if err := crowded(t, path).Close(); err != nil { // the file system of the writer is known now

@@ -74,7 +74,7 @@ func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 
 // Whoever is asked to change the schema reads and writes, and has the last word; nobody is asked
 // about a database that is new, or as it shall be.
-func TestASchemaIsChangedByWhoIsAsked(t *testing.T) {
+func TestSchemaChangeGoesThroughChange(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
 	source, admin := sqldbtest.Empty(t)

@@ -13,7 +13,7 @@ import (
 
 // Each migration is there for both engines and makes the same tables: where there is no MySQL
 // server, nothing else notices that one is missing.
-func TestMigrationsHaveTwins(t *testing.T) {
+func TestMigrationsExistForBothDialects(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff(tablesMade(t, "sqlite"), tablesMade(t, "mysql")); diff != "" {
 		t.Errorf("the tables that each migration makes, in migrations/sqlite (-) and migrations/mysql (+):\n%s", diff)

@@ -14,7 +14,7 @@ import (
 
 // A function that has read what another one of its group wrote may conclude anything from it. When
 // COMMIT fails, what it read is gone, and so is its verdict.
-func TestAVerdictGoesWithItsGroup(t *testing.T) {
+func TestFailedGroupFailsEveryWrite(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "nobody else sees rows that are not committed")
 	for _, cause := range []error{drive.Fail(drive.DiskFull), drive.Fail(drive.Unavailable)} {
@@ -59,7 +59,7 @@ func takeName(ctx context.Context, tx *sqldb.Tx) error {
 
 // Whoever gives up before the function began, or whose transaction could not begin, knows that
 // nothing was written.
-func TestAWriteThatNeverBeganIsCertain(t *testing.T) {
+func TestUnstartedWriteIsMarkedUnwritten(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector, Log: slog.New(slog.DiscardHandler)})

@@ -161,7 +161,7 @@ func TestFiresWhenDue(t *testing.T) {
 	})
 }
 
-func TestArmFromTheTruthWakes(t *testing.T) {
+func TestArmWithStoredTimesWakesTheEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -175,7 +175,7 @@ func TestArmFromTheTruthWakes(t *testing.T) {
 
 // The one who arms has its row written and looks at it no more: a queue that was away for a moment
 // must not make its timer nobody's.
-func TestWhatCouldNotBeArmedIsArmedLater(t *testing.T) {
+func TestFailedArmIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -206,7 +206,7 @@ func TestWhatCouldNotBeArmedIsArmedLater(t *testing.T) {
 	})
 }
 
-func TestNeverPolls(t *testing.T) {
+func TestIdleEngineDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -347,7 +347,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	})
 }
 
-func TestLaterIsAskedAgain(t *testing.T) {
+func TestLaterRedeliversTheTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -365,7 +365,7 @@ func TestLaterIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestOverrunningHandlerIsToldAndCounted(t *testing.T) {
+func TestOverrunCancelsTheHandlerAndCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -423,7 +423,7 @@ func TestStopWaitsThenCancels(t *testing.T) {
 	})
 }
 
-func TestQueueFaultsAreOutlived(t *testing.T) {
+func TestEngineSurvivesQueueFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -447,7 +447,7 @@ func TestQueueFaultsAreOutlived(t *testing.T) {
 }
 
 // A queue that does not answer for long is asked all the time, and told of once a minute.
-func TestALongFaultIsToldOfSeldom(t *testing.T) {
+func TestLongOutageIsLoggedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -2,7 +2,7 @@ package timer
 
 import "testing"
 
-func TestLanesThatReportALossLateReportItOnce(t *testing.T) {
+func TestLateReportsOfOneLossCountOnce(t *testing.T) {
 	t.Parallel()
 	w := newLossDetector()
 	for _, epoch := range []uint64{1, 1, 2, 1, 2, 1} {

@@ -12,7 +12,7 @@ import (
 // A timer is armed again and again while others of its batch cannot be: part of the queue is away.
 // It fires when it is due, and once. It is due between two attempts to arm it: one that met the
 // lease would make it fire twice, as a timer may.
-func TestArmedAgainIsNoActivity(t *testing.T) {
+func TestRetriedArmIsNotActivity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const wait = time.Minute + time.Second/2
@@ -29,7 +29,7 @@ func TestArmedAgainIsNoActivity(t *testing.T) {
 }
 
 // What is no timer is refused, and nobody tries to arm it again.
-func TestWhatIsRefusedIsNotOwed(t *testing.T) {
+func TestInvalidEntryIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()

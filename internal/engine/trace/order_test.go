@@ -11,7 +11,7 @@ import (
 
 // The reply of the broker may come after the consumer was done; each publication stands behind its
 // own firing.
-func TestPublishedStandsBehindFired(t *testing.T) {
+func TestPublishedFollowsFired(t *testing.T) {
 	t.Parallel()
 	at := func(gen int64, ms drive.Time, step timer.Step) Step { return Step{Gen: gen, At: ms, Step: step} }
 	steps := []Step{

@@ -44,7 +44,7 @@ func way(t *testing.T, r *Recorder, key timer.Key) (steps string) {
 
 // Two instances write behind their work, the later one first: what is shown is in the order of what
 // happened.
-func TestTheWayOverInstances(t *testing.T) {
+func TestFindReturnsStepsOfAllInstances(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)
 	scheduler, worker := New(Options{DB: db, Instance: "1", Log: silent}), New(Options{DB: db, Instance: "2", Log: silent})
@@ -62,7 +62,7 @@ func TestTheWayOverInstances(t *testing.T) {
 }
 
 // What the queue knew of a timer is told with its firing, and of no other step.
-func TestTheFiringTellsOfPushBacks(t *testing.T) {
+func TestFiredStepHasPushBacks(t *testing.T) {
 	t.Parallel()
 	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
 	f := fired()
@@ -137,7 +137,7 @@ func TestTrim(t *testing.T) {
 }
 
 // A collector that is away, or refuses, loses what it was sent and nothing else.
-func TestACollectorMayBeAway(t *testing.T) {
+func TestUnavailableCollectorDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

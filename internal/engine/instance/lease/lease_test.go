@@ -34,7 +34,7 @@ func TestWorkEndsBeforeItsLease(t *testing.T) {
 
 // Who is told that another has the row stops at once, and who is asked to yield learns of it and
 // goes on.
-func TestWorkIsFencedAndAsked(t *testing.T) {
+func TestHoldFencesAndYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		beats := 0

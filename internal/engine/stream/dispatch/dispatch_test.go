@@ -93,7 +93,7 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePublishedStaysATimer(t *testing.T) {
+func TestUnpublishedTimerIsFiredAgain(t *testing.T) {
 	t.Parallel()
 	d := dispatch.New(dispatch.Options{Sender: &sent{err: drive.Fail(drive.Unavailable)}})
 	if err := d.Publish(t.Context(), decodeFired(timer.Park)); !drive.IsKind(err, drive.Unavailable) {
@@ -101,7 +101,7 @@ func TestWhatCannotBePublishedStaysATimer(t *testing.T) {
 	}
 }
 
-func TestHowAHandlerEnds(t *testing.T) {
+func TestOutcomesOfApply(t *testing.T) {
 	t.Parallel()
 	f := decodeFired(timer.Park)
 	r, err := dispatch.Record(f)
@@ -148,7 +148,7 @@ func TestHowAHandlerEnds(t *testing.T) {
 	}
 }
 
-func TestAnEnginesOwnTimerFiresThereAgain(t *testing.T) {
+func TestTimerWithoutHandlerIsArmedAgain(t *testing.T) {
 	t.Parallel()
 	f := decodeFired(timer.Unlink)
 	r, err := dispatch.Record(f)
@@ -188,7 +188,7 @@ func TestAHandlerThatOverrunsHasFailed(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsNotATimers(t *testing.T) {
+func TestInvalidTimerRecordFails(t *testing.T) {
 	t.Parallel()
 	r, err := dispatch.Record(decodeFired(timer.Park))
 	if err != nil {

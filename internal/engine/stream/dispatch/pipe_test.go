@@ -142,7 +142,7 @@ func (p *pipe) wait(t *testing.T, limit time.Duration, keys ...timer.Key) (last 
 	}
 }
 
-func TestSlowReclaimsOfOneAccountDelayNobodyElse(t *testing.T) {
+func TestSlowReclaimsDelayOnlyTheirAccount(t *testing.T) {
 	pipeline(t, func(t *testing.T, p *pipe) {
 		greedy := drive.NewID[drive.AccountID]()
 		running, most := 0, 0
@@ -230,7 +230,7 @@ func TestATimerThatFailsForGoodIsDeadOnceAndCanBeReplayed(t *testing.T) {
 	})
 }
 
-func TestLaterComesAgain(t *testing.T) {
+func TestLaterArmsTheTimerAgain(t *testing.T) {
 	pipeline(t, func(t *testing.T, p *pipe) {
 		p.answer = func(context.Context, timer.Fired) error {
 			if left := 30*time.Second - time.Since(p.begin); left > 0 {

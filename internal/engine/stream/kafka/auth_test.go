@@ -13,7 +13,7 @@ import (
 )
 
 // Brokers that speak TLS and ask who comes let those in who can say so, and no others.
-func TestBrokersThatAskWhoComes(t *testing.T) {
+func TestBrokerAuthentication(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
 	t.Cleanup(certified.Close)

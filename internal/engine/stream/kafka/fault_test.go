@@ -85,12 +85,12 @@ func (r *rig) publish(t *testing.T, name string, n int) {
 	}
 }
 
-func TestSessionsThatComeAndGoLoseNothing(t *testing.T) {
+func TestRebalancesLoseNoRecords(t *testing.T) {
 	t.Parallel()
 	comeAndGo(t, hurried(t, 3, 2*time.Second))
 }
 
-func TestSessionsThatComeAndGoLoseNothingOnKafka(t *testing.T) {
+func TestRebalancesLoseNoRecordsOnKafka(t *testing.T) {
 	t.Parallel()
 	comeAndGo(t, onBroker(t, kafka.Options{Levels: realLevels, SessionTimeout: 10 * time.Second}))
 }
@@ -301,7 +301,7 @@ func TestALevelCountsFromWhenTheBrokerHasIt(t *testing.T) {
 	}
 }
 
-func TestWhatNamesNobodyIsADeadLetter(t *testing.T) {
+func TestRecordWithoutConsumerBecomesDeadLetter(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		for _, consumer := range []string{"", "no such/consumer", "gone"} {
 			m := &kgo.Record{
@@ -418,7 +418,7 @@ func TestAStreamEndsWithoutItsBroker(t *testing.T) {
 
 // A partition that takes nothing for now, as its replicas are away, holds up what is for it, and no
 // record of another one.
-func TestAPartitionThatTakesNothingHoldsUpNoOther(t *testing.T) {
+func TestUnavailablePartitionDelaysNoOther(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		var l ledger
 		r.run(t, &l)

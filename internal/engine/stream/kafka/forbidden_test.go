@@ -14,7 +14,7 @@ import (
 
 // A level that may not be read is asked for now and then, not thousands of times a second, and the
 // others go on meanwhile.
-func TestALevelThatMayNotBeReadIsAskedForSeldom(t *testing.T) {
+func TestForbiddenLevelIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	r := hurried(t, 1, 20*time.Second)
 	var l ledger
@@ -42,7 +42,7 @@ func TestALevelThatMayNotBeReadIsAskedForSeldom(t *testing.T) {
 
 // A topic that may not be read any more ends its session, also one that nobody polls, as its
 // handler takes its time.
-func TestATopicThatMayNotBeReadIsAskedForSeldom(t *testing.T) {
+func TestForbiddenTopicIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	r := hurried(t, 1, 20*time.Second)
 	var l ledger

@@ -79,7 +79,7 @@ func TestOtherProducersUseTheLevels(t *testing.T) {
 
 // The topic of another producer whose partition takes nothing for now, as its replicas are away,
 // holds up what is for that topic, and nobody else's retries.
-func TestATopicThatTakesNothingHoldsUpNoOther(t *testing.T) {
+func TestUnavailableTargetDelaysNoOther(t *testing.T) {
 	fake(t, func(t *testing.T, r *rig) {
 		raw := r.raw(t)
 		adm := kadm.NewClient(raw)

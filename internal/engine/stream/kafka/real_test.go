@@ -105,7 +105,7 @@ func (c *driven) Advance(d time.Duration) {
 }
 
 // A new installation has topics and no groups yet.
-func TestNobodyIsBehindBeforeTheFirstHasJoined(t *testing.T) {
+func TestLagIsZeroBeforeTheFirstMember(t *testing.T) {
 	t.Parallel()
 	r := &rig{opt: kafka.Options{
 		Brokers: strings.Split(servicetest.URL(t, servicetest.Kafka), ","), Namespace: servicetest.Unique(), Partitions: 1,

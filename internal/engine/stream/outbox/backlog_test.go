@@ -21,7 +21,7 @@ func unsent(t *testing.T, o *outbox.Outbox, limit int) []stream.Unsent {
 	return list
 }
 
-func TestWhatIsUnsentIsFoundByItsMark(t *testing.T) {
+func TestUnsentRowsAreFoundByTheirMark(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
 	f.Publish(t, streamtest.Account, "a", "b", "c", "d")
@@ -48,7 +48,7 @@ func TestWhatIsUnsentIsFoundByItsMark(t *testing.T) {
 	}
 }
 
-func TestAReplayAndWhatWaitedHereIsSentWhenItIsDue(t *testing.T) {
+func TestRelaySendsDueRetriesAndReplays(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
 	w := f.Work("w")
@@ -74,7 +74,7 @@ func TestAReplayAndWhatWaitedHereIsSentWhenItIsDue(t *testing.T) {
 	}
 }
 
-func TestARelayedOutboxIsTrimmedOfWhatIsSent(t *testing.T) {
+func TestTrimDeletesOnlySentRecordsWithRelay(t *testing.T) {
 	t.Parallel()
 	db, clock := sqldbtest.Open(t), streamtest.NewClock()
 	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: clock.Now, Relayed: true})
@@ -96,7 +96,7 @@ func TestARelayedOutboxIsTrimmedOfWhatIsSent(t *testing.T) {
 
 // However many records wait at the head of the outbox, because a partition takes nothing, what was
 // sent behind them goes.
-func TestWhatIsUnsentKeepsNothingFromBeingTrimmed(t *testing.T) {
+func TestUnsentRecordsDoNotBlockTrim(t *testing.T) {
 	t.Parallel()
 	db, clock := sqldbtest.Open(t), streamtest.NewClock()
 	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: clock.Now, Relayed: true})
@@ -124,7 +124,7 @@ func drained(offset int64, consumer, event string) stream.Drained {
 	}
 }
 
-func TestDeadLettersAreTakenOverOnce(t *testing.T) {
+func TestDeadLettersAreImportedOnce(t *testing.T) {
 	t.Parallel()
 	_, o := open(t)
 	inter := func(log string, want int, letters ...stream.Drained) {

@@ -109,7 +109,7 @@ func TestARetryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsBuriedAtOnce(t *testing.T) {
+func TestUndecodableRecordBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
 	w := f.Work("w")
@@ -202,7 +202,7 @@ func ahead(t *testing.T, f *streamtest.Fixture, young, old int) time.Time {
 
 // Records of a clock that was ahead lie at the head of the outbox and are kept; what is old behind
 // them goes in one run.
-func TestYoungRecordsAtTheHeadKeepNothingFromBeingTrimmed(t *testing.T) {
+func TestNewRecordsFirstDoNotBlockTrim(t *testing.T) {
 	t.Parallel()
 	f, o := open(t)
 	at := ahead(t, f, 1100, 1200) // both are more than two batches

@@ -161,7 +161,7 @@ func TestRunBacksOffDuringAnOutageAndLosesNothing(t *testing.T) {
 }
 
 // The reply to a commit may be lost, and with it the wake-up.
-func TestRunFindsARecordThatNobodyAnnounced(t *testing.T) {
+func TestRunFindsAnUnannouncedRecord(t *testing.T) {
 	bubble(t, func(t *testing.T, f *streamtest.Fixture) {
 		l := start(t, f, func(string) error { return nil })
 		synctest.Wait()
@@ -191,7 +191,7 @@ func TestRunIsWokenByAReplay(t *testing.T) {
 	})
 }
 
-func TestAStopIsNoFailureOfTheRecordAtHand(t *testing.T) {
+func TestStopConsumesNoAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T, f *streamtest.Fixture) {
 		release := make(chan struct{})
 		first := start(t, f, func(string) error { <-release; return errors.New("torn away") })

@@ -8,7 +8,7 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-func TestTimersThatComeAndGoTakeNoMoreMemory(t *testing.T) {
+func TestChurnTakesNoMoreMemory(t *testing.T) {
 	t.Parallel()
 	q := New(Options{})
 	for i := range uint64(200_000) {

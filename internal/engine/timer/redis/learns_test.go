@@ -7,7 +7,7 @@ import (
 
 // A reply may be overtaken by two losses. It is not taken for a third one, and what the shard is by
 // now is still believed afterwards: else the shard would be asked for nothing any more.
-func TestAReplyThatTwoLossesOvertookTeachesNothing(t *testing.T) {
+func TestReplyOfAFormerEpochIsIgnored(t *testing.T) {
 	t.Parallel()
 	sh, now := newShard("test", 0), time.Now()
 	for i, step := range []struct {

@@ -122,7 +122,7 @@ func TestKilledServerIsALoss(t *testing.T) {
 }
 
 // A loss that was told to one instance is told to every other.
-func TestEveryInstanceHearsOfALoss(t *testing.T) {
+func TestEveryInstanceDetectsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
 	opt := virtual(srv.options(), c)
@@ -142,7 +142,7 @@ func TestEveryInstanceHearsOfALoss(t *testing.T) {
 
 // A loss that was found by asking for the name of the state is told by the next lease, like any
 // other.
-func TestLossFoundByTheWayIsTold(t *testing.T) {
+func TestLossFoundOutsideLeaseIsReported(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
 	q := newSuite(t, virtual(opt, c))
@@ -157,7 +157,7 @@ func TestLossFoundByTheWayIsTold(t *testing.T) {
 }
 
 // What was armed before the first lease, and lost before it, is a loss that the engine hears of.
-func TestLossBeforeTheFirstLeaseIsTold(t *testing.T) {
+func TestLossBeforeTheFirstLeaseIsReported(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
 	q := newSuite(t, virtual(opt, c))
@@ -170,7 +170,7 @@ func TestLossBeforeTheFirstLeaseIsTold(t *testing.T) {
 
 // A fail-over to a server whose clock is a day ahead: nothing fires early, it is told once, and
 // time goes on as it did. So it is with one that is a day behind.
-func TestClockOfTheNextServer(t *testing.T) {
+func TestWrongClockAfterFailover(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{24 * time.Hour, -24 * time.Hour, 90 * time.Second} {
 		t.Run(off.String(), func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestClockOfTheNextServer(t *testing.T) {
 
 // An instance that starts after such a fail-over knows the clock by nothing but its own: it holds
 // the server's back, too.
-func TestClockOfTheNextServerAtStart(t *testing.T) {
+func TestWrongClockAfterFailoverAtStart(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
 	opt = virtual(opt, c)

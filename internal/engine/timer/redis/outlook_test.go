@@ -9,7 +9,7 @@ import (
 )
 
 // A look at a shard that asks it nothing does not count as one that has verified its server.
-func TestALookVerifiesNothing(t *testing.T) {
+func TestOutlookDoesNotVerifyTheServer(t *testing.T) {
 	t.Parallel()
 	sh, now := newShard("test", 0), time.Now()
 	for range 2 {
@@ -21,7 +21,7 @@ func TestALookVerifiesNothing(t *testing.T) {
 
 // Shards of a server that is away are the most overdue. They do not keep the others from being
 // asked, and are asked one at a time meanwhile; where there are no others, all are.
-func TestShardsOfADeadServerHideNoOthers(t *testing.T) {
+func TestFailedShardsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	const kind, dead = timer.Park, 21
 	now := time.Now()

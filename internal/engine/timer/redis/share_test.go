@@ -49,7 +49,7 @@ func startInstance(t *testing.T, opt redis.Options, handle timer.Handler) *insta
 
 // Several instances share one queue: each timer is delivered, by one of them, and those that stop
 // hand over at once.
-func TestInstancesShare(t *testing.T) {
+func TestInstancesDivideTheShards(t *testing.T) {
 	t.Parallel()
 	for _, service := range []servicetest.Service{servicetest.Redis, servicetest.RedisCluster} {
 		t.Run(string(service), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestInstancesShare(t *testing.T) {
 
 // An instance that died without a word is missed: others look at its shards, now and then until its
 // announcement runs out.
-func TestShardsOfTheDead(t *testing.T) {
+func TestShardsOfDeadInstancesAreReassigned(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
 	opt.MaxWait, opt.Instance = 50*time.Millisecond, "alive"
@@ -171,7 +171,7 @@ func TestShardsOfTheDead(t *testing.T) {
 
 // Processes that disagree on how many shards there are would not find each other's timers: the
 // second one refuses to work.
-func TestLayoutIsOne(t *testing.T) {
+func TestOtherLayoutIsRefused(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
 	if _, err := open(t, opt).Check(t.Context()); err != nil {
