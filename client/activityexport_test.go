@@ -12,7 +12,7 @@ import (
 
 // An export that is cut, in a line or between two, goes on after its last whole line, so that each
 // entry comes once; one that goes no further ends with an error.
-func TestAnExportThatIsCutGoesOn(t *testing.T) {
+func TestExportActivityResumes(t *testing.T) {
 	t.Parallel()
 	const top = 40
 	var asked []string

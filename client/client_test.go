@@ -72,7 +72,7 @@ func TestProblem(t *testing.T) {
 }
 
 // Replies that are not SmartDrive's are explained, whatever their status.
-func TestForeignReplies(t *testing.T) {
+func TestProxyErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		status int
@@ -127,7 +127,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestTokenIsNotMadeTwice(t *testing.T) {
+func TestCreateTokenIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	c := answering(t, func(http.ResponseWriter, *http.Request) {
@@ -140,7 +140,7 @@ func TestTokenIsNotMadeTwice(t *testing.T) {
 }
 
 // The answer does not repeat what was asked for; whoever keeps what CreateToken returns has it.
-func TestAMadeTokenSaysWhatItIsFor(t *testing.T) {
+func TestCreateTokenReturnsScopes(t *testing.T) {
 	t.Parallel()
 	c := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -185,7 +185,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestStalledBodyIsCut(t *testing.T) {
+func TestStalledBodyIsAborted(t *testing.T) {
 	t.Parallel()
 	stalled := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +211,7 @@ func TestStalledBodyIsCut(t *testing.T) {
 	<-stalled
 }
 
-func TestSettledFollowsOperation(t *testing.T) {
+func TestFetchAndWaitFollowsOperation(t *testing.T) {
 	t.Parallel()
 	var polls atomic.Int64
 	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -232,7 +232,7 @@ func TestSettledFollowsOperation(t *testing.T) {
 	}
 }
 
-func TestOperationsAreWaitedForAndTheirFailuresListed(t *testing.T) {
+func TestOperationFailuresAreListed(t *testing.T) {
 	t.Parallel()
 	var polls atomic.Int64
 	c := answering(t, func(w http.ResponseWriter, r *http.Request) {

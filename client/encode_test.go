@@ -12,7 +12,7 @@ import (
 func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.Store("/f", noise(1, 10), mtime)
+	s.Store("/f", randomBytes(1, 10), mtime)
 	c := newClient(t, s)
 	const bad = "caf\xe9"
 	for name, call := range map[string]func() error{
@@ -43,7 +43,7 @@ func TestTextThatIsNotUTF8IsNotSent(t *testing.T) {
 }
 
 // In a batch such an item fails alone.
-func TestABatchGoesOnWithoutAnItemThatIsNotUTF8(t *testing.T) {
+func TestBatchSkipsItemThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)

@@ -12,11 +12,11 @@ import (
 
 // A zip whose download is cut off again and again is whole, what had come is not asked for again,
 // and progress never goes back.
-func TestAZipIsGoneOnWith(t *testing.T) {
+func TestGetExportResumes(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	api := newClient(t, s)
-	s.Store("/docs/big.pdf", noise(1, 300_000), mtime)
+	s.Store("/docs/big.pdf", randomBytes(1, 300_000), mtime)
 	folder, err := api.NodeAt(t.Context(), "/docs")
 	if err != nil {
 		t.Fatal(err)

@@ -40,8 +40,8 @@ func newUploader(t *testing.T, s *clienttest.Server) *Uploader {
 	return u
 }
 
-// noise returns n bytes that are the same for the same seed.
-func noise(seed uint64, n int) []byte {
+// randomBytes returns n random bytes, the same for the same seed.
+func randomBytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(seed)})
 	_, _ = r.Read(b) // it does not fail
@@ -93,9 +93,9 @@ func once(n int64, fault clienttest.Fault, match func(method, path string) bool)
 	}
 }
 
-// meeting returns a function that returns once n calls of it have come: those that are made beside
-// each other.
-func meeting(t *testing.T, n int32) func() {
+// newBarrier returns a function that blocks until it has been called n times, so that n concurrent
+// callers meet. It fails the test after 20 s.
+func newBarrier(t *testing.T, n int32) func() {
 	var came atomic.Int32
 	all, met := context.WithCancel(t.Context())
 	return func() {

@@ -59,7 +59,7 @@ func (l *log) add(n, cuts int) {
 
 // Whoever follows is shown each entry once, in order, over pages and cuts, and goes on where it
 // stopped; it ends when it is told to, and when there is nothing to look at any more.
-func TestFollow(t *testing.T) {
+func TestFollowActivity(t *testing.T) {
 	t.Parallel()
 	l := &log{top: 70}
 	s := httptest.NewServer(l)
@@ -156,7 +156,7 @@ func (l *typed) add(types ...string) {
 
 // Whoever follows some types is shown nothing of what was before they began: neither what came
 // after the newest entry of the other types, nor an old one where there are none newer.
-func TestFollowingSomeTypesBeginsNow(t *testing.T) {
+func TestFollowActivityByTypeStartsNow(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]string{
 		"uploads after the newest node": {"node", "upload", "upload", "upload"},
@@ -196,7 +196,7 @@ func TestFollowingSomeTypesBeginsNow(t *testing.T) {
 }
 
 // It follows from there.
-func TestFollowingSomeTypesShowsWhatIsNew(t *testing.T) {
+func TestFollowActivityByTypeYieldsNewEntries(t *testing.T) {
 	t.Parallel()
 	l := &typed{types: []string{"node", "upload", "upload"}}
 	s := httptest.NewServer(l)

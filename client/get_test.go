@@ -49,7 +49,7 @@ func isContent(method, path string) bool {
 func TestGetSurvivesEveryFaultAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 300_000, 5*mib + 7} {
-		content := noise(20, size)
+		content := randomBytes(20, size)
 		for _, fault := range []clienttest.Fault{
 			clienttest.None, clienttest.Refuse, clienttest.CutReply, clienttest.BadGateway, clienttest.Stopping,
 		} {
@@ -78,7 +78,7 @@ func TestGetSurvivesEveryFaultAnywhere(t *testing.T) {
 func TestGetResumes(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(21, 10*mib)
+	content := randomBytes(21, 10*mib)
 	s.Store("/f", content, mtime)
 	path := filepath.Join(t.TempDir(), "f")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,10 +107,10 @@ func TestGetResumes(t *testing.T) {
 
 // What a crash of the machine can leave: the sidecar says that ranges are there, their bytes are
 // not.
-func TestGetMendsPartialFileThatLies(t *testing.T) {
+func TestGetRepairsCorruptPartialFile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(22, 3*mib)
+	content := randomBytes(22, 3*mib)
 	s.Store("/f", content, mtime)
 	dir := t.TempDir()
 	part, side := partNames("f")
@@ -130,8 +130,8 @@ func TestGetMendsPartialFileThatLies(t *testing.T) {
 func TestGetFollowsReplacement(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(24, 4*mib)
-	s.Store("/f", noise(23, 6*mib), mtime)
+	content := randomBytes(24, 4*mib)
+	s.Store("/f", randomBytes(23, 6*mib), mtime)
 	replaced := atomic.Bool{}
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		if strings.HasPrefix(r.Header.Get("Range"), "bytes=3145728-") && replaced.CompareAndSwap(false, true) {
@@ -177,7 +177,7 @@ func TestGetSkips(t *testing.T) {
 	}
 }
 
-func TestGetTreeStaysInside(t *testing.T) {
+func TestGetTreeStaysInsideTarget(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.Store("/tree/link/escaped", []byte("x"), mtime)

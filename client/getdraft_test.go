@@ -48,10 +48,10 @@ func wantNames(t *testing.T, dir string, want ...string) {
 
 // A folder that the run has made gets its files at once, whatever becomes of them and of it until
 // then: nothing that others have put there is lost, and what has gone is fetched again.
-func TestGetTreeGivesAFolderItsFilesAtOnce(t *testing.T) {
+func TestGetTreePublishesFolderByDraft(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
-	files := map[string][]byte{"top": noise(1, 10), "in/sub/a": noise(2, 20), "in/sub/b": noise(3, 30), "in/z/c": noise(4, 40)}
+	files := map[string][]byte{"top": randomBytes(1, 10), "in/sub/a": randomBytes(2, 20), "in/sub/b": randomBytes(3, 30), "in/z/c": randomBytes(4, 40)}
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, sub, draft string)
 		others    map[string][]byte // in sub, afterwards
@@ -134,10 +134,10 @@ func remove(t *testing.T, paths ...string) {
 }
 
 // A file of a draft that cannot be synced fails, and the others come.
-func TestGetTreeOneOfADraftCannotBeSynced(t *testing.T) {
+func TestGetTreeDraftFileSyncFails(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
-	files, dir := map[string][]byte{"sub/a": noise(1, 10), "sub/b": noise(2, 20), "sub/c": noise(3, 30)}, t.TempDir()
+	files, dir := map[string][]byte{"sub/a": randomBytes(1, 10), "sub/b": randomBytes(2, 20), "sub/c": randomBytes(3, 30)}, t.TempDir()
 	d := onceCome(t, treeOf(t, files), func() {
 		parts := partsIn(t, dir)
 		if len(parts) != 1 {
@@ -156,9 +156,9 @@ func TestGetTreeOneOfADraftCannotBeSynced(t *testing.T) {
 }
 
 // A file that cannot be moved out of a draft, whose folder has another of its name, fails.
-func TestGetTreeOneOfADraftCannotBeMoved(t *testing.T) {
+func TestGetTreeDraftFileRenameFails(t *testing.T) {
 	t.Parallel()
-	files, dir := map[string][]byte{"sub/a": noise(1, 10), "sub/b": noise(2, 20)}, t.TempDir()
+	files, dir := map[string][]byte{"sub/a": randomBytes(1, 10), "sub/b": randomBytes(2, 20)}, t.TempDir()
 	d := onceCome(t, treeOf(t, files), func() { mkdir(t, filepath.Join(dir, "sub", "b")) })
 	sum, err := d.GetTree(t.Context(), "/t", dir, TreeOptions{})
 	if err != nil || sum.Received != 1 || sum.Failed != 1 {
@@ -170,9 +170,9 @@ func TestGetTreeOneOfADraftCannotBeMoved(t *testing.T) {
 
 // The drafts of a run that was killed are gone after the next one, in folders that have nothing
 // else.
-func TestGetTreeAfterARunWasKilledWithDrafts(t *testing.T) {
+func TestGetTreeRemovesDraftsOfKilledRun(t *testing.T) {
 	t.Parallel()
-	files, was, dir := map[string][]byte{"in/sub/a": noise(1, 10), "in/z/b": noise(2, 20)}, t.TempDir(), t.TempDir()
+	files, was, dir := map[string][]byte{"in/sub/a": randomBytes(1, 10), "in/z/b": randomBytes(2, 20)}, t.TempDir(), t.TempDir()
 	s := treeOf(t, files)
 	d := onceCome(t, s, func() {
 		if err := os.CopyFS(dir, os.DirFS(was)); err != nil { // nobody has the locks of what is copied
@@ -192,7 +192,7 @@ func TestGetTreeAfterARunWasKilledWithDrafts(t *testing.T) {
 }
 
 // What a folder gets by another way is there beside what comes in streams: it is no draft's folder.
-func TestGetTreeOfFoldersWithoutADraft(t *testing.T) {
+func TestGetTreeFoldersWithoutDraft(t *testing.T) {
 	t.Parallel()
 	many := map[string][]byte{}
 	for i := range MaxBatchItems + 10 {
@@ -203,11 +203,11 @@ func TestGetTreeOfFoldersWithoutADraft(t *testing.T) {
 		opt   TreeOptions
 		there bool
 	}{
-		"a large file":        {files: map[string][]byte{"sub/a": noise(1, 10), "sub/large": noise(2, maxStreamedFile+1)}},
-		"a folder in it":      {files: map[string][]byte{"sub/a": noise(1, 10), "sub/deep/large": noise(2, maxStreamedFile+1)}},
+		"a large file":        {files: map[string][]byte{"sub/a": randomBytes(1, 10), "sub/large": randomBytes(2, maxStreamedFile+1)}},
+		"a folder in it":      {files: map[string][]byte{"sub/a": randomBytes(1, 10), "sub/deep/large": randomBytes(2, maxStreamedFile+1)}},
 		"too many":            {files: many},
-		"it was there":        {files: map[string][]byte{"sub/a": noise(1, 10)}, there: true},
-		"what is there stays": {files: map[string][]byte{"sub/a": noise(1, 10)}, opt: TreeOptions{Keep: true}},
+		"it was there":        {files: map[string][]byte{"sub/a": randomBytes(1, 10)}, there: true},
+		"what is there stays": {files: map[string][]byte{"sub/a": randomBytes(1, 10)}, opt: TreeOptions{Keep: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -230,11 +230,11 @@ func TestGetTreeOfFoldersWithoutADraft(t *testing.T) {
 }
 
 // A stream is cut within a folder: what came of it is there, and the rest comes in another stream.
-func TestGetTreeCutWithinADraft(t *testing.T) {
+func TestGetTreeBrokenStreamWithinDraft(t *testing.T) {
 	t.Parallel()
 	files, dir := map[string][]byte{}, t.TempDir()
 	for i := range 20 {
-		files[fmt.Sprintf("sub/%02d", i)] = noise(uint64(i), 1000)
+		files[fmt.Sprintf("sub/%02d", i)] = randomBytes(uint64(i), 1000)
 	}
 	s := treeOf(t, files)
 	var streams atomic.Int64
@@ -258,7 +258,7 @@ func TestGetTreeCutWithinADraft(t *testing.T) {
 }
 
 // An empty folder that is open is replaced by another run's draft.
-func TestStreamWritesToAFolderThatIsReplaced(t *testing.T) {
+func TestStreamReopensReplacedFolder(t *testing.T) {
 	t.Parallel()
 	needsDrafts(t)
 	root, err := os.OpenRoot(t.TempDir())
@@ -293,7 +293,7 @@ func TestStreamWritesToAFolderThatIsReplaced(t *testing.T) {
 }
 
 // put -r leaves out the draft that a killed run has left.
-func TestPutTreeLeavesOutDrafts(t *testing.T) {
+func TestPutTreeSkipsDrafts(t *testing.T) {
 	t.Parallel()
 	s, dir := clienttest.New(t), t.TempDir()
 	writeFile(t, filepath.Join(dir, "a"), []byte("a"))

@@ -14,7 +14,7 @@ import (
 
 // The power goes when a tree was received: each file is there, with its name, whether they were
 // synced together or one by one.
-func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
+func TestReceivedFilesSurvivePowerLoss(t *testing.T) {
 	t.Parallel()
 	for name, n := range map[string]int{"together": 2 * minFilesystemSync, "one by one": minFilesystemSync - 1, "what is there is kept": minFilesystemSync} {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 			s.TakesBatches(true)
 			at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
 			for i := range n {
-				s.Store("/"+at(i), noise(uint64(i), 5000), mtime)
+				s.Store("/"+at(i), randomBytes(uint64(i), 5000), mtime)
 			}
 			d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: keep})
 			if err != nil {
@@ -38,7 +38,7 @@ func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 			after := disk.Cut(t)
 			defer after.Unmount(t)
 			for i := range n {
-				if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, noise(uint64(i), 5000)) {
+				if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, randomBytes(uint64(i), 5000)) {
 					t.Errorf("%s: %d bytes, %v, or they differ", at(i), len(got), err)
 				}
 			}
@@ -48,7 +48,7 @@ func TestWhatWasReceivedSurvivesThePower(t *testing.T) {
 
 // The power goes when a tree was received that is not synced: what is not there is fetched by the
 // same download, and nothing is taken for whole that is not.
-func TestWhatWasNotSyncedIsFetchedAgain(t *testing.T) {
+func TestUnsyncedFilesAreRefetched(t *testing.T) {
 	t.Parallel()
 	disk := disktest.New(t, "4096")
 	s := clienttest.New(t)
@@ -56,7 +56,7 @@ func TestWhatWasNotSyncedIsFetchedAgain(t *testing.T) {
 	const n = 2 * minFilesystemSync
 	at := func(i int) string { return fmt.Sprintf("t/%d/%d", i%3, i) }
 	for i := range n {
-		s.Store("/"+at(i), noise(uint64(i), 5000), mtime)
+		s.Store("/"+at(i), randomBytes(uint64(i), 5000), mtime)
 	}
 	d, err := newClient(t, s).Downloader(DownloadOptions{GiveUp: 20 * time.Second, NoSync: true})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestWhatWasNotSyncedIsFetchedAgain(t *testing.T) {
 		t.Error("all of it was synced")
 	}
 	for i := range n {
-		if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, noise(uint64(i), 5000)) {
+		if got, err := os.ReadFile(filepath.Join(after.Root, at(i))); err != nil || !bytes.Equal(got, randomBytes(uint64(i), 5000)) {
 			t.Errorf("%s: %d bytes, %v, or they differ", at(i), len(got), err)
 		}
 	}

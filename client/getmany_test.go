@@ -17,13 +17,13 @@ import (
 
 // A small file of which an interrupted download has left a part goes on there, and its neighbours
 // come in a stream.
-func TestGetTreeGoesOnWithAPart(t *testing.T) {
+func TestGetTreeResumesPartialFile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
-	content := noise(31, 200_000)
+	content := randomBytes(31, 200_000)
 	s.Store("/t/begun", content, mtime)
-	s.Store("/t/other", noise(32, 1000), mtime)
+	s.Store("/t/other", randomBytes(32, 1000), mtime)
 	c := newClient(t, s)
 	n, err := c.NodeAt(t.Context(), "/t/begun")
 	if err != nil {
@@ -62,7 +62,7 @@ func TestGetTreeGoesOnWithAPart(t *testing.T) {
 
 // What has changed since it was listed is fetched as it is now, whether the server tells of its
 // revision or of all of it: in a stream, unless it has grown.
-func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
+func TestGetTreeRefetchesChangedFiles(t *testing.T) {
 	t.Parallel()
 	for name, streams := range map[string]int{"revisions": 2, "nodes": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -72,10 +72,10 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 			if name == "nodes" {
 				s.IgnorePreferences()
 			}
-			want := map[string][]byte{"a/same": noise(41, 1000), "a/changed": noise(42, 3000), "b/grown": noise(43, maxStreamedFile+1), "b/small": noise(44, 10)}
+			want := map[string][]byte{"a/same": randomBytes(41, 1000), "a/changed": randomBytes(42, 3000), "b/grown": randomBytes(43, maxStreamedFile+1), "b/small": randomBytes(44, 10)}
 			s.Store("/t/a/same", want["a/same"], mtime)
-			s.Store("/t/a/changed", noise(45, 3000), mtime)
-			s.Store("/t/b/grown", noise(46, 100), mtime)
+			s.Store("/t/a/changed", randomBytes(45, 3000), mtime)
+			s.Store("/t/b/grown", randomBytes(46, 100), mtime)
 			s.Store("/t/b/small", want["b/small"], mtime)
 			var once sync.Once
 			s.Inject(func(r *http.Request) clienttest.Fault {
@@ -117,12 +117,12 @@ func TestGetTreeOfWhatChangesMeanwhile(t *testing.T) {
 }
 
 // With Keep nothing is replaced that comes into an empty folder while what it gets is listed.
-func TestGetTreeKeepsWhatComesMeanwhile(t *testing.T) {
+func TestGetTreeKeepsFilesCreatedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
-	s.Store("/t/mine", noise(51, 1000), mtime)
-	s.Store("/t/other", noise(52, 1000), mtime)
+	s.Store("/t/mine", randomBytes(51, 1000), mtime)
+	s.Store("/t/other", randomBytes(52, 1000), mtime)
 	dir, mine := t.TempDir(), []byte("written here")
 	var once sync.Once
 	s.Inject(func(r *http.Request) clienttest.Fault {
@@ -146,22 +146,22 @@ func TestGetTreeKeepsWhatComesMeanwhile(t *testing.T) {
 
 // Files that a stream cannot bring are fetched beside each other: each of them takes a while to
 // fail.
-func TestGetTreeOddFilesComeTogether(t *testing.T) {
+func TestGetTreeFetchesOddFilesConcurrently(t *testing.T) {
 	t.Parallel()
 	const odd = 8
 	s := clienttest.New(t)
 	s.TakesBatches(true)
 	for i := range odd {
-		s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), 100), mtime)
+		s.Store(fmt.Sprintf("/t/%d", i), randomBytes(uint64(i), 100), mtime)
 	}
 	var grown sync.Once
-	meet := meeting(t, odd)
+	meet := newBarrier(t, odd)
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		switch {
 		case isStream(r.Method, r.URL.Path):
 			grown.Do(func() {
 				for i := range odd {
-					s.Store(fmt.Sprintf("/t/%d", i), noise(uint64(i), maxStreamedFile+1), mtime)
+					s.Store(fmt.Sprintf("/t/%d", i), randomBytes(uint64(i), maxStreamedFile+1), mtime)
 				}
 			})
 		case isContent(r.Method, r.URL.Path):

@@ -118,12 +118,12 @@ func mkdir(t *testing.T, dir string) {
 
 // A folder is renamed while its files come, and made again: they are fetched again to where they
 // belong. Where it is not made again they have failed.
-func TestGetTreeIntoFoldersThatMove(t *testing.T) {
+func TestGetTreeDetectsMovedFolders(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"made again": true, "gone": false} {
 		for which, files := range map[string]map[string][]byte{
-			"the last": {"a": noise(1, 10), "sub/b": noise(2, 20), "sub/c": noise(3, 30)},
-			"another":  {"sub/b": noise(2, 20), "sub/c": noise(3, 30), "z/d": noise(4, 40)},
+			"the last": {"a": randomBytes(1, 10), "sub/b": randomBytes(2, 20), "sub/c": randomBytes(3, 30)},
+			"another":  {"sub/b": randomBytes(2, 20), "sub/c": randomBytes(3, 30), "z/d": randomBytes(4, 40)},
 		} {
 			t.Run(name+", "+which, func(t *testing.T) {
 				t.Parallel()
@@ -152,9 +152,9 @@ func TestGetTreeIntoFoldersThatMove(t *testing.T) {
 }
 
 // The same of a large file, and of the folder that all goes into: that is told of as an error.
-func TestGetIntoFoldersThatMove(t *testing.T) {
+func TestGetDetectsMovedFolder(t *testing.T) {
 	t.Parallel()
-	content := noise(5, maxStreamedFile+1)
+	content := randomBytes(5, maxStreamedFile+1)
 	for name, get := range map[string]func(d *Downloader, dir string) (failed error){
 		"in a tree": func(d *Downloader, dir string) (failed error) {
 			_, err := d.GetTree(t.Context(), "/t", filepath.Dir(dir), TreeOptions{Item: func(i Item) { failed = i.Err }})
@@ -196,9 +196,9 @@ func TestGetIntoFoldersThatMove(t *testing.T) {
 }
 
 // A file that cannot be synced fails, and the others of its stream have come.
-func TestGetTreeOneThatCannotBeSynced(t *testing.T) {
+func TestGetTreeFileSyncFails(t *testing.T) {
 	t.Parallel()
-	files := map[string][]byte{"a": noise(1, 10), "b": noise(2, 20), "c": noise(3, 30)}
+	files := map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20), "c": randomBytes(3, 30)}
 	dir := t.TempDir()
 	var failed []string
 	d := onceCome(t, treeOf(t, files), func() {
@@ -229,9 +229,9 @@ func TestGetTreeOneThatCannotBeSynced(t *testing.T) {
 }
 
 // A line that no server sends fails at once: the next stream has it too.
-func TestGetTreeOfALineTooLong(t *testing.T) {
+func TestGetTreeRejectsLongLine(t *testing.T) {
 	t.Parallel()
-	s := treeOf(t, map[string][]byte{"a": noise(1, 10), "b": noise(2, 20)})
+	s := treeOf(t, map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20)})
 	d := forge(t, s, func(raw []byte) io.Reader {
 		return io.MultiReader(bytes.NewReader(bytes.Repeat([]byte(" "), maxLine)), bytes.NewReader(raw))
 	})
@@ -246,9 +246,9 @@ func TestGetTreeOfALineTooLong(t *testing.T) {
 }
 
 // A stream that ends behind its last file, before its last line, has brought all.
-func TestGetTreeWithoutTheLastLine(t *testing.T) {
+func TestGetTreeStreamWithoutEndLine(t *testing.T) {
 	t.Parallel()
-	s := treeOf(t, map[string][]byte{"a": noise(1, 10), "b": noise(2, 20)})
+	s := treeOf(t, map[string][]byte{"a": randomBytes(1, 10), "b": randomBytes(2, 20)})
 	d := forge(t, s, func(raw []byte) io.Reader { return bytes.NewReader(raw[:bytes.LastIndex(raw, []byte(`{"status"`))]) })
 	sum, err := d.GetTree(t.Context(), "/t", t.TempDir(), TreeOptions{Progress: func(Event) {}})
 	if err != nil || sum.Received != 2 || sum.Failed != 0 {

@@ -18,7 +18,7 @@ func storeFolders(t *testing.T, s *clienttest.Server, c *Client, names ...string
 	t.Helper()
 	ids := map[string]string{}
 	for i, name := range names {
-		s.Store("/t/"+name+"/file", noise(uint64(i), 100), mtime)
+		s.Store("/t/"+name+"/file", randomBytes(uint64(i), 100), mtime)
 		n, err := c.NodeAt(t.Context(), "/t/"+name)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func isListOf(r *http.Request, id string) bool {
 
 // barrier holds the lists of the first folders until all of them have been asked for.
 func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest.Fault {
-	meet := meeting(t, 1+prefetchFolders)
+	meet := newBarrier(t, 1+prefetchFolders)
 	return func(r *http.Request) clienttest.Fault {
 		for name, id := range ids {
 			if name <= "h" && isListOf(r, id) {
@@ -47,7 +47,7 @@ func barrier(t *testing.T, ids map[string]string) func(*http.Request) clienttest
 
 // While the first folder is listed, the lists of those after it are on their way: of what comes,
 // and of what is sent once more.
-func TestTreesAreListedAhead(t *testing.T) {
+func TestTreeListingsArePrefetched(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
@@ -74,7 +74,7 @@ func TestTreesAreListedAhead(t *testing.T) {
 }
 
 // A folder that has gone since it was listed is made again.
-func TestPutTreeAFolderThatHasGone(t *testing.T) {
+func TestPutTreeRecreatesDeletedFolder(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
@@ -82,7 +82,7 @@ func TestPutTreeAFolderThatHasGone(t *testing.T) {
 	ids := storeFolders(t, s, c, "a", "b", "c")
 	dir := t.TempDir()
 	for name := range ids {
-		writeFile(t, filepath.Join(dir, name, "file"), noise(9, 101))
+		writeFile(t, filepath.Join(dir, name, "file"), randomBytes(9, 101))
 	}
 	var once sync.Once
 	s.Inject(func(r *http.Request) clienttest.Fault {
@@ -101,12 +101,12 @@ func TestPutTreeAFolderThatHasGone(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	for name := range ids {
-		wantFile(t, s, "/t/"+name+"/file", noise(9, 101))
+		wantFile(t, s, "/t/"+name+"/file", randomBytes(9, 101))
 	}
 }
 
 // A folder whose list fails ahead of its turn fails once, and the others come.
-func TestGetTreeOneListThatFails(t *testing.T) {
+func TestGetTreeListingFails(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
@@ -132,7 +132,7 @@ func TestGetTreeOneListThatFails(t *testing.T) {
 }
 
 // A download that is stopped waits for no list.
-func TestGetTreeStopsWhileItLists(t *testing.T) {
+func TestGetTreeStopsDuringListing(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.TakesBatches(true)
@@ -154,7 +154,7 @@ func TestGetTreeStopsWhileItLists(t *testing.T) {
 }
 
 // However deep a tree is, only so many lists wait for their turn; all of it comes.
-func TestListsAheadAreBounded(t *testing.T) {
+func TestPrefetchIsBounded(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	c := newClient(t, s)

@@ -24,7 +24,7 @@ func failures(failed map[string]error) func(Item) {
 }
 
 // Of two entries that would be one on the server the first is sent, and the second fails.
-func TestPutTreeKeepsNamesApart(t *testing.T) {
+func TestPutTreeRejectsDuplicateNFCNames(t *testing.T) {
 	t.Parallel()
 	for _, batches := range []bool{true, false} {
 		t.Run(fmt.Sprint(batches), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPutTreeKeepsNamesApart(t *testing.T) {
 				"e\u0301.txt", "\u00e9.txt", "o\u0308/first", "\u00f6/second", "sub/a\u0308", "sub/\u00e4/below", "u\u0308.txt",
 				"plain", "\u1100\u1161", "\uac00",
 			} {
-				writeFile(t, filepath.Join(dir, name), noise(uint64(i), 100+i))
+				writeFile(t, filepath.Join(dir, name), randomBytes(uint64(i), 100+i))
 			}
 			failed := map[string]error{}
 			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, Item: failures(failed)})
@@ -58,18 +58,18 @@ func TestPutTreeKeepsNamesApart(t *testing.T) {
 			if diff := cmp.Diff(want, s.Paths()); diff != "" {
 				t.Error(diff)
 			}
-			wantFile(t, s, "/t/\u00e9.txt", noise(0, 100))
-			wantFile(t, s, "/t/sub/\u00e4", noise(4, 104))
+			wantFile(t, s, "/t/\u00e9.txt", randomBytes(0, 100))
+			wantFile(t, s, "/t/sub/\u00e4", randomBytes(4, 104))
 		})
 	}
 }
 
 // What was sent under its normalised name is found under it again.
-func TestPutTreeSkipsWhatItHasSentUnderAnotherForm(t *testing.T) {
+func TestPutTreeSkipsFilesInAnotherNormalForm(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "o\u0308", "e\u0301.txt"), noise(1, 100))
+	writeFile(t, filepath.Join(dir, "o\u0308", "e\u0301.txt"), randomBytes(1, 100))
 	for _, want := range []Summary{{Sent: 1, Folders: 2, Bytes: 100}, {Skipped: 1}} {
 		sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{SkipSame: true, Conflict: Replace})
 		if diff := cmp.Diff(want, sum); err != nil || diff != "" {
@@ -89,7 +89,7 @@ func TestPutTreeRefusesNamesThatAreNotUTF8(t *testing.T) {
 			s.TakesBatches(batches)
 			dir := t.TempDir()
 			for name, size := range map[string]int{"f\xe9.txt": 10, "claimed\xff": minClaimSize, "large\xff": 3 * mib, "d\xe9/below": 10, "good": 10} {
-				writeFile(t, filepath.Join(dir, name), noise(1, size))
+				writeFile(t, filepath.Join(dir, name), randomBytes(1, size))
 			}
 			failed := map[string]error{}
 			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Item: failures(failed)})

@@ -16,7 +16,7 @@ import (
 // told of.
 func TestPutResumedReplacesOnlyWhatWasMeant(t *testing.T) {
 	t.Parallel()
-	content, old, other := noise(20, 10*mib+1), noise(21, 5000), noise(22, 6000)
+	content, old, other := randomBytes(20, 10*mib+1), randomBytes(21, 5000), randomBytes(22, 6000)
 	for _, test := range []struct {
 		name          string
 		first, second Conflict

@@ -23,7 +23,7 @@ func TestPutSmallIsOneRequest(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	u := newUploader(t, s)
-	content := noise(1, 10_000)
+	content := randomBytes(1, 10_000)
 	res, err := u.Put(t.Context(), newSource(t, content), "/new folder/ä #%?.bin", PutOptions{Parents: true})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestPutSmallLostReply(t *testing.T) {
 				t.Parallel()
 				s := clienttest.New(t)
 				s.Inject(once(1, fault, func(method, _ string) bool { return method == http.MethodPut }))
-				content := noise(2, 5000)
+				content := randomBytes(2, 5000)
 				res, err := newUploader(t, s).Put(t.Context(), newSource(t, content), "/f", PutOptions{Conflict: conflict})
 				if err != nil || res.State != StateSent {
 					t.Fatalf("%s, %v", res.State, err)
@@ -71,7 +71,7 @@ func TestPutSmallLostReply(t *testing.T) {
 func TestPutConflicts(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{4000, 3*mib + 5} {
-		content, other := noise(3, size), noise(4, size)
+		content, other := randomBytes(3, size), randomBytes(4, size)
 		for _, test := range []struct {
 			conflict Conflict
 			there    []byte
@@ -109,7 +109,7 @@ func TestPutConflicts(t *testing.T) {
 func TestPutLargeSameContent(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(14, 4*mib)
+	content := randomBytes(14, 4*mib)
 	s.Store("/f", content, mtime.Add(time.Hour))
 	u := newUploader(t, s)
 	u.hashFirst = 0
@@ -124,10 +124,10 @@ func TestPutLargeSameContent(t *testing.T) {
 
 // A file of the beginning of 1970, which the drive keeps as a millisecond after it, is not sent
 // again.
-func TestPutOfTheBeginningOf1970(t *testing.T) {
+func TestPutMtimeZero(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(15, 100)
+	content := randomBytes(15, 100)
 	s.Store("/f", content, time.UnixMilli(1))
 	src := newSource(t, content)
 	src.Mtime = time.UnixMilli(0)
@@ -140,7 +140,7 @@ func TestPutOfTheBeginningOf1970(t *testing.T) {
 // Whatever fault meets any request of an upload once, the file arrives whole, once.
 func TestPutSurvivesEveryFaultAnywhere(t *testing.T) {
 	t.Parallel()
-	content := noise(5, 5*mib+123)
+	content := randomBytes(5, 5*mib+123)
 	for fault := clienttest.LoseReply; fault <= clienttest.Stopping; fault++ {
 		if fault == clienttest.TooLarge || fault == clienttest.CutReply {
 			continue // has its own test; of no meaning here
@@ -173,7 +173,7 @@ func TestPutSurvivesFaultsEverywhere(t *testing.T) {
 	}
 	var n atomic.Int64
 	s.Inject(func(*http.Request) clienttest.Fault { return faults[n.Add(1)%int64(len(faults))] })
-	content := noise(6, 20*mib+1)
+	content := randomBytes(6, 20*mib+1)
 	u := newUploader(t, s)
 	u.hashFirst = 0
 	if _, err := u.Put(t.Context(), newSource(t, content), "/f", PutOptions{}); err != nil {
@@ -204,7 +204,7 @@ func TestPutSurvivesRestart(t *testing.T) {
 		s.Stop()
 		s.Start(t)
 	}()
-	content := noise(7, 12*mib)
+	content := randomBytes(7, 12*mib)
 	if _, err := newUploader(t, s).Put(t.Context(), newSource(t, content), "/f", PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestPutResumes(t *testing.T) {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			content := noise(8, 10*mib+1)
+			content := randomBytes(8, 10*mib+1)
 			src, u := newSource(t, content), newUploader(t, s)
 			u.hashFirst = first
 			interrupted(t, s, u, src, 6)
@@ -257,7 +257,7 @@ func TestPutResumes(t *testing.T) {
 func TestPutResumeRepairsDamagedParts(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(9, 10*mib+1)
+	content := randomBytes(9, 10*mib+1)
 	src, u := newSource(t, content), newUploader(t, s)
 	u.hashFirst = 0
 	interrupted(t, s, u, src, 6)
@@ -281,14 +281,14 @@ func TestPutRepairsDamageBeforeSeal(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	content := noise(10, 4*mib)
+	content := randomBytes(10, 4*mib)
 	if _, err := newUploader(t, s).Put(t.Context(), newSource(t, content), "/f", PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantFile(t, s, "/f", content)
 }
 
-func TestPutBeginsAnewWhenForgotten(t *testing.T) {
+func TestPutRestartsLostUpload(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	forgotten := atomic.Bool{}
@@ -298,7 +298,7 @@ func TestPutBeginsAnewWhenForgotten(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	content := noise(11, 6*mib)
+	content := randomBytes(11, 6*mib)
 	if _, err := newUploader(t, s).Put(t.Context(), newSource(t, content), "/f", PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestPutInstant(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := clienttest.New(t)
-			content := noise(12, 8*mib)
+			content := randomBytes(12, 8*mib)
 			s.Offer(content)
 			hold := make(chan struct{})
 			var proofs atomic.Int64
@@ -347,10 +347,10 @@ func TestPutInstant(t *testing.T) {
 	}
 }
 
-func TestPutNoticesChange(t *testing.T) {
+func TestPutDetectsChange(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(path string) error{
-		"grows":   func(path string) error { return os.WriteFile(path, noise(1, 4*mib), 0o666) },
+		"grows":   func(path string) error { return os.WriteFile(path, randomBytes(1, 4*mib), 0o666) },
 		"shrinks": func(path string) error { return os.Truncate(path, mib/2) },
 		"touched": func(path string) error { return os.Chtimes(path, mtime, mtime.Add(time.Second)) },
 	} {
@@ -358,7 +358,7 @@ func TestPutNoticesChange(t *testing.T) {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
 				t.Parallel()
 				s := clienttest.New(t)
-				path := writeFile(t, filepath.Join(t.TempDir(), "log"), noise(2, size))
+				path := writeFile(t, filepath.Join(t.TempDir(), "log"), randomBytes(2, size))
 				src, err := FileSource(path)
 				if err != nil {
 					t.Fatal(err)
@@ -383,7 +383,7 @@ func TestPutNoticesChange(t *testing.T) {
 	}
 }
 
-func TestPutSaysWhatAProxyRefuses(t *testing.T) {
+func TestPutReportsProxyRefusal(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	s.Inject(func(r *http.Request) clienttest.Fault {
@@ -392,7 +392,7 @@ func TestPutSaysWhatAProxyRefuses(t *testing.T) {
 		}
 		return clienttest.None
 	})
-	_, err := newUploader(t, s).Put(t.Context(), newSource(t, noise(1, 3*mib)), "/f", PutOptions{})
+	_, err := newUploader(t, s).Put(t.Context(), newSource(t, randomBytes(1, 3*mib)), "/f", PutOptions{})
 	var proxy *ProxyError
 	if !errors.As(err, &proxy) || proxy.Status != http.StatusRequestEntityTooLarge {
 		t.Fatalf("got %v", err)
@@ -423,10 +423,10 @@ func TestPutGivesUp(t *testing.T) {
 }
 
 // A file must not be held in memory: readers are asked for pieces.
-func TestPutStreams(t *testing.T) {
+func TestPutReadsInSmallPieces(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	content := noise(13, 3*mib)
+	content := randomBytes(13, 3*mib)
 	src := newSource(t, content)
 	open := src.Open
 	var most atomic.Int64

@@ -28,9 +28,9 @@ func thenReplaced(s *clienttest.Server, path string, n int64, file string, other
 }
 
 // A file that somebody replaces before its answer has come was sent, and was not damaged.
-func TestPutThatIsReplacedAtOnce(t *testing.T) {
+func TestPutReportsLaterReplacement(t *testing.T) {
 	t.Parallel()
-	other := noise(2, 70)
+	other := randomBytes(2, 70)
 	for _, test := range []struct {
 		path string
 		n    int64 // the request that does it
@@ -42,7 +42,7 @@ func TestPutThatIsReplacedAtOnce(t *testing.T) {
 			s.TakesBatches(true)
 			thenReplaced(s, test.path, test.n, "/t/f", other)
 			dir := t.TempDir()
-			writeFile(t, filepath.Join(dir, "f"), noise(1, test.size))
+			writeFile(t, filepath.Join(dir, "f"), randomBytes(1, test.size))
 			var got Item
 			sum, err := newUploader(t, s).PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace, Item: func(i Item) { got = i }})
 			if err != nil || sum.Sent != 1 || sum.Failed != 0 || got.Result.Note != noteReplaced {

@@ -23,7 +23,7 @@ func TestPutTreeClaims(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	want := map[string][]byte{}
 	for i := range 6 {
-		content := noise(uint64(40+i), size+i)
+		content := randomBytes(uint64(40+i), size+i)
 		if i < 4 {
 			s.Store(fmt.Sprintf("/had/%d", i), content, mtime)
 		}
@@ -54,7 +54,7 @@ func TestPutTreeClaims(t *testing.T) {
 }
 
 // When nothing that is asked for is there, asking ends, but for a file now and then.
-func TestClaimsThatMeetNothingEnd(t *testing.T) {
+func TestClaimsWithoutHitsStop(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	u, err := newClient(t, s).Uploader(UploadOptions{})

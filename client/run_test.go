@@ -19,13 +19,13 @@ import (
 // nested is a tree whose small files come in one stream.
 func nested() map[string][]byte {
 	return map[string][]byte{
-		"a": noise(1, 10), "b": noise(2, 20), "sub/c": noise(3, 30), "sub/deep/d": noise(4, 40), "sub/e": noise(5, 50), "z/f": noise(6, 60),
+		"a": randomBytes(1, 10), "b": randomBytes(2, 20), "sub/c": randomBytes(3, 30), "sub/deep/d": randomBytes(4, 40), "sub/e": randomBytes(5, 50), "z/f": randomBytes(6, 60),
 	}
 }
 
 // Two runs fetch one tree into one folder at once: neither takes the other's parts, and nothing is
 // left.
-func TestGetTreeBesideAnother(t *testing.T) {
+func TestConcurrentGetTree(t *testing.T) {
 	t.Parallel()
 	files, dir := nested(), t.TempDir()
 	s := treeOf(t, files)
@@ -47,7 +47,7 @@ func TestGetTreeBesideAnother(t *testing.T) {
 
 // What a killed run leaves is gone after the next one, which takes nothing from a run that lives,
 // and after one that ran beside it.
-func TestGetTreeAfterAKilledRun(t *testing.T) {
+func TestGetTreeRemovesPartsOfKilledRun(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the next one", "one beside it", "two were killed", "a folder has gone", "a run file with other lines"} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestGetTreeAfterAKilledRun(t *testing.T) {
 
 // A run finds its file taken for a dead run's before it has locked it: another has it now, or the
 // name has gone or is another file's.
-func TestGripOnAFileThatOthersMeet(t *testing.T) {
+func TestTryLockUnderContention(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		others func(t *testing.T, root *os.Root)
@@ -159,9 +159,9 @@ func TestGripOnAFileThatOthersMeet(t *testing.T) {
 
 // A second download of one target fails, and the first one does not notice. After it the target is
 // fetched as before.
-func TestGetBesideAnother(t *testing.T) {
+func TestConcurrentGetFails(t *testing.T) {
 	t.Parallel()
-	content := noise(7, 3*mib)
+	content := randomBytes(7, 3*mib)
 	s := treeOf(t, map[string][]byte{"f": content})
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -187,7 +187,7 @@ func TestGetBesideAnother(t *testing.T) {
 }
 
 // A small file that cannot get its name leaves no part.
-func TestGetTreeFailsWithoutLeavings(t *testing.T) {
+func TestFailedGetTreeLeavesNoParts(t *testing.T) {
 	t.Parallel()
 	files, dir := nested(), t.TempDir()
 	d := onceCome(t, treeOf(t, files), func() { mkdir(t, filepath.Join(dir, "sub", "c")) })
@@ -201,9 +201,9 @@ func TestGetTreeFailsWithoutLeavings(t *testing.T) {
 
 // What an interrupted download has left of a file goes with the file: when it comes in a tree, and
 // when it is there already.
-func TestGetTreeTidiesWhatIsLeftOfFiles(t *testing.T) {
+func TestGetTreeRemovesStaleParts(t *testing.T) {
 	t.Parallel()
-	files := map[string][]byte{"small": noise(8, 10), "large": noise(9, maxStreamedFile+1), "there": noise(10, 20), "large there": noise(11, maxStreamedFile+2)}
+	files := map[string][]byte{"small": randomBytes(8, 10), "large": randomBytes(9, maxStreamedFile+1), "there": randomBytes(10, 20), "large there": randomBytes(11, maxStreamedFile+2)}
 	dir := t.TempDir()
 	for name, content := range files {
 		part, side := partNames(name)
@@ -223,19 +223,19 @@ func TestGetTreeTidiesWhatIsLeftOfFiles(t *testing.T) {
 
 // Names that parts have are nobody else's: they are not fetched to, and what has them here is not
 // sent.
-func TestOwnNames(t *testing.T) {
+func TestReservedNames(t *testing.T) {
 	t.Parallel()
 	part, side := partNames("victim")
 	own := []string{part, side, side + "~", runPartName(".smartdrive-0123456789abcdef", 12), ".smartdrive-0123456789abcdef.run", strings.ToUpper(part)}
 	others := []string{".smartdrive-notes", ".smartdrive-0123456789abcdef", "x" + part, part + "x", ".smartdrive-0123456789abcdef-.part", ".smartdrive-0123456789abcde.part", "part"}
-	files := map[string][]byte{"victim": noise(12, 100)}
+	files := map[string][]byte{"victim": randomBytes(12, 100)}
 	for _, name := range others {
-		files[name] = noise(13, 10)
+		files[name] = randomBytes(13, 10)
 	}
 	s := treeOf(t, files)
 	dir := t.TempDir()
 	for _, name := range own {
-		s.Store("/t/"+name, noise(14, 10), mtime)
+		s.Store("/t/"+name, randomBytes(14, 10), mtime)
 		if _, err := newDownloader(t, s).Get(t.Context(), "/t/victim", filepath.Join(dir, name), GetOptions{}); !errors.Is(err, errTempName) {
 			t.Errorf("get to %s: %v", name, err)
 		}

@@ -99,7 +99,7 @@ func TestGetFromTheStoreWithoutTheToken(t *testing.T) {
 	for _, custom := range []bool{false, true} {
 		s := clienttest.New(t)
 		h := newShop(t, s)
-		content := noise(30, 5*mib+7)
+		content := randomBytes(30, 5*mib+7)
 		s.Store("/f", content, mtime)
 		o := Options{BaseURL: s.URL(), Token: clienttest.Token, Pause: time.Millisecond}
 		if custom {
@@ -154,7 +154,7 @@ func TestGetSurvivesTheFaultsOfTheStore(t *testing.T) {
 				}
 				return fault(w)
 			}
-			content := noise(31, 3*mib)
+			content := randomBytes(31, 3*mib)
 			s.Store("/f", content, mtime)
 			path := filepath.Join(t.TempDir(), "f")
 			res, err := newDownloader(t, s).Get(t.Context(), "/f", path, GetOptions{})
@@ -166,7 +166,7 @@ func TestGetSurvivesTheFaultsOfTheStore(t *testing.T) {
 	}
 }
 
-func TestAStoreThatRefusesForGoodIsNamed(t *testing.T) {
+func TestStoreRefusalNamesStore(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	h := newShop(t, s)
@@ -190,8 +190,8 @@ func TestGetFromTheStoreFollowsReplacement(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	newShop(t, s)
-	content := noise(33, 4*mib)
-	s.Store("/f", noise(32, 6*mib), mtime)
+	content := randomBytes(33, 4*mib)
+	s.Store("/f", randomBytes(32, 6*mib), mtime)
 	var replaced atomic.Bool
 	s.Inject(func(r *http.Request) clienttest.Fault {
 		if strings.HasPrefix(r.Header.Get("Range"), "bytes=3145728-") && replaced.CompareAndSwap(false, true) {
@@ -208,7 +208,7 @@ func TestGetFromTheStoreFollowsReplacement(t *testing.T) {
 
 // What a proxy answers leads nowhere: with the token it must not be followed, and without it there
 // is nothing to be had.
-func TestOnlyTheServersOwnRedirectIsFollowed(t *testing.T) {
+func TestForeignRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool
 	trap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))

@@ -15,11 +15,11 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-func TestPutTreeAndBack(t *testing.T) {
+func TestPutTreeGetTreeRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
 	dir := filepath.Join(t.TempDir(), "tree")
-	files := map[string][]byte{"a": noise(1, 10), "sub/b": noise(2, 2*mib+1), "sub/deep/c": nil, "same": noise(1, 10)}
+	files := map[string][]byte{"a": randomBytes(1, 10), "sub/b": randomBytes(2, 2*mib+1), "sub/deep/c": nil, "same": randomBytes(1, 10)}
 	for name, content := range files {
 		writeFile(t, filepath.Join(dir, name), content)
 	}
@@ -41,7 +41,7 @@ func TestPutTreeAndBack(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "a"), mtime, mtime.AddDate(1, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, "same"), noise(3, 11))
+	writeFile(t, filepath.Join(dir, "same"), randomBytes(3, 11))
 	sum, err = u.PutTree(t.Context(), dir, "/x/tree", TreeOptions{SkipSame: true, Conflict: Replace})
 	want = Summary{Sent: 1, Skipped: 3, Symlinks: 1, Special: special, Bytes: 11}
 	if diff := cmp.Diff(want, sum); err != nil || diff != "" {

@@ -32,7 +32,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-func status(t *testing.T, w *world) Status {
+func status(t *testing.T, w *fixture) Status {
 	t.Helper()
 	s, err := ReadStatus(w.dir)
 	if err != nil {
@@ -41,9 +41,9 @@ func status(t *testing.T, w *world) Status {
 	return s
 }
 
-func TestWhatIsCompleteIsSent(t *testing.T) {
+func TestCompleteFilesAreSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "inv-1.xml", "<Invoice/>")
 	w.drop(t, "inv-1.pdf", "%PDF")
 	w.drop(t, "2026/10/all.ndjson", "{}\n\n{}\n{}")
@@ -70,9 +70,9 @@ func TestWhatIsCompleteIsSent(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsStillWrittenIsNotTaken(t *testing.T) {
+func TestGrowingFileIsNotSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		stop := w.start(t)
 		w.drop(t, "other.xml", "<a/>")
@@ -92,7 +92,7 @@ func TestAFileThatIsStillWrittenIsNotTaken(t *testing.T) {
 
 // Every place where the process can die, alone and with the reply to each kind of request lost in
 // the run before.
-func TestACrashSendsNothingTwiceAndLosesNothing(t *testing.T) {
+func TestCrashNeitherRepeatsNorLoses(t *testing.T) {
 	t.Parallel()
 	steps := 0
 	for crashAt(t, steps) {
@@ -105,7 +105,7 @@ func TestACrashSendsNothingTwiceAndLosesNothing(t *testing.T) {
 
 func crashAt(t *testing.T, n int) (crashed bool) {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.opt.Parallel = 1 // so that the steps have an order
 	w.drop(t, "a.xml", "<a/>")
 	w.drop(t, "a.pdf", "A")
@@ -137,11 +137,11 @@ func crashAt(t *testing.T, n int) (crashed bool) {
 	return crashed
 }
 
-func TestALostReplyIsRecognised(t *testing.T) {
+func TestLostReplyIsRecognized(t *testing.T) {
 	t.Parallel()
 	for n := range 12 {
 		for _, fault := range []clienttest.Fault{clienttest.LoseReply, clienttest.CutBody, clienttest.TimeOut, clienttest.BadGateway} {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.opt.Parallel = 1
 			w.drop(t, "a.xml", "<a/>")
 			w.drop(t, "b.xml", "<b/>")
@@ -168,7 +168,7 @@ func TestALostReplyIsRecognised(t *testing.T) {
 
 func TestAWeekOffline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.wire.offline.Store(true)
 	w.opt.Settle = 5 * time.Minute // fewer looks in a week
 	synctest.Test(t, func(t *testing.T) {
@@ -209,14 +209,14 @@ func refusing(which func(*http.Request) bool, status int, code client.Code) func
 	}
 }
 
-func TestRefusalsThatPassAreWaitedFor(t *testing.T) {
+func TestTemporaryRefusalsAreRetried(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[client.Code]int{
 		client.CodeQuota: 507, client.CodeDiskFull: 507, client.CodeForbidden: 403, client.CodeUnauthenticated: 401, client.CodeUnavailable: 503,
 		client.CodeTooManyOpen: 429, client.CodeInternal: 500,
 	} {
 		for _, name := range []string{"a.xml", "meta.json"} {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.drop(t, "a.xml", "<a/>")
 			w.wire.set(refusing(putOf(name), status, code))
 			synctest.Test(t, func(t *testing.T) {
@@ -237,9 +237,9 @@ func TestRefusalsThatPassAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerNeverTakesGoesToFailed(t *testing.T) {
+func TestPermanentRefusalMovesToFailed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	w.drop(t, "big.xml", "<big/>")
 	w.drop(t, "big.pdf", "BIG")
@@ -271,10 +271,10 @@ func TestWhatTheServerNeverTakesGoesToFailed(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesAfterFreezingIsNeverSentWrong(t *testing.T) {
+func TestChangeAfterFreezeRefreezes(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after freeze", "folder", "member"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.server.TakesBatches(step != "member") // in a batch both have gone when the first is there
 		w.opt.Parallel = 1
 		w.drop(t, "a.xml", "<a/>")
@@ -304,9 +304,9 @@ func TestAFileThatChangesAfterFreezingIsNeverSentWrong(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesAfterItWasSentStaysAndIsSentAgain(t *testing.T) {
+func TestChangeAfterSendIsSentAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	w.drop(t, "b.xml", "<b/>")
 	once := false
@@ -331,10 +331,10 @@ func TestAFileThatChangesAfterItWasSentStaysAndIsSentAgain(t *testing.T) {
 
 // A sealed bundle is not given up: not even when its reply is lost, the agent dies, and a file has
 // changed when it comes back.
-func TestABundleThatMayBeSealedIsNotMadeAnew(t *testing.T) {
+func TestSealingBundleIsNotRefrozen(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after sealing", "sealed", "before end", "after end"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.drop(t, "a.xml", "<a/>")
 		w.drop(t, "b.xml", "<b/>")
 		synctest.Test(t, func(t *testing.T) {
@@ -356,9 +356,9 @@ func TestABundleThatMayBeSealedIsNotMadeAnew(t *testing.T) {
 }
 
 // What is wrong with the computer is told, and forgotten when it is over.
-func TestAStateThatCannotBeWrittenStopsNothingForGood(t *testing.T) {
+func TestStateWriteFailureIsRetried(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	temp := filepath.Join(w.dir, stateName+".tmp")
 	if err := os.MkdirAll(temp, 0o777); err != nil { // a directory where the state is written first
 		t.Fatal(err)
@@ -384,11 +384,11 @@ func TestAStateThatCannotBeWrittenStopsNothingForGood(t *testing.T) {
 
 // A bundle of many small files is a few requests, and a server that takes no batches gets them one
 // by one.
-func TestSmallMembersGoByBatch(t *testing.T) {
+func TestSmallMembersAreBatched(t *testing.T) {
 	t.Parallel()
 	const files = 300
 	for _, able := range []bool{true, false} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.server.TakesBatches(able)
 		var want []string
 		for i := range files {
@@ -412,7 +412,7 @@ func TestSmallMembersGoByBatch(t *testing.T) {
 // A login that ends is one that somebody renews while the agent runs.
 func TestANewLoginIsUsed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	good := w.opt.Client
 	var renewed atomic.Bool
 	w.opt.Client = good.WithToken("one that was revoked")

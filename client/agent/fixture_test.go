@@ -24,21 +24,22 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// world is a directory, a server, and a wire between them that needs no network: its time may be
-// virtual.
-type world struct {
+// fixture is a watched directory, a server, and an in-process transport between them, which works
+// with virtual time.
+type fixture struct {
 	server *clienttest.Server
-	wire   *wire
+	wire   *handlerTransport
 	dir    string
 	opt    Options
 }
 
-// newWorld is to be called outside of a bubble: the server's own listener never rests.
-func newWorld(t *testing.T) *world {
+// newFixture must be called outside of a synctest bubble, because the server's listener never
+// becomes idle.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{server: clienttest.New(t), dir: t.TempDir()}
+	w := &fixture{server: clienttest.New(t), dir: t.TempDir()}
 	w.server.TakesBatches(true)
-	w.wire = &wire{to: w.server}
+	w.wire = &handlerTransport{to: w.server}
 	w.server.RefuseItems(w.wire.refusesItem)
 	api, err := client.New(client.Options{
 		BaseURL: "http://drive.test", Token: clienttest.Token, HTTPClient: &http.Client{Transport: w.wire},
@@ -50,8 +51,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// wire carries requests to a handler in this process.
-type wire struct {
+// handlerTransport carries requests to a handler in this process.
+type handlerTransport struct {
 	to      http.Handler
 	offline atomic.Bool
 
@@ -59,14 +60,14 @@ type wire struct {
 	refuse func(*http.Request) (status int, code string) // 0: not
 }
 
-func (w *wire) set(refuse func(*http.Request) (int, string)) {
+func (w *handlerTransport) set(refuse func(*http.Request) (int, string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refuse = refuse
 }
 
 // refusesItem asks about an item of a batch as about the request that it stands for.
-func (w *wire) refusesItem(path string) (status int, code string) {
+func (w *handlerTransport) refusesItem(path string) (status int, code string) {
 	w.mu.Lock()
 	refuse := w.refuse
 	w.mu.Unlock()
@@ -77,7 +78,7 @@ func (w *wire) refusesItem(path string) (status int, code string) {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (w *handlerTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
@@ -107,7 +108,7 @@ func (w *wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 }
 
 // drop writes a file as another program would have done, and long ago.
-func (w *world) drop(t *testing.T, name, content string) {
+func (w *fixture) drop(t *testing.T, name, content string) {
 	t.Helper()
 	full := filepath.Join(w.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(full), 0o777); err != nil {
@@ -119,12 +120,12 @@ func (w *world) drop(t *testing.T, name, content string) {
 }
 
 // once runs an agent that crashes where crash says so; what it returns is Once's.
-func (w *world) once(t *testing.T, crash func(step string) bool) error {
+func (w *fixture) once(t *testing.T, crash func(step string) bool) error {
 	t.Helper()
 	return w.with(t, crash, func(a *Agent) error { return a.Once(t.Context()) })
 }
 
-func (w *world) with(t *testing.T, crash func(string) bool, do func(*Agent) error) error {
+func (w *fixture) with(t *testing.T, crash func(string) bool, do func(*Agent) error) error {
 	t.Helper()
 	a, err := Open(w.opt)
 	if err != nil {
@@ -143,7 +144,7 @@ func (w *world) with(t *testing.T, crash func(string) bool, do func(*Agent) erro
 }
 
 // start runs an agent until stop.
-func (w *world) start(t *testing.T) (stop func()) {
+func (w *fixture) start(t *testing.T) (stop func()) {
 	t.Helper()
 	a, err := Open(w.opt)
 	if err != nil {
@@ -163,7 +164,7 @@ func (w *world) start(t *testing.T) (stop func()) {
 
 // sealed returns what the sealed bundles on the server hold, by id, and checks them against their
 // manifests.
-func (w *world) sealed(t *testing.T) map[string]*bundle.Manifest {
+func (w *fixture) sealed(t *testing.T) map[string]*bundle.Manifest {
 	t.Helper()
 	all := map[string]*bundle.Manifest{}
 	for _, p := range w.server.Paths() {
@@ -190,7 +191,7 @@ func (w *world) sealed(t *testing.T) map[string]*bundle.Manifest {
 }
 
 // contents returns what all sealed bundles hold, sorted.
-func (w *world) contents(t *testing.T) (all []string) {
+func (w *fixture) contents(t *testing.T) (all []string) {
 	t.Helper()
 	for id, m := range w.sealed(t) {
 		for _, member := range m.Members {
@@ -204,7 +205,7 @@ func (w *world) contents(t *testing.T) (all []string) {
 
 // below returns the files below a directory of the watched one, without the first directories (day
 // and id) where cut says so.
-func (w *world) below(t *testing.T, dir string, cut int) (all []string) {
+func (w *fixture) below(t *testing.T, dir string, cut int) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(w.dir, dir), func(p string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +227,7 @@ func (w *world) below(t *testing.T, dir string, cut int) (all []string) {
 }
 
 // left returns the files that are still in the watched directory.
-func (w *world) left(t *testing.T) (all []string) {
+func (w *fixture) left(t *testing.T) (all []string) {
 	t.Helper()
 	for _, name := range w.below(t, ".", 0) {
 		if top, _, _ := strings.Cut(name, "/"); top != privateDir && top != sentDir && top != failedDir {

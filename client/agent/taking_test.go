@@ -18,9 +18,9 @@ import (
 	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
-func TestNames(t *testing.T) {
+func TestMemberNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "发票-001.xml", "1")
 	w.drop(t, "re\u0301sume\u0301.pdf", "2") // NFD
 	w.drop(t, "x/same.xml", "3")
@@ -45,9 +45,9 @@ func TestNames(t *testing.T) {
 	equal(t, "left", w.left(t), []string(nil))
 }
 
-func TestFilesThatCannotBeMovedAreNotSentTwice(t *testing.T) {
+func TestUnmovableFilesAreNotSentTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	w.drop(t, sentDir, "somebody's file where a directory should be")
 	synctest.Test(t, func(t *testing.T) {
@@ -77,9 +77,9 @@ func TestFilesThatCannotBeMovedAreNotSentTwice(t *testing.T) {
 }
 
 // A file that cannot be moved holds up no other, not even those of later bundles.
-func TestAFileThatCannotBeMovedHoldsUpNoOther(t *testing.T) {
+func TestUnmovableFileDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.opt.MaxFiles = 1
 	for _, name := range []string{"a/x.xml", "b.xml", "c.xml"} {
 		w.drop(t, name, "<"+name+"/>")
@@ -121,9 +121,9 @@ func TestAFileThatCannotBeMovedHoldsUpNoOther(t *testing.T) {
 }
 
 // Times of files and the wall clock decide nothing.
-func TestTimesOfFilesDoNotMatter(t *testing.T) {
+func TestFileTimesAreNotCompared(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, at := range map[string]time.Time{"old.xml": time.Unix(0, 0), "new.xml": time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		w.drop(t, name, name)
 		if err := os.Chtimes(filepath.Join(w.dir, name), at, at); err != nil {
@@ -140,9 +140,9 @@ func TestTimesOfFilesDoNotMatter(t *testing.T) {
 
 // Directories whose names are written in two ways of Unicode are two: their files go in different
 // bundles. Files of one directory whose names are the same belong together and cannot be sent.
-func TestNamesThatAreOneWhenTheyAreComposed(t *testing.T) {
+func TestNamesEqualInNFC(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, content := range map[string]string{
 		"e\u0301/x.xml": "<a/>", "\u00e9/x.xml": "<b/>", "e\u0301.xml": "<c/>", "\u00e9.pdf": "d", "twin\u00e9.xml": "<e/>", "twine\u0301.xml": "<f/>",
 	} {
@@ -158,9 +158,9 @@ func TestNamesThatAreOneWhenTheyAreComposed(t *testing.T) {
 }
 
 // A disk without room for the second file of a change takes no bundle, and the status says so.
-func TestTheStatusTellsOfAFullDisk(t *testing.T) {
+func TestStatusReportsFullDisk(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		stop := w.start(t)
 		defer stop()
@@ -193,9 +193,9 @@ func TestTheStatusTellsOfAFullDisk(t *testing.T) {
 
 // The clock of the computer was set back by two centuries while no agent ran: nothing waits for the
 // times of before to come again.
-func TestTimesOfTheStateDoNotMatter(t *testing.T) {
+func TestStateTimesAreNotCompared(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	w.drop(t, "b.xml", "<b/>")
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestTimesOfTheStateDoNotMatter(t *testing.T) {
 
 func TestOneAgentForOneDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	err := w.with(t, nil, func(*Agent) error {
 		_, err := Open(w.opt)
 		if busy, ok := errors.AsType[*BusyError](err); !ok || busy.PID != os.Getpid() {
@@ -247,7 +247,7 @@ func TestOneAgentForOneDirectory(t *testing.T) {
 
 func TestMarkersAndPatterns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.opt.Marker, w.opt.Ignore = ".ok", []string{"draft-*"}
 	w.drop(t, "a.xml", "a")
 	w.drop(t, "a.pdf", "A")
@@ -268,9 +268,9 @@ func TestMarkersAndPatterns(t *testing.T) {
 }
 
 // Files are found as deep as the server's folders go.
-func TestFilesFarDownAreTaken(t *testing.T) {
+func TestDeepFilesAreSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, strings.Repeat("d/", 30)+"a.xml", "a")
 	synctest.Test(t, func(t *testing.T) {
 		if err := w.once(t, nil); err != nil {
@@ -282,9 +282,9 @@ func TestFilesFarDownAreTaken(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTakenIsTold(t *testing.T) {
+func TestSkippedFilesAreReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "empty.xml", "")
 	w.drop(t, "a.xml", "a")
 	if err := os.Symlink("a.xml", filepath.Join(w.dir, "link.xml")); err != nil {
@@ -299,9 +299,9 @@ func TestWhatIsNotTakenIsTold(t *testing.T) {
 	equal(t, "contents", w.contents(t), []string{"a.xml=a"})
 }
 
-func TestLimitsOfABundle(t *testing.T) {
+func TestBundleLimits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.opt.MaxSize, w.opt.MaxFiles = 10, 3
 	w.drop(t, "a.xml", "1234")
 	w.drop(t, "b.xml", "1234")
@@ -326,9 +326,9 @@ func TestLimitsOfABundle(t *testing.T) {
 	equal(t, "members", sizes, []int{1, 1, 2, 4})
 }
 
-func TestADamagedStateIsNotOverwritten(t *testing.T) {
+func TestDamagedStateIsKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, stateName, `{"version":1,"current":{`)
 	if _, err := Open(w.opt); !errors.Is(err, errOtherState) {
 		t.Errorf("got %v", err)
@@ -338,7 +338,7 @@ func TestADamagedStateIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestWhereBundlesMayGo(t *testing.T) {
+func TestParseSource(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"", "/", "intake/acme", "/intake", "/intake/", "/intake/a/b", "/other/acme", "/intake/.acme", "/intake/..", "/intake/" + strings.Repeat("a", bundle.MaxSource+1)} {
 		if err := (&Options{To: to}).Check(); err == nil {
@@ -350,11 +350,11 @@ func TestWhereBundlesMayGo(t *testing.T) {
 	}
 }
 
-// TestInvoicesWithinPDFsAreDeclared drops a PDF that carries its invoice, and one that is only the
+// TestInvoicesInPDFsAreCounted drops a PDF that carries its invoice, and one that is only the
 // picture of the XML beside it.
-func TestInvoicesWithinPDFsAreDeclared(t *testing.T) {
+func TestInvoicesInPDFsAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	xml := invoicetest.CII(invoicetest.New(1))
 	pdf := string(invoicetest.PDF{}.Embed("factur-x.xml", xml))
 	w.drop(t, "carrier.pdf", pdf)

@@ -28,9 +28,9 @@ func (j *judging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"items": j.says(), "next_cursor": nil}) // to memory
 }
 
-func TestTheServersVerdictIsShown(t *testing.T) {
+func TestStatusShowsVerdict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	var began atomic.Bool
 	var asked atomic.Int64
@@ -68,8 +68,8 @@ func TestTheServersVerdictIsShown(t *testing.T) {
 	})
 }
 
-// TestOnceEndsWithOutcomes runs an agent once against servers that end differently with its bundle.
-func TestOnceEndsWithOutcomes(t *testing.T) {
+// TestOnceWaitsForVerdicts runs an agent once against servers that end differently with its bundle.
+func TestOnceWaitsForVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ends client.Bundle
@@ -85,7 +85,7 @@ func TestOnceEndsWithOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.drop(t, "a.xml", "<a/>")
 			w.opt.Outcomes = time.Minute
 			var began time.Time
@@ -118,10 +118,10 @@ func TestOnceEndsWithOutcomes(t *testing.T) {
 	}
 }
 
-// TestAStatusAsksForWhatIsNotKnown ends an agent before the server has ended with its bundle.
-func TestAStatusAsksForWhatIsNotKnown(t *testing.T) {
+// TestStatusAskLoadsVerdicts ends an agent before the server has ended with its bundle.
+func TestStatusAskLoadsVerdicts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.drop(t, "a.xml", "<a/>")
 	w.wire.to = &judging{w.server, func() (all []client.Bundle) {
 		for id := range w.sealed(t) {
@@ -151,7 +151,7 @@ func TestAStatusAsksForWhatIsNotKnown(t *testing.T) {
 }
 
 // A server that was restored from a backup never says what became of a bundle that it has not.
-func TestASilentServerIsAConcernAfterADay(t *testing.T) {
+func TestMissingVerdictIsAConcernAfterADay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		ended Ended

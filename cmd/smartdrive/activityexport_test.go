@@ -28,7 +28,7 @@ func lines(from, to int, end error) iter.Seq2[client.HappenedLine, error] {
 
 // The file of an export goes on after its last whole line, whatever a command that was killed has
 // left behind it, and nothing else is written to.
-func TestTheFileOfAnExportGoesOn(t *testing.T) {
+func TestActivityFileResumes(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "activity.ndjson")
 	last := ""

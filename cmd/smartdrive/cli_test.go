@@ -93,7 +93,7 @@ func TestExitCodes(t *testing.T) {
 
 // A script must not take a mistyped command, such as "admin user delete ann", for one that was
 // done.
-func TestAnUnknownCommandIsAnErrorAtEachLevel(t *testing.T) {
+func TestUnknownCommandIsUsageError(t *testing.T) {
 	t.Parallel()
 	var below func(cmd *cobra.Command)
 	below = func(cmd *cobra.Command) {

@@ -7,7 +7,7 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-func TestBytesASecond(t *testing.T) {
+func TestByteRate(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]byteRate{"0": 0, "20MiB": 20 << 20, "7": 7} {
 		var r byteRate
@@ -20,7 +20,7 @@ func TestBytesASecond(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatWaitsAndWhatIsLeft(t *testing.T) {
+func TestMigrationTextShowsWaitsAndOldSide(t *testing.T) {
 	t.Parallel()
 	text := migrationText(migrate.Status{
 		State: "running", Phase: migrate.NewOnly, Pace: migrate.Pace{Rows: 5},

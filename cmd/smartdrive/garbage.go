@@ -41,5 +41,5 @@ func gcPercent(held uint64) int {
 	if held == 0 || held >= minHeap/2 {
 		return 100
 	}
-	return min(maxGrowth, int(minHeap*100/held)-100) //nolint:gosec // at most leastHeap*100
+	return min(maxGrowth, int(minHeap*100/held)-100) //nolint:gosec // at most minHeap*100
 }

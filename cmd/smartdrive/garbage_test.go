@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestMayGrow(t *testing.T) {
+func TestGCPercent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		held uint64
@@ -28,7 +28,7 @@ func TestMayGrow(t *testing.T) {
 }
 
 // Each collection is followed by what the next one goes by.
-func TestTheCollectorIsAdjustedAgainAndAgain(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
+func TestAdjustGCRepeats(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
 	before := debug.SetGCPercent(50)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("GOGC", "50")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheLimitOfMemoryIsThatOfTheEnvironment(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
+func TestMemoryLimitFromEnvironment(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	for value, want := range map[string]int64{"": softMemoryLimit, "1GiB": math.MaxInt64} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTwiceAsManyProcsAsProcessors(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
+func TestRaiseMaxProcs(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
 	before := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	for value, want := range map[string]int{"": 6, "3": 3} {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lockedBuffer is a screen: what is drawn on it can be read while drawing goes on.
+// lockedBuffer is a terminal for tests; it may be read while it is written.
 type lockedBuffer struct {
 	mu     sync.Mutex
 	b      bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-func TestVisible(t *testing.T) {
+func TestEscapeInvisible(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"bill\u202egpj.exe":   `bill\u202egpj.exe`, // what looks like billexe.jpg
@@ -38,7 +38,7 @@ func TestVisible(t *testing.T) {
 }
 
 // A name of somebody else's is spelt out for people, on a terminal or not, and exact for programs.
-func TestNamesAreShownAsTheyAre(t *testing.T) {
+func TestVisibleNamesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	const name, spelt = "bill\u202egpj\u200b.exe", `bill\u202egpj\u200b.exe`
 	s := clienttest.New(t)
