@@ -162,7 +162,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.access = access.New(access.Options{DB: p.db, Now: p.rowTime, Shared: p.storage.staging.Caps().Shared})
-	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, Kept: p.kept.Now, Arrived: a.arrived, Happened: a.activity.Node}
+	trees := tree.Options{MaxNodes: int64(cfg.MaxNodes), Now: p.rowTime, Kept: p.kept.Now, Arrived: a.nodeArrived, Happened: a.activity.Node}
 	trees.Trashed = func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error { return a.access.Moved(ctx, tx, n.Account) }
 	files.KeepLocks(&trees, files.LockRules(p.rowTime, a.access))
 	a.tree = tree.New(trees)
@@ -190,7 +190,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	long := turn.NewLong(p.db.Concurrency)
 	a.files = files.New(files.Options{
 		DB: p.db, Tree: a.tree, Content: p.content(), Store: p.storage.store,
-		Start: a.timers.startOperation, Access: a.access, Handed: a.handed, Downloaded: a.downloads.File,
+		Start: a.timers.startOperation, Access: a.access, Handed: a.unfileTransferred, Downloaded: a.downloads.File,
 		Fingerprint: p.Fingerprint, Turns: long, Log: log,
 	})
 	a.stars, a.growth = star.New(p.db, p.rowTime), growth.New(p.db, p.rowTime)
@@ -306,7 +306,7 @@ func (p *platform) uploadOptions() upload.Options {
 func (a *App) auditParts() fsck.Parts {
 	p := a.platform
 	return fsck.Parts{
-		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.putting,
+		DB: p.db, Staging: p.storage.staging, Store: p.storage.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.isWriting,
 		Quarantine: p.storage.quarantine, Generation: p.Generation, Content: p.content(), Kept: p.kept.Now,
 		Ended: p.mode.endInstance, Since: p.mode.oldestStart, Home: a.checkContentsMark,
 	}

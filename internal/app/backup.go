@@ -118,8 +118,8 @@ func (h *housekeeping) copy(ctx context.Context) error {
 	return h.platform.mode.refreshCopies(ctx, h.moved())
 }
 
-// site returns the places of a backup's restore in an embedded installation.
-func site(cfg config.Config) backup.Site {
+// restoreSite returns the places of a backup's restore in an embedded installation.
+func restoreSite(cfg config.Config) backup.Site {
 	return backup.Site{
 		Data: cfg.Data, Blobs: cfg.Blobs,
 		ReadMark: func(blobs string) (backup.Mark, bool, error) {
@@ -141,7 +141,7 @@ func Restore(ctx context.Context, cfg config.Config, from string, force bool, lo
 		return backup.Restored{}, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return backup.Restore(ctx, from, site(cfg), force, backup.Options{Packs: local.Packed{}, Log: log})
+	return backup.Restore(ctx, from, restoreSite(cfg), force, backup.Options{Packs: local.Packed{}, Log: log})
 }
 
 // Adopt accepts a database that was restored by other means, such as a nightly snapshot or a
@@ -160,7 +160,7 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 	if err := p.mode.refuseAlive(ctx); err != nil {
 		return 0, err
 	}
-	if uploads, err = backup.Adopt(ctx, p.db, p.adopted(ctx), backup.Options{Log: log}); err != nil {
+	if uploads, err = backup.Adopt(ctx, p.db, p.adoptedSite(ctx), backup.Options{Log: log}); err != nil {
 		return 0, fmt.Errorf("adopt the database: %w", err)
 	}
 	// The timers in Redis belong to the rows of the replaced database.
@@ -168,8 +168,8 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 	return uploads, err
 }
 
-// adopted returns the place of the mark for an adopted database.
-func (p *platform) adopted(ctx context.Context) backup.Site {
+// adoptedSite returns the place of the mark for an adopted database.
+func (p *platform) adoptedSite(ctx context.Context) backup.Site {
 	return backup.Site{
 		Data: p.cfg.Data, Blobs: p.marks.String(),
 		ReadMark: func(string) (backup.Mark, bool, error) {

@@ -36,8 +36,8 @@ func (a *App) composeExports(ctx context.Context) error {
 	return nil
 }
 
-// putting reports whether this process is currently writing the file of that name.
-func (a *App) putting(file string) bool { return a.uploads.Putting(file) || a.exports.Putting(file) }
+// isWriting reports whether this process is currently writing the file of that name.
+func (a *App) isWriting(file string) bool { return a.uploads.Putting(file) || a.exports.Putting(file) }
 
 // openExportBucket opens the bucket for zips. A misconfigured bucket fails the start. An
 // unreachable one is only logged, and zips wait for it.

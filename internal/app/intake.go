@@ -21,14 +21,14 @@ func (a *App) composeIntake() {
 	})
 }
 
-// arrived passes new nodes to the intake. The tree is constructed before the intake, so it calls
-// this method.
-func (a *App) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+// nodeArrived passes new nodes to the intake. The tree is constructed before the intake, so it
+// calls this method.
+func (a *App) nodeArrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return a.intake.Arrived(ctx, tx, n)
 }
 
-// handed tells the intake that an account's files were transferred to another one.
-func (a *App) handed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
+// unfileTransferred tells the intake that an account's files were transferred to another one.
+func (a *App) unfileTransferred(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
 	return a.intake.Unfile(ctx, tx, account, after, limit)
 }
 

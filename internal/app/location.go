@@ -71,7 +71,7 @@ func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening
 		}
 		opt.MySQL, opt.Connections = databaseURL(server), server.Connections
 		if how.Unchecked {
-			opt.Connections = bringConnections
+			opt.Connections = copyConnections
 		}
 	} else {
 		opt.Path = at
@@ -86,8 +86,8 @@ func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening
 	return sqldb.Open(ctx, opt)
 }
 
-// bringConnections suffice for copying rows: one batch at a time, and a few small writes.
-const bringConnections = 4
+// copyConnections suffice for copying rows: one batch at a time, and a few small writes.
+const copyConnections = 4
 
 // databaseTarget returns the location of a new database that an administrator named by URL or by
 // the absolute path of a data directory.
@@ -163,14 +163,14 @@ func (m *mover) openSecondBucket(c config.Contents) (location, error) {
 // leads.
 type mirroredMarks struct {
 	markStore
-	follower markStore
-	failed   func(error)
+	follower     markStore
+	reportFailed func(error)
 }
 
 // WriteMark implements marks.
 func (t mirroredMarks) WriteMark(ctx context.Context, m blob.Mark) error {
 	if err := t.follower.WriteMark(ctx, m); err != nil {
-		t.failed(err)
+		t.reportFailed(err)
 	}
 	return t.markStore.WriteMark(ctx, m)
 }

@@ -368,7 +368,7 @@ func (m *mover) openNewStore(ctx context.Context, state migrate.State, to config
 	}
 	if marked == state.ID && to.S3 == nil {
 		if _, found, err := directoryMarks(to.Dir).ReadMark(ctx); err != nil || !found {
-			return drive.Wrap(errors.Join(err, unmarked(to)), drive.Unavailable)
+			return drive.Wrap(errors.Join(err, errUnmarked(to)), drive.Unavailable)
 		}
 	}
 	p, err := m.openContents(ctx, to)
@@ -393,7 +393,7 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 		case err != nil:
 			return contents.Old{}, err
 		case !found || mark.ID != m.ID: // checked before opening, which would create it
-			return contents.Old{}, unmarked(at)
+			return contents.Old{}, errUnmarked(at)
 		}
 	}
 	p, err := m.openContents(ctx, at)
@@ -405,7 +405,7 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 		var mark blob.Mark
 		var found bool
 		if mark, found, err = p.marks.ReadMark(ctx); err == nil && (!found || mark.ID != m.ID) {
-			err = unmarked(at)
+			err = errUnmarked(at)
 		}
 	}
 	if err != nil {
@@ -414,8 +414,8 @@ func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) 
 	return contents.Old{Side: p.side, Close: p.close}, nil
 }
 
-// unmarked returns the error for a store without this installation's mark.
-func unmarked(at config.Contents) error {
+// errUnmarked returns the error for a store without this installation's mark.
+func errUnmarked(at config.Contents) error {
 	return drive.Wrap(fmt.Errorf("%s does not have the mark of this installation; is it on another machine, or not mounted?", showContents(at)), drive.WrongState)
 }
 

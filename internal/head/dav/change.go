@@ -48,7 +48,7 @@ func (c *call) mkcol(ctx context.Context) error {
 	if e, err := c.find(ctx, c.at); err == nil {
 		c.describe(ctx, e)
 	}
-	return c.made(true)
+	return c.respondChanged(true)
 }
 
 func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (files.Result, error) {
@@ -82,7 +82,7 @@ func (c *call) remove(ctx context.Context) error {
 	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, c.expect); err != nil {
 		return err
 	}
-	return c.made(false)
+	return c.respondChanged(false)
 }
 
 // checkRemovable fails with drive.Locked if the entry, something below it, or its folder is locked.
@@ -322,5 +322,5 @@ func (c *call) respondTransfer(ctx context.Context, t transfer) error {
 	if t.existing == nil {
 		c.w.Header().Set("Location", c.href(t.to.segments, false))
 	}
-	return c.made(t.existing == nil)
+	return c.respondChanged(t.existing == nil)
 }

@@ -76,5 +76,5 @@ func (c *call) patchChecksum(ctx context.Context) error {
 		return notAllowed(c.r.Method)
 	}
 	c.w.Header()[ocChecksum] = []string{strings.ToUpper(string(algo)) + ":" + sum}
-	return c.made(false)
+	return c.respondChanged(false)
 }

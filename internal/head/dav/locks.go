@@ -227,7 +227,7 @@ func (c *call) unlock(ctx context.Context) error {
 	if err := c.marks.Unlock(ctx, c.who, all[i]); err != nil {
 		return err
 	}
-	return c.made(false)
+	return c.respondChanged(false)
 }
 
 // discovery renders the value of lockdiscovery (RFC 4918 §15.8).

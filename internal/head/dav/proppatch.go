@@ -13,16 +13,16 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// instruction is one property that a PROPPATCH sets or removes.
-type instruction struct {
+// propertyChange is one property that a PROPPATCH sets or removes.
+type propertyChange struct {
 	name   Name
 	remove bool
 	value  element
 }
 
-// readInstructions parses the body of a PROPPATCH in its order (RFC 4918 §9.2). It fails with
+// readPropertyChanges parses the body of a PROPPATCH in its order (RFC 4918 §9.2). It fails with
 // drive.BadRequest or drive.TooLarge.
-func readInstructions(r *http.Request) ([]instruction, error) {
+func readPropertyChanges(r *http.Request) ([]propertyChange, error) {
 	root, found, err := readBody(r)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func readInstructions(r *http.Request) ([]instruction, error) {
 	if !found || root.Name != dav("propertyupdate") {
 		return nil, drive.Bad("body", drive.Malformed, "expected", "propertyupdate")
 	}
-	var all []instruction
+	var all []propertyChange
 	for _, group := range root.Children {
 		if group.Name != dav("set") && group.Name != dav("remove") {
 			continue
@@ -40,7 +40,7 @@ func readInstructions(r *http.Request) ([]instruction, error) {
 				continue
 			}
 			for _, e := range prop.Children {
-				all = append(all, instruction{name: e.Name, remove: group.Name == dav("remove"), value: e})
+				all = append(all, propertyChange{name: e.Name, remove: group.Name == dav("remove"), value: e})
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func readInstructions(r *http.Request) ([]instruction, error) {
 
 // proppatch handles PROPPATCH, which is executed completely or not at all.
 func (c *call) proppatch(ctx context.Context) error {
-	all, err := readInstructions(c.r)
+	all, err := readPropertyChanges(c.r)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *call) proppatch(ctx context.Context) error {
 }
 
 // patch executes a PROPPATCH and answers it.
-func patch(ctx context.Context, c *call, all []instruction) error {
+func patch(ctx context.Context, c *call, all []propertyChange) error {
 	e, err := c.find(ctx, c.at)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 	if err := c.conditions(ctx, &e); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(in instruction) bool { return !c.own(in) }) { // a lock protects the file, not the caller's own marks
+	if slices.ContainsFunc(all, func(in propertyChange) bool { return !c.isOwnProperty(in) }) { // a lock protects the file, not the caller's own marks
 		if err := c.checkUnlocked(ctx, e, false); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 			return err
 		}
 		if wish.minimal {
-			return c.made(false)
+			return c.respondChanged(false)
 		}
 	}
 	c.respondPatch(out, e, all, refused)
@@ -104,7 +104,7 @@ func patch(ctx context.Context, c *call, all []instruction) error {
 }
 
 // respondPatch answers a PROPPATCH with the status of each property.
-func (c *call) respondPatch(out *multistatus, e Entry, all []instruction, refused map[Name]int) {
+func (c *call) respondPatch(out *multistatus, e Entry, all []propertyChange, refused map[Name]int) {
 	out.begin()
 	out.openResponse(e.href)
 	var ok, no, wrong, dependent []prop
@@ -140,15 +140,17 @@ func (c *call) respondPatch(out *multistatus, e Entry, all []instruction, refuse
 	out.end()
 }
 
-// own reports whether the view stores the instruction's property for the caller alone.
-func (c *call) own(in instruction) bool { return c.view.Sets != nil && c.view.Sets(in.name) }
+// isOwnProperty reports whether the view stores the instruction's property for the caller alone.
+func (c *call) isOwnProperty(in propertyChange) bool {
+	return c.view.Sets != nil && c.view.Sets(in.name)
+}
 
 // apply executes the instructions.
-func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
+func (c *call) apply(ctx context.Context, e Entry, all []propertyChange) error {
 	mtime := drive.Time(0)
 	var changes []property.Change
 	for _, in := range all {
-		if c.own(in) {
+		if c.isOwnProperty(in) {
 			continue
 		}
 		if t, ok := in.mtime(); ok {
@@ -172,7 +174,7 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 		}
 	}
 	for _, in := range all { // last, because these cannot be rolled back
-		if c.own(in) {
+		if c.isOwnProperty(in) {
 			if err := c.view.Set(ctx, e, in.name, strings.TrimSpace(in.value.Text), in.remove); err != nil {
 				return err
 			}
@@ -184,7 +186,7 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 // mtime returns the modification time that an instruction sets: by Windows' property, or by those
 // that clients of other servers use, also in Unix seconds. ok is false for other properties and
 // invalid times.
-func (in instruction) mtime() (drive.Time, bool) {
+func (in propertyChange) mtime() (drive.Time, bool) {
 	if in.remove {
 		return 0, false
 	}

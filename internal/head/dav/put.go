@@ -33,7 +33,7 @@ func (c *call) put(ctx context.Context) error {
 	}
 	var there *Entry
 	if err == nil {
-		there, err = target(ctx, c)
+		there, err = replacedFile(ctx, c)
 	}
 	if err == nil {
 		err = c.conditions(ctx, there)
@@ -47,23 +47,23 @@ func (c *call) put(ctx context.Context) error {
 	return c.store(ctx, there)
 }
 
-// target returns the file that a PUT replaces, or nil. It may be the root of a share, if a single
-// file is shared.
-func target(ctx context.Context, c *call) (*Entry, error) {
+// replacedFile returns the file that a PUT replaces, or nil. It may be the root of a share, if a
+// single file is shared.
+func replacedFile(ctx context.Context, c *call) (*Entry, error) {
 	there, err := c.lookup(ctx, c.at)
 	switch {
 	case err != nil:
 		return nil, err
 	case there != nil && there.IsFolder():
-		return nil, noFile(c)
+		return nil, refuseFile(c)
 	case there == nil && c.at.isRoot():
 		return nil, refuseLayout()
 	}
 	return there, nil
 }
 
-// noFile returns the error for a PUT on a folder (RFC 4918 §9.7.2).
-func noFile(c *call) error {
+// refuseFile returns the error for a PUT on a folder (RFC 4918 §9.7.2).
+func refuseFile(c *call) error {
 	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
 }
 
@@ -154,11 +154,11 @@ func (c *call) respondPut(ctx context.Context, s upload.Stored) error {
 	if c.r.Header.Get(ocMTime) != "" {
 		h.Set(ocMTime, "accepted")
 	}
-	return c.made(s.Created)
+	return c.respondChanged(s.Created)
 }
 
-// made answers 201 if created, else 204.
-func (c *call) made(created bool) error {
+// respondChanged answers 201 if created, else 204.
+func (c *call) respondChanged(created bool) error {
 	status := http.StatusNoContent
 	if created {
 		status = http.StatusCreated
@@ -195,18 +195,18 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	if put.Size == blob.UnknownSize && expected > 0 {
 		put.Size = drive.ByteSize(expected)
 	}
-	return upload.Ending(&promised{body, expected}, in), nil
+	return upload.Ending(&exactBody{body, expected}, in), nil
 }
 
-// promised is a body that must have exactly left more bytes. Read fails with drive.BadRequest,
+// exactBody is a body that must have exactly left more bytes. Read fails with drive.BadRequest,
 // reason "cut", otherwise.
-type promised struct {
+type exactBody struct {
 	io.Reader
 
 	left int64
 }
 
-func (p *promised) Read(buf []byte) (int, error) {
+func (p *exactBody) Read(buf []byte) (int, error) {
 	n, err := p.Reader.Read(buf)
 	p.left -= int64(n)
 	if p.left < 0 || errors.Is(err, io.EOF) && p.left > 0 {

@@ -111,7 +111,7 @@ func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) 
 		return Permit{}, err
 	}
 	c.who.Tokens = submitted(c)
-	there, err := target(ctx, c)
+	there, err := replacedFile(ctx, c)
 	if err != nil {
 		return Permit{}, err
 	}

@@ -30,7 +30,7 @@ func checkNames(start xml.StartElement) error {
 		}
 		seen[a.Name] = true
 		if prefix, declares := declared(a.Name); declares {
-			if !mayStand(prefix, a.Value) {
+			if !mayDeclare(prefix, a.Value) {
 				return errName
 			}
 		} else if !isName(a.Name) {
@@ -51,8 +51,8 @@ func declared(n Name) (prefix string, declares bool) {
 	return "", false
 }
 
-// mayStand reports whether a prefix may be bound to a namespace.
-func mayStand(prefix, space string) bool {
+// mayDeclare reports whether a prefix may be bound to a namespace.
+func mayDeclare(prefix, space string) bool {
 	switch {
 	case prefix == "":
 		return space != xmlSpace && space != xmlnsSpace

@@ -73,7 +73,7 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	if err != nil {
 		return done, err
 	}
-	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.chunks.lacking() {
+	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.chunks.incomplete() {
 		return done, drive.Fail(drive.BadRequest, "field", "body", "reason", "cut")
 	}
 	folder, name, ok := at.Path.Split()

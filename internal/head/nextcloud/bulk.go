@@ -36,10 +36,10 @@ import (
 // sends the other files again. Files in the caller's own drive are stored as a batch. Files
 // elsewhere, and files that are too large for a batch, are stored one by one like a PUT.
 
-// sendsMany reports whether the client may use bulk uploads. Desktop clients before 3.9.1 cannot
+// supportsBulk reports whether the client may use bulk uploads. Desktop clients before 3.9.1 cannot
 // send an empty file this way, and fail with all files beside it (nextcloud/desktop#5871; decision
 // 115).
-func sendsMany(userAgent string) bool {
+func supportsBulk(userAgent string) bool {
 	_, version, desktop := strings.Cut(userAgent, "mirall/")
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // unreadable numbers are 0
@@ -192,7 +192,7 @@ func (c bulkRequest) file(ctx context.Context, h http.Header, size int64) (item 
 		put.Digests, err = partDigests(h)
 	}
 	if err == nil && (f.at.Place != "" || put.Size > upload.LaidSize) {
-		b.stored = append(b.stored, c.alone(ctx, n, put, b))
+		b.stored = append(b.stored, c.storeAlone(ctx, n, put, b))
 		return batch.Item{}, true
 	}
 	return batch.Item{N: n, Op: batch.Put, Err: err, File: put, Tokens: f.tokens, Body: b}, false
@@ -233,8 +233,8 @@ func (c bulkRequest) put(ctx context.Context, f *bulkFile, h http.Header) (put u
 	return put, err
 }
 
-// alone stores the file of part n outside of the batch.
-func (c bulkRequest) alone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
+// storeAlone stores the file of part n outside of the batch.
+func (c bulkRequest) storeAlone(ctx context.Context, n int, put upload.PutFile, b *bulk) batch.Answer {
 	a := batch.Answer{N: n}
 	who := c.who
 	who.Tokens = b.files[n].tokens

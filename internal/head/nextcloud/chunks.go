@@ -19,8 +19,8 @@ type chunks struct {
 	Ahead int64          `json:"ahead,omitempty"` // highest chunk refused because earlier ones are missing
 }
 
-// lacking reports whether the file is known to be incomplete.
-func (k chunks) lacking() bool {
+// incomplete reports whether the file is known to be incomplete.
+func (k chunks) incomplete() bool {
 	switch {
 	case k.None:
 		return true

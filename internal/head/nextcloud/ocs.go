@@ -204,16 +204,16 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 		return list{}, c.Sessions.Delete(ctx, c.who, account.KindToken, c.who.Session)
 	case strings.HasPrefix(what, sharingPath):
 		data, err := sharing{c}.answer(ctx, strings.TrimPrefix(what, sharingPath))
-		return data, asSent(err)
-	case c.r.Method == http.MethodGet && asksOnly(what):
+		return data, renameFields(err)
+	case c.r.Method == http.MethodGet && hasEmptyList(what):
 		return list{}, nil
 	}
 	return nil, drive.Fail(drive.NotFound)
 }
 
-// asksOnly reports whether clients request a path regardless of the capabilities. The response is
-// an empty list.
-func asksOnly(what string) bool {
+// hasEmptyList reports whether clients request a path regardless of the capabilities. The response
+// is an empty list.
+func hasEmptyList(what string) bool {
 	for _, prefix := range []string{
 		"core/navigation/apps", "apps/notifications/api/", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
 	} {
@@ -227,7 +227,7 @@ func asksOnly(what string) bool {
 // capabilities returns the features that clients may use.
 func (c *call) capabilities() object {
 	dav := object{{"chunking", "1.0"}, {"trashbin", "1.0"}}
-	if sendsMany(c.r.UserAgent()) {
+	if supportsBulk(c.r.UserAgent()) {
 		dav = append(dav, member{"bulkupload", "1.0"})
 	}
 	return object{

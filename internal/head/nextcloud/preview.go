@@ -26,7 +26,7 @@ func (c *call) preview(ctx context.Context) error {
 	}
 	defer leave()
 	query := c.r.URL.Query()
-	n, err := c.pictured(ctx, query)
+	n, err := c.previewNode(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *call) preview(ctx context.Context) error {
 	}
 	h := c.w.Header()
 	tag := `"` + thumb.Format + "-" + sum + "-" + strconv.Itoa(size) + `"`
-	if hasAlready(server.Joined(c.r.Header, "If-None-Match"), tag) { // avoids reading and drawing the file
+	if matchesTag(server.Joined(c.r.Header, "If-None-Match"), tag) { // avoids reading and drawing the file
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", previewLife)
 		c.w.WriteHeader(http.StatusNotModified)
@@ -70,17 +70,17 @@ func (c *call) preview(ctx context.Context) error {
 // previewLife lets clients cache a picture for an hour.
 const previewLife = "private, max-age=3600"
 
-// hasAlready reports whether an If-None-Match lists the tag (RFC 9110 §13.1.2).
-func hasAlready(list, tag string) bool {
+// matchesTag reports whether an If-None-Match lists the tag (RFC 9110 §13.1.2).
+func matchesTag(list, tag string) bool {
 	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(s), "W/") == tag
 	})
 }
 
-// pictured returns the node that a preview is requested of.
-func (c *call) pictured(ctx context.Context, query url.Values) (files.NodeView, error) {
+// previewNode returns the node that a preview is requested of.
+func (c *call) previewNode(ctx context.Context, query url.Values) (files.NodeView, error) {
 	if text := query.Get("fileId"); text != "" {
-		return c.numbered(ctx, text)
+		return c.nodeByNumber(ctx, text)
 	}
 	prefix := "/remote.php/webdav/"
 	u := &url.URL{Path: prefix + strings.TrimLeft(query.Get("file"), "/")}

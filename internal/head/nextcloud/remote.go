@@ -26,24 +26,24 @@ func (c *call) remote(ctx context.Context) error {
 	}
 	switch c.at(2) {
 	case "files":
-		return c.own(func() error { return c.files(ctx, "/remote.php/dav/files/"+c.at(3)+"/") })
+		return c.asUser(func() error { return c.files(ctx, "/remote.php/dav/files/"+c.at(3)+"/") })
 	case "uploads":
-		return c.own(func() error { return c.uploads(ctx, c.path[4:]) })
+		return c.asUser(func() error { return c.uploads(ctx, c.path[4:]) })
 	case "bulk":
 		if len(c.path) == 3 {
 			return c.bulk(ctx)
 		}
 	case "trashbin":
-		return c.own(func() error { return c.trashbin(ctx, c.path[4:]) })
+		return c.asUser(func() error { return c.trashbin(ctx, c.path[4:]) })
 	case "versions":
-		return c.own(func() error { return c.versions(ctx, c.path[4:]) })
+		return c.asUser(func() error { return c.versions(ctx, c.path[4:]) })
 	}
 	return drive.Fail(drive.NotFound)
 }
 
-// own runs act if the path contains the caller's name: the name in Basic, or that of the token's
+// asUser runs act if the path contains the caller's name: the name in Basic, or that of the token's
 // user. Other names fail with NotFound.
-func (c *call) own(act func() error) error {
+func (c *call) asUser(act func() error) error {
 	if len(c.path) < 4 {
 		return drive.Fail(drive.NotFound)
 	}

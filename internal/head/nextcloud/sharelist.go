@@ -107,8 +107,8 @@ func (c sharing) listShares(ctx context.Context) (any, error) {
 	return c.showShares(ctx, some)
 }
 
-// standing sets the owner of an item and returns the caller's rights there.
-func (c sharing) standing(ctx context.Context, at *item) (access.Right, error) {
+// ownerAndRights sets the owner of an item and returns the caller's rights there.
+func (c sharing) ownerAndRights(ctx context.Context, at *item) (access.Right, error) {
 	panel, err := c.Spaces.Access(ctx, c.who, at.id)
 	if err != nil {
 		return 0, err
@@ -126,15 +126,15 @@ func (c sharing) standing(ctx context.Context, at *item) (access.Right, error) {
 	return panel.Rights, nil
 }
 
-// changes reports whether the caller, having these rights at the node, may change a link.
-func (c sharing) changes(v share.View, rights access.Right) bool {
+// mayChange reports whether the caller, having these rights at the node, may change a link.
+func (c sharing) mayChange(v share.View, rights access.Right) bool {
 	return v.Account == c.who.Account || v.User == c.who.User || rights.Has(access.Manage)
 }
 
 // sharedAt returns the shares at a node.
 func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, error) {
 	at := c.itemOf(node)
-	rights, err := c.standing(ctx, &at)
+	rights, err := c.ownerAndRights(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, e
 	}
 	links, err := c.links(ctx, share.Query{Node: node.ID})
 	for _, v := range links {
-		all = append(all, shared{link: &v, item: at, mine: c.changes(v, rights)})
+		all = append(all, shared{link: &v, item: at, mine: c.mayChange(v, rights)})
 	}
 	return all, err
 }
@@ -211,7 +211,7 @@ func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	if err != nil {
 		return nil, err
 	}
-	mine, err := c.linked(ctx, links)
+	mine, err := c.linksWithNodes(ctx, links)
 	return append(all, mine...), err
 }
 
@@ -230,12 +230,13 @@ func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []sha
 	if err != nil {
 		return nil, err
 	}
-	mine, err := c.linked(ctx, links)
+	mine, err := c.linksWithNodes(ctx, links)
 	return append(all, mine...), err
 }
 
-// linked returns links of the caller's own drive with their nodes, without those in the trash.
-func (c sharing) linked(ctx context.Context, links []share.View) ([]shared, error) {
+// linksWithNodes returns links of the caller's own drive with their nodes, without those in the
+// trash.
+func (c sharing) linksWithNodes(ctx context.Context, links []share.View) ([]shared, error) {
 	nodes := make([]tree.Node, len(links))
 	for i, v := range links {
 		nodes[i] = v.Item
@@ -290,12 +291,12 @@ func (c sharing) findShare(ctx context.Context, number int64) (s shared, err err
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
-		return s, hidden(err)
+		return s, hideForbidden(err)
 	}
 	s.item = c.itemOf(node)
-	rights, err := c.standing(ctx, &s.item)
+	rights, err := c.ownerAndRights(ctx, &s.item)
 	if err != nil {
-		return s, hidden(err)
+		return s, hideForbidden(err)
 	}
 	principal, err := drive.ParseID[drive.PrincipalID](of.Subject)
 	if err != nil {
@@ -307,7 +308,7 @@ func (c sharing) findShare(ctx context.Context, number int64) (s shared, err err
 		return s, nil
 	}
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		return s, hidden(err)
+		return s, hideForbidden(err)
 	}
 	id, err := drive.ParseID[drive.ShareID](of.Subject)
 	if err != nil {
@@ -317,12 +318,12 @@ func (c sharing) findShare(ctx context.Context, number int64) (s shared, err err
 	if err == nil && v.State == share.Gone {
 		err = drive.Fail(drive.NotFound)
 	}
-	s.link, s.mine = &v, c.changes(v, rights)
-	return s, hidden(err)
+	s.link, s.mine = &v, c.mayChange(v, rights)
+	return s, hideForbidden(err)
 }
 
-// hidden turns Forbidden into NotFound, so that the caller does not learn of the share.
-func hidden(err error) error {
+// hideForbidden turns Forbidden into NotFound, so that the caller does not learn of the share.
+func hideForbidden(err error) error {
 	if drive.IsKind(err, drive.Forbidden) {
 		return drive.Wrap(err, drive.NotFound)
 	}
@@ -331,13 +332,13 @@ func hidden(err error) error {
 
 // showShare renders one share that the caller has created or changed.
 func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
-	rights, err := c.standing(ctx, &s.item)
+	rights, err := c.ownerAndRights(ctx, &s.item)
 	if err != nil {
 		return nil, err
 	}
 	s.mine = rights.Has(access.Manage)
 	if s.link != nil {
-		s.mine = c.changes(*s.link, rights)
+		s.mine = c.mayChange(*s.link, rights)
 	}
 	all, err := c.showShares(ctx, []shared{s})
 	if err != nil {

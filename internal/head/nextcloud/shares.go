@@ -162,7 +162,7 @@ func (c sharing) readWish(form url.Values) (w wish, err error) {
 		return w, drive.Bad("attributes", drive.NotAllowed, "allowed", []string{"none that forbid something"}, "sent", server.Clip(form.Get("attributes")))
 	}
 	if day := text("expireDate"); day != nil {
-		until, err := lastOf(*day)
+		until, err := endOfDay(*day)
 		if err == nil {
 			_, err = c.life(until)
 		}
@@ -188,9 +188,9 @@ func restricts(attributes string) bool {
 	return false
 }
 
-// lastOf parses a day and returns its last minute in UTC; "" gives 0, no end. It fails with
+// endOfDay parses a day and returns its last minute in UTC; "" gives 0, no end. It fails with
 // drive.BadRequest.
-func lastOf(day string) (drive.Time, error) {
+func endOfDay(day string) (drive.Time, error) {
 	if day == "" {
 		return 0, nil
 	}
@@ -215,8 +215,8 @@ func (c sharing) life(until drive.Time) (time.Duration, error) {
 	return left, nil
 }
 
-// asSent renames the field of a drive.BadRequest to the client's name for it.
-func asSent(err error) error {
+// renameFields renames the field of a drive.BadRequest to the client's name for it.
+func renameFields(err error) error {
 	bad, ok := errors.AsType[*drive.Error](err)
 	if !ok || bad.Kind != drive.BadRequest {
 		return err
@@ -231,9 +231,9 @@ func asSent(err error) error {
 	return err
 }
 
-// code checks a password for a link. It fails with drive.BadRequest for the word that would
+// linkPassword checks a password for a link. It fails with drive.BadRequest for the word that would
 // generate one.
-func code(password string) (string, error) {
+func linkPassword(password string) (string, error) {
 	if password == share.AutoCode { // the server would generate a code
 		return "", drive.Bad("password", drive.Guessable)
 	}
@@ -269,9 +269,9 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 	s := shared{item: c.itemOf(node)}
 	switch form.Get("shareType") {
 	case strconv.Itoa(toUser):
-		s.grant, err = c.give(ctx, node, space.Principal{Kind: access.User, Name: form.Get("shareWith")}, want)
+		s.grant, err = c.grantRole(ctx, node, space.Principal{Kind: access.User, Name: form.Get("shareWith")}, want)
 	case strconv.Itoa(toGroup):
-		s.grant, err = c.give(ctx, node, space.Principal{Kind: access.Group, Name: form.Get("shareWith")}, want)
+		s.grant, err = c.grantRole(ctx, node, space.Principal{Kind: access.Group, Name: form.Get("shareWith")}, want)
 	case strconv.Itoa(byLink):
 		s.link, err = c.link(ctx, node, want)
 	default:
@@ -283,8 +283,8 @@ func (c sharing) createShare(ctx context.Context) (any, error) {
 	return c.showShare(ctx, s)
 }
 
-// give gives a user or group a role. Without permissions it is editor, as in the protocol.
-func (c sharing) give(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
+// grantRole gives a user or group a role. Without permissions it is editor, as in the protocol.
+func (c sharing) grantRole(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
 	if strings.TrimSpace(to.Name) == "" {
 		return nil, drive.Bad("shareWith", drive.Required)
 	}
@@ -347,7 +347,7 @@ func (c sharing) linkChange(want wish) (change share.Change, err error) {
 		return change, noNote()
 	}
 	if want.password != nil {
-		text, err := code(*want.password)
+		text, err := linkPassword(*want.password)
 		if err != nil {
 			return change, err
 		}

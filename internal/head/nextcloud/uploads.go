@@ -47,8 +47,8 @@ type transfer struct {
 	chunks chunks
 }
 
-// mark returns the fingerprint of a transfer's upload.
-func mark(id string) string { return "nextcloud " + id }
+// fingerprintOf returns the fingerprint of a transfer's upload.
+func fingerprintOf(id string) string { return "nextcloud " + id }
 
 const maxTransferID = 100 // bytes; fits into the fingerprint
 
@@ -149,7 +149,7 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 		return err
 	}
 	begin := upload.Begin{
-		Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace, Size: size, Fingerprint: mark(id), Protocol: upload.Nextcloud,
+		Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace, Size: size, Fingerprint: fingerprintOf(id), Protocol: upload.Nextcloud,
 		Metadata: chunks{None: true, From1: knows}.text(),
 	}
 	if !knows { // the location is set at the end: see assemble
@@ -171,7 +171,7 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 func (c *call) find(ctx context.Context, id string) (transfer, error) {
 	key := c.who.User.String() + id
 	if upload, known := c.transferLocks.cached(key); known {
-		t, err := c.recalled(ctx, id, upload)
+		t, err := c.cachedTransfer(ctx, id, upload)
 		if !drive.IsKind(err, drive.NotFound, drive.Gone) {
 			return t, err
 		}
@@ -184,9 +184,9 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 	return t, err
 }
 
-// recalled returns the transfer for a cached upload id. If the caller may no longer write to the
-// target folder, it ends the upload, so that its reservation is released at once.
-func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
+// cachedTransfer returns the transfer for a cached upload id. If the caller may no longer write to
+// the target folder, it ends the upload, so that its reservation is released at once.
+func (c *call) cachedTransfer(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		if err := upload.EndRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound, so that the next request tries to end it again
@@ -194,7 +194,7 @@ func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (tra
 		}
 		return transfer{}, drive.Fail(drive.NotFound)
 	}
-	if err == nil && (!v.Row().State.Open() || v.Row().Fingerprint != mark(id)) {
+	if err == nil && (!v.Row().State.Open() || v.Row().Fingerprint != fingerprintOf(id)) {
 		err = drive.Fail(drive.NotFound)
 	}
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (
 			return transfer{}, err
 		}
 		for _, v := range all {
-			if v.Row().Fingerprint == mark(id) {
+			if v.Row().Fingerprint == fingerprintOf(id) {
 				return c.transfer(ctx, id, v)
 			}
 			q.After = v.ID
@@ -256,11 +256,11 @@ func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (
 // transfer returns the transfer of an upload with its recorded chunks.
 func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer, error) {
 	t := transfer{id: id, view: v}
-	return t, c.look(ctx, &t)
+	return t, c.readChunks(ctx, &t)
 }
 
-// look reads the recorded chunks. The caller must hold the transfer's lock.
-func (c *call) look(ctx context.Context, t *transfer) (err error) {
+// readChunks reads the recorded chunks. The caller must hold the transfer's lock.
+func (c *call) readChunks(ctx context.Context, t *transfer) (err error) {
 	text, err := upload.Metadata(ctx, c.Uploads, c.who, t.view.ID)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	key := c.who.User.String() + id
 	l := c.transferLocks.ref(key)
 	defer c.transferLocks.unref(key, l)
-	early, zero := patience{Timer: time.NewTimer(c.EarlyWithin), within: c.EarlyWithin}, time.NewTimer(c.ZeroWithin)
+	early, zero := earlyTimeout{Timer: time.NewTimer(c.EarlyWithin), within: c.EarlyWithin}, time.NewTimer(c.ZeroWithin)
 	defer early.Stop()
 	defer zero.Stop()
 	first := c.r.Header.Get("Destination") != "" // chunk 1 is known to be the first: version 2 always sends a Destination
@@ -340,8 +340,8 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	}
 }
 
-// patience limits the wait of an early chunk. It restarts when the transfer has grown.
-type patience struct {
+// earlyTimeout limits the wait of an early chunk. It restarts when the transfer has grown.
+type earlyTimeout struct {
 	*time.Timer
 
 	within  time.Duration
@@ -350,7 +350,7 @@ type patience struct {
 }
 
 // observe restarts the wait if the offset has changed.
-func (p *patience) observe(offset drive.ByteSize) {
+func (p *earlyTimeout) observe(offset drive.ByteSize) {
 	if offset != p.offset {
 		p.offset, p.expired = offset, false
 		p.Reset(p.within)
@@ -379,7 +379,7 @@ func (c *call) refuseEarly(ctx context.Context, l *transferLock, id string, n ch
 // tryChunk appends a chunk if its predecessors have arrived. Otherwise it returns premature, or
 // maybePremature if a chunk 0 may be missing and first is false.
 func (c *call) tryChunk(
-	ctx context.Context, l *transferLock, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *patience,
+	ctx context.Context, l *transferLock, id, name string, n chunkName, declared []digest.FieldDigest, first bool, early *earlyTimeout,
 ) (_ verdict, err error) {
 	ctx, end, err := c.transferLocks.lock(ctx, l, name)
 	if err != nil {

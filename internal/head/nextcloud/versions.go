@@ -28,7 +28,7 @@ func (c *call) versions(ctx context.Context, below []string) error {
 		}
 		return drive.Fail(drive.NotFound)
 	}
-	n, err := c.numbered(ctx, below[1])
+	n, err := c.nodeByNumber(ctx, below[1])
 	if err == nil && n.Type != tree.TypeFile {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -54,8 +54,8 @@ func (c *call) versions(ctx context.Context, below []string) error {
 	return c.methodNotAllowed(http.MethodGet, http.MethodHead, "MOVE", "COPY")
 }
 
-// numbered returns the node with a number. It fails with drive.NotFound.
-func (c *call) numbered(ctx context.Context, text string) (files.NodeView, error) {
+// nodeByNumber returns the node with a number. It fails with drive.NotFound.
+func (c *call) nodeByNumber(ctx context.Context, text string) (files.NodeView, error) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return files.NodeView{}, drive.Wrap(err, drive.NotFound)

@@ -131,7 +131,7 @@ func (a activityRoutes) exportAll(ctx context.Context, c *call) (reply, error) {
 // header, so that a faulty request is answered with an error. A failure after the header aborts the
 // connection with a panic of http.ErrAbortHandler.
 func (a activityRoutes) send(ctx context.Context, c *call, begin func() (*history.Export, error)) (reply, error) {
-	release, err := a.exporting.Acquire(c.actor())
+	release, err := a.exporting.Acquire(c.limitKey())
 	if err != nil {
 		return reply{}, err
 	}

@@ -73,7 +73,7 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 		}
 		wish.Folder = id
 	}
-	release, err := a.sending.Acquire(c.actor())
+	release, err := a.sending.Acquire(c.limitKey())
 	if err != nil {
 		return reply{}, err
 	}
@@ -105,7 +105,7 @@ func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (repl
 // send serves a zip that open lays out. It fails with drive.Rate if the user downloads maxArchives
 // zips already.
 func (a archives) send(ctx context.Context, c *call, open func() (export.Download, error)) (reply, error) {
-	release, err := a.sending.Acquire(c.actor())
+	release, err := a.sending.Acquire(c.limitKey())
 	if err != nil {
 		return reply{}, err
 	}

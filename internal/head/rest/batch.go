@@ -167,7 +167,7 @@ func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
 			if there == nil {
 				return failUnless(must.absent())
 			}
-			return uploads{files: b.files}.holds(ctx, q, must, mustNot, *there)
+			return uploads{files: b.files}.checkCondition(ctx, q, must, mustNot, *there)
 		}
 	}
 	return item, nil

@@ -85,7 +85,7 @@ func (b bundles) strays(ctx context.Context, c *call) (reply, error) {
 func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(before drive.BundleID, limit int) ([]ingest.Bundle, error) {
 		return b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
-			Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: limit,
+			Source: c.query.Get(sourceParam.name), State: ingest.State(c.choiceValue(bundleStateParam)), Before: before, Limit: limit,
 		})
 	}, unchanged, func(v ingest.Bundle) string { return v.ID.String() })
 }
@@ -95,7 +95,7 @@ func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, er
 }
 
 func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
-	records, err := b.intake.Records(ctx, c.who, id, ingest.Outcome(c.only(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
+	records, err := b.intake.Records(ctx, c.who, id, ingest.Outcome(c.choiceValue(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}

@@ -130,7 +130,7 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	if c.r.Method == http.MethodPost || c.route.probesContent {
-		if err := c.Clicks.Allow(c.actor(), c.clickKey()); err != nil {
+		if err := c.Clicks.Allow(c.limitKey(), c.clickKey()); err != nil {
 			return nil, err
 		}
 	}
@@ -138,11 +138,11 @@ func (c *call) admit(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
-		if err := c.Writes.Spend(c.actor()); err != nil {
+		if err := c.Writes.Spend(c.limitKey()); err != nil {
 			return nil, err
 		}
 	}
-	return c.Gate.Acquire(c.actor())
+	return c.Gate.Acquire(c.limitKey())
 }
 
 // clickKey identifies a request for the refusal of double clicks: same method, path and idempotency

@@ -104,7 +104,7 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 	wish := collect.Request{
 		Folder: folder, Title: in.Title, Message: in.Message, MaxBytes: bytesOf(in.MaxBytes.value), MaxFile: bytesOf(in.MaxFile.value),
 	}
-	if wish.Life, err = life(in.ExpiresIn); err != nil {
+	if wish.Life, err = linkLifetime(in.ExpiresIn); err != nil {
 		return reply{}, err
 	}
 	return makeOnce(ctx, c, showCollect, func(keep storeResponse[collect.View]) (collect.View, error) {
@@ -137,7 +137,7 @@ type collectChangeBody struct {
 func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
 	change := collect.Change{Title: in.Title, Message: in.Message}
 	if in.ExpiresIn.given {
-		life, err := life(in.ExpiresIn.value)
+		life, err := linkLifetime(in.ExpiresIn.value)
 		if err != nil {
 			return reply{}, err
 		}

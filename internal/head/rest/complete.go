@@ -37,7 +37,7 @@ func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *c
 		done.Size = &size
 	}
 	if c.sender != nil {
-		if done, err = u.completing(ctx, *c.sender, id, done); err != nil {
+		if done, err = u.completeRequest(ctx, *c.sender, id, done); err != nil {
 			return reply{}, err
 		}
 	}

@@ -213,7 +213,7 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
-		return named(known, name)
+		return withField(known, name)
 	}
 	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
 }
@@ -255,8 +255,8 @@ func isMembers(t reflect.Type) bool {
 
 var errNull = errors.New("null is no value of this field")
 
-// named adds the name of the field to an error that names none.
-func named(err *drive.Error, field string) error {
+// withField adds the name of the field to an error that names none.
+func withField(err *drive.Error, field string) error {
 	if _, said := err.Args["field"]; said {
 		return err
 	}

@@ -101,7 +101,7 @@ const conflictsPath = "/conflicts"
 func documentFilter(c *call) (f ingest.Filter, err error) {
 	f = ingest.Filter{
 		Month: c.query.Get("month"), Source: c.query.Get(sourceParam.name), Seller: c.query.Get("seller"), Buyer: c.query.Get("buyer"),
-		Currency: c.query.Get("currency"), Type: c.query.Get("type"), State: c.only(documentStateParam), Query: c.query.Get("q"),
+		Currency: c.query.Get("currency"), Type: c.query.Get("type"), State: c.choiceValue(documentStateParam), Query: c.query.Get("q"),
 	}
 	for name, to := range map[string]*invoice.Decimal{minParam.name: &f.Min, maxParam.name: &f.Max} {
 		value := c.query.Get(name)
@@ -120,7 +120,7 @@ func (d documents) list(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if sheet := sheetOf(c); sheet != nil {
+	if sheet := listFormatOf(c); sheet != nil {
 		c.releaseMemory() // the list is streamed for as long as the client reads, so it holds no memory of a page
 		return d.sendAll(ctx, c, f, sheet)
 	}

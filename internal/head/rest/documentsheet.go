@@ -15,33 +15,34 @@ import (
 	"smartdrive/internal/intake/ingest"
 )
 
-// sheet is the format of a full list of documents, which is streamed while it is read. begin
+// listFormat is the format of a full list of documents, which is streamed while it is read. begin
 // returns functions that write a document and finish the file.
-type sheet struct {
+type listFormat struct {
 	mime, name string
 	begin      func(w io.Writer) (write func(ingest.Document) error, end func() error)
 }
 
-// sheetOf returns the format of the full list that the request asks for; nil if it asks for a page.
-func sheetOf(c *call) *sheet {
+// listFormatOf returns the format of the full list that the request asks for; nil if it asks for a
+// page.
+func listFormatOf(c *call) *listFormat {
 	format, accept := c.query.Get(formatParam.name), c.r.Header.Get("Accept")
 	switch {
 	case format == "csv", format == "" && strings.HasPrefix(accept, "text/csv"):
-		return &sheet{"text/csv; charset=utf-8; header=present", "documents.csv", writeCSV}
+		return &listFormat{"text/csv; charset=utf-8; header=present", "documents.csv", writeCSV}
 	case format == "ndjson", format == "" && strings.HasPrefix(accept, "application/x-ndjson"):
-		return &sheet{"application/x-ndjson", "documents.ndjson", writeJSONLines}
+		return &listFormat{"application/x-ndjson", "documents.ndjson", writeJSONLines}
 	}
 	return nil
 }
 
-// sheetPage is how many rows of a full list are read per query.
-const sheetPage = 500
+// rowsPerQuery is how many rows of a full list are read per query.
+const rowsPerQuery = 500
 
 // sendAll streams all documents that match a filter. It reads the first page before it writes the
 // header, so that a faulty request gets an error. A later failure aborts the connection, so that
 // the client does not take the list for complete.
-func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *sheet) (reply, error) {
-	page, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
+func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *listFormat) (reply, error) {
+	page, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), rowsPerQuery)
 	if err != nil {
 		return reply{}, err
 	}
@@ -59,10 +60,10 @@ func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *she
 				break
 			}
 		}
-		if len(page) < sheetPage || err != nil {
+		if len(page) < rowsPerQuery || err != nil {
 			break
 		}
-		page, err = d.intake.Documents(ctx, c.who, f, page[len(page)-1].Place(), sheetPage)
+		page, err = d.intake.Documents(ctx, c.who, f, page[len(page)-1].Place(), rowsPerQuery)
 	}
 	if err == nil {
 		err = end()
@@ -82,21 +83,21 @@ func writeJSONLines(w io.Writer) (func(ingest.Document) error, func() error) {
 	return func(d ingest.Document) error { return enc.Encode(d) }, func() error { return nil }
 }
 
-var sheetColumns = []string{
+var documentColumns = []string{
 	"id", "source", "type", "number", "date", "seller_id", "seller_name", "buyer_id", "buyer_name", "currency", "total", "payable", "state",
 	"file", "pdf", "bundle",
 }
 
 func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
 	out := csv.NewWriter(w)
-	err := out.Write(sheetColumns)
+	err := out.Write(documentColumns)
 	return func(d ingest.Document) error {
 			if err != nil {
 				return err
 			}
 			return out.Write([]string{
 				d.ID.String(), escapeFormula(d.Source), escapeFormula(d.Type), escapeFormula(d.Number), d.Date, escapeFormula(d.Seller.ID), escapeFormula(d.Seller.Name),
-				escapeFormula(d.Buyer.ID), escapeFormula(d.Buyer.Name), escapeFormula(d.Currency), d.Total, d.Payable, d.State, orNone(d.File), orNone(d.PDF),
+				escapeFormula(d.Buyer.ID), escapeFormula(d.Buyer.Name), escapeFormula(d.Currency), d.Total, d.Payable, d.State, idText(d.File), idText(d.PDF),
 				d.Bundle.String(),
 			})
 		}, func() error {
@@ -135,8 +136,8 @@ func sendTotals(c *call, by ingest.By, all []ingest.Total) (reply, error) {
 	return reply{}, nil
 }
 
-// orNone returns the id as text, or "" for nil.
-func orNone(id *drive.NodeID) string {
+// idText returns the id as text, or "" for nil.
+func idText(id *drive.NodeID) string {
 	if id == nil {
 		return ""
 	}

@@ -64,7 +64,7 @@ func (a *API) EndStreams() {
 }
 
 func (e events) stream(ctx context.Context, c *call) (reply, error) {
-	release, err := e.mine.Acquire(c.actor())
+	release, err := e.mine.Acquire(c.limitKey())
 	if err != nil {
 		return reply{}, err
 	}

@@ -52,7 +52,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 		body = &verified{body, digest.NewVerifier(declared)}
 	}
 	if c.sender != nil {
-		return u.putSent(ctx, c, put, body)
+		return u.putSenderFile(ctx, c, put, body)
 	}
 	stored, err := u.sessions.PutWhole(ctx, c.who, put, body)
 	if err != nil {
@@ -173,12 +173,13 @@ func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node)
 		if there == nil {
 			return failUnless(must.absent())
 		}
-		return u.holds(ctx, u.db, must, mustNot, *there)
+		return u.checkCondition(ctx, u.db, must, mustNot, *there)
 	}, nil
 }
 
-// holds checks a condition against the current content of a file. It fails with drive.Precondition.
-func (u uploads) holds(ctx context.Context, q sqldb.Querier, must, mustNot tags, there tree.Node) error {
+// checkCondition checks a condition against the current content of a file. It fails with
+// drive.Precondition.
+func (u uploads) checkCondition(ctx context.Context, q sqldb.Querier, must, mustNot tags, there tree.Node) error {
 	view, err := u.files.View(ctx, q, there)
 	if err != nil {
 		return err

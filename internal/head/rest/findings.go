@@ -65,7 +65,7 @@ var rejectionColumns = []string{
 // sendRejections streams all rejections that match a filter as CSV. A failure after the first page
 // aborts the connection, so that the client does not take the list for complete.
 func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedFilter, said findingLanguage) (reply, error) {
-	page, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
+	page, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), rowsPerQuery)
 	if err != nil {
 		return reply{}, err
 	}
@@ -84,10 +84,10 @@ func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedF
 				break
 			}
 		}
-		if err != nil || len(page) < sheetPage {
+		if err != nil || len(page) < rowsPerQuery {
 			break
 		}
-		page, err = b.intake.Rejections(ctx, c.who, f, page[len(page)-1].Cursor(), sheetPage)
+		page, err = b.intake.Rejections(ctx, c.who, f, page[len(page)-1].Cursor(), rowsPerQuery)
 	}
 	out.Flush()
 	if err == nil {

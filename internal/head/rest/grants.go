@@ -117,7 +117,7 @@ func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBo
 		return reply{}, err
 	}
 	var last time.Duration
-	if last, err = life(in.ExpiresIn); err != nil {
+	if last, err = linkLifetime(in.ExpiresIn); err != nil {
 		return reply{}, err
 	}
 	wish := space.NewGrant{Node: id, To: space.Principal{Kind: in.Kind, Name: in.Principal}, Role: role, Note: in.Note, Life: last, Admin: c.who.Admin}
@@ -155,13 +155,13 @@ type sharedByName struct {
 func showSharedItem(c *call, v space.Shared) sharedByName {
 	return sharedByName{
 		showRole(c, v.Grant), v.Path,
-		sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)},
+		sharedNode{v.Node, string(v.Item.Name), typeOrFile(v.Item.Type), int64(v.Item.Size)},
 		v.Owner, v.Space, v.Alias, v.Hidden,
 	}
 }
 
-// cmpType returns t, and the type of a file for a node that does not exist any more.
-func cmpType(t tree.Type) tree.Type {
+// typeOrFile returns t, and the type of a file for a node that does not exist any more.
+func typeOrFile(t tree.Type) tree.Type {
 	if t == "" {
 		return tree.TypeFile
 	}

@@ -120,7 +120,7 @@ type bodyBytes struct {
 	n    atomic.Int64
 }
 
-// limited reads a body and counts its bytes beyond smallBody in all. It fails with
+// countedBody reads a body and counts its bytes beyond smallBody in all. It fails with
 // drive.Unavailable if all exceeds its limit.
 type countedBody struct {
 	src     io.Reader

@@ -24,7 +24,7 @@ func (c *call) parseKey() (err error) {
 	case len(lines) > 1:
 		return drive.Bad(keyHeader, drive.Malformed, "expected", "one value")
 	}
-	c.key, err = c.Prepared.ParseKey(c.actor(), lines[0])
+	c.key, err = c.Prepared.ParseKey(c.limitKey(), lines[0])
 	return err
 }
 
@@ -34,7 +34,7 @@ var localUser = drive.UserID{15: 1}
 
 // keyUser returns the user that the idempotency keys of this request belong to.
 func (c *call) keyUser() drive.UserID {
-	if user := c.actor(); !user.IsZero() {
+	if user := c.limitKey(); !user.IsZero() {
 		return user
 	}
 	return localUser
@@ -88,7 +88,7 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 // withInterval executes a creation unless the caller created such a thing too recently; then it
 // fails with drive.Rate. A repeat under a key gets the stored response before.
 func (c *call) withInterval(do func() (reply, error)) (reply, error) {
-	undo, err := c.Intervals.Begin(c.actor(), c.route.method+" "+c.route.path)
+	undo, err := c.Intervals.Begin(c.limitKey(), c.route.method+" "+c.route.path)
 	if err != nil {
 		return reply{}, err
 	}

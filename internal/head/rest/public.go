@@ -24,19 +24,21 @@ const (
 
 var ticketParam = param{name: "access", doc: "instead of the header Authorization: Share ACCESS"}
 
-// closed lists the errors of a visitor without valid access to a share.
-func closed() []drive.Kind { return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated} }
+// shareErrors lists the errors of a visitor without valid access to a share.
+func shareErrors() []drive.Kind {
+	return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated}
+}
 
-// visits serves the routes for visitors of a share. The path holds the share's token. The access
-// that open returned comes in the header "Authorization: Share ACCESS" or, for plain links in a
-// browser, in the query, which is not logged.
-type visits struct {
+// publicShares serves the routes for visitors of a share. The path holds the share's token. The
+// access that open returned comes in the header "Authorization: Share ACCESS" or, for plain links
+// in a browser, in the query, which is not logged.
+type publicShares struct {
 	shares   *share.Shares
 	files    *files.Files
 	contents contents
 }
 
-func (p visits) routes() []route {
+func (p publicShares) routes() []route {
 	return []route{
 		{
 			method: "GET", path: publicShare, access: open, action: withoutBody(p.showShare), query: []param{ticketParam},
@@ -50,7 +52,7 @@ func (p visits) routes() []route {
 		}, {
 			method: "GET", path: sharedPath, access: open, action: withoutBody(p.get), query: []param{ticketParam},
 			summary:  "Show a node of a share; `root` is the one that is shared.",
-			outcomes: []outcome{jsonOutcome[publicNode](200, "the node")}, errors: closed(),
+			outcomes: []outcome{jsonOutcome[publicNode](200, "the node")}, errors: shareErrors(),
 		}, {
 			method: "GET", path: sharedPath + "/children", access: open, action: withoutBody(p.children),
 			query: []param{
@@ -60,13 +62,13 @@ func (p visits) routes() []route {
 				{name: "folders_first", syntax: boolean, doc: "all folders before the first file, in either direction"},
 			},
 			summary:  "List what is in a folder of a share.",
-			outcomes: []outcome{jsonOutcome[files.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, closed()...),
+			outcomes: []outcome{jsonOutcome[files.Page[publicNode]](200, "a page")}, errors: append([]drive.Kind{drive.CursorInvalid}, shareErrors()...),
 		}, {
 			method: "GET", path: sharedPath + "/content", access: open, action: withoutBody(p.content),
 			query:    []param{ticketParam, {name: "inline", syntax: boolean, doc: "let a browser show it instead of saving it"}},
 			header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			summary:  "Read a file of a share. A request that begins at the first byte is a download and is counted; other ranges belong to one.",
-			outcomes: contentOutcomes(), errors: append([]drive.Kind{drive.Precondition, drive.Range}, closed()...),
+			outcomes: contentOutcomes(), errors: append([]drive.Kind{drive.Precondition, drive.Range}, shareErrors()...),
 		},
 	}
 }
@@ -89,7 +91,7 @@ type publicShareView struct {
 	ExpiresAt *drive.Time `json:"expires_at"` // null: never
 }
 
-func (p visits) showShare(ctx context.Context, c *call) (reply, error) {
+func (p publicShares) showShare(ctx context.Context, c *call) (reply, error) {
 	seen, err := p.shares.Look(ctx, c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
 		return reply{}, err
@@ -111,7 +113,7 @@ type accessView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (p visits) open(ctx context.Context, c *call, in *openShareBody) (reply, error) {
+func (p publicShares) open(ctx context.Context, c *call, in *openShareBody) (reply, error) {
 	a, err := p.shares.Open(ctx, c.r.PathValue("token"), in.Code, c.client())
 	if err != nil {
 		return reply{}, err
@@ -142,8 +144,8 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 }
 
 // findNode checks the access and returns the node in the path, with its path below the shared node.
-// It fails with one of closed.
-func (p visits) findNode(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
+// It fails with one of shareErrors.
+func (p publicShares) findNode(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
 	if v, err = p.shares.Enter(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
 	}
@@ -157,7 +159,7 @@ func (p visits) findNode(ctx context.Context, c *call) (v share.Visit, n tree.No
 	return v, n, path, err
 }
 
-func (p visits) get(ctx context.Context, c *call) (reply, error) {
+func (p publicShares) get(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
@@ -165,7 +167,7 @@ func (p visits) get(ctx context.Context, c *call) (reply, error) {
 	return ok(showShared(v, n, path))
 }
 
-func (p visits) children(ctx context.Context, c *call) (reply, error) {
+func (p publicShares) children(ctx context.Context, c *call) (reply, error) {
 	v, n, path, err := p.findNode(ctx, c)
 	if err != nil {
 		return reply{}, err
@@ -187,7 +189,7 @@ func (p visits) children(ctx context.Context, c *call) (reply, error) {
 	return ok(views)
 }
 
-func (p visits) content(ctx context.Context, c *call) (reply, error) {
+func (p publicShares) content(ctx context.Context, c *call) (reply, error) {
 	d, content, release, err := p.openContent(ctx, c)
 	if err != nil {
 		return reply{}, err
@@ -201,7 +203,7 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 // small: see contents.send.
 //
 //go:noinline
-func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {
+func (p publicShares) openContent(ctx context.Context, c *call) (_ *files.Download, content contents, release func(), err error) {
 	v, n, _, err := p.findNode(ctx, c)
 	if err != nil {
 		return nil, content, nil, err
@@ -235,7 +237,7 @@ func (p visits) openContent(ctx context.Context, c *call) (_ *files.Download, co
 
 // countDownload counts a request that sends content. For any other request it only checks that the
 // download limit is not reached.
-func (p visits) countDownload(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
+func (p publicShares) countDownload(ctx context.Context, v share.Visit, file drive.NodeID, sends, fromStart bool) error {
 	if sends {
 		return p.shares.Count(ctx, v, file, fromStart)
 	}
@@ -251,8 +253,8 @@ func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modif
 	}
 	ask := server.Rangeless(c.r.WithContext(ctx), drive.ByteSize(size))
 	ask.Method = http.MethodHead
-	w := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {mime}}}
-	http.ServeContent(w, ask, "", modified, io.NewSectionReader(noBytes{}, 0, size))
+	w := &headRecorder{header: http.Header{"Etag": {tag}, "Content-Type": {mime}}}
+	http.ServeContent(w, ask, "", modified, io.NewSectionReader(emptyReaderAt{}, 0, size))
 	switch w.status {
 	case http.StatusOK:
 		return true, true

@@ -14,7 +14,7 @@ import (
 
 // sharedZips serves folders of a share as zips, which are computed while they are sent.
 type sharedZips struct {
-	visits  visits
+	visits  publicShares
 	exports *export.Exports
 	sending *server.Gate[netip.Prefix] // limits concurrent zips per address
 }
@@ -25,7 +25,7 @@ func (s sharedZips) routes() []route {
 		query:    []param{ticketParam, {name: "nodes", doc: "only these nodes below it: up to 100 ids with commas between them"}},
 		header:   []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 		summary:  "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",
-		outcomes: zipOutcomes(), errors: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed()...),
+		outcomes: zipOutcomes(), errors: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, shareErrors()...),
 	}}
 }
 

@@ -145,8 +145,8 @@ func (c *call) time(name string) (t drive.Time, err error) {
 // anyChoice is the choice that filters nothing.
 const anyChoice = "any"
 
-// only returns a choice parameter, or "" for anyChoice.
-func (c *call) only(p param) string {
+// choiceValue returns a choice parameter, or "" for anyChoice.
+func (c *call) choiceValue(p param) string {
 	if v := c.query.Get(p.name); v != anyChoice {
 		return v
 	}

@@ -58,22 +58,24 @@ func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) 
 	}
 	ask := server.Rangeless(c.r.WithContext(ctx), d.Size())
 	ask.Method = http.MethodHead
-	verdict := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
-	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(noBytes{}, 0, int64(d.Size())))
+	verdict := &headRecorder{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
+	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(emptyReaderAt{}, 0, int64(d.Size())))
 	return verdict.status == http.StatusPartialContent && verdict.header.Get("Content-Range") != "" // absent for several ranges
 }
 
-// verdict is a http.ResponseWriter that keeps the status and header and drops the body.
-type verdict struct {
+// headRecorder is a http.ResponseWriter that keeps the status and header and drops the body.
+type headRecorder struct {
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header         { return v.header }
-func (v *verdict) WriteHeader(status int)      { v.status = status }
-func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
+func (v *headRecorder) Header() http.Header         { return v.header }
+func (v *headRecorder) WriteHeader(status int)      { v.status = status }
+func (v *headRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
-// noBytes is a ReaderAt for content that must not be read.
-type noBytes struct{}
+// emptyReaderAt is a ReaderAt for content that must not be read.
+type emptyReaderAt struct{}
 
-func (noBytes) ReadAt([]byte, int64) (int, error) { return 0, errors.New("read what is only judged") }
+func (emptyReaderAt) ReadAt([]byte, int64) (int, error) {
+	return 0, errors.New("read what is only judged")
+}

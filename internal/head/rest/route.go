@@ -178,7 +178,7 @@ func table(opt Options, u uploads) []route {
 	tree := nodes{opt.Files}
 	content := contents{opt.Files, opt.Links, opt.DownloadRedirect, newReaders(memoryLimit())}
 	pictures := thumbnails{opt.Files, opt.Thumbs}
-	public := visits{opt.Shares, opt.Files, content}
+	public := publicShares{opt.Shares, opt.Files, content}
 	common := spaces{opt.Spaces, opt.Files}
 	wanted := collects{opt.Collects, opt.Files, opt.Uploads}
 	var all []route
@@ -205,7 +205,7 @@ func table(opt Options, u uploads) []route {
 		notices{opt.Notices}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
-		shelf{opt.Files, opt.Shelf}.routes(),
+		starRoutes{opt.Files, opt.Shelf}.routes(),
 		common.routes(),
 		common.grantRoutes(),
 		groups{opt.Spaces}.routes(),

@@ -35,8 +35,8 @@ func (c *call) enterSender(ctx context.Context, token string) error {
 	return nil
 }
 
-// actor returns the id that limits and idempotency keys are bound to: a user's, or a sender's.
-func (c *call) actor() drive.UserID {
+// limitKey returns the id that limits and idempotency keys are bound to: a user's, or a sender's.
+func (c *call) limitKey() drive.UserID {
 	if c.sender != nil {
 		return drive.UserID(c.sender.ID)
 	}
@@ -91,9 +91,9 @@ func sentName(path drive.Path) (drive.Name, error) {
 	return path[0], nil
 }
 
-// beginSent begins an upload of a sender: in the link's folder, under a free name. Known content is
-// not linked.
-func (u uploads) beginSent(ctx context.Context, c *call, in *beginBody) (reply, error) {
+// beginSenderUpload begins an upload of a sender: in the link's folder, under a free name. Known
+// content is not linked.
+func (u uploads) beginSenderUpload(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
 		return reply{}, drive.Bad("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
@@ -157,8 +157,8 @@ func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) u
 	}
 }
 
-// listSent replies with the open uploads of a sender.
-func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
+// listSenderUploads replies with the open uploads of a sender.
+func (u uploads) listSenderUploads(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
@@ -190,9 +190,9 @@ func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// patchSent adds digests to a sender's upload. They are verified at the end. The response does not
-// reveal whether the content is known.
-func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
+// patchSenderUpload adds digests to a sender's upload. They are verified at the end. The response
+// does not reveal whether the content is known.
+func (u uploads) patchSenderUpload(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
 	}
@@ -202,9 +202,9 @@ func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *
 	return u.get(ctx, c, id)
 }
 
-// completing returns the Complete of a sender: with all digests declared so far, and without a
+// completeRequest returns the Complete of a sender: with all digests declared so far, and without a
 // change of place. It fails with drive.Gone if the link is closed.
-func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
+func (u uploads) completeRequest(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
 	if err := u.links.Still(ctx, by); err != nil {
 		return upload.Complete{}, err
 	}
@@ -218,9 +218,9 @@ func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.Upl
 	return upload.Complete{Digests: digests, Size: done.Size}, nil
 }
 
-// putSent stores a whole file of a sender as an upload with sequential parts. If that fails, it
-// cancels the upload.
-func (u uploads) putSent(ctx context.Context, c *call, put upload.PutFile, body io.Reader) (reply, error) {
+// putSenderFile stores a whole file of a sender as an upload with sequential parts. If that fails,
+// it cancels the upload.
+func (u uploads) putSenderFile(ctx context.Context, c *call, put upload.PutFile, body io.Reader) (reply, error) {
 	if put.Size == blob.UnknownSize {
 		return reply{}, drive.Fail(drive.LengthRequired)
 	}
@@ -293,7 +293,7 @@ func (s *Sender) Still(ctx context.Context) error { return s.uploads.links.Still
 // Completing returns the Complete that ends the sender's upload without other changes. It fails
 // like Still.
 func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
-	return s.uploads.completing(ctx, s.by, id, upload.Complete{})
+	return s.uploads.completeRequest(ctx, s.by, id, upload.Complete{})
 }
 
 // Told converts an error for the sender: see forSender.

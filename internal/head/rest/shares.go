@@ -97,7 +97,7 @@ func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, erro
 	if err != nil {
 		return reply{}, err
 	}
-	life, err := life(in.ExpiresIn)
+	life, err := linkLifetime(in.ExpiresIn)
 	if err != nil {
 		return reply{}, err
 	}
@@ -116,9 +116,9 @@ const (
 	maxLinkLife = 10 * 365 * 24 * 60 * 60
 )
 
-// life converts an expires_in of a link; nil gives 0, which means no end. It fails with
+// linkLifetime converts an expires_in of a link; nil gives 0, which means no end. It fails with
 // drive.BadRequest.
-func life(n *int64) (time.Duration, error) {
+func linkLifetime(n *int64) (time.Duration, error) {
 	if n == nil {
 		return 0, nil
 	}
@@ -154,7 +154,7 @@ func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareC
 		}
 	}
 	if in.ExpiresIn.given {
-		life, err := life(in.ExpiresIn.value)
+		life, err := linkLifetime(in.ExpiresIn.value)
 		if err != nil {
 			return reply{}, err
 		}

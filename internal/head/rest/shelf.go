@@ -7,13 +7,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// shelf serves a user's starred nodes and recently changed files.
-type shelf struct {
+// starRoutes serves a user's starred nodes and recently changed files.
+type starRoutes struct {
 	files *files.Files
 	shelf *files.Shelf
 }
 
-func (s shelf) routes() []route {
+func (s starRoutes) routes() []route {
 	one := nodesPath + "/{id}/star"
 	return []route{
 		{
@@ -46,23 +46,23 @@ type starredIDs struct {
 	Items []drive.NodeID `json:"items"`
 }
 
-func (s shelf) star(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+func (s starRoutes) star(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return empty(s.shelf.Star(ctx, c.who, id))
 }
 
-func (s shelf) unstar(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+func (s starRoutes) unstar(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return empty(s.shelf.Unstar(ctx, c.who, id))
 }
 
-func (s shelf) starred(ctx context.Context, c *call) (reply, error) {
+func (s starRoutes) starred(ctx context.Context, c *call) (reply, error) {
 	return answer(s.shelf.Starred(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }
 
-func (s shelf) ids(ctx context.Context, c *call) (reply, error) {
+func (s starRoutes) ids(ctx context.Context, c *call) (reply, error) {
 	ids, err := s.shelf.StarredIDs(ctx, c.who)
 	return answer(starredIDs{ids}, err)
 }
 
-func (s shelf) recent(ctx context.Context, c *call) (reply, error) {
+func (s starRoutes) recent(ctx context.Context, c *call) (reply, error) {
 	return answer(s.shelf.Recent(ctx, c.who, c.query.Get(cursor.name), c.limit()))
 }

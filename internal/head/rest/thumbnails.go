@@ -49,7 +49,7 @@ func (t thumbnails) routes() []route {
 
 // sharedThumbnails serves thumbnails to visitors of a share.
 type sharedThumbnails struct {
-	visits   visits
+	visits   publicShares
 	pictures thumbnails
 	db       *sqldb.DB
 }

@@ -157,7 +157,7 @@ type beginBody struct {
 
 func (u uploads) begin(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	if c.sender != nil {
-		return u.beginSent(ctx, c, in)
+		return u.beginSenderUpload(ctx, c, in)
 	}
 	b, err := u.readBegin(ctx, c, in)
 	if err != nil {
@@ -205,7 +205,7 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 
 func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
-		return u.listSent(ctx, c)
+		return u.listSenderUploads(ctx, c)
 	}
 	return listPage(c, func(since drive.UploadID, limit int) ([]upload.View, error) {
 		of, err := u.files.Account(ctx, c.who, c.query.Get(spaceParam.name))
@@ -238,7 +238,7 @@ type amendBody struct {
 
 func (u uploads) patch(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if c.sender != nil {
-		return u.patchSent(ctx, c, id, in)
+		return u.patchSenderUpload(ctx, c, id, in)
 	}
 	parent, err := folderID(ctx, c, u.files, in.Parent)
 	if err != nil {

@@ -130,7 +130,7 @@ func (c *pacedConn) paced(step func() error) error {
 	}
 	for {
 		start := time.Now()
-		if err := c.arm(start.Add(c.pace.Window - c.waited)); err != nil {
+		if err := c.setDeadlineBefore(start.Add(c.pace.Window - c.waited)); err != nil {
 			return err
 		}
 		err := step()
@@ -139,7 +139,7 @@ func (c *pacedConn) paced(step func() error) error {
 		switch {
 		case err == nil: // if it has fallen behind, the next call fails
 			return nil
-		case !errors.Is(err, os.ErrDeadlineExceeded) || c.over():
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.deadlinePassed():
 			return err
 		case behind != nil:
 			c.cut()
@@ -162,8 +162,8 @@ func (c *pacedConn) endWindow() error {
 	return nil
 }
 
-// arm sets the write deadline to t, or to that of SetWriteDeadline if earlier.
-func (c *pacedConn) arm(t time.Time) error {
+// setDeadlineBefore sets the write deadline to t, or to that of SetWriteDeadline if earlier.
+func (c *pacedConn) setDeadlineBefore(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.limit.IsZero() {
@@ -172,8 +172,8 @@ func (c *pacedConn) arm(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// over reports whether the deadline of SetWriteDeadline has passed.
-func (c *pacedConn) over() bool {
+// deadlinePassed reports whether the deadline of SetWriteDeadline has passed.
+func (c *pacedConn) deadlinePassed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.limit.IsZero() && !time.Now().Before(c.limit)

@@ -42,7 +42,7 @@ type unreadBody struct {
 	server  *Server
 	request *http.Request
 	body    *body
-	settled bool
+	decided bool
 	linger  bool
 	duplex  bool // the response is sent while the body arrives
 }
@@ -51,34 +51,34 @@ func (u *unreadBody) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
 func (u *unreadBody) WriteHeader(status int) {
 	if status >= 200 {
-		u.settle()
+		u.decideConnection()
 	}
 	u.ResponseWriter.WriteHeader(status)
 }
 
 func (u *unreadBody) Write(p []byte) (int, error) {
-	u.settle()
+	u.decideConnection()
 	return u.ResponseWriter.Write(p)
 }
 
 func (u *unreadBody) ReadFrom(src io.Reader) (int64, error) {
-	u.settle()
+	u.decideConnection()
 	return io.Copy(u.ResponseWriter, src)
 }
 
 // FlushError is called by http.ResponseController.
 func (u *unreadBody) FlushError() error {
-	u.settle()
+	u.decideConnection()
 	return u.body.conn.Flush()
 }
 
-// settle decides about the connection before the header is written. After it the handler cannot
-// read the body, as in package http.
-func (u *unreadBody) settle() {
-	if u.settled {
+// decideConnection decides about the connection before the header is written. After it the handler
+// cannot read the body, as in package http.
+func (u *unreadBody) decideConnection() {
+	if u.decided {
 		return
 	}
-	u.settled = true
+	u.decided = true
 	if len(u.request.TransferEncoding) > 0 {
 		// With an additional Content-Length, a proxy may have seen the end of the body elsewhere,
 		// so nothing after it may count (RFC 9112 §6.1). Package http hides whether there was one,
@@ -104,7 +104,7 @@ func (u *unreadBody) settle() {
 // request is read from the connection: the next bytes may belong to this body, and package http
 // cancels the contexts of all requests of a connection after a failed Read.
 func (u *unreadBody) finish() {
-	u.settle()
+	u.decideConnection()
 	b, l := u.body, u.server.opt.Linger
 	if !u.linger && (!u.duplex || b.ended == io.EOF) {
 		return
@@ -125,9 +125,9 @@ func (u *unreadBody) finish() {
 func Duplex(w http.ResponseWriter) {
 	for in := w; in != nil; {
 		if u, ok := in.(*unreadBody); ok {
-			u.settled, u.duplex = true, true
+			u.decided, u.duplex = true, true
 			if len(u.request.TransferEncoding) > 0 {
-				u.Header().Set("Connection", "close") // see settle
+				u.Header().Set("Connection", "close") // see decideConnection
 			}
 		}
 		next, ok := in.(interface{ Unwrap() http.ResponseWriter })

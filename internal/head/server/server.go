@@ -133,10 +133,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	assignRequestID(s.opt.TrustedProxies, w, r)
 	findClient(s.opt.TrustedProxies, r)
 	if r.Body == nil || r.Body == http.NoBody {
-		s.answer(w, r)
+		s.serveLogged(w, r)
 	} else {
 		unread, guarded := s.guardBody(w, r)
-		s.answer(unread, guarded)
+		s.serveLogged(unread, guarded)
 		unread.finish()
 	}
 	if r.Context().Err() != nil {
@@ -144,9 +144,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer serves a request, and counts and logs it, even if the handler aborts the connection by a
-// panic.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+// serveLogged serves a request, and counts and logs it, even if the handler aborts the connection
+// by a panic.
+func (s *Server) serveLogged(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w, translate: s.opt.TranslateError}
 	asked := *r.URL // checkPath removes the sub-path
@@ -155,11 +155,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.logRequest(rec, r, asked.EscapedPath(), start)
 	}()
 	defer s.recoverPanic(rec, r)
-	s.pass(rec, r)
+	s.handle(rec, r)
 }
 
-// pass runs the remaining steps up to the route.
-func (s *Server) pass(rec *recorder, r *http.Request) {
+// handle runs the remaining steps up to the route.
+func (s *Server) handle(rec *recorder, r *http.Request) {
 	setSecurityHeaders(rec.Header(), r)
 	if !s.begin(r) {
 		rec.Header().Set("Connection", "close")

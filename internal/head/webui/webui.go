@@ -83,7 +83,7 @@ const (
 	hashedDir = "assets/" // directory of files with a content hash in their names
 )
 
-// others are the first path segments of other heads. Unknown paths below them are not pages.
+// otherHeads are the first path segments of other heads. Unknown paths below them are not pages.
 var otherHeads = []string{"api", "tus", "healthz", "readyz", "metrics", "problems", "csp-report", "assets"}
 
 // Register adds the routes that are not GETs to mux.

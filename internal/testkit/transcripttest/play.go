@@ -264,8 +264,8 @@ func (p player) mask(s string) string {
 // lists matches the beginning of objects in JSON arrays and of the data of OCS.
 var lists = regexp.MustCompile(`([\[,]|"data":)(\{)`)
 
-// apart puts XML elements, and objects in JSON arrays, on lines of their own, so that differences
-// show as lines.
+// splitLines puts XML elements, and objects in JSON arrays, on lines of their own, so that
+// differences show as lines.
 func splitLines(s string) string {
 	var b strings.Builder
 	in := bufio.NewReader(strings.NewReader(s))
